@@ -1,0 +1,187 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A rule objects to one impact, or does not.
+type rule struct {
+	id    string
+	check func(*view) (Finding, bool)
+}
+
+// rules are tried in this order for each image. The first that denies has the
+// clearest reason, and ends the search; a warning does not.
+var rules = []rule{
+	{"RewriteError", rewriteError},
+	{"NoRoute", noRoute},
+	{"MirrorHidden", mirrorHidden},
+	{"NotFullySynced", notFullySynced},
+	{"ContentMismatch", contentMismatch},
+	{"ImageMissing", imageMissing},
+	{"CredentialsMissing", credentialsMissing},
+	{"Unverified", unverified},
+}
+
+// A view is what a rule sees of one impact.
+type view struct {
+	Impact
+	facts    Facts
+	settings Settings
+	// before and after are what comes of a pull on either route.
+	before, after outcome
+	// mirrors is what comes of a pull from the mirrors of the new route alone.
+	mirrors outcome
+}
+
+func (s Settings) view(i Impact, facts Facts) *view {
+	return &view{
+		Impact:   i,
+		facts:    facts,
+		settings: s,
+		before:   pull(i.Image.Ref, i.Before, facts),
+		after:    pull(i.Image.Ref, i.After, facts),
+		mirrors:  walk(i.Image.Ref, i.After.Mirrors(), facts),
+	}
+}
+
+// unlessBroken is the severity of what would be the end of a pull: no denial if
+// the pull fails today as well.
+func (v *view) unlessBroken() Severity {
+	if v.before == fails {
+		return Warn
+	}
+	return Deny
+}
+
+// Decide judges p by the facts. It is a function of its arguments only.
+func (p Plan) Decide(facts Facts, s Settings) Verdict {
+	v := Verdict{
+		Findings: slices.Concat(p.rejectedByMCO(), p.malformedReferences()),
+		Counts:   Counts{Total: p.Total, Rerouted: len(p.Impacts), Malformed: len(p.Malformed)},
+	}
+	for _, impact := range p.Impacts {
+		seen := s.view(impact, facts)
+		v.Counts.add(seen)
+		v.Findings = append(v.Findings, s.judge(seen)...)
+	}
+	v.Findings = s.sorted(v.Findings)
+	v.Allowed = !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
+	return v
+}
+
+func (s Settings) judge(v *view) []Finding {
+	var findings []Finding
+	for _, r := range rules {
+		f, ok := r.check(v)
+		if !ok {
+			continue
+		}
+		f.Rule, f.Image = r.id, s.sortUsers(v.Image)
+		f.Severity = s.severity(f)
+		findings = append(findings, f)
+		if f.Severity == Deny {
+			break
+		}
+	}
+	return findings
+}
+
+// severity applies the settings to what a rule says.
+func (s Settings) severity(f Finding) Severity {
+	severity := f.Severity
+	if onlyHistory(f.Image) {
+		severity = min(severity, Warn)
+	}
+	protected := s.IsProtected(f.Image)
+	if set, ok := s.Severities[f.Rule+"@protected"]; ok && protected {
+		return set
+	}
+	if set, ok := s.Severities[f.Rule]; ok && (!protected || set >= severity) {
+		return set
+	}
+	return severity
+}
+
+// onlyHistory reports whether nothing but a way back names img.
+func onlyHistory(img Image) bool {
+	return len(img.Users) > 0 && !slices.ContainsFunc(img.Users, func(u User) bool { return u.Use != History })
+}
+
+func (c *Counts) add(v *view) {
+	switch v.after {
+	case works:
+		c.Verified++
+	case unsure:
+		c.Unverified++
+		if v.pending() {
+			c.Pending++
+		}
+	}
+}
+
+// pending reports whether an answer about the new route was still awaited.
+func (v *view) pending() bool {
+	return slices.ContainsFunc(v.After.Open(), func(l mirrors.Location) bool { return v.facts[l].Presence == Unknown })
+}
+
+// sorted puts denials first, then the configuration as a whole before images,
+// then protected images before others.
+func (s Settings) sorted(findings []Finding) []Finding {
+	type ranked struct {
+		Finding
+		rank int
+	}
+	all := make([]ranked, len(findings))
+	for i, f := range findings {
+		all[i] = ranked{f, -1}
+		if f.Image.Ref != "" {
+			all[i].rank = s.Rank(f.Image)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return cmp.Or(
+			cmp.Compare(b.Severity, a.Severity),
+			cmp.Compare(a.rank, b.rank),
+			strings.Compare(a.Rule, b.Rule),
+			strings.Compare(a.Image.Ref, b.Image.Ref),
+		)
+	})
+	for i, r := range all {
+		findings[i] = r.Finding
+	}
+	return findings
+}
+
+// sortUsers returns img with the users that matter most in front: protected
+// namespaces, then what runs, then what a person deploys before what it makes.
+func (s Settings) sortUsers(img Image) Image {
+	img.Users = slices.Clone(img.Users)
+	slices.SortStableFunc(img.Users, func(a, b User) int {
+		return cmp.Or(
+			cmp.Compare(s.namespaceRank(a.Namespace), s.namespaceRank(b.Namespace)),
+			cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)),
+			cmp.Compare(useRank(a.Use), useRank(b.Use)),
+			strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Name, b.Name),
+			strings.Compare(a.Container, b.Container),
+		)
+	})
+	return img
+}
+
+// kindRank puts what a person writes before what a controller makes of it.
+func kindRank(kind string) int {
+	switch kind {
+	case "ReplicaSet", "ReplicationController", "Job":
+		return 1
+	case "Pod":
+		return 2
+	default:
+		return 0
+	}
+}

@@ -1,0 +1,244 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Limits of what is said at once. A terminal shows a denial of some forty lines;
+// the API server cuts warnings that are longer than these together
+// (k8s.io/apiserver/pkg/endpoints/filters/warning.go: 4,096 runes).
+const (
+	maxDetailed   = 3   // findings told in full
+	maxUsers      = 3   // users named for an image
+	maxGroups     = 6   // lines of counts
+	maxWarning    = 120 // runes of one warning
+	maxReasonList = 10  // reasons for which a configuration is invalid
+)
+
+// Message explains a denial of subject ("ImageTagMirrorSet apps") to the person
+// who asked for the change: what is wrong, for which images, who uses them, what
+// was looked at and what to do. It is "" for an admission.
+func (v Verdict) Message(subject string) string {
+	denials := v.denials()
+	if len(denials) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	if whole := ofConfiguration(denials); len(whole) > 0 {
+		writeInvalid(&b, subject, whole)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s is refused: %s of the %s it reroutes could not be pulled safely afterwards.\n",
+		subject, number(len(denials)), count(v.Counts.Rerouted, "image"))
+	for i, f := range denials[:min(maxDetailed, len(denials))] {
+		fmt.Fprintf(&b, "\n%d. ", i+1)
+		writeFinding(&b, f)
+	}
+	writeRest(&b, denials)
+	v.writeProgress(&b)
+	b.WriteString("\nNothing was changed. The whole list: mirrorset-guard check")
+	return b.String()
+}
+
+func (v Verdict) denials() []Finding {
+	return slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool { return f.Severity != Deny })
+}
+
+func ofConfiguration(findings []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Image.Ref != "" })
+}
+
+func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
+	fmt.Fprintf(b, "%s is refused: %s.\n", subject, findings[0].Reason)
+	for i, f := range findings {
+		if i == maxReasonList {
+			fmt.Fprintf(b, "- and %d more\n", len(findings)-i)
+			break
+		}
+		fmt.Fprintf(b, "- %s: %s\n", f.Rule, strings.Join(f.Detail, "; "))
+	}
+	fmt.Fprintf(b, "To do: %s.\nNothing was changed.", findings[0].Remedy[0])
+}
+
+func writeFinding(b *strings.Builder, f Finding) {
+	fmt.Fprintf(b, "%s\n", f.Image.Ref)
+	if users := Users(f.Image, maxUsers); users != "" {
+		fmt.Fprintf(b, "   used by %s\n", users)
+	}
+	fmt.Fprintf(b, "   %s: %s\n", f.Rule, f.Reason)
+	for _, line := range f.Detail {
+		fmt.Fprintf(b, "   - %s\n", line)
+	}
+	for _, line := range f.Remedy {
+		fmt.Fprintf(b, "   To do: %s\n", line)
+	}
+}
+
+// writeRest counts the findings that are not told in full, by rule and namespace.
+func writeRest(b *strings.Builder, denials []Finding) {
+	if len(denials) <= maxDetailed {
+		return
+	}
+	rest := denials[maxDetailed:]
+	fmt.Fprintf(b, "\nAnd %s more:\n", number(len(rest)))
+	groups := groupByRule(rest)
+	for i, g := range groups {
+		if i == maxGroups {
+			fmt.Fprintf(b, "- and %d more rules\n", len(groups)-i)
+			break
+		}
+		fmt.Fprintf(b, "- %s: %s (%s)\n", g.rule, count(len(g.findings), "image"), namespaces(g.findings, maxUsers))
+	}
+}
+
+func (v Verdict) writeProgress(b *strings.Builder) {
+	if v.Counts.Pending == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s of %s verified when time was up; the others are still being asked. Apply again in 10 s.\n",
+		number(v.Counts.Verified), number(v.Counts.Rerouted))
+}
+
+type group struct {
+	rule     string
+	reason   string
+	findings []Finding
+}
+
+// groupByRule keeps the order in which rules first appear.
+func groupByRule(findings []Finding) []group {
+	var groups []group
+	for _, f := range findings {
+		i := slices.IndexFunc(groups, func(g group) bool { return g.rule == f.Rule })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, group{rule: f.Rule, reason: f.Reason})
+		}
+		groups[i].findings = append(groups[i].findings, f)
+	}
+	return groups
+}
+
+// namespaces counts findings by the namespace of their first user.
+func namespaces(findings []Finding, limit int) string {
+	counts := map[string]int{}
+	var order []string
+	for _, f := range findings {
+		ns := "cluster"
+		if len(f.Image.Users) > 0 && f.Image.Users[0].Namespace != "" {
+			ns = f.Image.Users[0].Namespace
+		}
+		if counts[ns]++; counts[ns] == 1 {
+			order = append(order, ns)
+		}
+	}
+	var parts []string
+	for i, ns := range order {
+		if i == limit {
+			parts = append(parts, fmt.Sprintf("%d more namespaces", len(order)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s %s", ns, number(counts[ns])))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Users names at most limit users of img, in their order: "Deployment
+// shop/cart (container app) and 2 more".
+func Users(img Image, limit int) string {
+	var names []string
+	for _, u := range img.Users {
+		if name := u.String(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > limit {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+	}
+	return strings.Join(names, ", ")
+}
+
+// String returns how messages name a user: "Deployment shop/cart (app)".
+func (u User) String() string {
+	name := u.Kind + " " + u.Name
+	if u.Namespace != "" {
+		name = u.Kind + " " + u.Namespace + "/" + u.Name
+	}
+	if u.Container != "" {
+		name += " (" + u.Container + ")"
+	}
+	return name
+}
+
+// Warnings returns what to say with the answer about subject, denied or not:
+// lines of at most 120 runes, one for each rule that warns, after a summary of
+// what the change does.
+func (v Verdict) Warnings(subject string) []string {
+	var warnings []string
+	if v.Allowed && v.Counts.Rerouted > 0 {
+		warnings = append(warnings, cut(fmt.Sprintf("%s reroutes %s of %s: %s",
+			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())))
+	}
+	var warned []Finding
+	for _, f := range v.Findings {
+		if f.Severity == Warn {
+			warned = append(warned, f)
+		}
+	}
+	for _, g := range groupByRule(warned) {
+		warnings = append(warnings, warning(g))
+	}
+	return warnings
+}
+
+func (v Verdict) verified() string {
+	if v.Counts.Verified == v.Counts.Rerouted {
+		return "all verified"
+	}
+	return fmt.Sprintf("%s verified", number(v.Counts.Verified))
+}
+
+func warning(g group) string {
+	first := g.findings[0]
+	if first.Image.Ref == "" {
+		return cut(g.rule + ": " + first.Reason)
+	}
+	return cut(fmt.Sprintf("%s: %s: %s; first %s", g.rule, count(len(g.findings), "image"), g.reason, short(first.Image.Ref)))
+}
+
+// cut shortens a warning to its limit.
+func cut(s string) string {
+	if runes := []rune(s); len(runes) > maxWarning {
+		return string(runes[:maxWarning-1]) + "…"
+	}
+	return s
+}
+
+// short shortens a digest to what a person compares.
+func short(ref string) string {
+	const digits = 12
+	name, digest, ok := strings.Cut(ref, "@sha256:")
+	if !ok || len(digest) <= digits {
+		return ref
+	}
+	return name + "@sha256:" + digest[:digits]
+}
+
+// count returns "1 image", "2,000 images".
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return number(n) + " " + noun
+}
+
+// number groups the digits of n by thousands.
+func number(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+// Package mirrors answers one question the way a node will answer it: for an
+// image reference, which registries are asked, and in what order?
+//
+// It reproduces what the Machine Config Operator (MCO) writes to
+// registries.conf and what CRI-O reads back from it, by calling the same code:
+// runtime-utils generates the configuration, containers/image rewrites the
+// references. Only two things are restated here, because upstream keeps them
+// private: MCO's validation (validate.go) and the choice of the entry that
+// covers a reference (index.go), which a differential fuzz test holds to
+// sysregistriesv2.FindRegistry.
+//
+// The package is pure and has no opinion on whether an answer is a good one;
+// that is package policy.
+//
+//	table, err := mirrors.Resolve(set)     // err: MCO would apply nothing
+//	route, err := table.Route("nginx:1.27") // err: no node could parse that
+package mirrors
+
+import (
+	"slices"
+)
+
+// A Location is one place an image may be pulled from. It is comparable, and the
+// key under which facts about that place are kept.
+type Location struct {
+	// Ref is a fully qualified reference with either a tag or a digest.
+	Ref string
+	// Insecure allows plain HTTP and skips the verification of certificates.
+	Insecure bool
+}
+
+// A PullSource is one step of a Route.
+type PullSource struct {
+	Location
+	// Mirror tells a mirror from the source that the reference names.
+	Mirror bool
+	// Blocked is set where the entry that covers this very location is blocked:
+	// a node refuses it without asking, and goes on to the next.
+	Blocked bool
+}
+
+// A Route is what a node does to pull one reference.
+type Route struct {
+	// Sources are tried in this order, blocked ones included (and refused).
+	Sources []PullSource
+	// Entry is the scope of the registries.conf entry that covers the reference,
+	// "" if none does. For a short name it is that of its first candidate.
+	Entry string
+	// Err says why the route cannot be computed. It aborts the whole pull, so
+	// that not even the source is asked: worse than an empty route.
+	Err error
+}
+
+// Open returns the locations a node really asks: those that are not blocked.
+func (r Route) Open() []Location {
+	var open []Location
+	for _, s := range r.Sources {
+		if !s.Blocked {
+			open = append(open, s.Location)
+		}
+	}
+	return open
+}
+
+// Mirrors returns the mirrors a node really asks, in order.
+func (r Route) Mirrors() []Location {
+	var open []Location
+	for _, s := range r.Sources {
+		if s.Mirror && !s.Blocked {
+			open = append(open, s.Location)
+		}
+	}
+	return open
+}
+
+// SourceBlocked reports whether every place of the route that is not a mirror is
+// blocked, so that only mirrors are left.
+func (r Route) SourceBlocked() bool {
+	return len(r.Sources) > 0 && !slices.ContainsFunc(r.Sources, func(s PullSource) bool {
+		return !s.Mirror && !s.Blocked
+	})
+}
+
+// Equal reports whether a node would do the same on both routes, whichever
+// entries they come from.
+func (r Route) Equal(other Route) bool {
+	if (r.Err == nil) != (other.Err == nil) {
+		return false
+	}
+	if r.Err != nil {
+		return true // either way the pull fails before anything is asked
+	}
+	return slices.Equal(r.Sources, other.Sources)
+}

@@ -1,0 +1,269 @@
+package mirrors
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+	"github.com/openshift/runtime-utils/pkg/registries"
+
+	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
+)
+
+// A Table holds the routes of one Set. It is safe for concurrent use.
+type Table struct {
+	conf  sysregistriesv2.V2RegistriesConf
+	index index
+}
+
+// defaultSearch is where MCO's base registries.conf looks for short names.
+var defaultSearch = []string{"registry.access.redhat.com", "docker.io"}
+
+// Resolve works out the routes of s. The error, if any, is a *Rejection: nothing
+// of s would reach a node.
+func Resolve(s Set) (*Table, error) {
+	if reasons := validate(s); len(reasons) > 0 {
+		return nil, rejection(reasons)
+	}
+	return ResolveUnchecked(s)
+}
+
+// ResolveUnchecked is Resolve without MCO's validation: what s says, though MCO
+// would not apply it. It is the best guess at a configuration in force that has
+// become invalid.
+func ResolveUnchecked(s Set) (*Table, error) {
+	if n := len(s.Entries()); n > MaxEntries {
+		return nil, rejection(validate(s))
+	}
+	conf, err := generate(s)
+	if err != nil {
+		return nil, rejection([]string{fmt.Sprintf("the configuration cannot be generated: %v", err)})
+	}
+	if err := normalize(&conf); err != nil {
+		return nil, rejection([]string{fmt.Sprintf("nodes could not read the generated file: %v", err)})
+	}
+	return &Table{conf: conf, index: newIndex(conf.Registries)}, nil
+}
+
+func rejection(reasons []string) *Rejection {
+	slices.Sort(reasons)
+	return &Rejection{Reasons: slices.Compact(reasons)}
+}
+
+// generate runs MCO's generator.
+func generate(s Set) (sysregistriesv2.V2RegistriesConf, error) {
+	var (
+		tags    []*configv1.ImageTagMirrorSet
+		digests []*configv1.ImageDigestMirrorSet
+		legacy  []*operatorv1alpha1.ImageContentSourcePolicy
+	)
+	for _, o := range s.Objects {
+		switch o := o.(type) {
+		case *configv1.ImageTagMirrorSet:
+			tags = append(tags, o)
+		case *configv1.ImageDigestMirrorSet:
+			digests = append(digests, o)
+		case *operatorv1alpha1.ImageContentSourcePolicy:
+			legacy = append(legacy, o)
+		}
+	}
+	conf := sysregistriesv2.V2RegistriesConf{UnqualifiedSearchRegistries: slices.Clone(defaultSearch)}
+	if search := s.Registries.ContainerRuntimeSearchRegistries; len(search) > 0 {
+		conf.UnqualifiedSearchRegistries = slices.Clone(search)
+	}
+	err := registries.EditRegistriesConfig(&conf,
+		s.Registries.InsecureRegistries, s.Registries.BlockedRegistries, legacy, digests, tags)
+	return conf, err
+}
+
+// normalize does what sysregistriesv2 does to a file it has read
+// (postProcessRegistries, private there): an entry without prefix gets its
+// location for one, slashes at the end go, contradictions are errors. Such an
+// error would be the end of every pull on every node.
+func normalize(conf *sysregistriesv2.V2RegistriesConf) error {
+	byScope := map[string]*sysregistriesv2.Registry{}
+	var kept []sysregistriesv2.Registry
+	for i := range conf.Registries {
+		r := &conf.Registries[i]
+		if err := normalizeRegistry(r); err != nil {
+			return err
+		}
+		if other, ok := byScope[r.Prefix]; ok {
+			if other.Insecure != r.Insecure || other.Blocked != r.Blocked {
+				return fmt.Errorf("registry %q is defined twice with conflicting settings", r.Prefix)
+			}
+			continue // the first one stands
+		}
+		byScope[r.Prefix] = r
+		kept = append(kept, *r)
+	}
+	slices.SortFunc(kept, func(a, b sysregistriesv2.Registry) int { return strings.Compare(a.Prefix, b.Prefix) })
+	conf.Registries = kept
+	return normalizeSearch(conf.UnqualifiedSearchRegistries)
+}
+
+func normalizeRegistry(r *sysregistriesv2.Registry) error {
+	var err error
+	if r.Location, err = normalizeLocation(r.Location); err != nil {
+		return err
+	}
+	if r.Prefix, err = normalizeLocation(r.Prefix); err != nil {
+		return err
+	}
+	if r.Prefix == "" {
+		r.Prefix = r.Location
+	}
+	if r.Prefix == "" {
+		return errors.New("an entry with neither location nor prefix")
+	}
+	if strings.HasPrefix(r.Prefix, "*.") && strings.ContainsAny(r.Prefix, "/@:") {
+		return fmt.Errorf("wildcard %q is not of the form *.example.com", r.Prefix)
+	}
+	for i := range r.Mirrors {
+		m := &r.Mirrors[i]
+		if m.Location, err = normalizeLocation(m.Location); err != nil {
+			return err
+		}
+		if m.Location == "" {
+			return fmt.Errorf("an empty mirror of %q", r.Prefix)
+		}
+	}
+	return nil
+}
+
+func normalizeLocation(s string) (string, error) {
+	if strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") {
+		return "", fmt.Errorf("location %q has a URI scheme", s)
+	}
+	return strings.TrimRight(s, "/"), nil
+}
+
+func normalizeSearch(search []string) error {
+	for i, s := range search {
+		var err error
+		if search[i], err = normalizeLocation(s); err != nil {
+			return err
+		}
+		if !wholeDomain.MatchString(search[i]) {
+			return fmt.Errorf("invalid search registry %q", s)
+		}
+	}
+	return nil
+}
+
+// wholeDomain is how sysregistriesv2 checks a search registry.
+var wholeDomain = regexp.MustCompile("^" + reference.DomainRegexp.String() + "$")
+
+// Config returns the registries.conf that nodes would get, normalised. The
+// caller must not change it.
+func (t *Table) Config() sysregistriesv2.V2RegistriesConf { return t.conf }
+
+// Candidates returns the fully qualified references that a node tries for image,
+// in order: one for each search registry if image is a short name, else one. The
+// tag is dropped where there is a digest, and is "latest" where there is neither.
+// The error says why no node could parse image.
+func (t *Table) Candidates(image string) ([]string, error) {
+	refs, err := t.candidates(image)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i] = ref.String()
+	}
+	return names, nil
+}
+
+func (t *Table) candidates(image string) ([]reference.Named, error) {
+	parsed, err := reference.Parse(image)
+	if err != nil {
+		return nil, fmt.Errorf("image %q: %w", image, err)
+	}
+	named, ok := parsed.(reference.Named)
+	if !ok {
+		return nil, fmt.Errorf("image %q: no repository name", image)
+	}
+	if domain := reference.Domain(named); strings.ContainsAny(domain, ".:") || domain == "localhost" {
+		ref, err := reference.ParseDockerRef(image)
+		if err != nil {
+			return nil, fmt.Errorf("image %q: %w", image, err)
+		}
+		return []reference.Named{ref}, nil
+	}
+	// A short name, as containers/image's package shortnames has it. CRI-O turns
+	// the interactive modes off, which leaves every search registry in turn.
+	var refs []reference.Named
+	for _, registry := range t.conf.UnqualifiedSearchRegistries {
+		ref, err := reference.ParseDockerRef(registry + "/" + image)
+		if err != nil {
+			return nil, fmt.Errorf("image %q at search registry %q: %w", image, registry, err)
+		}
+		refs = append(refs, ref)
+	}
+	if len(refs) == 0 {
+		return nil, fmt.Errorf("image %q: a short name, and there are no search registries", image)
+	}
+	return refs, nil
+}
+
+// Route returns what a node does to pull image. The error says why no node could
+// parse image; a route that cannot be computed is not an error but Route.Err.
+func (t *Table) Route(image string) (Route, error) {
+	refs, err := t.candidates(image)
+	if err != nil {
+		return Route{}, err
+	}
+	var (
+		route  Route
+		failed error
+	)
+	for i, ref := range refs {
+		sources, entry, err := t.sources(ref)
+		if i == 0 {
+			route.Entry = entry
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue // the next candidate of a short name is another pull
+		}
+		route.Sources = append(route.Sources, sources...)
+	}
+	if len(route.Sources) == 0 {
+		route.Err = failed
+	}
+	return route, nil
+}
+
+// sources returns the places a node tries for ref, and the scope that covers it.
+func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
+	reg := t.index.find(ref.Name())
+	if reg == nil {
+		return []PullSource{{Location: Location{Ref: ref.String()}}}, "", nil
+	}
+	pulls, err := reg.PullSourcesFromReference(ref)
+	if err != nil {
+		return nil, reg.Prefix, err
+	}
+	sources := make([]PullSource, len(pulls))
+	for i, p := range pulls {
+		covering := reg
+		if name := p.Reference.Name(); name != ref.Name() {
+			covering = t.index.find(name)
+		}
+		sources[i] = PullSource{
+			Location: Location{Ref: p.Reference.String(), Insecure: p.Endpoint.Insecure},
+			Mirror:   i < len(pulls)-1, // containers/image puts the source last
+			Blocked:  covering != nil && covering.Blocked,
+		}
+	}
+	return sources, reg.Prefix, nil
+}
+
+// Has reports whether there is an entry for exactly this scope.
+func (t *Table) Has(scope string) bool { return t.index.has(scope) }

@@ -1,0 +1,193 @@
+package mirrors
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// An Object is a *configv1.ImageTagMirrorSet, a *configv1.ImageDigestMirrorSet,
+// an *operatorv1alpha1.ImageContentSourcePolicy, or the *configv1.Image that
+// holds the registry sources of the cluster.
+type Object = metav1.Object
+
+// A Set is everything in a cluster that ends up in registries.conf. It must be
+// judged together: a deeper scope in one object hides a wider scope in another.
+type Set struct {
+	// Objects are mirror objects of the first three kinds, in any order: the
+	// generated file does not depend on it.
+	Objects []Object
+	// Registries are the registrySources of image.config.openshift.io "cluster".
+	Registries configv1.RegistrySources
+}
+
+// An Edit is a proposed step from one Set to the next. It leaves its argument as
+// it is.
+type Edit func(Set) Set
+
+// Keep is the Edit that changes nothing.
+func Keep(s Set) Set { return s }
+
+// Put returns the Edit that adds o, or puts it in the place of its namesake.
+func Put(o Object) Edit {
+	return func(s Set) Set {
+		if image, ok := o.(*configv1.Image); ok {
+			if image.Name == clusterName {
+				s.Registries = image.Spec.RegistrySources
+			}
+			return s
+		}
+		s = Delete(o)(s)
+		s.Objects = append(s.Objects, o)
+		return s
+	}
+}
+
+// Delete returns the Edit that takes away the namesake of o.
+func Delete(o Object) Edit {
+	return func(s Set) Set {
+		if _, ok := o.(*configv1.Image); ok {
+			if o.GetName() == clusterName {
+				s.Registries = configv1.RegistrySources{}
+			}
+			return s
+		}
+		s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(other Object) bool {
+			return reflect.TypeOf(other) == reflect.TypeOf(o) && other.GetName() == o.GetName()
+		})
+		return s
+	}
+}
+
+// All returns the Edit that makes every edit, in order, as one change.
+func All(edits ...Edit) Edit {
+	return func(s Set) Set {
+		for _, edit := range edits {
+			s = edit(s)
+		}
+		return s
+	}
+}
+
+// clusterName is the only name under which MCO reads the image configuration.
+const clusterName = "cluster"
+
+// The kinds that Parse reads.
+var (
+	TagMirrorSet    = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet"}
+	DigestMirrorSet = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageDigestMirrorSet"}
+	ContentPolicy   = schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1alpha1", Kind: "ImageContentSourcePolicy"}
+	ImageConfig     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Image"}
+)
+
+// ErrKind is returned by Parse for a kind that does not end up in
+// registries.conf. Test with errors.Is.
+var ErrKind = errors.New("not a mirror object")
+
+// New returns an empty Object of the given kind, or ErrKind.
+func New(gvk schema.GroupVersionKind) (Object, error) {
+	switch gvk {
+	case TagMirrorSet:
+		return new(configv1.ImageTagMirrorSet), nil
+	case DigestMirrorSet:
+		return new(configv1.ImageDigestMirrorSet), nil
+	case ContentPolicy:
+		return new(operatorv1alpha1.ImageContentSourcePolicy), nil
+	case ImageConfig:
+		return new(configv1.Image), nil
+	default:
+		return nil, fmt.Errorf("%s: %w", cmp.Or(strings.TrimSpace(gvk.GroupVersion().String()+" "+gvk.Kind), "(no kind)"), ErrKind)
+	}
+}
+
+// Parse reads an Object from YAML or JSON. An unknown field is no error, as the
+// API server drops it; a field of the wrong type is.
+func Parse(data []byte) (Object, error) {
+	var meta metav1.TypeMeta
+	if err := yaml.Unmarshal(data, &meta); err != nil {
+		return nil, fmt.Errorf("reading apiVersion and kind: %w", err)
+	}
+	o, err := New(meta.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(data, o); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", meta.Kind, err)
+	}
+	return o, nil
+}
+
+// KindOf returns the kind of o as a person writes it.
+func KindOf(o Object) string {
+	switch o.(type) {
+	case *configv1.ImageTagMirrorSet:
+		return TagMirrorSet.Kind
+	case *configv1.ImageDigestMirrorSet:
+		return DigestMirrorSet.Kind
+	case *operatorv1alpha1.ImageContentSourcePolicy:
+		return ContentPolicy.Kind
+	case *configv1.Image:
+		return ImageConfig.Kind
+	default:
+		return fmt.Sprintf("%T", o)
+	}
+}
+
+// NameOf returns how messages name o: its kind and its name.
+func NameOf(o Object) string { return KindOf(o) + " " + o.GetName() }
+
+// An Entry is one (source, mirrors) pair of an Object.
+type Entry struct {
+	Object  Object
+	Source  string
+	Mirrors []string
+	Policy  configv1.MirrorSourcePolicy // "" means AllowContactingSource
+}
+
+// Entries returns the entries of the mirror objects of s, in their order.
+func (s Set) Entries() []Entry {
+	var entries []Entry
+	for _, o := range s.Objects {
+		entries = append(entries, entriesOf(o)...)
+	}
+	return entries
+}
+
+func entriesOf(o Object) []Entry {
+	var entries []Entry
+	add := func(source string, policy configv1.MirrorSourcePolicy, mirrors []string) {
+		entries = append(entries, Entry{Object: o, Source: source, Mirrors: mirrors, Policy: policy})
+	}
+	switch o := o.(type) {
+	case *configv1.ImageTagMirrorSet:
+		for _, m := range o.Spec.ImageTagMirrors {
+			add(m.Source, m.MirrorSourcePolicy, texts(m.Mirrors))
+		}
+	case *configv1.ImageDigestMirrorSet:
+		for _, m := range o.Spec.ImageDigestMirrors {
+			add(m.Source, m.MirrorSourcePolicy, texts(m.Mirrors))
+		}
+	case *operatorv1alpha1.ImageContentSourcePolicy:
+		for _, m := range o.Spec.RepositoryDigestMirrors {
+			add(m.Source, "", m.Mirrors)
+		}
+	}
+	return entries
+}
+
+func texts(mirrors []configv1.ImageMirror) []string {
+	out := make([]string, len(mirrors))
+	for i, m := range mirrors {
+		out[i] = string(m)
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// places says, in the order of the new route, what was found at each place.
+func (v *view) places() []string {
+	var lines []string
+	for _, s := range v.After.Sources {
+		found := "blocked"
+		if !s.Blocked {
+			found = describe(v.facts[s.Location])
+		}
+		lines = append(lines, s.Ref+": "+found)
+	}
+	return lines
+}
+
+// describe says what a fact means, in the words of whoever found it.
+func describe(f Fact) string {
+	switch f.Presence {
+	case Present:
+		return "found"
+	case Absent:
+		return cmp.Or(f.Detail, "not found")
+	case Denied:
+		return cmp.Or(f.Detail, "access denied")
+	case Unreachable:
+		return cmp.Or(f.Detail, "could not be reached")
+	case Mismatch:
+		return cmp.Or(f.Detail, "answers with something else")
+	default:
+		return cmp.Or(f.Detail, "not asked")
+	}
+}
+
+// copyCommands returns the command that puts the image where a node looks first.
+func (v *view) copyCommands() []string {
+	targets := v.After.Mirrors()
+	if len(targets) == 0 {
+		targets = v.After.Open()
+	}
+	if len(targets) == 0 {
+		return nil
+	}
+	from, to := v.origin(), targets[0]
+	if from == to.Ref {
+		return []string{"put the image back where it was: " + to.Ref}
+	}
+	flags := "--all --preserve-digests"
+	if to.Insecure {
+		flags += " --dest-tls-verify=false"
+	}
+	return []string{fmt.Sprintf("skopeo copy %s docker://%s docker://%s", flags, from, to.Ref)}
+}
+
+// origin returns a place that holds the image, or the source where none is known.
+func (v *view) origin() string {
+	for _, l := range slices.Concat(v.After.Open(), v.Before.Open()) {
+		if v.facts[l].Presence == Present {
+			return l.Ref
+		}
+	}
+	if n := len(v.After.Sources); n > 0 {
+		return v.After.Sources[n-1].Ref // containers/image puts the source last
+	}
+	return v.Image.Ref
+}

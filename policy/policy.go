@@ -1,0 +1,179 @@
+// Package policy decides whether a change of the mirror configuration is safe.
+//
+// The package is pure: it reads no clock, opens no connection and writes no
+// log. A decision takes three steps, with the looking-up in the middle left to
+// the caller:
+//
+//	plan := policy.NewPlan(change, images)        // which images take a new route?
+//	facts := lookUp(ctx, plan.Questions(facts))   // what is really there? until nothing is asked
+//	verdict := plan.Decide(facts, settings)       // may this happen?
+//
+// The admission webhook, the command line and the standing verifier all make
+// these calls, so they cannot disagree.
+//
+// What a change makes worse is denied. What was broken before is reported, and
+// never stands in the way of a repair.
+package policy
+
+import (
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Use says in what way something depends on an image. The zero value is
+// Referenced.
+type Use int
+
+const (
+	// Referenced: a template, a schedule or a spec names the image, so that a
+	// node may have to pull it at any time.
+	Referenced Use = iota
+	// Running: a pod that is there now names the image.
+	Running
+	// History: the image was used once and is named for a way back.
+	History
+)
+
+// String implements fmt.Stringer.
+func (u Use) String() string {
+	return [...]string{"referenced", "running", "history"}[u]
+}
+
+// A User is one thing in the cluster that depends on an image.
+type User struct {
+	Kind      string // "Deployment", "Pod", "CronJob" ...
+	Namespace string // "" for cluster-scoped objects
+	Name      string
+	// Container is the container's name, or the field that holds the reference
+	// where there is no container ("volume data").
+	Container string
+	Use       Use
+	// Digest is the digest that runs now, as the node reported it ("sha256:..."),
+	// "" if nothing runs or nothing was reported.
+	Digest string
+}
+
+// An Image is a reference, as written, that something in the cluster depends on.
+// References are distinct within one inventory.
+type Image struct {
+	Ref   string
+	Users []User
+}
+
+// Presence says what a node would meet at a location.
+type Presence int
+
+const (
+	// Unknown means nobody has looked, or the answer is still awaited. It is the
+	// zero value, so that a forgotten fact never reads as good news.
+	Unknown Presence = iota
+	// Present: the location serves a manifest that answers the reference.
+	Present
+	// Absent: the registry says it does not have the image.
+	Absent
+	// Denied: the registry wants credentials that the nodes do not have.
+	Denied
+	// Unreachable: no usable answer (refused, timed out, TLS, DNS, 429, 5xx).
+	Unreachable
+	// Mismatch: the registry answers, but not with that image: another digest,
+	// or no manifest. A node that met it would stop there.
+	Mismatch
+)
+
+// String implements fmt.Stringer.
+func (p Presence) String() string {
+	return [...]string{"unknown", "present", "absent", "denied", "unreachable", "mismatch"}[p]
+}
+
+// A Fact is what was found at a location, and when.
+type Fact struct {
+	Presence Presence
+	// Digest is that of the manifest the location serves, if Present and known.
+	Digest string
+	// MediaType is that of the manifest, if Present.
+	MediaType string
+	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
+	// image or if nobody has read it.
+	Platforms []string
+	// Detail is for people: one line that says what the registry answered. It is
+	// set if not Present, names no credentials and has no control characters.
+	Detail string
+	// Time is when the answer came; zero if Unknown.
+	Time time.Time
+}
+
+// Facts are what is known about locations. A location without an entry has not
+// been asked about; one with an Unknown fact has, and gave no answer in time.
+type Facts map[mirrors.Location]Fact
+
+// Severity says what a Finding does to the verdict. The zero value is Info.
+type Severity int
+
+const (
+	// Info is reported on request only.
+	Info Severity = iota
+	// Warn is reported with an admission.
+	Warn
+	// Deny refuses the change.
+	Deny
+)
+
+// String implements fmt.Stringer.
+func (s Severity) String() string {
+	return [...]string{"info", "warn", "deny"}[s]
+}
+
+// Settings are the choices an administrator has. The zero value is the default.
+type Settings struct {
+	// Protected are patterns of namespaces, the most important first, whose
+	// images are looked up and named first ("openshift-ingress", "openshift-*").
+	// Nil means DefaultProtected.
+	Protected []string
+	// AllowSourceFallback admits, with a warning, an image that no mirror on its
+	// new route holds (or could be verified to hold) as long as its source does
+	// and may be contacted: for a migration while the mirror fills.
+	AllowSourceFallback bool
+	// Severities replace what rules say by default, by rule id. An entry weakens
+	// the denial of an image of a protected namespace only under the id followed
+	// by "@protected", so that it cannot happen by mistake.
+	Severities map[string]Severity
+}
+
+// DefaultProtected are the namespaces without which a cluster does not recover:
+// the ingress routers before everything else, because they block the drain.
+var DefaultProtected = []string{"openshift-ingress", "openshift-*", "kube-*"}
+
+// A Finding is one rule's objection.
+type Finding struct {
+	// Rule is the stable id of the rule ("ImageMissing").
+	Rule     string
+	Severity Severity
+	// Image is what the finding is about; its Ref is "" where the finding is about
+	// the configuration as a whole.
+	Image Image
+	// Reason is short and the same for every image of the same case.
+	Reason string
+	// Detail is what was found for this image: a line for each place looked at.
+	Detail []string
+	// Remedy is advice that would settle the finding: commands, or a sentence.
+	Remedy []string
+}
+
+// A Verdict is the answer to a Plan.
+type Verdict struct {
+	Allowed bool
+	// Findings are sorted: denials first, protected images first within them.
+	Findings []Finding
+	Counts   Counts
+}
+
+// Counts say how much a verdict rests on.
+type Counts struct {
+	Total      int // images in the inventory
+	Rerouted   int // images whose route changes
+	Verified   int // of these, found at a place the new route reaches
+	Unverified int // of these, nobody could tell
+	Pending    int // of the unverified, still being asked when time was up
+	Malformed  int // images no node could parse
+}

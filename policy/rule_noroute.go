@@ -1,0 +1,40 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+)
+
+// NoRoute: every place on the new route is blocked, so nothing is asked at all.
+// The common way there: NeverContactSource on any entry of a source blocks the
+// source for tags and for digests, while the mirrors of an ITMS serve tags only
+// and those of an IDMS digests only. One kind cuts off the other kind's pulls.
+func noRoute(v *view) (Finding, bool) {
+	if v.After.Err != nil || len(v.After.Open()) > 0 {
+		return Finding{}, false
+	}
+	f := Finding{
+		Severity: v.unlessBroken(),
+		Reason:   "every place on its new route is blocked",
+		Detail:   v.places(),
+		Remedy:   []string{"take the source, or its mirror, off the blocked registries"},
+	}
+	if len(v.Never) > 0 {
+		f.Reason = fmt.Sprintf("NeverContactSource blocks pulls by %s too, and they have no mirror there", pullType(v.Image.Ref))
+		f.Remedy = []string{fmt.Sprintf("use AllowContactingSource in %s, or give %s mirrors in %s first",
+			strings.Join(v.Never, " and "), v.After.Entry, kindFor(v.Image.Ref))}
+	}
+	return f, true
+}
+
+// isDigest reports whether nodes pull ref by digest. A tag beside it is dropped.
+func isDigest(ref string) bool {
+	parsed, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return false
+	}
+	_, digested := parsed.(reference.Canonical)
+	return digested
+}

@@ -1,0 +1,28 @@
+package policy
+
+// NotFullySynced: after NeverContactSource (or a blocked registry) the mirrors
+// are all that is left, and no mirror is verified to hold the image. This covers
+// every image under the source, running or only referenced: what is scaled to
+// zero today is pulled tomorrow.
+//
+// What is missing and what could not be verified have different reasons, so that
+// messages count them apart.
+func notFullySynced(v *view) (Finding, bool) {
+	if !v.After.SourceBlocked() || len(v.After.Mirrors()) == 0 || held(v.After.Mirrors(), v.facts) {
+		return Finding{}, false
+	}
+	f := Finding{
+		Severity: v.unlessBroken(),
+		Reason:   "the source may not be contacted, and no mirror has the image",
+		Detail:   v.places(),
+		Remedy:   v.copyCommands(),
+	}
+	if v.mirrors == unsure {
+		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
+		f.Remedy = []string{verifyAgain}
+		if v.gained() {
+			f.Severity = Warn
+		}
+	}
+	return f, true
+}

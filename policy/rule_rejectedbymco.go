@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// RejectedByMCO: the merged configuration is invalid. MCO validates all mirror
+// objects and the image configuration together, before it generates anything.
+// An error there degrades nothing and shows in no status: it is logged and
+// retried for ever, and every later change of any mirror object is silently not
+// applied (semantics: "Such an error degrades nothing").
+//
+// Only what the change adds denies. A configuration that is invalid already is
+// reported, so that it can be mended in steps.
+func (p Plan) rejectedByMCO() []Finding {
+	var findings []Finding
+	for _, reason := range reasonsOf(p.Rejected) {
+		f := Finding{Rule: "RejectedByMCO", Severity: Deny, Reason: wouldReject, Detail: []string{reason},
+			Remedy: []string{"make all entries of a source agree, then apply again"}}
+		if slices.Contains(reasonsOf(p.RejectedBefore), reason) {
+			f.Severity, f.Reason = Warn, rejects
+		}
+		findings = append(findings, f)
+	}
+	if p.Rejected == nil {
+		for _, reason := range reasonsOf(p.RejectedBefore) {
+			findings = append(findings, Finding{Rule: "RejectedByMCO", Severity: Warn, Reason: rejected, Detail: []string{reason},
+				Remedy: []string{"expect earlier changes that were held up to roll out together with this one"}})
+		}
+	}
+	return findings
+}
+
+const (
+	wouldReject = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
+	rejects     = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
+	rejected    = "the Machine Config Operator rejected the configuration in force; this change mends it"
+)
+
+func reasonsOf(r *mirrors.Rejection) []string {
+	if r == nil {
+		return nil
+	}
+	return r.Reasons
+}
+
+// malformedReferences reports what no node could pull whatever the mirrors are.
+// It is no rule: no change of the mirror configuration can make it worse.
+func (p Plan) malformedReferences() []Finding {
+	var findings []Finding
+	for _, img := range p.Malformed {
+		findings = append(findings, Finding{Rule: "MalformedReference", Severity: Warn, Image: img,
+			Reason: "no node can parse the reference", Remedy: []string{"correct the reference where it is used"}})
+	}
+	return findings
+}

@@ -1,0 +1,19 @@
+package policy
+
+// RewriteError: the new route cannot be computed, because the reference that a
+// mirror stands for does not parse (a source without port that covers a host
+// with one, a mirror without dot or port, "index.docker.io"). containers/image
+// then gives up on the whole pull before anything is asked, the source included:
+// PullSourcesFromReference returns an error for all places if one cannot be
+// rewritten.
+func rewriteError(v *view) (Finding, bool) {
+	if v.After.Err == nil {
+		return Finding{}, false
+	}
+	return Finding{
+		Severity: v.unlessBroken(),
+		Reason:   "nodes could not compute where to pull it from, and would not even ask the source",
+		Detail:   []string{"entry " + v.After.Entry + ": " + v.After.Err.Error()},
+		Remedy:   []string{"write source and mirror with the same ports, and the mirror as host[:port]/path with a dot or a port in the host"},
+	}, true
+}

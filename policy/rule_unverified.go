@@ -1,0 +1,47 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Unverified: nobody could tell whether the image stays available, because a
+// registry could not be reached, was too slow, or refused to be asked so often.
+// That is not good news and not bad news. It denies, as a wrong guess costs a
+// cluster, but not where the image is lost today as well, nor where the route
+// only gained places.
+func unverified(v *view) (Finding, bool) {
+	if v.After.Err != nil || v.After.SourceBlocked() {
+		return Finding{}, false
+	}
+	f := Finding{
+		Severity: v.unlessBroken(),
+		Reason:   "nobody could tell whether the image stays available",
+		Detail:   v.places(),
+		Remedy:   []string{verifyAgain},
+	}
+	switch {
+	case v.after == unsure:
+	case v.after == works && v.onlySourceHolds() && v.mirrors == unsure:
+		f.Severity = v.fallBack()
+		f.Reason = "nobody could tell whether a mirror has the image; the source has it"
+	default:
+		return Finding{}, false
+	}
+	if v.gained() {
+		f.Severity = Warn
+	}
+	return f, true
+}
+
+const verifyAgain = "make the registry answer, then apply again: facts that arrive late are kept for the next try"
+
+// gained reports whether a route that had mirrors keeps every place it had.
+func (v *view) gained() bool {
+	if len(v.Before.Mirrors()) == 0 {
+		return false
+	}
+	after := v.After.Open()
+	return !slices.ContainsFunc(v.Before.Open(), func(l mirrors.Location) bool { return !slices.Contains(after, l) })
+}

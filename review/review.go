@@ -1,0 +1,136 @@
+// Package review puts a question to package policy and keeps the answer.
+//
+// It is the only place where planning, looking up and deciding meet, so that
+// the webhook, the command line and the standing verifier are ways to ask the
+// same question and cannot give different answers.
+package review
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// An Inventory is what a review has to know about the cluster.
+type Inventory interface {
+	// Mirrors returns the mirror configuration as it stands, read anew, so that
+	// two changes in a row see each other.
+	Mirrors(context.Context) (mirrors.Set, error)
+	// Images returns the images that the cluster depends on, each reference once.
+	Images(context.Context) ([]policy.Image, error)
+}
+
+// Registries is what a review has to know about the rest of the world.
+type Registries interface {
+	// Presence returns what is known about the locations by the time ctx ends,
+	// looking up what is not known or too old. The first ones are the most
+	// important. It does not fail: what could not be found out is Unknown.
+	Presence(context.Context, []mirrors.Location) policy.Facts
+}
+
+// A Noter has something to say to whoever reads an answer that rests on it:
+// "the pull secret is missing; registries were asked anonymously". Inventories
+// and Registries may be Noters. Each note is one short line.
+type Noter interface {
+	Notes() []string
+}
+
+// A Record is a review and all it rested on. Denial, warnings, audit
+// annotations, the log line, metrics and command line output are written from
+// it, so they cannot tell different stories.
+type Record struct {
+	// Subject is what was asked about, for people: "ImageTagMirrorSet apps",
+	// "deleting ImageTagMirrorSet apps", "3 objects".
+	Subject string
+	Plan    policy.Plan
+	Facts   policy.Facts
+	Verdict policy.Verdict
+	// Notes are remarks on the sources of the answer, for people.
+	Notes []string
+	Took  time.Duration
+}
+
+// A Reviewer reviews edits of the mirror configuration. It is safe for
+// concurrent use.
+type Reviewer struct {
+	Inventory  Inventory
+	Registries Registries
+	Settings   policy.Settings
+}
+
+// Review says what would come of edit, which messages call subject. An error
+// means that there is no verdict; it never means that the edit is safe.
+func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit) (Record, error) {
+	start := time.Now()
+	plan, err := r.plan(ctx, edit)
+	if err != nil {
+		return Record{}, err
+	}
+	facts := r.lookUp(ctx, plan)
+	return Record{
+		Subject: subject,
+		Plan:    plan,
+		Facts:   facts,
+		Verdict: plan.Decide(facts, r.Settings),
+		Notes:   r.notes(),
+		Took:    time.Since(start),
+	}, nil
+}
+
+func (r *Reviewer) plan(ctx context.Context, edit mirrors.Edit) (policy.Plan, error) {
+	set, err := r.Inventory.Mirrors(ctx)
+	if err != nil {
+		return policy.Plan{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
+	}
+	images, err := r.Inventory.Images(ctx)
+	if err != nil {
+		return policy.Plan{}, fmt.Errorf("listing the images in use: %w", err)
+	}
+	return policy.NewPlan(policy.Change{Before: set, After: edit(set)}, images), nil
+}
+
+// lookUp asks what the plan wants to know, round by round: what a later round
+// asks depends on the answers to the one before. A location that stays Unknown
+// is not asked twice.
+func (r *Reviewer) lookUp(ctx context.Context, plan policy.Plan) policy.Facts {
+	facts := policy.Facts{}
+	for ctx.Err() == nil {
+		questions := plan.Questions(facts, r.Settings)
+		if len(questions) == 0 {
+			break
+		}
+		answers := r.Registries.Presence(ctx, questions)
+		for _, l := range questions {
+			facts[l] = policy.Fact{Detail: noAnswer} // unless there is an answer
+		}
+		maps.Copy(facts, answers)
+	}
+	return facts
+}
+
+// noAnswer is the Detail of a location that was still being asked when time ran
+// out.
+const noAnswer = "no answer yet"
+
+func (r *Reviewer) notes() []string {
+	var notes []string
+	for _, source := range []any{r.Inventory, r.Registries} {
+		if n, ok := source.(Noter); ok {
+			notes = append(notes, n.Notes()...)
+		}
+	}
+	return notes
+}
+
+// Denial returns the text that refuses the change, "" if it is admitted.
+func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
+
+// Warnings returns what to tell whoever made the change, denied or not: short
+// lines, the most important first.
+func (r Record) Warnings() []string {
+	return append(r.Verdict.Warnings(r.Subject), r.Notes...)
+}
