@@ -19,31 +19,59 @@ const (
 
 // Message explains a denial of subject ("ImageTagMirrorSet apps") to the person
 // who asked for the change: what is wrong, for which images, who uses them, what
-// was looked at and what to do. It is "" for an admission.
+// was looked at and what to do. The worst findings are told in full, the others
+// counted. It is "" for an admission.
 func (v Verdict) Message(subject string) string {
-	denials := v.denials()
-	if len(denials) == 0 {
+	if v.Allowed {
 		return ""
 	}
 	var b strings.Builder
-	if whole := ofConfiguration(denials); len(whole) > 0 {
-		writeInvalid(&b, subject, whole)
-		return b.String()
-	}
-	fmt.Fprintf(&b, "%s is refused: %s of the %s it reroutes could not be pulled safely afterwards.\n",
-		subject, number(len(denials)), count(v.Counts.Rerouted, "image"))
-	for i, f := range denials[:min(maxDetailed, len(denials))] {
-		fmt.Fprintf(&b, "\n%d. ", i+1)
-		writeFinding(&b, f)
-	}
-	writeRest(&b, denials)
-	v.writeProgress(&b)
+	v.writeDenial(&b, subject, maxDetailed)
 	b.WriteString("\nNothing was changed. The whole list: mirrorset-guard check")
 	return b.String()
 }
 
-func (v Verdict) denials() []Finding {
-	return slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool { return f.Severity != Deny })
+// Report tells every finding in full, warnings too, in the words of Message and
+// Warnings.
+func (v Verdict) Report(subject string) string {
+	var b strings.Builder
+	if v.Allowed {
+		fmt.Fprintf(&b, "%s is admitted: it reroutes %s of %s, %s.\n",
+			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())
+	} else {
+		v.writeDenial(&b, subject, len(v.Findings))
+	}
+	if warned := v.of(Warn); len(warned) > 0 {
+		fmt.Fprintf(&b, "\nWarnings:\n")
+		for i, f := range warned {
+			fmt.Fprintf(&b, "\n%d. ", i+1)
+			writeFinding(&b, f)
+		}
+	}
+	return b.String()
+}
+
+func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
+	denials := v.of(Deny)
+	if whole := ofConfiguration(denials); len(whole) > 0 {
+		writeInvalid(b, subject, whole)
+		return
+	}
+	fmt.Fprintf(b, "%s is refused: %s of the %s it reroutes could not be pulled safely afterwards.\n",
+		subject, number(len(denials)), count(v.Counts.Rerouted, "image"))
+	for i, f := range denials[:min(limit, len(denials))] {
+		fmt.Fprintf(b, "\n%d. ", i+1)
+		writeFinding(b, f)
+	}
+	if limit < len(denials) {
+		writeRest(b, denials[limit:])
+	}
+	v.writeProgress(b)
+}
+
+// of returns the findings of one severity, in order.
+func (v Verdict) of(s Severity) []Finding {
+	return slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool { return f.Severity != s })
 }
 
 func ofConfiguration(findings []Finding) []Finding {
@@ -59,11 +87,15 @@ func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
 		}
 		fmt.Fprintf(b, "- %s: %s\n", f.Rule, strings.Join(f.Detail, "; "))
 	}
-	fmt.Fprintf(b, "To do: %s.\nNothing was changed.", findings[0].Remedy[0])
+	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
 }
 
 func writeFinding(b *strings.Builder, f Finding) {
-	fmt.Fprintf(b, "%s\n", f.Image.Ref)
+	if f.Image.Ref != "" {
+		fmt.Fprintf(b, "%s\n", f.Image.Ref)
+	} else {
+		fmt.Fprintf(b, "the configuration as a whole\n")
+	}
 	if users := Users(f.Image, maxUsers); users != "" {
 		fmt.Fprintf(b, "   used by %s\n", users)
 	}
@@ -77,11 +109,7 @@ func writeFinding(b *strings.Builder, f Finding) {
 }
 
 // writeRest counts the findings that are not told in full, by rule and namespace.
-func writeRest(b *strings.Builder, denials []Finding) {
-	if len(denials) <= maxDetailed {
-		return
-	}
-	rest := denials[maxDetailed:]
+func writeRest(b *strings.Builder, rest []Finding) {
 	fmt.Fprintf(b, "\nAnd %s more:\n", number(len(rest)))
 	groups := groupByRule(rest)
 	for i, g := range groups {
@@ -181,20 +209,17 @@ func (v Verdict) Warnings(subject string) []string {
 		warnings = append(warnings, cut(fmt.Sprintf("%s reroutes %s of %s: %s",
 			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())))
 	}
-	var warned []Finding
-	for _, f := range v.Findings {
-		if f.Severity == Warn {
-			warned = append(warned, f)
-		}
-	}
-	for _, g := range groupByRule(warned) {
+	for _, g := range groupByRule(v.of(Warn)) {
 		warnings = append(warnings, warning(g))
 	}
 	return warnings
 }
 
 func (v Verdict) verified() string {
-	if v.Counts.Verified == v.Counts.Rerouted {
+	switch v.Counts.Rerouted {
+	case 0:
+		return "so there was nothing to verify"
+	case v.Counts.Verified:
 		return "all verified"
 	}
 	return fmt.Sprintf("%s verified", number(v.Counts.Verified))

@@ -1,0 +1,290 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/quick"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+const (
+	never   = configv1.NeverContactSource
+	allow   = configv1.AllowContactingSource
+	digestA = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+)
+
+func itms(name, source string, policy configv1.MirrorSourcePolicy, locations ...configv1.ImageMirror) mirrors.Object {
+	o := &configv1.ImageTagMirrorSet{}
+	o.Name = name
+	o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: source, Mirrors: locations, MirrorSourcePolicy: policy}}
+	return o
+}
+
+func idms(name, source string, policy configv1.MirrorSourcePolicy, locations ...configv1.ImageMirror) mirrors.Object {
+	o := &configv1.ImageDigestMirrorSet{}
+	o.Name = name
+	o.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: source, Mirrors: locations, MirrorSourcePolicy: policy}}
+	return o
+}
+
+func set(objects ...mirrors.Object) mirrors.Set { return mirrors.Set{Objects: objects} }
+
+// facts reads "REF presence" lines.
+func facts(lines ...string) Facts {
+	f := Facts{}
+	for _, line := range lines {
+		ref, word, _ := strings.Cut(line, " ")
+		for p := Unknown; p <= Mismatch; p++ {
+			if p.String() == word {
+				f[mirrors.Location{Ref: ref}] = Fact{Presence: p}
+			}
+		}
+	}
+	return f
+}
+
+// summary lists findings as "severity Rule".
+func summary(v Verdict) string {
+	var parts []string
+	for _, f := range v.Findings {
+		parts = append(parts, f.Severity.String()+" "+f.Rule)
+	}
+	return strings.Join(parts, ", ")
+}
+
+var running = []User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running}}
+
+// TestDecide has a row for each way a rule can turn, with the reason for it.
+func TestDecide(t *testing.T) {
+	const tag, dig = "quay.io/x:1", "quay.io/x" + digestA
+	tests := []struct {
+		name          string
+		before, after mirrors.Set
+		image         string
+		facts         Facts
+		settings      Settings
+		want          string
+	}{
+		{"mirror holds it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
+		{"mirror lacks it, source serves: the mirror set does not keep its promise", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny ImageMissing"},
+		{"the same, fall-back allowed", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{AllowSourceFallback: true}, "warn ImageMissing"},
+		{"nobody has it, as before", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 absent"), Settings{}, "warn ImageMissing"},
+		{"one of two mirrors holds it", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 present"), Settings{}, ""},
+		{"another mirror that lacks it, where the first lacked it too", set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "warn ImageMissing"},
+		{"mirror unreachable, source serves", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny Unverified"},
+		{"nothing known", set(), set(itms("a", "quay.io", allow, "m.local")), tag, nil, Settings{}, "deny Unverified"},
+		{"nothing known, by setting", set(), set(itms("a", "quay.io", allow, "m.local")), tag, nil, Settings{Severities: map[string]Severity{"Unverified": Warn}}, "warn Unverified"},
+		{"mirror unreachable, source gone, so it was lost before", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 absent"), Settings{}, "warn Unverified"},
+		{"a second mirror while the first is down", set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 unreachable", "n.local/x:1 unreachable", "quay.io/x:1 unreachable"), Settings{}, "warn Unverified"},
+		{"mirror denies", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 denied", "quay.io/x:1 present"), Settings{}, "deny CredentialsMissing"},
+		{"mirror denies and source lacks it, so it was lost before", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 denied", "quay.io/x:1 absent"), Settings{}, "warn ImageMissing"},
+		{"a mirror on the source's host denies: a pod's own pull secret may open it", set(), set(itms("a", "quay.io", allow, "quay.io/mirror")), tag, facts("quay.io/mirror/x:1 denied", "quay.io/x:1 present"), Settings{}, "deny Unverified"},
+		{"wrong content ends the pull though the source has it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 mismatch", "quay.io/x:1 present"), Settings{}, "deny ContentMismatch"},
+		{"wrong content after the image was found", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 present", "n.local/x:1 mismatch"), Settings{}, ""},
+		{"never, held", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
+		{"never, missing", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
+		{"never, unverified", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
+		{"allow to never with the mirror empty", set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
+		{"never to allow is a repair", set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "warn ImageMissing"},
+		{"never for tags cuts off digests", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " present"), Settings{}, "deny NoRoute"},
+		{"the same for what was lost before", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " absent"), Settings{}, "warn NoRoute"},
+		{"rewrite error", set(), set(itms("a", "quay.io", allow, "registry/x")), tag, facts("quay.io/x:1 present"), Settings{}, "deny RewriteError"},
+		{"hidden mirror, source serves", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" present"), Settings{}, "warn MirrorHidden"},
+		{"hidden mirror, source gone", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" absent"), Settings{}, "deny MirrorHidden"},
+		{"hidden mirror, source unreachable", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" unreachable"), Settings{}, "deny MirrorHidden"},
+		{"hidden mirror that never held it", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" absent", "quay.io/x"+digestA+" present"), Settings{}, "warn MirrorHidden"},
+		{"delete, source serves", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 present"), Settings{}, ""},
+		{"delete, source gone", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 absent"), Settings{}, "deny ImageMissing"},
+		{"delete, source unreachable", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 unreachable"), Settings{}, "deny Unverified"},
+		{"delete what never worked: the way back stays open", set(itms("a", "quay.io", never, "m.local")), set(), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, ""},
+		{"conflicting policies", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"},
+		{"conflict mended", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local")), tag, facts("quay.io/x:1 present"), Settings{}, "warn RejectedByMCO"},
+		{"conflict untouched by another change", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local"), itms("c", "other.io", allow, "m.local")), tag, nil, Settings{}, "warn RejectedByMCO"},
+		{"no effect on any route", set(), set(itms("a", "other.io", never, "m.local")), tag, nil, Settings{}, ""},
+		{"malformed reference", set(), set(itms("a", "quay.io", allow, "m.local")), "Quay.io/X:1", nil, Settings{}, "warn MalformedReference"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := NewPlan(Change{tt.before, tt.after}, []Image{{tt.image, running}})
+			verdict := plan.Decide(tt.facts, tt.settings)
+			if got := summary(verdict); got != tt.want {
+				t.Errorf("findings: %s\nwant:     %s\n%s", got, tt.want, verdict.Report("it"))
+			}
+			if verdict.Allowed == strings.Contains(tt.want, "deny") {
+				t.Errorf("allowed = %v with %s", verdict.Allowed, tt.want)
+			}
+		})
+	}
+}
+
+func TestSeverities(t *testing.T) {
+	router := []User{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router", Use: Running}}
+	past := []User{{Kind: "ClusterVersion", Name: "version", Container: "history", Use: History}}
+	tests := []struct {
+		name  string
+		users []User
+		set   map[string]Severity
+		want  Severity
+	}{
+		{"weakened", running, map[string]Severity{"ImageMissing": Warn}, Warn},
+		{"protected: not weakened by mistake", router, map[string]Severity{"ImageMissing": Warn}, Deny},
+		{"protected: weakened on purpose", router, map[string]Severity{"ImageMissing@protected": Warn}, Warn},
+		{"history only is reported", past, nil, Warn},
+		{"no users at all is no excuse", nil, nil, Deny},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{"quay.io/x:1", tt.users}})
+			v := plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{Severities: tt.set})
+			if len(v.Findings) != 1 || v.Findings[0].Severity != tt.want {
+				t.Errorf("findings %s, want one that says %s", summary(v), tt.want)
+			}
+		})
+	}
+}
+
+// TestQuestions: protected images first, mirrors before the rest, and the rest
+// only where no mirror holds the image.
+func TestQuestions(t *testing.T) {
+	images := []Image{
+		{"quay.io/a:1", running},
+		{"quay.io/b:1", []User{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}},
+		{"quay.io/c:1", []User{{Kind: "Pod", Namespace: "openshift-dns", Name: "dns", Use: Running}}},
+	}
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
+	f := Facts{}
+	refs := func() (out []string) {
+		for _, l := range plan.Questions(f, Settings{}) {
+			out = append(out, l.Ref)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"m.local/b:1", "m.local/c:1", "m.local/a:1"}, refs()); diff != "" {
+		t.Errorf("first round (-want +got):\n%s", diff)
+	}
+	f[mirrors.Location{Ref: "m.local/a:1"}] = Fact{Presence: Present}
+	f[mirrors.Location{Ref: "m.local/b:1"}] = Fact{} // asked, no answer
+	f[mirrors.Location{Ref: "m.local/c:1"}] = Fact{Presence: Absent}
+	if diff := cmp.Diff([]string{"quay.io/b:1", "quay.io/c:1"}, refs()); diff != "" {
+		t.Errorf("second round (-want +got):\n%s", diff)
+	}
+	f[mirrors.Location{Ref: "quay.io/b:1"}], f[mirrors.Location{Ref: "quay.io/c:1"}] = Fact{}, Fact{}
+	if rest := refs(); len(rest) > 0 {
+		t.Errorf("third round: %q", rest)
+	}
+}
+
+// TestUnknownNeverAdmits: whatever the change, a route that moved to places
+// nobody has looked at is not admitted.
+func TestUnknownNeverAdmits(t *testing.T) {
+	f := func(neverContact, byDigest bool) bool {
+		policy, image := allow, "quay.io/x:1"
+		if neverContact {
+			policy = never
+		}
+		object := itms("a", "quay.io", policy, "m.local")
+		if byDigest {
+			image, object = "quay.io/x"+digestA, idms("a", "quay.io", policy, "m.local")
+		}
+		return !NewPlan(Change{set(), set(object)}, []Image{{Ref: image}}).Decide(nil, Settings{}).Allowed
+	}
+	if err := quick.Check(f, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMessage(t *testing.T) {
+	images := []Image{
+		{"quay.io/ingress/router" + digestA, []User{
+			{Kind: "Pod", Namespace: "openshift-ingress", Name: "router-default-5d8f-abc", Container: "router", Use: Running},
+			{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router"},
+			{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router-default-5d8f", Container: "router"},
+			{Kind: "Pod", Namespace: "openshift-ingress", Name: "router-default-5d8f-xyz", Container: "router", Use: Running},
+		}},
+		{"quay.io/shop/cart:1", running},
+	}
+	plan := NewPlan(Change{set(), set(itms("everything", "quay.io", never, "m.local"))}, images)
+	v := plan.Decide(facts("m.local/shop/cart:1 absent", "quay.io/shop/cart:1 present", "quay.io/ingress/router"+digestA+" present"), Settings{})
+	want := `ImageTagMirrorSet everything is refused: 2 of the 2 images it reroutes could not be pulled safely afterwards.
+
+1. quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+   used by Deployment openshift-ingress/router-default (router), ReplicaSet openshift-ingress/router-default-5d8f (router), Pod openshift-ingress/router-default-5d8f-abc (router) and 1 more
+   NoRoute: NeverContactSource blocks pulls by digest too, and they have no mirror there
+   - quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: blocked
+   To do: use AllowContactingSource in ImageTagMirrorSet everything, or give quay.io mirrors in an ImageDigestMirrorSet first
+
+2. quay.io/shop/cart:1
+   used by Deployment shop/cart (app)
+   NotFullySynced: the source may not be contacted, and no mirror has the image
+   - m.local/shop/cart:1: not found
+   - quay.io/shop/cart:1: blocked
+   To do: skopeo copy --all --preserve-digests docker://quay.io/shop/cart:1 docker://m.local/shop/cart:1
+
+Nothing was changed. The whole list: mirrorset-guard check`
+	if diff := cmp.Diff(want, v.Message("ImageTagMirrorSet everything")); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+}
+
+// TestManyFindings: a denial of 3,000 findings is short, and still says all.
+func TestManyFindings(t *testing.T) {
+	var images []Image
+	for i := range 3000 {
+		images = append(images, Image{fmt.Sprintf("quay.io/app%04d:1", i), []User{{Kind: "Deployment", Namespace: fmt.Sprintf("team-%d", i%7), Name: "app", Container: "app"}}})
+	}
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
+	f := Facts{}
+	for i, img := range images {
+		suffix := strings.TrimPrefix(img.Ref, "quay.io")
+		f[mirrors.Location{Ref: "quay.io" + suffix}] = Fact{Presence: Present}
+		if i%3 > 0 {
+			f[mirrors.Location{Ref: "m.local" + suffix}] = Fact{Presence: Absent}
+		}
+	}
+	v := plan.Decide(f, Settings{})
+	got := v.Message("ImageTagMirrorSet a")
+	if len(got) > 4096 {
+		t.Errorf("message has %d bytes", len(got))
+	}
+	want := `
+And 2,997 more:
+- ImageMissing: 1,997 images (team-5 285, team-0 286, team-1 285, 4 more namespaces)
+- Unverified: 1,000 images (team-0 143, team-3 143, team-6 143, 4 more namespaces)
+
+Nothing was changed. The whole list: mirrorset-guard check`
+	if !strings.HasSuffix(got, want) {
+		t.Errorf("message ends with:\n%s\nwant:\n%s", got[max(0, len(got)-len(want)-100):], want)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	long := "quay.io/" + strings.Repeat("very-long-name/", 10) + "app:1"
+	images := []Image{{"quay.io/a:1", running}, {"quay.io/b:1", running}, {long, running}, {"Bad:Ref:x", running}, {"other.io/c:1", running}}
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
+	f := facts("m.local/a:1 present", "m.local/b:1 absent", "quay.io/b:1 absent", "m.local"+strings.TrimPrefix(long, "quay.io")+" absent", long+" absent")
+	want := []string{
+		"ImageTagMirrorSet a reroutes 3 of 5 images: 1 verified",
+		"ImageMissing: 2 images: no place on its new route has the image; first quay.io/b:1",
+		"MalformedReference: 1 image: no node can parse the reference; first Bad:Ref:x",
+	}
+	got := plan.Decide(f, Settings{}).Warnings("ImageTagMirrorSet a")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+func TestWarningsAreCut(t *testing.T) {
+	f := func(s string) bool { return utf8.RuneCountInString(cut(s)) <= maxWarning }
+	if err := quick.Check(f, nil); err != nil {
+		t.Error(err)
+	}
+	if got := cut(strings.Repeat("é", 200)); utf8.RuneCountInString(got) != maxWarning || !utf8.ValidString(got) {
+		t.Errorf("cut to %d runes", utf8.RuneCountInString(got))
+	}
+}
