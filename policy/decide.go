@@ -185,3 +185,15 @@ func kindRank(kind string) int {
 		return 0
 	}
 }
+
+// RuleIDs returns the ids of all rules whose severity can be set, in order.
+func RuleIDs() []string {
+	ids := make([]string, len(rules))
+	for i, r := range rules {
+		ids[i] = r.id
+	}
+	return ids
+}
+
+// IsRule reports whether id is that of a rule.
+func IsRule(id string) bool { return slices.Contains(RuleIDs(), id) }

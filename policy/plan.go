@@ -80,16 +80,12 @@ func neverContact(s mirrors.Set) map[string][]string {
 }
 
 func (p *Plan) add(img Image, before, after *mirrors.Table, never map[string][]string) {
-	to, err := after.Route(img.Ref)
+	from, to, changed, err := mirrors.Compare(before, after, img.Ref)
 	if err != nil {
 		p.Malformed = append(p.Malformed, img)
 		return
 	}
-	from, err := before.Route(img.Ref)
-	if err != nil {
-		from = mirrors.Route{Err: err} // a short name that had no search registry
-	}
-	if from.Equal(to) {
+	if !changed {
 		return
 	}
 	impact := Impact{Image: img, Before: from, After: to, Never: never[to.Entry]}

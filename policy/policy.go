@@ -26,12 +26,12 @@ import (
 type Use int
 
 const (
-	// Referenced: a template, a schedule or a spec names the image, so that a
+	// Referenced means that a template, a schedule or a spec names the image, so that a
 	// node may have to pull it at any time.
 	Referenced Use = iota
-	// Running: a pod that is there now names the image.
+	// Running means that a pod that is there now names the image.
 	Running
-	// History: the image was used once and is named for a way back.
+	// History means that the image was used once and is named for a way back.
 	History
 )
 
@@ -68,15 +68,16 @@ const (
 	// Unknown means nobody has looked, or the answer is still awaited. It is the
 	// zero value, so that a forgotten fact never reads as good news.
 	Unknown Presence = iota
-	// Present: the location serves a manifest that answers the reference.
+	// Present means that the location serves a manifest that answers the reference.
 	Present
-	// Absent: the registry says it does not have the image.
+	// Absent means that the registry says it does not have the image.
 	Absent
-	// Denied: the registry wants credentials that the nodes do not have.
+	// Denied means that the registry wants credentials that the nodes do not have.
 	Denied
-	// Unreachable: no usable answer (refused, timed out, TLS, DNS, 429, 5xx).
+	// Unreachable means that there was no usable answer (refused, timed out, TLS,
+	// DNS, 429, 5xx).
 	Unreachable
-	// Mismatch: the registry answers, but not with that image: another digest,
+	// Mismatch means that the registry answers, but not with that image: another digest,
 	// or no manifest. A node that met it would stop there.
 	Mismatch
 )

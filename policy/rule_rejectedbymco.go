@@ -17,8 +17,10 @@ import (
 func (p Plan) rejectedByMCO() []Finding {
 	var findings []Finding
 	for _, reason := range reasonsOf(p.Rejected) {
-		f := Finding{Rule: "RejectedByMCO", Severity: Deny, Reason: wouldReject, Detail: []string{reason},
-			Remedy: []string{"make all entries of a source agree, then apply again"}}
+		f := Finding{
+			Rule: "RejectedByMCO", Severity: Deny, Reason: wouldReject, Detail: []string{reason},
+			Remedy: []string{"make all entries of a source agree, then apply again"},
+		}
 		if slices.Contains(reasonsOf(p.RejectedBefore), reason) {
 			f.Severity, f.Reason = Warn, rejects
 		}
@@ -26,8 +28,10 @@ func (p Plan) rejectedByMCO() []Finding {
 	}
 	if p.Rejected == nil {
 		for _, reason := range reasonsOf(p.RejectedBefore) {
-			findings = append(findings, Finding{Rule: "RejectedByMCO", Severity: Warn, Reason: rejected, Detail: []string{reason},
-				Remedy: []string{"expect earlier changes that were held up to roll out together with this one"}})
+			findings = append(findings, Finding{
+				Rule: "RejectedByMCO", Severity: Warn, Reason: rejected, Detail: []string{reason},
+				Remedy: []string{"expect earlier changes that were held up to roll out together with this one"},
+			})
 		}
 	}
 	return findings
@@ -51,8 +55,10 @@ func reasonsOf(r *mirrors.Rejection) []string {
 func (p Plan) malformedReferences() []Finding {
 	var findings []Finding
 	for _, img := range p.Malformed {
-		findings = append(findings, Finding{Rule: "MalformedReference", Severity: Warn, Image: img,
-			Reason: "no node can parse the reference", Remedy: []string{"correct the reference where it is used"}})
+		findings = append(findings, Finding{
+			Rule: "MalformedReference", Severity: Warn, Image: img,
+			Reason: "no node can parse the reference", Remedy: []string{"correct the reference where it is used"},
+		})
 	}
 	return findings
 }

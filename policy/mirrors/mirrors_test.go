@@ -135,28 +135,58 @@ func TestRejected(t *testing.T) {
 		set  Set
 		want []string // nil: accepted
 	}{
-		{"both policies across kinds", Set{Objects: []Object{itms("a", "quay.io", never, "m.local"), idms("b", "quay.io", allow, "m.local")}},
-			[]string{`source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageDigestMirrorSet b`}},
-		{"empty counts as allow", Set{Objects: []Object{itms("a", "quay.io", never, "m.local"), itms("b", "quay.io", "", "m.local")}},
-			[]string{`source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`}},
-		{"ICSP counts as allow", Set{Objects: []Object{idms("a", "quay.io", never, "m.local"), icsp("b", "quay.io", "m.local")}},
-			[]string{`source "quay.io" is NeverContactSource in ImageDigestMirrorSet a but AllowContactingSource in ImageContentSourcePolicy b`}},
-		{"an entry without mirrors counts", Set{Objects: []Object{itms("a", "quay.io", never, "m.local"), itms("b", "quay.io", allow)}},
-			[]string{`source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`}},
-		{"never with itself as mirror", Set{Objects: []Object{itms("a", "quay.io", never, "m.local", "quay.io")}},
-			[]string{`source "quay.io" of ImageTagMirrorSet a is NeverContactSource and among its own mirrors`}},
+		{
+			"both policies across kinds",
+			Set{Objects: []Object{itms("a", "quay.io", never, "m.local"), idms("b", "quay.io", allow, "m.local")}},
+			[]string{`source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageDigestMirrorSet b`},
+		},
+		{
+			"empty counts as allow",
+			Set{Objects: []Object{itms("a", "quay.io", never, "m.local"), itms("b", "quay.io", "", "m.local")}},
+			[]string{`source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`},
+		},
+		{
+			"ICSP counts as allow",
+			Set{Objects: []Object{idms("a", "quay.io", never, "m.local"), icsp("b", "quay.io", "m.local")}},
+			[]string{`source "quay.io" is NeverContactSource in ImageDigestMirrorSet a but AllowContactingSource in ImageContentSourcePolicy b`},
+		},
+		{
+			"an entry without mirrors counts",
+			Set{Objects: []Object{itms("a", "quay.io", never, "m.local"), itms("b", "quay.io", allow)}},
+			[]string{`source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`},
+		},
+		{
+			"never with itself as mirror",
+			Set{Objects: []Object{itms("a", "quay.io", never, "m.local", "quay.io")}},
+			[]string{`source "quay.io" of ImageTagMirrorSet a is NeverContactSource and among its own mirrors`},
+		},
 		{"nested sources may differ", Set{Objects: []Object{itms("a", "quay.io", never, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")}}, nil},
 		{"source format", Set{Objects: []Object{noFormat}}, []string{`invalid format for source "quay.io/" in ImageDigestMirrorSet a`}},
-		{"ICSP wildcard mirror", Set{Objects: []Object{icsp("a", "quay.io", "*.m.local")}},
-			[]string{`invalid format for mirror "*.m.local" of source "quay.io" in ImageContentSourcePolicy a`}},
-		{"wildcard with a nested entry without mirrors", Set{Objects: []Object{itms("a", "*.example.com", allow, "m.local")}, Registries: configv1.RegistrySources{InsecureRegistries: []string{"a.example.com"}}},
-			[]string{`the configuration cannot be generated: internal error: mirrorsAdjustedForNestedScope for a wildcard scope "*.example.com"`}},
-		{"blocked wildcard with a path", Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"*.example.com/x"}}},
-			[]string{`invalid entry "*.example.com/x" in blockedRegistries of Image cluster`}},
-		{"blocked with a scheme", Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"https://quay.io"}}},
-			[]string{`nodes could not read the generated file: location "https://quay.io" has a URI scheme`}},
-		{"one registry twice, with and without a slash", Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"quay.io/"}, InsecureRegistries: []string{"quay.io"}}},
-			[]string{`nodes could not read the generated file: registry "quay.io" is defined twice with conflicting settings`}},
+		{
+			"ICSP wildcard mirror",
+			Set{Objects: []Object{icsp("a", "quay.io", "*.m.local")}},
+			[]string{`invalid format for mirror "*.m.local" of source "quay.io" in ImageContentSourcePolicy a`},
+		},
+		{
+			"wildcard with a nested entry without mirrors",
+			Set{Objects: []Object{itms("a", "*.example.com", allow, "m.local")}, Registries: configv1.RegistrySources{InsecureRegistries: []string{"a.example.com"}}},
+			[]string{`the configuration cannot be generated: internal error: mirrorsAdjustedForNestedScope for a wildcard scope "*.example.com"`},
+		},
+		{
+			"blocked wildcard with a path",
+			Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"*.example.com/x"}}},
+			[]string{`invalid entry "*.example.com/x" in blockedRegistries of Image cluster`},
+		},
+		{
+			"blocked with a scheme",
+			Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"https://quay.io"}}},
+			[]string{`nodes could not read the generated file: location "https://quay.io" has a URI scheme`},
+		},
+		{
+			"one registry twice, with and without a slash",
+			Set{Registries: configv1.RegistrySources{BlockedRegistries: []string{"quay.io/"}, InsecureRegistries: []string{"quay.io"}}},
+			[]string{`nodes could not read the generated file: registry "quay.io" is defined twice with conflicting settings`},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -181,15 +181,7 @@ func (t *Table) Candidates(image string) ([]string, error) {
 }
 
 func (t *Table) candidates(image string) ([]reference.Named, error) {
-	parsed, err := reference.Parse(image)
-	if err != nil {
-		return nil, fmt.Errorf("image %q: %w", image, err)
-	}
-	named, ok := parsed.(reference.Named)
-	if !ok {
-		return nil, fmt.Errorf("image %q: no repository name", image)
-	}
-	if domain := reference.Domain(named); strings.ContainsAny(domain, ".:") || domain == "localhost" {
+	if isQualified(image) {
 		ref, err := reference.ParseDockerRef(image)
 		if err != nil {
 			return nil, fmt.Errorf("image %q: %w", image, err)
@@ -212,6 +204,14 @@ func (t *Table) candidates(image string) ([]reference.Named, error) {
 	return refs, nil
 }
 
+// isQualified reports whether image names a registry, by the rule of package
+// shortnames: what stands before the first slash has a dot or a port, or is
+// "localhost".
+func isQualified(image string) bool {
+	host, _, found := strings.Cut(image, "/")
+	return found && (strings.ContainsAny(host, ".:") || host == "localhost")
+}
+
 // Route returns what a node does to pull image. The error says why no node could
 // parse image; a route that cannot be computed is not an error but Route.Err.
 func (t *Table) Route(image string) (Route, error) {
@@ -219,6 +219,10 @@ func (t *Table) Route(image string) (Route, error) {
 	if err != nil {
 		return Route{}, err
 	}
+	return t.route(refs), nil
+}
+
+func (t *Table) route(refs []reference.Named) Route {
 	var (
 		route  Route
 		failed error
@@ -232,12 +236,43 @@ func (t *Table) Route(image string) (Route, error) {
 			failed = errors.Join(failed, err)
 			continue // the next candidate of a short name is another pull
 		}
+		if len(refs) == 1 {
+			route.Sources = sources
+			break
+		}
 		route.Sources = append(route.Sources, sources...)
 	}
 	if len(route.Sources) == 0 {
 		route.Err = failed
 	}
-	return route, nil
+	return route
+}
+
+// Compare returns the routes of image in two tables, and whether nodes would do
+// different things; both routes are zero if not. The error says why no node
+// could parse image with the tables of to. It saves most of the work where no
+// entry of either table covers the image, which is the common case.
+func Compare(from, to *Table, image string) (before, after Route, changed bool, err error) {
+	refs, err := to.candidates(image)
+	if err != nil {
+		return Route{}, Route{}, false, err
+	}
+	if !isQualified(image) { // the tables may differ in their search registries
+		after = to.route(refs)
+		if before, err = from.Route(image); err != nil {
+			before = Route{Err: err}
+		}
+		return before, after, !before.Equal(after), nil
+	}
+	name := refs[0].Name()
+	if from.index.find(name) == nil && to.index.find(name) == nil {
+		return Route{}, Route{}, false, nil
+	}
+	before, after = from.route(refs), to.route(refs)
+	if before.Equal(after) {
+		return Route{}, Route{}, false, nil
+	}
+	return before, after, true, nil
 }
 
 // sources returns the places a node tries for ref, and the scope that covers it.

@@ -241,9 +241,14 @@ func compare(t testing.TB, dir string, g gen) (compared, covered int) {
 	if ourErr != nil {
 		return 0, 0
 	}
+	none, err := Resolve(Set{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 8 {
 		image := g.image(set)
 		got, err := table.Route(image)
+		compareTables(t, none, table, image)
 		if err != nil {
 			continue // upper case in the path and the like; TestRoute has those
 		}
@@ -344,4 +349,23 @@ func FuzzFind(f *testing.F) {
 
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// compareTables holds Compare to two calls of Route.
+func compareTables(t testing.TB, from, to *Table, image string) {
+	before, errBefore := from.Route(image)
+	after, errAfter := to.Route(image)
+	gotBefore, gotAfter, changed, err := Compare(from, to, image)
+	if (err == nil) != (errAfter == nil) {
+		t.Fatalf("%s: Compare says %v, Route %v", image, err, errAfter)
+	}
+	if err != nil || errBefore != nil {
+		return
+	}
+	if changed == before.Equal(after) {
+		t.Errorf("%s: changed = %v", image, changed)
+	}
+	if changed && (!gotBefore.Equal(before) || !gotAfter.Equal(after)) {
+		t.Errorf("%s: Compare and Route differ", image)
+	}
 }

@@ -1,0 +1,45 @@
+# Every target is described by the text after ##; `make help` prints them.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+export CGO_ENABLED ?= 0
+FUZZTIME ?= 30s
+
+.PHONY: help build assets demo test lint bench fuzz clean
+
+help: ## print this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/mirrorset-guard, static
+	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
+
+assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
+	@test/controlplane/assets >/dev/null
+
+demo: build assets ## tell the story on a real API server with real registries (KEEP=1 leaves it running)
+	@go run ./test/demo $(if $(KEEP),-keep)
+
+test: assets ## run every test, with the race detector
+	@CGO_ENABLED=1 go test -race -timeout 20m ./...
+
+lint: bin/golangci-lint ## gofumpt, go vet, staticcheck and the rules of .golangci.yml
+	@bin/golangci-lint run ./...
+
+bin/golangci-lint: tools/go.mod tools/go.sum
+	@echo "building golangci-lint (some minutes the first time)"
+	@cd tools && go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## fuzz each fuzz test for FUZZTIME (30s)
+	@for pkg in $$(go list ./...); do \
+	  for name in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$name"; go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+clean: ## remove what was built, but for the control plane
+	rm -rf bin/mirrorset-guard bin/golangci-lint dist

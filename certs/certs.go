@@ -1,0 +1,170 @@
+// Package certs holds the serving certificate of the webhook.
+//
+// The files come from whoever issues certificates in the cluster (OpenShift's
+// service CA, cert-manager) by way of a mounted secret, and change while the
+// process runs. A Reloader serves what is in the folder without a restart, and
+// never less than it had: a pair that is half written, does not match or is gone
+// leaves the one before in use, and is reported.
+//
+//	reloader, err := certs.Load(dir)
+//	go reloader.Run(ctx, logger)
+//	server.TLSConfig = reloader.TLSConfig()
+//
+// SelfSigned writes such a folder for demonstrations and tests. The package
+// issues nothing that a cluster should rely on for long.
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// The files of a folder, named as in a secret of type kubernetes.io/tls. CAFile is
+// written by SelfSigned only.
+const (
+	CertFile = "tls.crt"
+	KeyFile  = "tls.key"
+	CAFile   = "ca.crt"
+)
+
+// interval is how often the files are read. The kubelet takes a minute or more to
+// bring a changed secret into a pod, so that a few seconds add nothing. Reading
+// two small files is cheaper than being told: watches on a folder of symbolic
+// links miss swaps, and inotify instances are few on a node.
+const interval = 5 * time.Second
+
+// A Reloader serves the newest usable certificate of a folder. It is safe for
+// concurrent use.
+type Reloader struct {
+	dir string
+
+	mu      sync.RWMutex
+	pair    *tls.Certificate
+	certPEM []byte
+	keyPEM  []byte
+	err     error
+}
+
+// Load returns a Reloader for the files CertFile and KeyFile in dir. It is an
+// error if there is no usable pair now.
+func Load(dir string) (*Reloader, error) {
+	r := &Reloader{dir: dir}
+	if _, err := r.Reload(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Run reloads every few seconds until ctx ends. It logs each change: a new
+// certificate, a pair that cannot be used and why, and that the trouble is over.
+func (r *Reloader) Run(ctx context.Context, log logr.Logger) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.reloadAndLog(log)
+		}
+	}
+}
+
+func (r *Reloader) reloadAndLog(log logr.Logger) {
+	before := r.Err()
+	changed, err := r.Reload()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		log.Error(err, "Kept serving certificate, could not use new one", "notAfter", r.NotAfter())
+	case changed:
+		log.Info("Reloaded serving certificate", "notAfter", r.NotAfter())
+	case err == nil && before != nil:
+		log.Info("Serving certificate can be read again", "notAfter", r.NotAfter())
+	}
+}
+
+// Reload reads the files now and reports whether they hold another pair than
+// before. On an error the pair that was in use stays in use.
+func (r *Reloader) Reload() (changed bool, err error) {
+	certPEM, keyPEM, pair, err := read(r.dir)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+	if err != nil {
+		return false, err
+	}
+	if bytes.Equal(certPEM, r.certPEM) && bytes.Equal(keyPEM, r.keyPEM) {
+		return false, nil
+	}
+	r.certPEM, r.keyPEM, r.pair = certPEM, keyPEM, pair
+	return true, nil
+}
+
+// attempts is how often the files are read before a pair is given up. A secret
+// that is swapped between the reading of the one file and the other yields a
+// pair that does not match; the next reading finds the new one.
+const attempts = 3
+
+func read(dir string) (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
+	for range attempts {
+		if certPEM, keyPEM, pair, err = readOnce(dir); err == nil {
+			return certPEM, keyPEM, pair, nil
+		}
+	}
+	return nil, nil, nil, fmt.Errorf("reading the serving certificate: %w", err)
+}
+
+func readOnce(dir string) (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
+	certPEM, certErr := os.ReadFile(filepath.Join(dir, CertFile))
+	keyPEM, keyErr := os.ReadFile(filepath.Join(dir, KeyFile))
+	if err := errors.Join(certErr, keyErr); err != nil {
+		return nil, nil, nil, err
+	}
+	p, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s and %s in %s: %w", CertFile, KeyFile, dir, err)
+	}
+	return certPEM, keyPEM, &p, nil
+}
+
+// Err returns why the last reading failed, nil if it did not.
+func (r *Reloader) Err() error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.err
+}
+
+// NotAfter returns when the certificate in use expires. The service CA renews it
+// long before; one that has expired makes every call to the webhook fail.
+func (r *Reloader) NotAfter() time.Time {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.pair.Leaf.NotAfter
+}
+
+// GetCertificate returns the certificate in use, for tls.Config.
+func (r *Reloader) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.pair, nil
+}
+
+// TLSConfig returns the configuration of a server that presents the certificate
+// in use: TLS 1.2 at least, which is what the API server's intermediate profile
+// asks for, and HTTP/1.1 only, which is what its webhook client speaks.
+func (r *Reloader) TLSConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},
+		GetCertificate: r.GetCertificate,
+	}
+}

@@ -1,0 +1,367 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+)
+
+var hosts = []string{"mirrorset-guard.mirrorset-guard.svc", "127.0.0.1", "::1"}
+
+// folder returns a folder with a self-signed pair, and its CA.
+func folder(t testing.TB) (dir string, ca []byte) {
+	t.Helper()
+	dir = t.TempDir()
+	ca, err := SelfSigned(dir, hosts, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, ca
+}
+
+func load(t testing.TB, dir string) *Reloader {
+	t.Helper()
+	r, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func pool(t testing.TB, cas ...[]byte) *x509.CertPool {
+	t.Helper()
+	p := x509.NewCertPool()
+	for _, ca := range cas {
+		if !p.AppendCertsFromPEM(ca) {
+			t.Fatalf("no certificate in %q", ca)
+		}
+	}
+	return p
+}
+
+func copyFile(t testing.TB, from, to, name string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(from, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(to, name), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSelfSigned(t *testing.T) {
+	dir, ca := folder(t)
+	leaf := load(t, dir).pair.Leaf
+	for _, host := range append(hosts, "mirrorset-guard.mirrorset-guard.svc") {
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool(t, ca)}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: "example.com", Roots: pool(t, ca)}); err == nil {
+		t.Error("it is valid for another host")
+	}
+	if left := time.Until(leaf.NotAfter); left > time.Hour || left < 59*time.Minute {
+		t.Errorf("it is valid for %s, want an hour", left)
+	}
+	for name, want := range map[string]os.FileMode{CertFile: 0o644, KeyFile: 0o600, CAFile: 0o644} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want {
+			t.Errorf("%s has mode %s, want %s", name, info.Mode(), want)
+		}
+	}
+	written, err := os.ReadFile(filepath.Join(dir, CAFile))
+	if err != nil || string(written) != string(ca) {
+		t.Errorf("%s is not what was returned (%v)", CAFile, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+		t.Errorf("got %v, %v; want three files", entries, err)
+	}
+}
+
+func TestSelfSignedErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		hosts    []string
+		validity time.Duration
+		want     string
+	}{
+		{"nobody to speak for", nil, time.Hour, "self-signed certificate: no hosts"},
+		{"expired at birth", hosts, 0, "self-signed certificate: validity 0s is not positive"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := SelfSigned(t.TempDir(), tc.hosts, tc.validity); err == nil || err.Error() != tc.want {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
+	}
+	if _, err := SelfSigned(filepath.Join(t.TempDir(), "missing"), hosts, time.Hour); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("into a missing folder: got %v", err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	_, err := Load(t.TempDir())
+	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "reading the serving certificate: open ") {
+		t.Errorf("without files: got %v", err)
+	}
+	dir, _ := folder(t)
+	other, _ := folder(t)
+	copyFile(t, other, dir, KeyFile)
+	want := "reading the serving certificate: tls.crt and tls.key in " + dir + ": tls: private key does not match public key"
+	if _, err := Load(dir); err == nil || err.Error() != want {
+		t.Errorf("with another's key: got %v, want %s", err, want)
+	}
+}
+
+// Whatever happens to the files, the pair in use stays until there is a better
+// one.
+func TestReloadKeepsThePair(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(t *testing.T, dir, other string)
+	}{
+		{"the key is another's", func(t *testing.T, dir, other string) { copyFile(t, other, dir, KeyFile) }},
+		{"the certificate is another's", func(t *testing.T, dir, other string) { copyFile(t, other, dir, CertFile) }},
+		{"the certificate is empty", func(t *testing.T, dir, _ string) { write(t, dir, CertFile, "") }},
+		{"the key is half written", func(t *testing.T, dir, _ string) {
+			write(t, dir, KeyFile, "-----BEGIN PRIVATE KEY-----\nMIG")
+		}},
+		{"the files are gone", func(t *testing.T, dir, _ string) {
+			if err := errors.Join(os.Remove(filepath.Join(dir, CertFile)), os.Remove(filepath.Join(dir, KeyFile))); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir, _ := folder(t)
+			other, _ := folder(t)
+			r := load(t, dir)
+			before := r.pair
+			tc.spoil(t, dir, other)
+			if changed, err := r.Reload(); changed || err == nil || r.Err() == nil {
+				t.Errorf("got %t, %v and Err %v, want an error that stays", changed, err, r.Err())
+			}
+			if r.pair != before {
+				t.Error("the pair in use was lost")
+			}
+			copyFile(t, other, dir, CertFile)
+			copyFile(t, other, dir, KeyFile)
+			if changed, err := r.Reload(); !changed || err != nil || r.Err() != nil {
+				t.Errorf("once repaired: got %t, %v and Err %v, want a change", changed, err, r.Err())
+			}
+			if r.pair == before {
+				t.Error("the new pair is not in use")
+			}
+		})
+	}
+}
+
+func write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNotAfterFollowsTheFiles(t *testing.T) {
+	dir, _ := folder(t)
+	r := load(t, dir)
+	if changed, err := r.Reload(); changed || err != nil {
+		t.Errorf("with the same files: got %t, %v", changed, err)
+	}
+	if _, err := SelfSigned(dir, hosts, 48*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := r.Reload(); !changed || err != nil {
+		t.Fatalf("with new files: got %t, %v", changed, err)
+	}
+	if left := time.Until(r.NotAfter()); left < 47*time.Hour {
+		t.Errorf("expires in %s, want 48h", left)
+	}
+}
+
+func TestRunLogsEachChangeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, _ := folder(t)
+		other, _ := folder(t)
+		r := load(t, dir)
+		var lines []string
+		log := funcr.New(func(_, args string) {
+			line, _, _ := strings.Cut(args, ` "notAfter"=`)
+			lines = append(lines, line)
+		}, funcr.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go r.Run(ctx, log)
+
+		key, err := os.ReadFile(filepath.Join(dir, KeyFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tick := func() { time.Sleep(3 * interval); synctest.Wait() }
+		tick()
+		write(t, dir, KeyFile, "")
+		tick()
+		write(t, dir, KeyFile, string(key))
+		tick()
+		copyFile(t, other, dir, CertFile)
+		copyFile(t, other, dir, KeyFile)
+		tick()
+		want := []string{
+			`"msg"="Kept serving certificate, could not use new one" "error"="reading the serving certificate: tls.crt and tls.key in ` +
+				dir + `: tls: failed to find any PEM data in key input"`,
+			`"level"=0 "msg"="Serving certificate can be read again"`,
+			`"level"=0 "msg"="Reloaded serving certificate"`,
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// generations writes n folders with a pair each, as the kubelet does, and returns
+// them with their CAs.
+func generations(t *testing.T, root string, n int) (names []string, cas [][]byte) {
+	t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("..gen%d", i)
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ca, err := SelfSigned(filepath.Join(root, name), hosts, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, cas = append(names, name), append(cas, ca)
+	}
+	return names, cas
+}
+
+// swap points the ..data link of a mounted secret at name, in one step, as the
+// kubelet does (k8s.io/kubernetes, pkg/volume/util/atomic_writer.go).
+func swap(root, name string) error {
+	tmp := filepath.Join(root, "..data_tmp")
+	return errors.Join(os.Symlink(name, tmp), os.Rename(tmp, filepath.Join(root, "..data")))
+}
+
+// The secret is swapped for another as fast as that goes, while clients connect
+// and the files are reloaded all the time: no handshake fails, and each
+// certificate is one of the pairs there are.
+func TestRotationUnderLoad(t *testing.T) {
+	const clients, handshakes = 4, 50
+	root := t.TempDir()
+	names, cas := generations(t, root, 8)
+	if err := swap(root, names[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{CertFile, KeyFile} {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := load(t, root)
+	address := listen(t, r.TLSConfig())
+
+	var stop atomic.Bool
+	var rotation, load sync.WaitGroup
+	rotation.Go(func() {
+		for i := 0; !stop.Load(); i++ {
+			if err := swap(root, names[i%len(names)]); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	var reloads atomic.Int32
+	rotation.Go(func() {
+		for !stop.Load() {
+			// Swapped faster than it is read, a pair may not match in any attempt;
+			// the one in use has to do meanwhile.
+			if changed, _ := r.Reload(); changed {
+				reloads.Add(1)
+			}
+		}
+	})
+	config := &tls.Config{RootCAs: pool(t, cas...), ServerName: hosts[0]}
+	for range clients {
+		load.Go(func() {
+			for range handshakes {
+				if err := shake(address, config); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	load.Wait()
+	stop.Store(true)
+	rotation.Wait()
+	if _, err := r.Reload(); err != nil {
+		t.Errorf("once the swapping has ended: %v", err)
+	}
+	t.Logf("%d reloads during %d handshakes", reloads.Load(), clients*handshakes)
+	if reloads.Load() == 0 {
+		t.Error("nothing was reloaded under load")
+	}
+}
+
+// listen completes handshakes with config until the test ends.
+func listen(t *testing.T, config *tls.Config) (address string) {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { _, _ = io.Copy(conn, conn); _ = conn.Close() })
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	return l.Addr().String()
+}
+
+func shake(address string, config *tls.Config) error {
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", address, config)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func TestTLSConfigRefusesOldVersions(t *testing.T) {
+	dir, ca := folder(t)
+	address := listen(t, load(t, dir).TLSConfig())
+	for version, ok := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		err := shake(address, &tls.Config{
+			RootCAs: pool(t, ca), ServerName: "127.0.0.1", MinVersion: version, MaxVersion: version,
+		})
+		if (err == nil) != ok {
+			t.Errorf("%s: got %v", tls.VersionName(version), err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// clockSkew is by how much a client's clock may be behind ours.
+const clockSkew = time.Hour
+
+// SelfSigned writes a serving certificate for hosts (DNS names and IP addresses),
+// valid from now for validity, to dir: CertFile, KeyFile, which only the owner
+// can read, and CAFile. It returns what CAFile holds, which is what clients have
+// to trust. The CA is new each time and its key is thrown away, so that nothing
+// else can be issued by it. Files that are there are replaced.
+func SelfSigned(dir string, hosts []string, validity time.Duration) (caPEM []byte, err error) {
+	if len(hosts) == 0 {
+		return nil, errors.New("self-signed certificate: no hosts")
+	}
+	if validity <= 0 {
+		return nil, fmt.Errorf("self-signed certificate: validity %s is not positive", validity)
+	}
+	now := time.Now()
+	ca, caKey, err := issue(caTemplate(now, validity), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	leaf, leafKey, err := issue(leafTemplate(now, validity, hosts), ca, caKey)
+	if err != nil {
+		return nil, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
+	if err != nil {
+		return nil, fmt.Errorf("self-signed certificate: %w", err)
+	}
+	caPEM = encode("CERTIFICATE", ca.Raw)
+	return caPEM, errors.Join(
+		replace(filepath.Join(dir, CAFile), caPEM, 0o644),
+		replace(filepath.Join(dir, KeyFile), encode("PRIVATE KEY", keyDER), 0o600),
+		replace(filepath.Join(dir, CertFile), encode("CERTIFICATE", leaf.Raw), 0o644),
+	)
+}
+
+func caTemplate(now time.Time, validity time.Duration) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "mirrorset-guard self-signed CA"},
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(validity),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+}
+
+func leafTemplate(now time.Time, validity time.Duration, hosts []string) *x509.Certificate {
+	c := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "mirrorset-guard"},
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(validity),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			c.IPAddresses = append(c.IPAddresses, ip)
+			continue
+		}
+		c.DNSNames = append(c.DNSNames, host)
+	}
+	return c
+}
+
+// issue makes a key and has template signed for it by parent, or by the key
+// itself if parent is nil.
+func issue(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("self-signed certificate: %w", err)
+	}
+	if parent == nil {
+		parent, parentKey = template, key
+	}
+	// 128 random bits: no two certificates of one issuer may share a number.
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128)); err != nil {
+		return nil, nil, fmt.Errorf("self-signed certificate: %w", err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("self-signed certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, nil, fmt.Errorf("self-signed certificate: %w", err)
+	}
+	return cert, key, nil
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// replace puts a file of the given mode in the place of path in one step, so
+// that nobody reads half of it, and a key is at no time open to others.
+func replace(path string, data []byte, mode os.FileMode) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, writeErr := f.Write(data)
+	if err := errors.Join(writeErr, f.Chmod(mode), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}

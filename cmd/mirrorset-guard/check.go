@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// checkOptions are the choices of the command check.
+type checkOptions struct {
+	world   world
+	change  change
+	output  output
+	policy  policyFlags
+	timeout time.Duration
+}
+
+func newCheck() *cobra.Command {
+	o := checkOptions{output: output{format: "table", formats: []string{"table", "json", "yaml", "junit"}}}
+	cmd := &cobra.Command{
+		Use:   "check -f FILE",
+		Short: "Say what the guard would say of a change, before it is made",
+		Long: `check reviews the change in -f as the webhook would: against the cluster of the
+kubeconfig, or against a dump of one (--from). All documents in all -f are one
+change. Nothing is changed, and no webhook needs to be installed.
+
+Exit code 0: admissible, warnings possible. 1: would be denied. 2: could not tell,
+or used wrongly.`,
+		Example: `  mirrorset-guard check -f itms.yaml
+  mirrorset-guard check -f itms.yaml --delete
+  mirrorset-guard check -f mirrors/ --from cluster.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), streamsOf(cmd))
+		},
+	}
+	o.world.addFlags(cmd.Flags())
+	o.change.addFlags(cmd.Flags())
+	o.output.addFlags(cmd.Flags())
+	o.policy.addFlags(cmd.Flags())
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
+	return cmd
+}
+
+func (o *checkOptions) run(ctx context.Context, io streams) error {
+	if len(o.change.files) == 0 {
+		return errors.New("nothing to check: name the change with -f FILE, -f FOLDER or -f -")
+	}
+	if err := o.output.validate(); err != nil {
+		return err
+	}
+	settings, err := o.policy.settings()
+	if err != nil {
+		return err
+	}
+	edit, subject, err := o.change.read(io.in, io.err)
+	if err != nil {
+		return err
+	}
+	w, err := o.world.open(ctx, io)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	reviewer := review.Reviewer{Inventory: w.inventory, Registries: w.registries, Settings: settings}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	record, err := reviewer.Review(ctx, subject, edit)
+	if err != nil {
+		return err
+	}
+	if err := o.print(io.out, record); err != nil {
+		return err
+	}
+	if !record.Verdict.Allowed {
+		return errDenied
+	}
+	return nil
+}
+
+func (o *checkOptions) print(w io.Writer, r review.Record) error {
+	switch o.output.format {
+	case "table":
+		return printReport(w, r)
+	case "junit":
+		return r.WriteJUnit(w)
+	default:
+		return o.output.write(w, r.Document())
+	}
+}
+
+func printReport(w io.Writer, r review.Record) error {
+	if _, err := io.WriteString(w, r.Report()); err != nil {
+		return err
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "\nNote: %s\n", note)
+	}
+	_, err := fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
+	return err
+}

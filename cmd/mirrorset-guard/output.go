@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+// streams are the standard streams of a command.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func streamsOf(cmd *cobra.Command) streams {
+	return streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()}
+}
+
+// An output is the format that -o chooses.
+type output struct {
+	format  string
+	formats []string
+}
+
+func (o *output) addFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&o.format, "output", "o", o.format, "format: "+strings.Join(o.formats, ", "))
+}
+
+func (o *output) validate() error {
+	if !slices.Contains(o.formats, o.format) {
+		return fmt.Errorf("--output %q: choose one of %s", o.format, strings.Join(o.formats, ", "))
+	}
+	return nil
+}
+
+// write writes doc as JSON or YAML.
+func (o *output) write(w io.Writer, doc any) error {
+	data, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return err
+	}
+	if o.format == "yaml" {
+		if data, err = yaml.JSONToYAML(data); err != nil {
+			return err
+		}
+	} else {
+		data = append(data, '\n')
+	}
+	_, err = w.Write(data)
+	return err
+}

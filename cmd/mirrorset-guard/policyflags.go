@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// policyFlags are the settings of the verdict.
+type policyFlags struct {
+	protected           []string
+	allowSourceFallback bool
+	severities          []string
+}
+
+func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&p.protected, "protect", policy.DefaultProtected, "namespaces whose images come first, the most important first (a * at the end matches any ending)")
+	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
+	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
+}
+
+func (p *policyFlags) settings() (policy.Settings, error) {
+	s := policy.Settings{Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
+	for _, entry := range p.severities {
+		rule, level, ok := strings.Cut(entry, "=")
+		severity, known := severityNames[level]
+		if !ok || !known || !policy.IsRule(strings.TrimSuffix(rule, "@protected")) {
+			return s, fmt.Errorf("--severity %q: want RULE=deny, RULE=warn or RULE=info, with a rule of %s", entry, strings.Join(policy.RuleIDs(), ", "))
+		}
+		s.Severities[rule] = severity
+	}
+	return s, nil
+}
+
+var severityNames = map[string]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}

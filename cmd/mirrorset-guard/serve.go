@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// serveOptions are the choices of the command serve.
+type serveOptions struct {
+	listen, health, metrics string
+	tlsDir                  string
+	drain                   time.Duration
+	logLevel                string
+	cluster                 clusterFlags
+	registries              registryFlags
+	policy                  policyFlags
+}
+
+func newServe() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Answer the API server as a validating admission webhook",
+		Long: `serve follows the images of the cluster and answers admission reviews of mirror
+sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cluster.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), streamsOf(cmd))
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
+	flags.StringVar(&o.health, "health", ":8081", "where to answer /healthz and /readyz")
+	flags.StringVar(&o.metrics, "metrics", "", "where to answer /metrics; empty for nowhere")
+	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
+	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, not ready, after the signal to end")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	o.cluster.addFlags(flags)
+	o.registries.addFlags(flags)
+	o.policy.addFlags(flags)
+}
+
+func (o *serveOptions) run(ctx context.Context, io streams) error {
+	log, err := newLogger(o.logLevel, io)
+	if err != nil {
+		return err
+	}
+	config, err := o.cluster.config()
+	if err != nil {
+		return err
+	}
+	g, err := newGuard(config, o, log)
+	if err != nil {
+		return err
+	}
+	return g.run(ctx)
+}
+
+// newLogger returns a logger that writes JSON lines to standard error.
+func newLogger(level string, io streams) (logr.Logger, error) {
+	var l zapcore.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level %q: choose one of debug, info, warn, error", level)
+	}
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(io.err)), l)
+	return zapr.NewLogger(zap.New(core)), nil
+}
+
+// A guard is the whole server.
+type guard struct {
+	options  *serveOptions
+	log      logr.Logger
+	cluster  *inventory.Cluster
+	client   *registry.Client
+	store    *registry.Store
+	certs    *certs.Reloader
+	mux      *http.ServeMux
+	registry *prometheus.Registry
+	ending   atomic.Bool
+}
+
+func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
+	settings, err := o.policy.settings()
+	if err != nil {
+		return nil, err
+	}
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry()}
+	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if g.client, g.store, err = o.registries.open(); err != nil {
+		return nil, err
+	}
+	credentials := &pullSecret{client: g.client, store: g.store}
+	if g.cluster, err = inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, Logger: log}); err != nil {
+		return nil, err
+	}
+	if g.certs, err = certs.Load(o.tlsDir); err != nil {
+		return nil, err
+	}
+	g.mux, err = webhook.NewServeMux(webhook.Options{
+		Reviewer: &review.Reviewer{Inventory: g.cluster, Registries: g.store, Settings: settings},
+		Ready:    g.ready,
+		Log:      log,
+		Metrics:  g.registry,
+	})
+	return g, err
+}
+
+// ready says why no verdict can be given.
+func (g *guard) ready() error { return g.cluster.Ready() }
+
+// run serves until ctx ends, and a while longer, so that the API server learns
+// of the end before the port is closed.
+func (g *guard) run(ctx context.Context) error {
+	defer g.client.Close()
+	defer g.store.Close()
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	group, serving := errgroup.WithContext(serving)
+	group.Go(func() error { return g.cluster.Run(serving) })
+	group.Go(func() error {
+		g.certs.Run(serving, g.log)
+		return nil
+	})
+	for _, s := range g.servers() {
+		group.Go(func() error { return serve(serving, s) })
+	}
+	group.Go(func() error {
+		defer cancel()
+		return g.waitForEnd(ctx, serving)
+	})
+	g.log.Info("Started", "version", version, "listen", g.options.listen)
+	return group.Wait()
+}
+
+func (g *guard) waitForEnd(ctx, serving context.Context) error {
+	select {
+	case <-serving.Done(): // a server has failed
+		return nil
+	case <-ctx.Done():
+	}
+	g.ending.Store(true)
+	g.log.Info("Ending", "drain", g.options.drain.String())
+	select {
+	case <-time.After(g.options.drain):
+	case <-serving.Done():
+	}
+	return nil
+}
+
+// servers returns what listens where.
+func (g *guard) servers() []*http.Server {
+	reviews := webhook.HTTPServer(g.mux, g.certs.TLSConfig(), g.log)
+	reviews.Addr = g.options.listen
+	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
+	if g.options.metrics != "" {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}))
+		servers = append(servers, &http.Server{Addr: g.options.metrics, Handler: mux, ReadHeaderTimeout: 5 * time.Second})
+	}
+	return servers
+}
+
+func (g *guard) healthMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		err := g.ready()
+		if g.ending.Load() {
+			err = errors.New("ending")
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+		for _, note := range append(g.cluster.Notes(), g.store.Notes()...) {
+			fmt.Fprintln(w, "note:", note)
+		}
+	})
+	return mux
+}
+
+// serve listens until ctx ends, then lets the requests under way finish. A server
+// with a TLS configuration speaks TLS.
+func serve(ctx context.Context, s *http.Server) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return err
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		stopped <- s.Shutdown(end)
+	}()
+	if s.TLSConfig != nil {
+		err = s.ServeTLS(listener, "", "")
+	} else {
+		err = s.Serve(listener)
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving %s: %w", s.Addr, err)
+	}
+	return <-stopped
+}
+
+// shutdownTimeout is longer than any review may take (webhook.TimeoutSeconds).
+const shutdownTimeout = (webhook.TimeoutSeconds + 5) * time.Second

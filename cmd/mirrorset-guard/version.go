@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker (-X main.version=v1.2.3).
+var version = "devel"
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and those of the nodes' code it was built with",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mirrorset-guard %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+			for _, path := range []string{"github.com/openshift/runtime-utils", "github.com/containers/image/v5", "github.com/openshift/api"} {
+				fmt.Fprintf(cmd.OutOrStdout(), "  %s %s\n", path, moduleVersion(path))
+			}
+			return err
+		},
+	}
+}
+
+// moduleVersion returns the version of a module that this program is built with.
+func moduleVersion(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == path {
+			return dep.Version
+		}
+	}
+	return "unknown"
+}

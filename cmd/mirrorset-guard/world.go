@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// clusterFlags say which cluster to talk to.
+type clusterFlags struct {
+	kubeconfig, context string
+}
+
+func (c *clusterFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file; default: KUBECONFIG, ~/.kube/config, or the pod's own service account")
+	flags.StringVar(&c.context, "context", "", "context of the kubeconfig")
+}
+
+func (c *clusterFlags) config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("no cluster: set KUBECONFIG or --kubeconfig, or read a dump of one with --from")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no cluster: %w (or read a dump of one with --from)", err)
+	}
+	return config, nil
+}
+
+// registryFlags say how to reach registries.
+type registryFlags struct {
+	cas           []string
+	resolve       []string
+	allowLoopback bool
+	factLifetime  time.Duration
+}
+
+func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&r.cas, "registry-ca", nil, "PEM file of certificate authorities to trust for registries, beside the system's; may be repeated")
+	flags.StringArrayVar(&r.resolve, "resolve", nil, "HOST[:PORT]=ADDRESS:PORT: where to find a registry instead of asking DNS; may be repeated")
+	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is taken to be still there; misses are always asked again")
+	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
+}
+
+// open returns a client of registries and the store of its answers.
+func (r *registryFlags) open() (*registry.Client, *registry.Store, error) {
+	roots, err := r.roots()
+	if err != nil {
+		return nil, nil, err
+	}
+	resolve, err := r.resolved()
+	if err != nil {
+		return nil, nil, err
+	}
+	client := registry.NewClient(registry.Options{
+		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
+	})
+	store := registry.NewStore(client, registry.StoreOptions{Lifetimes: registry.Lifetimes{
+		PresentDigest: r.factLifetime, PresentTag: min(r.factLifetime, maxTagLifetime), Absent: time.Nanosecond,
+	}})
+	return client, store, nil
+}
+
+// maxTagLifetime is shorter than what digests may have: a tag can be moved.
+const maxTagLifetime = 2 * time.Minute
+
+func (r *registryFlags) roots() (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a machine without any; --registry-ca may do
+	}
+	for _, file := range r.cas {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--registry-ca: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("--registry-ca %s: no certificate in it", file)
+		}
+	}
+	return pool, nil
+}
+
+func (r *registryFlags) resolved() (map[string]string, error) {
+	resolve := map[string]string{}
+	for _, entry := range r.resolve {
+		host, addr, ok := strings.Cut(entry, "=")
+		if !ok || host == "" || !strings.Contains(addr, ":") {
+			return nil, fmt.Errorf("--resolve %q: want HOST=ADDRESS:PORT or HOST:PORT=ADDRESS:PORT", entry)
+		}
+		resolve[host] = addr
+	}
+	return resolve, nil
+}
+
+// A pullSecret hands the nodes' credentials to the client as they change.
+type pullSecret struct {
+	client *registry.Client
+	store  *registry.Store
+	mu     sync.Mutex
+}
+
+// set takes the content of the global pull secret, or why there is none.
+func (p *pullSecret) set(dockerConfigJSON []byte, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var credentials registry.Credentials
+	if err == nil {
+		credentials, err = registry.ParseCredentials(dockerConfigJSON)
+	}
+	note := strings.Join(credentials.Problems(), "; ")
+	if err != nil {
+		note = fmt.Sprintf("registries are asked without credentials: %v", err)
+	}
+	p.client.SetCredentials(credentials)
+	p.store.SetNote("credentials", note)
+}
+
+// A world is what check and explain look at: a cluster or a dump of one, and the
+// registries.
+type world struct {
+	cluster    clusterFlags
+	registries registryFlags
+	from       string
+	pullSecret string
+}
+
+func (w *world) addFlags(flags *pflag.FlagSet) {
+	w.cluster.addFlags(flags)
+	w.registries.addFlags(flags)
+	flags.StringVar(&w.from, "from", "", "read the cluster from a dump: a YAML or JSON file, a folder of manifests, or - (standard input)")
+	flags.StringVar(&w.pullSecret, "pull-secret", "", "file with the nodes' credentials (.dockerconfigjson); default: Secret openshift-config/pull-secret of the cluster or dump")
+}
+
+// An openWorld is to be closed.
+type openWorld struct {
+	inventory  review.Inventory
+	registries *registry.Store
+	client     *registry.Client
+	stop       context.CancelFunc
+}
+
+func (w *openWorld) close() {
+	w.stop()
+	w.registries.Close()
+	w.client.Close()
+}
+
+// open reads the whole world.
+func (w *world) open(ctx context.Context, io streams) (*openWorld, error) {
+	return w.openWith(ctx, io, true)
+}
+
+// openMirrors is open for who needs no images.
+func (w *world) openMirrors(ctx context.Context, io streams) (*openWorld, error) {
+	return w.openWith(ctx, io, false)
+}
+
+func (w *world) openWith(ctx context.Context, io streams, images bool) (*openWorld, error) {
+	client, store, err := w.registries.open()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	open := &openWorld{registries: store, client: client, stop: stop}
+	credentials := &pullSecret{client: client, store: store}
+	if w.from != "" {
+		err = w.readDump(open, credentials, io)
+	} else {
+		err = w.followCluster(ctx, open, credentials, images)
+	}
+	if err == nil && w.pullSecret != "" {
+		err = w.readPullSecret(credentials)
+	}
+	if err != nil {
+		open.close()
+		return nil, err
+	}
+	return open, nil
+}
+
+func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) error {
+	dump, err := readSnapshot(w.from, io)
+	if err != nil {
+		return fmt.Errorf("--from: %w", err)
+	}
+	for _, problem := range dump.Problems() {
+		fmt.Fprintf(io.err, "mirrorset-guard: --from: %v\n", problem)
+	}
+	if data := dump.PullSecret(); data != nil {
+		credentials.set(data, nil)
+	} else {
+		credentials.set(nil, errors.New("the dump has no Secret openshift-config/pull-secret; give the nodes' with --pull-secret"))
+	}
+	open.inventory = dump
+	return nil
+}
+
+func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
+	if from == "-" {
+		return snapshot.ReadFrom(io.in, "standard input")
+	}
+	return snapshot.Read(from)
+}
+
+// clusterTimeout is how long a command waits for a whole cluster to be read.
+const clusterTimeout = 2 * time.Minute
+
+func (w *world) followCluster(ctx context.Context, open *openWorld, credentials *pullSecret, images bool) error {
+	config, err := w.cluster.config()
+	if err != nil {
+		return err
+	}
+	cluster, err := inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set})
+	if err != nil {
+		return err
+	}
+	open.inventory = cluster
+	if !images {
+		open.inventory = mirrorsOnly{cluster}
+		return nil
+	}
+	go cluster.Run(ctx) // ends with open.stop
+	waiting, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	if err := cluster.WaitReady(waiting); err != nil {
+		return fmt.Errorf("reading the cluster: %w", err)
+	}
+	return nil
+}
+
+// mirrorsOnly is a cluster of which only the mirror configuration is read.
+type mirrorsOnly struct{ *inventory.Cluster }
+
+// Images says that they were not read.
+func (mirrorsOnly) Images(context.Context) ([]policy.Image, error) {
+	return nil, errors.New("the images of the cluster were not read")
+}
+
+// Mirrors is that of the cluster.
+func (m mirrorsOnly) Mirrors(ctx context.Context) (mirrors.Set, error) { return m.Cluster.Mirrors(ctx) }
+
+func (w *world) readPullSecret(credentials *pullSecret) error {
+	data, err := os.ReadFile(w.pullSecret)
+	if err != nil {
+		return fmt.Errorf("--pull-secret: %w", err)
+	}
+	credentials.set(data, nil)
+	return nil
+}

@@ -1,0 +1,200 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// Options are the choices a user of Cluster has. The zero value is the default.
+type Options struct {
+	// OnPullSecret is told the content of Secret openshift-config/pull-secret, the
+	// credentials of the nodes: once before the Cluster is ready, and on each
+	// change. The error says that there is no such secret, that it may not be read
+	// or that it has no .dockerconfigjson; the content is nil then. Calls come one
+	// at a time and should return at once. Nil means that the secret is not read.
+	OnPullSecret func(dockerconfigjson []byte, err error)
+	// StaleAfter is how long a source may be out of reach before Notes says so.
+	// Zero means DefaultStaleAfter.
+	StaleAfter time.Duration
+	// Logger gets what client-go has to say about watches. The zero value is
+	// silent.
+	Logger logr.Logger
+}
+
+// DefaultStaleAfter spans the restart of an API server behind a load balancer,
+// and several attempts to reach it (retryPromptly).
+const DefaultStaleAfter = 2 * time.Minute
+
+// A Cluster is the inventory of a running cluster. It is safe for concurrent
+// use. Until Run has been called it knows nothing.
+type Cluster struct {
+	index      Index
+	mirrors    mirrorReader
+	sources    []*source
+	staleAfter time.Duration
+	log        logr.Logger
+
+	pending atomic.Int64  // sources that have not synced
+	ready   chan struct{} // closed when there are none
+}
+
+// NewCluster returns the inventory of the cluster that cfg leads to. It does
+// not contact it yet, and leaves cfg as it is.
+func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
+	cfg = unlimited(cfg)
+	mirrors, err := newMirrorReader(cfg)
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(protobuf(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("making a client for built-in resources: %w", err)
+	}
+	return newCluster(mirrors, kube, o), nil
+}
+
+func newCluster(mirrors mirrorReader, kube kubernetes.Interface, o Options) *Cluster {
+	c := &Cluster{mirrors: mirrors, staleAfter: o.StaleAfter, log: o.Logger, ready: make(chan struct{})}
+	if c.staleAfter == 0 {
+		c.staleAfter = DefaultStaleAfter
+	}
+	c.sources = workloads(kube, &c.index)
+	if o.OnPullSecret != nil {
+		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))
+	}
+	c.pending.Store(int64(len(c.sources)))
+	for _, s := range c.sources {
+		s.status.Name = s.name
+		s.onSync = c.sourceSynced
+	}
+	return c
+}
+
+// unlimited returns a copy of cfg without a limit on requests. client-go's
+// default of 5 a second would make the pages of a first list wait for 40 s at
+// 100,000 pods; the API server has its own fairness.
+func unlimited(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst, cfg.RateLimiter = -1, 0, nil
+	return cfg
+}
+
+// protobuf returns a copy of cfg that asks for protobuf, which built-in types
+// decode from in a fraction of the time and memory of JSON.
+func protobuf(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return cfg
+}
+
+func (c *Cluster) sourceSynced() {
+	if c.pending.Add(-1) == 0 {
+		close(c.ready)
+	}
+}
+
+// Run follows the cluster until ctx ends, and then returns nil. It must be
+// called once.
+func (c *Cluster) Run(ctx context.Context) error {
+	var sources sync.WaitGroup
+	for _, s := range c.sources {
+		sources.Go(func() { s.follow(ctx, c.log) })
+	}
+	sources.Wait()
+	return nil
+}
+
+// Ready returns nil once every source has been read to the end for the first
+// time. Until then the error names those that have not, and what was wrong when
+// they were last asked. It stays nil afterwards: Notes tells of later trouble.
+func (c *Cluster) Ready() error {
+	var waiting []string
+	for _, s := range c.sources {
+		if status := s.Status(); !status.Synced {
+			waiting = append(waiting, waitingFor(status))
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the inventory is not complete: %s", strings.Join(waiting, "; "))
+}
+
+func waitingFor(s SourceStatus) string {
+	if s.Err == nil {
+		return s.Name + " not read yet"
+	}
+	return fmt.Sprintf("%s not read: %v", s.Name, s.Err)
+}
+
+// WaitReady returns nil as soon as Ready would. When ctx ends before, the error
+// is its cause and what Ready says.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	select {
+	case <-c.ready:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), c.Ready())
+	}
+}
+
+// Images returns the images that the cluster depends on, sorted by reference.
+// Before the Cluster is ready, it returns the error of Ready: half an inventory
+// would look like safety. The result is shared and must not be changed.
+func (c *Cluster) Images(context.Context) ([]policy.Image, error) {
+	if err := c.Ready(); err != nil {
+		return nil, err
+	}
+	return c.index.Images(), nil
+}
+
+// Sources returns the status of every source, sorted by name.
+func (c *Cluster) Sources() []SourceStatus {
+	statuses := make([]SourceStatus, len(c.sources))
+	for i, s := range c.sources {
+		statuses[i] = s.Status()
+	}
+	slices.SortFunc(statuses, func(a, b SourceStatus) int { return strings.Compare(a.Name, b.Name) })
+	return statuses
+}
+
+// Notes says on what the inventory does not rest: a line for each source that is
+// out of reach, and one for those that the cluster does not have.
+func (c *Cluster) Notes() []string {
+	var notes, lacking []string
+	for _, s := range c.Sources() {
+		if s.Lacking != nil {
+			lacking = append(lacking, s.Name)
+		}
+		if note := c.trouble(s); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
+func (c *Cluster) trouble(s SourceStatus) string {
+	switch age := time.Since(s.Heard); {
+	case s.Err == nil:
+		return ""
+	case !s.Synced:
+		return fmt.Sprintf("%s could not be read: %v", s.Name, s.Err)
+	case age >= c.staleAfter:
+		return fmt.Sprintf("%s out of reach for %s: %v", s.Name, age.Round(time.Second), s.Err)
+	default:
+		return ""
+	}
+}

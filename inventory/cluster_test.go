@@ -1,0 +1,352 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+func TestClusterFollowsPods(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns = "follow"
+	namespace(t, kube, ns)
+	pods := kube.CoreV1().Pods(ns)
+	create := func(p *corev1.Pod) *corev1.Pod {
+		t.Helper()
+		created, err := pods.Create(t.Context(), p, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return created
+	}
+	create(&corev1.Pod{ObjectMeta: named(ns, "early"), Spec: containers("quay.io/early:1")})
+
+	c := running(t, cfg, Options{})
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	running := []policy.User{{Kind: "Pod", Namespace: ns, Name: "early", Container: "a", Use: policy.Running}}
+	if diff := cmp.Diff(running, usersOf(t, c, ns, "quay.io/early:1")); diff != "" {
+		t.Errorf("a pod from before: -want +got:\n%s", diff)
+	}
+
+	late := create(&corev1.Pod{ObjectMeta: named(ns, "late"), Spec: containers("quay.io/late:1")})
+	eventually(t, "a new pod's image is there", func() bool { return len(usersOf(t, c, ns, "quay.io/late:1")) == 1 })
+
+	late.Status.Phase = corev1.PodRunning
+	late.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ImageID: "quay.io/late@" + digest}}
+	late, err := pods.UpdateStatus(t.Context(), late, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the digest that runs is known", func() bool {
+		users := usersOf(t, c, ns, "quay.io/late:1")
+		return len(users) == 1 && users[0].Digest == digest
+	})
+
+	late.Spec.Containers[0].Image = "quay.io/late:2"
+	if _, err := pods.Update(t.Context(), late, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a changed image takes the place of the old one", func() bool {
+		return len(usersOf(t, c, ns, "quay.io/late:1")) == 0 && len(usersOf(t, c, ns, "quay.io/late:2")) == 1
+	})
+
+	if err := pods.Delete(t.Context(), "late", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a deleted pod's image is gone", func() bool { return len(usersOf(t, c, ns, "quay.io/late:2")) == 0 })
+}
+
+func TestClusterFollowsEveryWorkload(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns, image = "workloads", "quay.io/workload:1"
+	namespace(t, kube, ns)
+	c := running(t, cfg, Options{})
+
+	labels := map[string]string{"app": "x"}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	template := templateOf(image)
+	template.Labels = labels
+	job := *template.DeepCopy()
+	job.Labels, job.Spec.RestartPolicy = nil, corev1.RestartPolicyNever
+	ctx, create := t.Context(), metav1.CreateOptions{}
+	_, err1 := kube.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{ObjectMeta: named(ns, "x"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, create)
+	_, err2 := kube.AppsV1().ReplicaSets(ns).Create(ctx, &appsv1.ReplicaSet{ObjectMeta: named(ns, "x"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, create)
+	_, err3 := kube.AppsV1().StatefulSets(ns).Create(ctx, &appsv1.StatefulSet{ObjectMeta: named(ns, "x"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, create)
+	_, err4 := kube.AppsV1().DaemonSets(ns).Create(ctx, &appsv1.DaemonSet{ObjectMeta: named(ns, "x"), Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}, create)
+	_, err5 := kube.BatchV1().Jobs(ns).Create(ctx, &batchv1.Job{ObjectMeta: named(ns, "x"), Spec: batchv1.JobSpec{Template: job}}, create)
+	_, err6 := kube.BatchV1().CronJobs(ns).Create(ctx, &batchv1.CronJob{ObjectMeta: named(ns, "x"), Spec: batchv1.CronJobSpec{
+		Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job}},
+	}}, create)
+	_, err7 := kube.CoreV1().ReplicationControllers(ns).Create(ctx, &corev1.ReplicationController{ObjectMeta: named(ns, "x"), Spec: corev1.ReplicationControllerSpec{Selector: labels, Template: &template}}, create)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
+	eventually(t, fmt.Sprint("the image is used by ", want), func() bool {
+		var kinds []string
+		for _, u := range usersOf(t, c, ns, image) {
+			kinds = append(kinds, u.Kind)
+		}
+		return slices.Equal(kinds, want)
+	})
+}
+
+// A told is one call of OnPullSecret.
+type told struct {
+	data string
+	err  error
+}
+
+func TestClusterFollowsThePullSecret(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	calls := make(chan told, 10)
+	c := running(t, cfg, Options{OnPullSecret: func(data []byte, err error) { calls <- told{string(data), err} }})
+
+	next := func() told {
+		t.Helper()
+		select {
+		case call := <-calls:
+			return call
+		case <-timeout(t).Done():
+			t.Fatal("OnPullSecret was not called")
+			panic("unreachable")
+		}
+	}
+	wantError := func(reason, text string) {
+		t.Helper()
+		if call := next(); call.err == nil || call.err.Error() != text || call.data != "" {
+			t.Errorf("%s: told %q, %v, want the error %q", reason, call.data, call.err, text)
+		}
+	}
+	wantData := func(reason, data string) {
+		t.Helper()
+		if call := next(); call != (told{data: data}) {
+			t.Errorf("%s: told %q, %v, want %q", reason, call.data, call.err, data)
+		}
+	}
+
+	const missing = "reading secret openshift-config/pull-secret: there is no such secret"
+	wantError("at start", missing)
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatalf("a missing pull secret is no obstacle: %v", err)
+	}
+
+	namespace(t, kube, "openshift-config")
+	secrets := kube.CoreV1().Secrets("openshift-config")
+	secret := &corev1.Secret{
+		ObjectMeta: named("openshift-config", "pull-secret"),
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"a":{}}}`)},
+	}
+	put := func(reason string, change func()) {
+		t.Helper()
+		change()
+		if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatalf("%s: %v", reason, err)
+		}
+	}
+	if _, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: named("openshift-config", "other")}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantData("it appears, and the other secret is never told", `{"auths":{"a":{}}}`)
+
+	put("a label is no news", func() { secret.Labels = map[string]string{"x": "y"} })
+	put("a new password is", func() { secret.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{"b":{}}}`) })
+	wantData("it is rotated", `{"auths":{"b":{}}}`)
+
+	if err := secrets.Delete(t.Context(), "pull-secret", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantError("it is deleted", missing)
+
+	secret = &corev1.Secret{ObjectMeta: named("openshift-config", "pull-secret"), Data: map[string][]byte{"password": []byte("x")}}
+	if _, err := secrets.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wantError("one of another type", "secret openshift-config/pull-secret has no .dockerconfigjson")
+}
+
+func TestClusterReadsMirrorsLive(t *testing.T) {
+	cfg := fromAPIServer(t)
+	c, err := NewCluster(cfg, Options{}) // not running: there is no cache to fill
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := c.Mirrors(t.Context())
+	if err != nil {
+		t.Fatalf("a cluster without the CRDs has no mirrors: %v", err)
+	}
+	if diff := cmp.Diff(mirrors.Set{Objects: []mirrors.Object{}}, set); diff != "" {
+		t.Errorf("without CRDs: -want +got:\n%s", diff)
+	}
+
+	install(t, cfg, mirrorCRDs...)
+	dyn := dynamic.NewForConfigOrDie(cfg)
+	const count = pageSize + 1 // a second page
+	for i := range count {
+		create(t, dyn, "config.openshift.io/v1", "ImageTagMirrorSet", "imagetagmirrorsets", fmt.Sprintf("set-%04d", i), map[string]any{
+			"imageTagMirrors": []any{map[string]any{"source": fmt.Sprintf("quay.io/n%d", i), "mirrors": []any{"mirror.example.com/n"}}},
+		})
+	}
+	create(t, dyn, "config.openshift.io/v1", "ImageDigestMirrorSet", "imagedigestmirrorsets", "digests", map[string]any{
+		"imageDigestMirrors": []any{map[string]any{"source": "quay.io", "mirrors": []any{"mirror.example.com"}, "mirrorSourcePolicy": "NeverContactSource"}},
+	})
+	create(t, dyn, "operator.openshift.io/v1alpha1", "ImageContentSourcePolicy", "imagecontentsourcepolicies", "legacy", map[string]any{
+		"repositoryDigestMirrors": []any{map[string]any{"source": "quay.io/old", "mirrors": []any{"mirror.example.com/old"}}},
+	})
+	create(t, dyn, "config.openshift.io/v1", "Image", "images", "cluster", map[string]any{
+		"registrySources": map[string]any{"insecureRegistries": []any{"mirror.example.com"}},
+	})
+
+	set, err = c.Mirrors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := set.Entries()
+	if len(entries) != count+2 {
+		t.Fatalf("%d entries, want %d", len(entries), count+2)
+	}
+	last := entries[count:]
+	if got := mirrors.NameOf(last[0].Object); got != "ImageDigestMirrorSet digests" || last[0].Policy != configv1.NeverContactSource {
+		t.Errorf("got %s with policy %q, want ImageDigestMirrorSet digests with NeverContactSource", got, last[0].Policy)
+	}
+	if got := mirrors.NameOf(last[1].Object); got != "ImageContentSourcePolicy legacy" {
+		t.Errorf("got %s, want ImageContentSourcePolicy legacy", got)
+	}
+	if diff := cmp.Diff([]string{"mirror.example.com"}, set.Registries.InsecureRegistries); diff != "" {
+		t.Errorf("insecure registries: -want +got:\n%s", diff)
+	}
+
+	create(t, dyn, "config.openshift.io/v1", "ImageTagMirrorSet", "imagetagmirrorsets", "new", map[string]any{})
+	again, err := c.Mirrors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(again.Objects), len(set.Objects)+1; got != want {
+		t.Errorf("%d objects right after one more was made, want %d", got, want)
+	}
+}
+
+var mirrorCRDs = []string{
+	"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagetagmirrorsets.crd.yaml",
+	"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagedigestmirrorsets.crd.yaml",
+	"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_images.crd.yaml",
+	"operator/v1alpha1/zz_generated.crd-manifests/0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml",
+}
+
+// create makes a cluster-scoped custom resource.
+func create(t *testing.T, dyn dynamic.Interface, apiVersion, kind, resource, name string, spec map[string]any) {
+	t.Helper()
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+	}}
+	if _, err := dyn.Resource(gv.WithResource(resource)).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClusterIsNotReadyBeforeItHasRun(t *testing.T) {
+	c, err := NewCluster(&rest.Config{Host: "https://127.0.0.1:1"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "the inventory is not complete: pods not read yet; "
+	if err := c.Ready(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("Ready() = %v, want %s...", err, want)
+	}
+	if images, err := c.Images(t.Context()); err == nil {
+		t.Errorf("Images() = %v without an error, though nothing has been read", images)
+	}
+}
+
+// A user that may not list one resource gets no inventory that lacks it.
+func TestClusterNamesWhatItMayNotRead(t *testing.T) {
+	cfg := fromAPIServer(t)
+	admin := kubernetes.NewForConfigOrDie(cfg)
+	reads := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods", "replicationcontrollers"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"*"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{"batch"}, Resources: []string{"cronjobs"}, Verbs: []string{"list", "watch"}},
+	}
+	secret := make(chan error, 10)
+	c := running(t, as(t, admin, cfg, "no-jobs", reads), Options{OnPullSecret: func(_ []byte, err error) { secret <- err }})
+
+	const forbidden = `jobs.batch not read: jobs.batch is forbidden: User "no-jobs" cannot list resource "jobs"`
+	eventually(t, "all but the jobs are read, and why they are not is known", func() bool {
+		err := c.Ready()
+		return err != nil && strings.HasPrefix(err.Error(), "the inventory is not complete: "+forbidden) && !strings.Contains(err.Error(), ";")
+	})
+	if _, err := c.Images(t.Context()); err == nil {
+		t.Error("Images() returned half an inventory")
+	}
+	if notes := c.Notes(); len(notes) == 0 || !strings.HasPrefix(notes[0], "jobs.batch could not be read: ") {
+		t.Errorf("Notes() = %q, want one on jobs.batch", notes)
+	}
+	if err := <-secret; err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("OnPullSecret was told %v, want that it is forbidden", err)
+	}
+	if _, err := c.Mirrors(t.Context()); err == nil || !strings.Contains(err.Error(), `cannot list resource`) {
+		t.Errorf("Mirrors() = %v, want that it is forbidden", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.WaitReady(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), forbidden) {
+		t.Errorf("WaitReady() = %v, want both that it was cancelled and why it waited", err)
+	}
+}
+
+// as returns cfg for a user who may do what rules say and nothing else.
+func as(t *testing.T, admin kubernetes.Interface, cfg *rest.Config, name string, rules []rbacv1.PolicyRule) *rest.Config {
+	t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+	}
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	user := rest.CopyConfig(cfg)
+	user.Impersonate = rest.ImpersonationConfig{UserName: name}
+	return user
+}

@@ -1,0 +1,45 @@
+package inventory
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ErrKind is returned by Decode for a kind that names no images. Test with
+// errors.Is.
+var ErrKind = errors.New("not a kind that names images")
+
+// builtins are the kinds that Extract knows. Their fields that hold images are
+// the same in every version there has been.
+var builtins = map[schema.GroupKind]func() runtime.Object{
+	{Kind: "Pod"}:                        func() runtime.Object { return new(corev1.Pod) },
+	{Kind: "ReplicationController"}:      func() runtime.Object { return new(corev1.ReplicationController) },
+	{Group: "apps", Kind: "Deployment"}:  func() runtime.Object { return new(appsv1.Deployment) },
+	{Group: "apps", Kind: "ReplicaSet"}:  func() runtime.Object { return new(appsv1.ReplicaSet) },
+	{Group: "apps", Kind: "StatefulSet"}: func() runtime.Object { return new(appsv1.StatefulSet) },
+	{Group: "apps", Kind: "DaemonSet"}:   func() runtime.Object { return new(appsv1.DaemonSet) },
+	{Group: "batch", Kind: "Job"}:        func() runtime.Object { return new(batchv1.Job) },
+	{Group: "batch", Kind: "CronJob"}:    func() runtime.Object { return new(batchv1.CronJob) },
+}
+
+// Decode returns the images that an object, written as JSON, names. The error
+// is ErrKind for a kind that names none.
+func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
+	empty, ok := builtins[kind]
+	if !ok {
+		return Holder{}, ErrKind
+	}
+	o := empty()
+	if err := json.Unmarshal(data, o); err != nil {
+		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	h, _ := Extract(o)
+	return h, nil
+}

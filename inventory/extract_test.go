@@ -1,0 +1,260 @@
+package inventory
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+const digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+func named(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+func owned(namespace, name, ownerKind string) metav1.ObjectMeta {
+	m := named(namespace, name)
+	controller := true
+	m.OwnerReferences = []metav1.OwnerReference{{Kind: ownerKind, Name: "owner", Controller: &controller}}
+	return m
+}
+
+func containers(images ...string) corev1.PodSpec {
+	var spec corev1.PodSpec
+	for i, image := range images {
+		spec.Containers = append(spec.Containers, corev1.Container{Name: string(rune('a' + i)), Image: image})
+	}
+	return spec
+}
+
+func templateOf(images ...string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: containers(images...)}
+}
+
+func replicas(n int32) *int32 { return &n }
+
+func TestExtract(t *testing.T) {
+	const app = "quay.io/shop/app:1"
+	referenced := []Reference{{Image: app, Container: "a"}}
+	history := []Reference{{Image: app, Container: "a", Use: policy.History}}
+
+	tests := []struct {
+		reason string
+		object runtime.Object
+		want   Holder
+	}{
+		{
+			"every list of containers and every image volume is pulled by the kubelet; other volumes hold no image",
+			&corev1.Pod{
+				ObjectMeta: named("shop", "app-0"),
+				Spec: corev1.PodSpec{
+					InitContainers: []corev1.Container{{Name: "init", Image: "quay.io/shop/init:1"}},
+					Containers:     []corev1.Container{{Name: "app", Image: app}},
+					EphemeralContainers: []corev1.EphemeralContainer{
+						{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "quay.io/tools/debug"}},
+					},
+					Volumes: []corev1.Volume{
+						{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+						{Name: "data", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "quay.io/shop/data:1"}}},
+					},
+				},
+				Status: corev1.PodStatus{
+					Phase:                      corev1.PodRunning,
+					InitContainerStatuses:      []corev1.ContainerStatus{{Name: "init", ImageID: "quay.io/shop/init@" + digest}},
+					ContainerStatuses:          []corev1.ContainerStatus{{Name: "app", ImageID: "docker-pullable://quay.io/shop/app@" + digest}},
+					EphemeralContainerStatuses: []corev1.ContainerStatus{{Name: "debug", ImageID: digest}},
+				},
+			},
+			Holder{"Pod", "shop", "app-0", []Reference{
+				{Image: "quay.io/shop/init:1", Container: "init", Use: policy.Running, Digest: digest},
+				{Image: app, Container: "app", Use: policy.Running, Digest: digest},
+				{Image: "quay.io/tools/debug", Container: "debug", Use: policy.Running}, // its imageID is no manifest's digest
+				{Image: "quay.io/shop/data:1", Container: "volume data", Use: policy.Running},
+			}},
+		},
+		{
+			"a pod that no node has taken yet is there all the same",
+			&corev1.Pod{ObjectMeta: named("shop", "app-0"), Spec: containers(app), Status: corev1.PodStatus{Phase: corev1.PodPending}},
+			Holder{"Pod", "shop", "app-0", []Reference{{Image: app, Container: "a", Use: policy.Running}}},
+		},
+		{
+			"a pod that has finished does not run",
+			&corev1.Pod{
+				ObjectMeta: named("shop", "job-1"), Spec: containers(app),
+				Status: corev1.PodStatus{
+					Phase:             corev1.PodSucceeded,
+					ContainerStatuses: []corev1.ContainerStatus{{Name: "a", ImageID: "quay.io/shop/app@" + digest}},
+				},
+			},
+			Holder{"Pod", "shop", "job-1", referenced},
+		},
+		{
+			"nor does one that failed",
+			&corev1.Pod{ObjectMeta: named("shop", "job-2"), Spec: containers(app), Status: corev1.PodStatus{Phase: corev1.PodFailed}},
+			Holder{"Pod", "shop", "job-2", referenced},
+		},
+		{
+			"a reference that no node could parse is kept as it is: it is for the policy to report",
+			&corev1.Pod{ObjectMeta: named("shop", "typo"), Spec: containers("quay.io/Shop/app:1:2"), Status: corev1.PodStatus{Phase: corev1.PodPending}},
+			Holder{"Pod", "shop", "typo", []Reference{{Image: "quay.io/Shop/app:1:2", Container: "a", Use: policy.Running}}},
+		},
+		{
+			"scaled to zero, a Deployment may be scaled up at any time",
+			&appsv1.Deployment{ObjectMeta: named("shop", "app"), Spec: appsv1.DeploymentSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"Deployment", "shop", "app", referenced},
+		},
+		{
+			"an image that an image trigger has not filled in yet is none",
+			&appsv1.Deployment{ObjectMeta: named("shop", "app"), Spec: appsv1.DeploymentSpec{Template: templateOf(" ", app)}},
+			Holder{"Deployment", "shop", "app", []Reference{{Image: app, Container: "b"}}},
+		},
+		{
+			"a Deployment's ReplicaSet without replicas is kept for a rollback",
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-1", history},
+		},
+		{
+			"one with replicas is the way pods come to be",
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-2", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(1), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-2", referenced},
+		},
+		{
+			"one that nobody owns may be scaled up",
+			&appsv1.ReplicaSet{ObjectMeta: named("shop", "alone"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "alone", referenced},
+		},
+		{
+			"replicas that are not set are one, not none",
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-3", "Deployment"), Spec: appsv1.ReplicaSetSpec{Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-3", referenced},
+		},
+		{
+			"StatefulSet",
+			&appsv1.StatefulSet{ObjectMeta: named("shop", "db"), Spec: appsv1.StatefulSetSpec{Template: templateOf(app)}},
+			Holder{"StatefulSet", "shop", "db", referenced},
+		},
+		{
+			"DaemonSet",
+			&appsv1.DaemonSet{ObjectMeta: named("shop", "agent"), Spec: appsv1.DaemonSetSpec{Template: templateOf(app)}},
+			Holder{"DaemonSet", "shop", "agent", referenced},
+		},
+		{
+			"Job",
+			&batchv1.Job{ObjectMeta: named("shop", "migrate"), Spec: batchv1.JobSpec{Template: templateOf(app)}},
+			Holder{"Job", "shop", "migrate", referenced},
+		},
+		{
+			"a CronJob that is suspended may be resumed",
+			&batchv1.CronJob{ObjectMeta: named("shop", "report"), Spec: batchv1.CronJobSpec{
+				Suspend:     new(true),
+				JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: templateOf(app)}},
+			}},
+			Holder{"CronJob", "shop", "report", referenced},
+		},
+		{
+			"ReplicationController",
+			&corev1.ReplicationController{ObjectMeta: named("shop", "old"), Spec: corev1.ReplicationControllerSpec{Template: new(templateOf(app))}},
+			Holder{"ReplicationController", "shop", "old", referenced},
+		},
+		{
+			"a DeploymentConfig's ReplicationController without replicas is kept for a rollback",
+			&corev1.ReplicationController{ObjectMeta: owned("shop", "dc-1", "DeploymentConfig"), Spec: corev1.ReplicationControllerSpec{
+				Replicas: replicas(0), Template: new(templateOf(app)),
+			}},
+			Holder{"ReplicationController", "shop", "dc-1", history},
+		},
+		{
+			"the API allows a ReplicationController without a template",
+			&corev1.ReplicationController{ObjectMeta: named("shop", "bare")},
+			Holder{"ReplicationController", "shop", "bare", nil},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.reason, func(t *testing.T) {
+			got, ok := Extract(tt.object)
+			if !ok {
+				t.Fatalf("Extract(%T) knows no such type", tt.object)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExtractKnowsWhatHoldsNoImage(t *testing.T) {
+	if h, ok := Extract(&corev1.ConfigMap{}); ok {
+		t.Errorf("Extract(ConfigMap) = %v, want none", h)
+	}
+}
+
+func TestExtractSettings(t *testing.T) {
+	const router = "quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest
+	tests := []struct {
+		reason string
+		spec   corev1.Container
+		want   []Reference
+	}{
+		{
+			"the ingress operator names the router's image of the next roll-out, and nothing else does",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "IMAGE", Value: router}, {Name: "CANARY_IMAGE", Value: "quay.io/canary:1"}}},
+			[]Reference{{Image: router, Container: "env IMAGE"}, {Image: "quay.io/canary:1", Container: "env CANARY_IMAGE"}},
+		},
+		{
+			"OLM's convention",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "RELATED_IMAGE_DB", Value: "registry.redhat.io/rhel9/postgresql-16:1"}}},
+			[]Reference{{Image: "registry.redhat.io/rhel9/postgresql-16:1", Container: "env RELATED_IMAGE_DB"}},
+		},
+		{
+			"flags of the payload's operators, in each spelling",
+			corev1.Container{
+				Command: []string{"operator", "start"},
+				Args:    []string{"--release-image=quay.io/release:1", "-image", "quay.io/b:1", "--sidecar-image", "localhost/c:1"},
+			},
+			[]Reference{
+				{Image: "quay.io/release:1", Container: "arg --release-image"},
+				{Image: "quay.io/b:1", Container: "arg -image"},
+				{Image: "localhost/c:1", Container: "arg --sidecar-image"},
+			},
+		},
+		{
+			"what only looks like an image is not one, and must not be reported as malformed",
+			corev1.Container{
+				Env: []corev1.EnvVar{
+					{Name: "LOGO_IMAGE", Value: "logo.png"},
+					{Name: "USER_IMAGE", Value: "shop/app"},
+					{Name: "SPLASH_IMAGE", Value: "https://example.com/x.png"},
+					{Name: "FROM_SECRET_IMAGE"},
+				},
+				Args: []string{"--image", "--verbose", "--image-pull-policy=quay.io/x", "--image"},
+			},
+			nil,
+		},
+		{
+			"other variables are not looked at",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "REGISTRY", Value: "quay.io/shop/app:1"}, {Name: "IMAGES", Value: "quay.io/a:1"}}},
+			nil,
+		},
+		{
+			"what two containers are told is one setting",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "IMAGE", Value: "quay.io/a:1"}, {Name: "IMAGE", Value: "quay.io/a:1"}}},
+			[]Reference{{Image: "quay.io/a:1", Container: "env IMAGE"}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.reason, func(t *testing.T) {
+			spec := corev1.PodSpec{Containers: []corev1.Container{tt.spec}}
+			got, _ := Extract(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: spec}}})
+			if diff := cmp.Diff(tt.want, got.References); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,269 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unique"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// An Index holds the images that many objects name. It is safe for concurrent
+// use; the zero value is empty and ready.
+//
+// It is made for a hundred thousand pods that name a few thousand images and
+// change all the time, with a review of them now and then. An object costs its
+// name and 32 bytes a reference. A change only marks the images it touches; the
+// next call of Images brings those up to date and no others.
+type Index struct {
+	mu      sync.Mutex
+	objects map[string]map[objectKey][]use // by kind
+	images  map[string]*image
+	dirty   map[*image]bool
+
+	list      []policy.Image // what Images returns, nil after a change
+	order     []*image       // the images, sorted by reference
+	unordered bool           // whether images have come or gone since order was made
+}
+
+type objectKey struct{ namespace, name string }
+
+// A use is a Reference in the Index's own words.
+type use struct {
+	image     *image
+	container unique.Handle[string]
+	digest    unique.Handle[string]
+	use       policy.Use
+}
+
+// An image is a reference that at least one object names.
+type image struct {
+	ref   string
+	uses  int           // 0 when the last one has gone and the Index has dropped it
+	users []policy.User // sorted, as of the last refresh; shared with callers, so never changed in place
+	// changed are the objects whose uses of this image may have changed since.
+	changed map[changedObject]bool
+}
+
+type changedObject struct {
+	kind string
+	objectKey
+}
+
+// Put enters h, in the place of what was known of the same object. A Holder
+// that names no images is forgotten.
+func (x *Index) Put(h Holder) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.put(h)
+}
+
+// Delete forgets the object. It is no error if it was not there.
+func (x *Index) Delete(kind, namespace, name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.set(kind, objectKey{namespace, name}, nil)
+}
+
+// Replace makes holders all there is of a kind. Holders of other kinds must not
+// be among them.
+func (x *Index) Replace(kind string, holders []Holder) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	keep := make(map[objectKey]bool, len(holders))
+	for _, h := range holders {
+		keep[objectKey{h.Namespace, h.Name}] = true
+	}
+	for key := range x.objects[kind] {
+		if !keep[key] {
+			x.set(kind, key, nil)
+		}
+	}
+	for _, h := range holders {
+		x.put(h)
+	}
+}
+
+// Images returns every image that is named, sorted by reference, its users by
+// namespace, kind, name and container. The result is shared between callers and
+// with later results: it must not be changed.
+func (x *Index) Images() []policy.Image {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.list != nil {
+		return x.list
+	}
+	for img := range x.dirty {
+		x.refresh(img)
+	}
+	x.sortImages()
+	x.list = make([]policy.Image, len(x.order))
+	for i, img := range x.order {
+		x.list[i] = policy.Image{Ref: img.ref, Users: img.users}
+	}
+	return x.list
+}
+
+// Objects returns the number of objects that name images.
+func (x *Index) Objects() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := 0
+	for _, objects := range x.objects {
+		n += len(objects)
+	}
+	return n
+}
+
+func (x *Index) put(h Holder) {
+	uses := make([]use, len(h.References))
+	for i, r := range h.References {
+		uses[i] = use{
+			image:     x.image(r.Image),
+			container: unique.Make(r.Container),
+			digest:    unique.Make(r.Digest),
+			use:       r.Use,
+		}
+	}
+	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
+}
+
+// image returns the image with the reference, made if need be. The caller
+// enters a use of it, or it would stay for ever.
+func (x *Index) image(ref string) *image {
+	if img := x.images[ref]; img != nil {
+		return img
+	}
+	if x.images == nil {
+		x.images = map[string]*image{}
+		x.dirty = map[*image]bool{}
+	}
+	img := &image{ref: strings.Clone(ref)}
+	x.images[img.ref] = img
+	x.unordered = true
+	return img
+}
+
+// set enters the uses of an object; most often they are what they were, since
+// most changes of an object are about something else.
+func (x *Index) set(kind string, key objectKey, uses []use) {
+	old := x.objects[kind][key]
+	if slices.Equal(old, uses) {
+		return
+	}
+	// The strings may be parts of a whole decoded object, which they would keep.
+	key = objectKey{unique.Make(key.namespace).Value(), strings.Clone(key.name)}
+	x.store(kind, key, uses)
+	for _, u := range uses {
+		u.image.uses++
+	}
+	for _, u := range old {
+		u.image.uses--
+	}
+	for _, u := range slices.Concat(old, uses) {
+		x.touch(u.image, changedObject{kind, key})
+	}
+	x.list = nil
+}
+
+func (x *Index) store(kind string, key objectKey, uses []use) {
+	if len(uses) == 0 {
+		delete(x.objects[kind], key)
+		return
+	}
+	if x.objects == nil {
+		x.objects = map[string]map[objectKey][]use{}
+	}
+	if x.objects[kind] == nil {
+		x.objects[kind] = map[objectKey][]use{}
+	}
+	x.objects[kind][key] = uses
+}
+
+// minBacklog is how many changes of an image may wait for the next call of
+// Images at least. Beyond it, and beyond the number of users, they are worked
+// off at once: a namespace that makes and deletes pods for days while nobody
+// asks must not fill the memory with their names.
+const minBacklog = 256
+
+func (x *Index) touch(img *image, o changedObject) {
+	if img.uses == 0 {
+		x.drop(img)
+		return
+	}
+	if img.changed == nil {
+		img.changed = map[changedObject]bool{}
+	}
+	img.changed[o] = true
+	x.dirty[img] = true
+	if len(img.changed) > minBacklog && len(img.changed) > len(img.users) {
+		x.refresh(img)
+	}
+}
+
+func (x *Index) drop(img *image) {
+	img.users, img.changed = nil, nil
+	delete(x.images, img.ref)
+	delete(x.dirty, img)
+	x.unordered = true
+}
+
+// refresh makes the list of users anew: those whose objects did not change, and
+// what the changed objects say now.
+func (x *Index) refresh(img *image) {
+	var came []policy.User
+	for o := range img.changed {
+		for _, u := range x.objects[o.kind][o.objectKey] {
+			if u.image == img {
+				came = append(came, x.user(o, u))
+			}
+		}
+	}
+	slices.SortFunc(came, compareUsers)
+	users := make([]policy.User, 0, img.uses)
+	for _, u := range img.users {
+		if img.changed[changedObject{u.Kind, objectKey{u.Namespace, u.Name}}] {
+			continue
+		}
+		for len(came) > 0 && compareUsers(came[0], u) < 0 {
+			users, came = append(users, came[0]), came[1:]
+		}
+		users = append(users, u)
+	}
+	img.users = append(users, came...)
+	img.changed = nil
+	delete(x.dirty, img)
+}
+
+func (x *Index) user(o changedObject, u use) policy.User {
+	return policy.User{
+		Kind:      o.kind,
+		Namespace: o.namespace,
+		Name:      o.name,
+		Container: u.container.Value(),
+		Use:       u.use,
+		Digest:    u.digest.Value(),
+	}
+}
+
+func compareUsers(a, b policy.User) int {
+	return cmp.Or(
+		strings.Compare(a.Namespace, b.Namespace),
+		strings.Compare(a.Kind, b.Kind),
+		strings.Compare(a.Name, b.Name),
+		strings.Compare(a.Container, b.Container),
+		cmp.Compare(a.Use, b.Use),
+		strings.Compare(a.Digest, b.Digest),
+	)
+}
+
+func (x *Index) sortImages() {
+	if !x.unordered {
+		return
+	}
+	x.order = slices.SortedFunc(maps.Values(x.images), func(a, b *image) int { return strings.Compare(a.ref, b.ref) })
+	x.unordered = false
+}

@@ -1,0 +1,50 @@
+// Package inventory knows what is in a cluster: the images that something in it
+// depends on, and the mirror objects that say where nodes look for them.
+//
+// It has three parts. Extract takes the image references out of one object; it
+// is a pure function, the same for a live cluster and for a dump. An Index
+// holds the references of many objects in little memory. A Cluster keeps an
+// Index up to date from a Kubernetes API server.
+//
+// The package reports what is there and judges nothing. A reference that no
+// node could parse is passed on as it was written; who asks will want to know
+// of it. Nothing but references, names and a few facts on nodes is kept of any
+// object, and no credentials are kept at all.
+package inventory
+
+import (
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A Reference is one place in an object that names an image.
+type Reference struct {
+	// Image is the reference as written, without surrounding space; never "".
+	Image string
+	// Container is the container's name, or the field that holds the reference
+	// where there is no container ("volume data").
+	Container string
+	Use       policy.Use
+	// Digest is what the node reported to run ("sha256:..."), "" if nothing.
+	Digest string
+}
+
+// A Holder is an object and the images it names.
+type Holder struct {
+	Kind      string
+	Namespace string // "" for cluster-scoped objects
+	Name      string
+	// References are in the order of the object's fields. The same image may be
+	// named twice.
+	References []Reference
+}
+
+// add appends a reference, unless there is no image in it.
+func (h *Holder) add(r Reference) {
+	r.Image = strings.TrimSpace(r.Image)
+	if r.Image == "" {
+		return // filled in later by a controller, as OpenShift's image triggers do
+	}
+	h.References = append(h.References, r)
+}

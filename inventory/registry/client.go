@@ -1,0 +1,261 @@
+package registry
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Options say how registries are asked. The zero value is the default. They must
+// not be changed once a Client has them.
+type Options struct {
+	// UserAgent names the guard to registries; "" means "mirrorset-guard".
+	UserAgent string
+	// Timeout is for one request, its answer included; 0 means 5 s.
+	Timeout time.Duration
+	// DialTimeout is for a connection, and again for its TLS handshake; 0 means 3 s.
+	// It is what a registry costs that swallows packets.
+	DialTimeout time.Duration
+	// Credentials are what the nodes have.
+	Credentials Credentials
+	// RootCAs are trusted in the place of the system's, nil to trust these. To add
+	// to them, start from x509.SystemCertPool.
+	RootCAs *x509.CertPool
+	// HostRootCAs are trusted in the place of RootCAs at the host, or host and port,
+	// as the reference names it ("mirror.example.com:5000").
+	HostRootCAs map[string]*x509.CertPool
+	// Resolve says where a "host:port" or "host" is to be found: "ip:port", or "ip"
+	// for the same port. Names in certificates and requests stay what they are. It
+	// is the operator's word, so no address in it is refused, and it goes past the
+	// proxy.
+	Resolve map[string]string
+	// AllowLoopback admits registries at loopback addresses. Other addresses that
+	// mean something only from where the guard runs are always refused.
+	AllowLoopback bool
+	// Proxy returns the proxy for a request, nil for none; if it is nil itself,
+	// http.ProxyFromEnvironment does. What a proxy resolves, it can reach.
+	Proxy func(*http.Request) (*url.URL, error)
+	// PerRegistry bounds the requests under way to one registry; 0 means 64. There
+	// are fewer where a registry is slow or refuses.
+	PerRegistry int
+	// Rates bound the requests a second to a registry, by its host; nil means
+	// DefaultRates.
+	Rates map[string]float64
+	// Platforms makes every index be read, so that its Fact lists the platforms.
+	Platforms bool
+	// Architectures returns those that nodes have ("amd64"). With Platforms set, an
+	// index whose child for one of them the registry does not hold lists its
+	// platform not. Nil: children are not looked up.
+	Architectures func() []string
+
+	long chan struct{} // taken while a long body is read
+}
+
+// DefaultRates are limits that registries have published. quay.io answers 429
+// beyond 500 requests a second over HTTP/2.
+var DefaultRates = map[string]float64{"quay.io": 450}
+
+func (o Options) withDefaults() Options {
+	if o.UserAgent == "" {
+		o.UserAgent = "mirrorset-guard"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+	}
+	if o.DialTimeout <= 0 {
+		o.DialTimeout = 3 * time.Second
+	}
+	if o.Proxy == nil {
+		o.Proxy = http.ProxyFromEnvironment
+	}
+	if o.PerRegistry <= 0 {
+		o.PerRegistry = 64
+	}
+	if o.Rates == nil {
+		o.Rates = DefaultRates
+	}
+	o.long = make(chan struct{}, maxLong)
+	return o
+}
+
+// patience returns the time after which err came, for people.
+func (o *Options) patience(err error) time.Duration {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
+		return o.DialTimeout
+	}
+	return o.Timeout
+}
+
+// A Client asks registries. It is safe for concurrent use.
+type Client struct {
+	options Options
+
+	mu     sync.Mutex
+	view   *view
+	closed bool
+	// paces outlive views: what a registry bears does not depend on who asks.
+	paces map[string]*pace
+}
+
+// NewClient returns a Client, which has to be closed.
+func NewClient(o Options) *Client {
+	c := &Client{options: o.withDefaults(), paces: map[string]*pace{}}
+	c.view = newView(c, 1)
+	return c
+}
+
+// Probe asks the registry at l what a node would get there. The Fact is Unknown if
+// and only if ctx ended before there was an answer.
+func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
+	t, err := parseTarget(l)
+	if err != nil {
+		return unreachable("no node can read the reference %s", quote(l.Ref)).fact(time.Now())
+	}
+	for {
+		v := c.current()
+		fact, err := v.probe(ctx, t)
+		if err == nil {
+			return fact
+		}
+		if ctx.Err() != nil || v.ended() && c.isClosed() {
+			return policy.Fact{Detail: "no answer yet"}
+		}
+		if v.ended() {
+			continue // credentials or trust were changed meanwhile
+		}
+		var f *failure
+		if !errors.As(err, &f) {
+			f = connectionFailure(t.api, err, v.options.Timeout)
+		}
+		return f.fact(time.Now())
+	}
+}
+
+// Prepare gets ready for probes of locations, usually of one registry: it waits for
+// the answer to GET /v2/, and begins to fetch the tokens that the probes will need,
+// many repositories at a time where the registry grants that. It returns false if
+// one of the registries does not answer. Nobody has to call it; it saves requests.
+func (c *Client) Prepare(ctx context.Context, locs []mirrors.Location) bool {
+	v := c.current()
+	wanted := map[*wallet][]string{}
+	var wallets []*wallet
+	for _, l := range locs {
+		t, err := parseTarget(l)
+		if err != nil {
+			continue
+		}
+		cred, _ := v.credentials.lookup(t.name)
+		if cred.broken != "" {
+			continue
+		}
+		w := v.endpoint(t).wallet(cred)
+		if wanted[w] == nil {
+			wallets = append(wallets, w)
+		}
+		wanted[w] = append(wanted[w], t.scope())
+	}
+	ok := true
+	for _, w := range wallets {
+		ok = w.prepare(ctx, wanted[w]) && ok
+	}
+	return ok
+}
+
+// SetCredentials makes the next probe use credentials. Tokens that were granted to
+// others are forgotten.
+func (c *Client) SetCredentials(credentials Credentials) {
+	c.change(func() bool {
+		same := c.options.Credentials.equal(credentials)
+		c.options.Credentials = credentials
+		return !same
+	})
+}
+
+// SetRootCAs makes the next probe trust pool, or the system's CAs if it is nil.
+func (c *Client) SetRootCAs(pool *x509.CertPool) {
+	c.change(func() bool {
+		same := samePool(c.options.RootCAs, pool)
+		c.options.RootCAs = pool
+		return !same
+	})
+}
+
+// SetHostRootCAs makes the next probe trust pools at their hosts, in the place of
+// the CAs that are trusted elsewhere.
+func (c *Client) SetHostRootCAs(pools map[string]*x509.CertPool) {
+	c.change(func() bool {
+		same := maps.EqualFunc(c.options.HostRootCAs, pools, samePool)
+		c.options.HostRootCAs = maps.Clone(pools)
+		return !same
+	})
+}
+
+func samePool(a, b *x509.CertPool) bool {
+	return a == b || a != nil && b != nil && a.Equal(b)
+}
+
+// Generation counts the changes of credentials and trust. What was found out under
+// an earlier one may be different now.
+func (c *Client) Generation() uint64 { return c.current().generation }
+
+// Close ends whatever is under way, and waits for it.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	v := c.view
+	c.mu.Unlock()
+	v.end()
+}
+
+func (c *Client) current() *view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.view
+}
+
+func (c *Client) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// change applies set, and starts a new view if that changed anything.
+func (c *Client) change(set func() bool) {
+	c.mu.Lock()
+	old := c.view
+	if !set() || c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.view = newView(c, old.generation+1)
+	c.mu.Unlock()
+	old.end()
+}
+
+// maxPaces bounds what is remembered about registries' strength.
+const maxPaces = 4096
+
+func (c *Client) pace(api string) *pace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.paces[api]
+	if p == nil {
+		if len(c.paces) >= maxPaces {
+			clear(c.paces)
+		}
+		p = newPace(c.options.PerRegistry, c.options.Rates[api])
+		c.paces[api] = p
+	}
+	return p
+}

@@ -1,0 +1,199 @@
+package registry
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Credentials are the entries of a .dockerconfigjson, by the keys they have
+// there: "host", "host/path" or a URL. The zero value has none, so that
+// registries are asked anonymously. A Credentials is not changed after it was
+// parsed and may be shared. It prints as the number of its entries.
+type Credentials struct {
+	entries map[string]credential
+	// problems name what was left out, without its content.
+	problems []string
+}
+
+// A credential is what one entry holds.
+type credential struct {
+	// entry is its key in the file.
+	entry              string
+	username, password string
+	// identityToken is exchanged for bearer tokens (OAuth 2).
+	identityToken string
+	// registryToken is a bearer token itself.
+	registryToken string
+	// broken says why nodes could not use the entry. They do not go on to another
+	// one then: the pull fails.
+	broken string
+	// helper is set if nodes would ask a program for what the entry holds.
+	helper bool
+}
+
+// String and GoString keep secrets out of logs and failed tests.
+func (c Credentials) String() string {
+	return fmt.Sprintf("credentials for %d entries", len(c.entries))
+}
+
+// GoString implements fmt.GoStringer.
+func (c Credentials) GoString() string { return c.String() }
+
+func (c credential) String() string   { return fmt.Sprintf("credential %q", c.entry) }
+func (c credential) GoString() string { return c.String() }
+
+// anonymous reports whether there is nothing to send.
+func (c credential) anonymous() bool {
+	return c.username == "" && c.password == "" && c.identityToken == "" && c.registryToken == ""
+}
+
+// basic returns what HTTP basic authentication sends, "" if there is nothing.
+func (c credential) basic() string {
+	if c.username == "" || c.password == "" {
+		return "" // nodes send both or neither (docker_client.go, getBearerToken)
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password))
+}
+
+// ErrNoCredentials means that a .dockerconfigjson has no entries at all.
+var ErrNoCredentials = errors.New("no entries under \"auths\"")
+
+// ParseCredentials reads a .dockerconfigjson, such as the key of that name in
+// Secret openshift-config/pull-secret. Entries that cannot be used are left out
+// and named by Problems. An error means that there is not a single entry to use
+// the data for; it quotes nothing of the data.
+func ParseCredentials(dockerConfigJSON []byte) (Credentials, error) {
+	var file struct {
+		Auths       map[string]json.RawMessage `json:"auths"`
+		CredHelpers map[string]json.RawMessage `json:"credHelpers"`
+	}
+	if err := json.Unmarshal(dockerConfigJSON, &file); err != nil {
+		return Credentials{}, errors.New("the pull secret is not the JSON of a .dockerconfigjson") // err may quote it
+	}
+	c := Credentials{entries: make(map[string]credential, len(file.Auths))}
+	for _, key := range slices.Sorted(maps.Keys(file.Auths)) {
+		c.add(key, file.Auths[key])
+	}
+	for _, host := range slices.Sorted(maps.Keys(file.CredHelpers)) {
+		c.entries[host] = credential{entry: host, helper: true}
+		c.problem(host, "names a credential helper, which only a node could run")
+	}
+	if len(c.entries) == 0 {
+		return c, ErrNoCredentials
+	}
+	return c, nil
+}
+
+// Problems names the entries that cannot be used, or not in the way they are
+// written, each in one short line.
+func (c Credentials) Problems() []string { return slices.Clone(c.problems) }
+
+// Len returns the number of entries.
+func (c Credentials) Len() int { return len(c.entries) }
+
+func (c *Credentials) problem(key, what string) {
+	c.problems = append(c.problems, oneLine(fmt.Sprintf("pull secret entry %s %s", quote(key), what), maxNote))
+}
+
+func (c *Credentials) add(key string, raw json.RawMessage) {
+	cred, remark := parseCredential(raw)
+	cred.entry = key
+	c.entries[key] = cred
+	if remark = cmp.Or(cred.broken, remark); remark != "" {
+		c.problem(key, remark)
+	}
+}
+
+// parseCredential reads one entry. Nodes read "auth" and "identitytoken" only
+// (containers/image pkg/docker/config, dockerAuthConfig), the first without mercy
+// (decodeDockerAuth): not base64 fails the pull, without a colon it is as if empty.
+// Other clients write and read the remaining fields, so they are used as well.
+func parseCredential(raw json.RawMessage) (cred credential, remark string) {
+	var fields struct {
+		Auth          string `json:"auth"`
+		Username      string `json:"username"`
+		Password      string `json:"password"`
+		IdentityToken string `json:"identitytoken"`
+		RegistryToken string `json:"registrytoken"`
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return credential{broken: "is not an object of strings"}, ""
+	}
+	cred = credential{
+		username:      fields.Username,
+		password:      fields.Password,
+		identityToken: fields.IdentityToken,
+		registryToken: fields.RegistryToken,
+	}
+	if fields.Auth == "" {
+		if !cred.anonymous() {
+			remark = "has no field auth, the only one that nodes read"
+		}
+		return cred, remark
+	}
+	decoded, err := base64.StdEncoding.DecodeString(fields.Auth)
+	if err != nil {
+		return credential{broken: "has a field auth that is not base64"}, ""
+	}
+	username, password, found := strings.Cut(string(decoded), ":")
+	if !found {
+		return credential{}, "has a field auth without a colon, which nodes ignore"
+	}
+	cred.username, cred.password = username, strings.Trim(password, "\x00")
+	return cred, ""
+}
+
+// lookup returns the entry a node uses for a repository ("host/a/b"), and whether
+// there is one. The longest key that is the repository, or above it, wins, whatever
+// it holds; then keys that were written as a URL, and the names of the Docker Hub
+// (containers/image pkg/docker/config, findCredentialsInFile).
+func (c Credentials) lookup(name string) (credential, bool) {
+	host, _, _ := strings.Cut(name, "/")
+	if cred, ok := c.entries[host]; ok && cred.helper {
+		return cred, true
+	}
+	for key := name; ; {
+		if cred, ok := c.entries[key]; ok {
+			return cred, true
+		}
+		slash := strings.LastIndexByte(key, '/')
+		if slash < 0 {
+			break
+		}
+		key = key[:slash]
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.entries)) { // a node takes any
+		if hostOfKey(key) == hubName(host) {
+			return c.entries[key], true
+		}
+	}
+	return credential{}, false
+}
+
+// hostOfKey returns the registry that a key stands for, if it was written as a URL
+// ("https://index.docker.io/v1/") or names the Docker Hub.
+func hostOfKey(key string) string {
+	stripped := strings.TrimPrefix(strings.TrimPrefix(key, "http://"), "https://")
+	if stripped != key {
+		stripped, _, _ = strings.Cut(stripped, "/")
+	}
+	return hubName(stripped)
+}
+
+// hubName gives the names of the Docker Hub one name, and leaves others alone.
+func hubName(host string) string {
+	switch host {
+	case "docker.io", "registry-1.docker.io":
+		return "index.docker.io"
+	}
+	return host
+}
+
+// equal reports whether both hold the same.
+func (c Credentials) equal(other Credentials) bool { return maps.Equal(c.entries, other.entries) }

@@ -1,0 +1,46 @@
+// Package registry finds out what a node would meet at a location: does the
+// registry answer there, and does it hold the image?
+//
+//	client := registry.NewClient(registry.Options{Credentials: credentials})
+//	defer client.Close()
+//	store := registry.NewStore(client, registry.StoreOptions{})
+//	defer store.Close()
+//	facts := store.Presence(ctx, locations) // whatever is known by the time ctx ends
+//
+// A Client asks one registry about one image and states the answer as a
+// [policy.Fact]. A Store keeps facts for as long as they can be trusted, asks
+// about many locations at once, and goes on asking when the caller has to leave.
+//
+// # What a node does
+//
+// Nodes pull with containers/image, so its docker/docker_client.go (v5.36.2) is
+// the model: GET /v2/ must answer 200 or 401; the challenges of that answer, not
+// those of later ones, decide how to authenticate; then GET manifest must answer
+// 200. Where the Client saves a request (HEAD before GET, one token for many
+// repositories) it does so only as long as the answer is good news; bad news is
+// always confirmed by the request that a node would make.
+//
+// # Why not go-containerregistry's client
+//
+// A mirror set is a list of addresses that somebody else chose for us to call,
+// with the cluster's pull secret at hand. The transport of go-containerregistry
+// v0.22.1 retries without regard to the context, never reads Retry-After,
+// follows the redirects of a HEAD without end and those of a ping to plain http,
+// reads the body of a ping without limit, lets one caller's cancelled context
+// fail another's request, quotes 60 kB of a registry's text in an error and falls
+// back to http, credentials included, for registries named by a private address.
+// To fence all that off from outside would take more code than the exchange
+// itself, which is four requests. So the exchange is made here, on net/http;
+// media types and the format of indexes come from go-containerregistry, the
+// parsing of references from containers/image.
+//
+// # What it refuses
+//
+// Credentials go to the host, and the repositories, that their entry names, and
+// to the token server that this host names, over verified TLS; in clear text only
+// where the location is insecure. They are never sent along a redirect. A
+// location that is not insecure is never asked in clear text. Loopback,
+// link-local and metadata addresses are not dialled. Whatever a registry sends is
+// bounded: header, body, redirects, time. Its words are quoted, cut and kept on
+// one line.
+package registry

@@ -1,0 +1,171 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A session is what is known about a registry after GET /v2/.
+type session struct {
+	scheme    string
+	challenge challenge
+	since     time.Time
+}
+
+// sessionLife bounds how long the challenges of a registry are taken for granted.
+const sessionLife = 5 * time.Minute
+
+// An endpoint is one registry, as seen by locations that are secure or by those
+// that are not.
+type endpoint struct {
+	view     *view
+	api      string
+	insecure bool
+	way      *way
+	breaker  breaker
+	pace     *pace
+
+	mu      sync.Mutex
+	used    time.Time
+	session *session
+	visit   *flight[*session] // GET /v2/ under way
+	strict  *way              // to token servers elsewhere, if the endpoint is insecure
+	wallets map[string]*wallet
+}
+
+// open returns the registry's session, after a GET /v2/ where it needs one. Many
+// callers share one ping, and none of them can spoil it for the others.
+func (e *endpoint) open(ctx context.Context) (*session, error) {
+	f, s, err := e.pinging()
+	if f == nil {
+		return s, err
+	}
+	return f.wait(ctx)
+}
+
+// pinging returns the ping under way, which it starts if one is needed, or else
+// what is known already.
+func (e *endpoint) pinging() (*flight[*session], *session, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.visit != nil && !e.visit.landed() {
+		return e.visit, nil, nil
+	}
+	if cause := e.breaker.open(); cause != nil {
+		return nil, nil, cause
+	}
+	if e.session != nil && time.Since(e.session.since) < sessionLife {
+		return nil, e.session, nil
+	}
+	e.visit = fly(e.view, e.ping)
+	return e.visit, nil, nil
+}
+
+// ping finds out whether the registry answers, by TLS or, where the location is
+// insecure and TLS fails, in clear text (docker_client.go, detectPropertiesHelper).
+func (e *endpoint) ping(ctx context.Context) (*session, error) {
+	s, err := e.pingBy(ctx, "https")
+	if err != nil && e.insecure && e.worthClearText(err) {
+		s, err = e.pingBy(ctx, "http")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session = s
+	var f *failure
+	if errors.As(err, &f) {
+		e.breaker.failed(f, true)
+	}
+	return s, err
+}
+
+// worthClearText spares a second timeout: with a port in the reference it is the
+// same port that already swallowed the packets.
+func (e *endpoint) worthClearText(err error) bool {
+	var f *failure
+	if errors.As(err, &f) && f.refused {
+		return false
+	}
+	return !(hasPort(e.api) && errors.As(err, &f) && f.timedOut)
+}
+
+func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
+	r, err := e.way.ask(ctx, request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", limit: maxOther})
+	if err != nil {
+		return nil, connectionFailure(e.api, err, e.way.options.patience(err))
+	}
+	if r.status != http.StatusOK && r.status != http.StatusUnauthorized {
+		return nil, pingFailure(e.api, r)
+	}
+	return &session{scheme: scheme, challenge: chooseChallenge(r.header), since: time.Now()}, nil
+}
+
+// pingFailure says that nodes would give the registry up. Even 401 and 404 mean
+// nothing for the image: no credentials were sent and none was asked for.
+func pingFailure(host string, r response) *failure {
+	f := statusFailure(host, r)
+	if f.load == fine {
+		f = unreachable("%s answers %s to GET /v2/, where nodes want 200 or 401; is it a registry?", host, statusText(r.status))
+		f.status = r.status
+	}
+	return f
+}
+
+// down notes that a request failed, and forgets the session if that was one too
+// many, so that a ping finds out when the registry is back.
+func (e *endpoint) down(f *failure, grave bool) {
+	if !e.breaker.failed(f, grave) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session = nil
+}
+
+// wallet returns the tokens for what cred may read.
+func (e *endpoint) wallet(cred credential) *wallet {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.wallets[cred.entry]
+	if w == nil {
+		w = newWallet(e, cred)
+		e.wallets[cred.entry] = w
+	}
+	return w
+}
+
+// strictWay returns a way that trusts only those who prove their names, although
+// the registry itself need not.
+func (e *endpoint) strictWay() *way {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.strict == nil {
+		o := e.way.options
+		e.strict = newWay(o, o.RootCAs, false, o.DialTimeout)
+	}
+	return e.strict
+}
+
+// close closes the connections that nobody uses.
+func (e *endpoint) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.way.close()
+	if e.strict != nil {
+		e.strict.close()
+	}
+}
+
+// url returns the URL of a path under /v2/.
+func (e *endpoint) url(s *session, path ...string) string {
+	return s.scheme + "://" + e.api + "/v2/" + strings.Join(path, "/")
+}
+
+func hasPort(host string) bool {
+	_, _, err := net.SplitHostPort(host)
+	return err == nil
+}

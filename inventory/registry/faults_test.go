@@ -1,0 +1,143 @@
+package registry
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// count returns how many facts there are of each kind.
+func count(facts policy.Facts) map[policy.Presence]int {
+	counts := map[policy.Presence]int{}
+	for _, f := range facts {
+		counts[f.Presence]++
+	}
+	return counts
+}
+
+// TestFlakyRegistry: resets and 5xx never read as a missing image, and most of them
+// are got over.
+func TestFlakyRegistry(t *testing.T) {
+	for _, tc := range []struct {
+		reason  string
+		fault   http.HandlerFunc
+		percent int
+	}{
+		{"resets", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 10},
+		{"resets", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 50},
+		{"half an answer", cutOff, 10},
+		{"503", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, 10},
+		{"503", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, 50},
+	} {
+		t.Run(fmt.Sprint(tc.reason, " ", tc.percent), func(t *testing.T) {
+			s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/v2/" && rand.N(100) < tc.percent { //nolint:gosec // a test
+					tc.fault(w, r)
+					return
+				}
+				healthy(w, r)
+			})
+			store := NewStore(newTestClient(t, s), StoreOptions{})
+			defer store.Close()
+			counts := count(store.Presence(t.Context(), locations(300, host+"/a:%d")))
+			if counts[policy.Present]+counts[policy.Unreachable] != 300 {
+				t.Errorf("got %v", counts)
+			}
+			if tc.percent == 10 && counts[policy.Present] < 295 {
+				t.Errorf("only %d of 300 were got over", counts[policy.Present])
+			}
+		})
+	}
+}
+
+// TestDeadInDifferentWays: 2,000 images behind a registry that cannot be used cost
+// seconds, and few requests.
+func TestDeadInDifferentWays(t *testing.T) {
+	for _, tc := range []struct {
+		reason  string
+		handler http.HandlerFunc
+		detail  string
+	}{
+		{"the ping fails", status500, "is not well"},
+		{"manifests are silent", byMethod(silent, silent), "did not answer within 300ms"},
+		{"manifests fail", byMethod(status500, status500), "is not well"},
+		{"the token server fails", bearer(ownRealm, http.HandlerFunc(status500)), "is not well"},
+		{"the token server is silent", bearer(ownRealm, http.HandlerFunc(silent)), "did not answer within 300ms"},
+		{"the token server has no tokens", bearer(ownRealm, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "{}")
+		})), "something that is no token"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			s := newTLSServer(t, tc.handler)
+			store := NewStore(newTestClient(t, s, func(o *Options) { o.Timeout = 300 * time.Millisecond }), StoreOptions{})
+			defer store.Close()
+			start := time.Now()
+			facts := store.Presence(t.Context(), images(2000))
+			if n := count(facts)[policy.Unreachable]; n != 2000 {
+				t.Errorf("%d of 2,000 are unreachable: %v", n, count(facts))
+			}
+			for _, f := range facts {
+				if !strings.Contains(f.Detail, host) || !strings.Contains(f.Detail, tc.detail) {
+					t.Errorf("detail = %q", f.Detail)
+					break
+				}
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if n := len(s.requests()); n > 500 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
+func status500(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+
+// TestRecovery: a registry that comes back is used again without anybody's help.
+func TestRecovery(t *testing.T) {
+	var well atomic.Bool
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if !well.Load() {
+			status500(w, r)
+			return
+		}
+		healthy(w, r)
+	})
+	c := newTestClient(t, s)
+	wantFact(t, probe(t, c, tagged()), policy.Unreachable)
+	well.Store(true)
+	deadline := time.After(5 * time.Second)
+	for probe(t, c, tagged()).Presence != policy.Present {
+		select {
+		case <-deadline:
+			t.Fatal("it is not used again")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// TestManyHosts: a mirror set can name any number of hosts.
+func TestManyHosts(t *testing.T) {
+	s := newTLSServer(t, healthy)
+	c := newTestClient(t, s, func(o *Options) {
+		for i := range 2 * maxEndpoints {
+			o.Resolve[fmt.Sprintf("h%d.example.com", i)] = s.address()
+		}
+	})
+	store := NewStore(c, StoreOptions{})
+	defer store.Close()
+	facts := store.Presence(t.Context(), locations(2*maxEndpoints, "h%d.example.com/a:1"))
+	if n := count(facts)[policy.Present]; n != 2*maxEndpoints {
+		t.Errorf("got %v", count(facts))
+	}
+	if n := len(c.current().endpoints); n > maxEndpoints {
+		t.Errorf("%d endpoints are kept", n)
+	}
+}

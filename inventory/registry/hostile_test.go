@@ -1,0 +1,269 @@
+package registry
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// tunnel joins the connection of a CONNECT with one to address.
+func tunnel(t *testing.T, w http.ResponseWriter, address string) {
+	there, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	here, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	fmt.Fprint(here, "HTTP/1.1 200 OK\r\n\r\n")
+	go func() {
+		io.Copy(there, here) //nolint:errcheck // ends with either side
+		there.Close()        //nolint:errcheck // ends with either side
+	}()
+	io.Copy(here, there) //nolint:errcheck // ends with either side
+	here.Close()         //nolint:errcheck // ends with either side
+}
+
+// drip writes one byte at a time until the client leaves.
+func drip(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", ociManifest)
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+			w.Write([]byte(" "))     //nolint:errcheck // the client may have left
+			w.(http.Flusher).Flush() // or nothing would leave
+		}
+	}
+}
+
+// endless writes until the client leaves.
+func endless(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", ociManifest)
+	chunk := bytes.Repeat([]byte("[["), 1<<15)
+	for {
+		if _, err := w.Write(chunk); err != nil {
+			return
+		}
+	}
+}
+
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func bomb(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", ociManifest)
+	if r.Method == http.MethodHead {
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.Write(zipped()) //nolint:errcheck // the client may have left
+}
+
+// zipped is 64 MiB of nothing, in 64 kB.
+var zipped = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	zeros := make([]byte, 1<<20)
+	for range 64 {
+		zip.Write(zeros) //nolint:errcheck // a Buffer does not fail
+	}
+	zip.Close() //nolint:errcheck // a Buffer does not fail
+	return b.Bytes()
+})
+
+func cutOff(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", ociManifest)
+	w.Header().Set("Content-Length", "1000")
+	w.Write([]byte("{")) //nolint:errcheck // it is meant to fail
+	panic(http.ErrAbortHandler)
+}
+
+func hugeHeader(w http.ResponseWriter, _ *http.Request) {
+	for i := range 100 {
+		w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 10_000))
+	}
+}
+
+// TestHostileRegistries cost bounded time and memory, and yield a fact with a reason.
+func TestHostileRegistries(t *testing.T) {
+	zipped()
+	head405 := func(get http.HandlerFunc) http.HandlerFunc { return byMethod(status(405, ""), get) }
+	for _, tc := range []struct {
+		reason  string
+		handler http.HandlerFunc
+		want    policy.Presence
+		detail  string
+	}{
+		{"an endless body", head405(endless), policy.Mismatch, "mirror.example.com answers with more than 4 MiB, which nodes take for no manifest"},
+		{"a gzip bomb", head405(bomb), policy.Mismatch, "more than 4 MiB"},
+		{"one byte at a time", head405(drip), policy.Unreachable, "mirror.example.com did not answer within 500ms"},
+		{"silence after the ping", byMethod(silent, silent), policy.Unreachable, "mirror.example.com did not answer within 500ms"},
+		{"silence", silent, policy.Unreachable, "mirror.example.com did not answer within 500ms"},
+		{"a connection that is cut", head405(cutOff), policy.Unreachable, "mirror.example.com broke the connection off"},
+		{"an endless ping, and an endless manifest after it", endless, policy.Mismatch, "more than 4 MiB"},
+		{"a ping that drips", drip, policy.Unreachable, "did not answer within 500ms"},
+		{"huge headers", byMethod(hugeHeader, hugeHeader), policy.Unreachable, "mirror.example.com "},
+		{"an endless error", head405(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(404)
+			endless(w, r)
+		}), policy.Absent, "404"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			s := newTLSServer(t, tc.handler)
+			c := newTestClient(t, s, func(o *Options) { o.Timeout = 500 * time.Millisecond })
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			got := probe(t, c, tagged())
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			wantFact(t, got, tc.want, tc.detail)
+			if took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
+				t.Errorf("allocated %d MiB", grown>>20)
+			}
+		})
+	}
+}
+
+// TestDetailsAreClean: whatever a registry says ends up as one short printable line.
+func TestDetailsAreClean(t *testing.T) {
+	nasty := "\x1b[31mred\x1b[0m\r\n\x07{\"a\"}\u202e\u0000 " + strings.Repeat("long ", 20_000)
+	body := jsonError(t, nasty)
+	for _, handler := range []http.HandlerFunc{
+		status(404, body),
+		status(403, body),
+		status(400, body),
+		status(503, body),
+		serve("text/\x1b[31mhtml "+strings.Repeat("x", 5000), "", "<html>"),
+	} {
+		c := newTestClient(t, newTLSServer(t, handler))
+		got := probe(t, c, tagged())
+		if n := len([]rune(got.Detail)); n == 0 || n > maxDetail {
+			t.Errorf("detail has %d runes", n)
+		}
+		if strings.ContainsFunc(got.Detail, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.Contains(got.Detail, "[31m") {
+			t.Errorf("detail = %q", got.Detail)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                   "plain",
+		"\x1b[1;31mred\x1b[0m x":  "red x",
+		"a\r\n\tb":                "a b",
+		"a\x00\x1bb\u202e\ufeffc": "abc",
+		"\xff\xfea":               "a",
+		"\x1b[":                   "",
+		"ab\x1b[31":               "ab",
+	} {
+		if got := oneLine(in, 20); got != want {
+			t.Errorf("oneLine(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := oneLine(strings.Repeat("ä", 30), 10); got != strings.Repeat("ä", 9)+"…" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzOneLine(f *testing.F) {
+	f.Add("\x1b[31mred")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := oneLine(s, 50)
+		if len([]rune(got)) > 50 || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("oneLine(%q) = %q", s, got)
+		}
+	})
+}
+
+func FuzzParseChallenge(f *testing.F) {
+	f.Add(`Bearer realm="https://a/token",service="x",scope="repository:a:pull"`)
+	f.Add(`Basic`)
+	f.Add(`Bearer realm="a\"b`)
+	f.Fuzz(func(_ *testing.T, s string) {
+		h := http.Header{"Www-Authenticate": {s}}
+		chooseChallenge(h)
+		wantedScope(h)
+	})
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	f.Add("30")
+	f.Add("Wed, 21 Oct 2015 07:28:00 GMT")
+	f.Fuzz(func(t *testing.T, s string) {
+		if d := retryAfter(http.Header{"Retry-After": {s}}, time.Now()); d < 0 || d > maxRetryAfter {
+			t.Errorf("%q: %v", s, d)
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"":                              0,
+		"0":                             0,
+		"1":                             time.Second,
+		" 30 ":                          30 * time.Second,
+		"-1":                            0,
+		"soon":                          0,
+		"99999999999999":                0,
+		"4294967295":                    maxRetryAfter,
+		"Fri, 02 Jan 2026 03:04:35 GMT": 30 * time.Second,
+		"Fri, 02 Jan 2026 03:04:00 GMT": 0,
+		"Fri, 02 Jan 2036 03:04:00 GMT": maxRetryAfter,
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {value}}, now); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}
+
+func TestParseChallenge(t *testing.T) {
+	for header, want := range map[string]challenge{
+		`Bearer realm="https://a/t",service="s"`: {"bearer", "https://a/t", "s"},
+		`bearer  realm="a" , SERVICE=s`:          {"bearer", "a", "s"},
+		`Bearer realm="a\"b"`:                    {"bearer", `a"b`, ""},
+		`Bearer realm="unfinished`:               {"bearer", "", ""},
+		`Basic`:                                  {"basic", "", ""},
+		`Negotiate`:                              {},
+		``:                                       {},
+		`=,=`:                                    {},
+		`Bearer error="insufficient_scope",realm=x,`: {"bearer", "x", ""},
+	} {
+		if got := chooseChallenge(http.Header{"Www-Authenticate": {header}}); got != want {
+			t.Errorf("%q: %+v", header, got)
+		}
+	}
+	got := chooseChallenge(http.Header{"Www-Authenticate": {"Negotiate", `Bearer realm="a"`, "Basic"}})
+	if got.scheme != "bearer" {
+		t.Errorf("chose %+v", got)
+	}
+}
+
+func jsonError(t *testing.T, message string) string {
+	t.Helper()
+	quoted, err := json.Marshal(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"errors":[{"code":"X","message":%s}]}`, quoted)
+}

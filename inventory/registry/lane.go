@@ -1,0 +1,93 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A job is a location that is to be looked up, once, for however many callers.
+type job struct {
+	location mirrors.Location
+	done     chan struct{}
+	fact     policy.Fact // once done
+	waiting  int         // callers that still wait
+	asked    time.Time   // when a caller last did
+	started  bool
+}
+
+// A lane holds the jobs for one registry. It is one job wide until the registry has
+// been seen to answer, so that one that is dead takes the place of one request and
+// not of hundreds.
+type lane struct {
+	key     laneKey
+	now     []*job             // somebody waits for these
+	later   []*job             // nobody does any more
+	fresh   []mirrors.Location // those that nothing was prepared for yet
+	running int
+	state   laneState
+	ready   bool // whether it is in the store's list of lanes that have work
+}
+
+type laneKey struct {
+	host     string
+	insecure bool
+}
+
+type laneState int
+
+const (
+	opening laneState = iota // the registry is asked whether it answers
+	opened                   // it does
+	broke                    // it does not: one at a time
+)
+
+// next returns the job to run next, nil if there is none. Jobs that nobody wants
+// any more are handed to drop.
+func (l *lane) next(now time.Time, linger time.Duration, drop func(*job)) *job {
+	for len(l.now) > 0 {
+		j := l.now[0]
+		l.now = l.now[1:]
+		switch {
+		case j.started:
+		case j.waiting == 0:
+			l.later = append(l.later, j)
+		default:
+			return j
+		}
+	}
+	for len(l.later) > 0 {
+		j := l.later[0]
+		l.later = l.later[1:]
+		switch {
+		case j.started:
+		case now.Sub(j.asked) > linger:
+			drop(j)
+		default:
+			return j
+		}
+	}
+	return nil
+}
+
+// width returns how many jobs may run at a time.
+func (l *lane) width(most int) int {
+	switch l.state {
+	case opened:
+		return most
+	case broke:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// A preparer can get ready for many probes of one registry. It returns false if the
+// registry does not answer.
+type preparer interface {
+	Prepare(context.Context, []mirrors.Location) bool
+}
+
+var _ preparer = (*Client)(nil)

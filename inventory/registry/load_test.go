@@ -1,0 +1,242 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A loadServer is a registry with tokens, a delay and, if limits are set, throttles.
+type loadServer struct {
+	*server
+	delay     time.Duration
+	manifests *rate.Limiter // answers 429 beyond it
+	tokens    *rate.Limiter
+	refused   atomic.Int32
+	asked     atomic.Int32
+}
+
+func newLoadServer(t testing.TB, delay time.Duration) *loadServer {
+	l := &loadServer{delay: delay}
+	tokens := &tokenServer{}
+	inner := bearer(ownRealm, tokens)
+	l.server = newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		l.asked.Add(1)
+		time.Sleep(l.delay)
+		limit := l.manifests
+		if r.URL.Path == "/token" {
+			limit = l.tokens
+		}
+		if limit != nil && r.URL.Path != "/v2/" && !limit.Allow() {
+			l.refused.Add(1)
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		inner(w, r)
+	})
+	return l
+}
+
+// images returns n locations in repositories of ten images each, repository by
+// repository.
+func images(n int) []mirrors.Location {
+	locs := make([]mirrors.Location, n)
+	for i := range locs {
+		locs[i].Ref = fmt.Sprintf("%s/team/app%d@sha256:%s", host, i/10, manifestSum.Encoded())
+		if i%10 > 0 {
+			locs[i].Ref = fmt.Sprintf("%s/team/app%d:%d", host, i/10, i%10)
+		}
+	}
+	return locs
+}
+
+// floor asks for the same with nothing but net/http, the least that can be done: one
+// ping, a token for 50 repositories each, a HEAD for each image, 64 at a time.
+func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
+	t.Helper()
+	c := newTestClient(t, s.server)
+	v := c.current()
+	first, err := parseTarget(locs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := http.Client{Transport: v.endpoint(first).way.transport} // configured alike
+	start := time.Now()
+	get := func(method, url, token string) (*http.Response, error) {
+		req, err := http.NewRequest(method, url, nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", token)
+		return bare.Do(req)
+	}
+	resp, err := get(http.MethodGet, "https://"+host+"/v2/", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close() //nolint:errcheck // empty
+	tokens := map[string]string{}
+	var batch []string
+	fetch := func() {
+		query := url.Values{"scope": batch}
+		resp, err := get(http.MethodGet, ownRealm()+"?"+query.Encode(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close() //nolint:errcheck // read to its end
+		var body struct{ Token string }
+		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+			t.Fatal(err)
+		}
+		for _, scope := range batch {
+			tokens[scope] = body.Token
+		}
+		batch = nil
+	}
+	targets := make([]target, len(locs))
+	for i, l := range locs {
+		targets[i], _ = parseTarget(l)
+		scope := targets[i].scope()
+		if _, ok := tokens[scope]; !ok {
+			tokens[scope] = ""
+			if batch = append(batch, scope); len(batch) == maxShare {
+				fetch()
+			}
+		}
+	}
+	if len(batch) > 0 {
+		fetch()
+	}
+	var group errgroup.Group
+	group.SetLimit(64)
+	for _, target := range targets {
+		group.Go(func() error {
+			resp, err := get(http.MethodHead, fmt.Sprintf("https://%s/v2/%s/manifests/%s", host, target.repository, target.identifier()),
+				"Bearer "+tokens[target.scope()])
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close() //nolint:errcheck // empty
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("status %d", resp.StatusCode)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// verify asks a new store about locs and returns how long that took.
+func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func(*Options)) (time.Duration, *Store) {
+	t.Helper()
+	c := newTestClient(t, s.server, adjust...)
+	store := NewStore(c, StoreOptions{})
+	t.Cleanup(store.Close)
+	start := time.Now()
+	facts := store.Presence(t.Context(), locs)
+	took := time.Since(start)
+	for _, l := range locs {
+		if facts[l].Presence != policy.Present {
+			t.Fatalf("%s: %v: %s", l.Ref, facts[l].Presence, facts[l].Detail)
+		}
+	}
+	return took, store
+}
+
+// TestLoad verifies 2,000 images in 200 repositories and compares that with the
+// floor in the same run. Times are reported, not asserted: the machine may be busy.
+func TestLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	locs := images(2000)
+	s := newLoadServer(t, 20*time.Millisecond)
+	bare := floor(t, s, locs)
+	bareRequests := s.asked.Swap(0)
+	took, store := verify(t, s, locs)
+	requests := s.asked.Swap(0)
+	t.Logf("floor: %v, %d requests; store: %v, %d requests; ratio %.2f",
+		bare.Round(time.Millisecond), bareRequests, took.Round(time.Millisecond), requests, float64(took)/float64(bare))
+	if requests > 2010 {
+		t.Errorf("%d requests, want at most 2,010", requests)
+	}
+	start := time.Now()
+	for range 100 {
+		store.Presence(t.Context(), locs)
+	}
+	t.Logf("warm: %v", time.Since(start)/100)
+	if n := s.asked.Load(); n != 0 {
+		t.Errorf("%d requests for facts that are fresh", n)
+	}
+}
+
+// TestThrottledLikeQuay keeps below published limits where they are known (500
+// manifests a second with a burst of 50; 120 tokens a second with a burst of 2), and
+// finds its pace where they are not.
+func TestThrottledLikeQuay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for _, tc := range []struct {
+		reason string
+		rates  map[string]float64
+		most   int32 // answers 429
+	}{
+		{"the limit is known", map[string]float64{host: 450}, 5},
+		{"the limit is not known", map[string]float64{}, 400},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			s := newLoadServer(t, 20*time.Millisecond)
+			s.manifests, s.tokens = rate.NewLimiter(500, 50), rate.NewLimiter(120, 2)
+			took, _ := verify(t, s, images(2000), func(o *Options) { o.Rates = tc.rates })
+			t.Logf("%v, %d answers 429", took.Round(time.Millisecond), s.refused.Load())
+			if n := s.refused.Load(); n > tc.most {
+				t.Errorf("%d answers 429, want at most %d", n, tc.most)
+			}
+		})
+	}
+}
+
+// BenchmarkPresence is one cold verification of 2,000 images.
+func BenchmarkPresence(b *testing.B) {
+	locs := images(2000)
+	s := newLoadServer(b, 20*time.Millisecond)
+	for _, bm := range []struct {
+		name string
+		run  func(testing.TB) time.Duration
+	}{
+		{"floor", func(t testing.TB) time.Duration { return floor(t, s, locs) }},
+		{"store", func(t testing.TB) time.Duration {
+			took, _ := verify(t, s, locs)
+			return took
+		}},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			for b.Loop() {
+				bm.run(b)
+			}
+		})
+	}
+}
+
+// BenchmarkWarm is a verification of 2,000 images that are all known.
+func BenchmarkWarm(b *testing.B) {
+	locs := images(2000)
+	_, store := verify(b, newLoadServer(b, 0), locs)
+	for b.Loop() {
+		store.Presence(b.Context(), locs)
+	}
+}

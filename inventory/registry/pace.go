@@ -1,0 +1,220 @@
+package registry
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// A load says what an answer tells about the strength of a registry.
+type load int
+
+const (
+	fine       load = iota
+	throttled       // 429: too fast
+	overloaded      // 5xx, or the connection was cut
+	broken          // no answer: refused, timed out, TLS, DNS
+)
+
+// A pace keeps the number of requests that are under way to one registry between
+// one and a limit, and adapts to what the registry bears: each answer lets it grow
+// a little, a refusal halves it, and so, less, does an answer that takes much
+// longer than it used to (additive increase, multiplicative decrease, as TCP
+// does). Where a registry says when to come back, nobody goes there before.
+type pace struct {
+	max int
+	// interval is the least time between two requests, 0 if there is no such limit.
+	interval time.Duration
+
+	mu       sync.Mutex
+	limit    float64
+	running  int
+	waiting  []*turn // first come, first served
+	next     time.Time
+	resume   time.Time
+	lowered  time.Time     // when limit was last decreased
+	ceiling  float64       // the limit that was last too much, 0 if none was
+	best     time.Duration // the quickest answers
+	smoothed time.Duration // the usual ones of late
+}
+
+// A turn is the permission to put one request.
+type turn struct {
+	granted chan struct{}
+	started time.Time
+}
+
+// newPace allows up to most requests at once, and rate a second if it is not 0.
+func newPace(most int, rate float64) *pace {
+	p := &pace{max: most, limit: float64(most)}
+	if rate > 0 {
+		p.interval = time.Duration(float64(time.Second) / rate)
+	}
+	return p
+}
+
+const (
+	// patience is how long a request waits for the time a registry has set. Beyond
+	// it the answer is that the registry limits us.
+	patience = 5 * time.Second
+	// burst is how many requests a rate lets through at once after a pause.
+	burst = 10
+	// Growth above nine tenths of a limit that was too much is slow, so that a
+	// registry with a fixed limit refuses seldom and is used well.
+	nearCeiling = 0.9
+	slowly      = 0.1
+	// minLowering keeps the refusals of requests that were under way together from
+	// being counted one by one.
+	minLowering = 50 * time.Millisecond
+)
+
+// acquire waits for a turn. It fails if ctx ends, or, with a *failure, if the
+// registry at host does not want to be asked for longer than a request can wait.
+func (p *pace) acquire(ctx context.Context, host string) (*turn, error) {
+	t, err := p.queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wait := p.schedule()
+	if wait > patience {
+		p.leave()
+		f := unreachable("%s limits the rate of requests; try again %s", host, inAWhile(wait))
+		f.after = wait
+		return nil, f
+	}
+	if err := sleep(ctx, wait); err != nil {
+		p.leave()
+		return nil, err
+	}
+	t.started = time.Now()
+	return t, nil
+}
+
+func (p *pace) queue(ctx context.Context) (*turn, error) {
+	t := &turn{granted: make(chan struct{})}
+	p.mu.Lock()
+	p.waiting = append(p.waiting, t)
+	p.grant()
+	p.mu.Unlock()
+	select {
+	case <-t.granted:
+		return t, nil
+	case <-ctx.Done():
+		p.abandon(t)
+		return nil, ctx.Err()
+	}
+}
+
+// grant gives turns to those who wait, as far as there are any. It is called with
+// the lock held.
+func (p *pace) grant() {
+	for len(p.waiting) > 0 && p.running < max(1, int(p.limit)) {
+		close(p.waiting[0].granted)
+		p.waiting = p.waiting[1:]
+		p.running++
+	}
+}
+
+// abandon gives t up, whether it was granted meanwhile or not.
+func (p *pace) abandon(t *turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, other := range p.waiting {
+		if other == t {
+			p.waiting = append(p.waiting[:i:i], p.waiting[i+1:]...)
+			return
+		}
+	}
+	p.running--
+	p.grant()
+}
+
+// schedule returns how long to wait until the request may leave.
+func (p *pace) schedule() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	at := now
+	if p.interval > 0 {
+		earliest := now.Add(-burst * p.interval)
+		if p.next.Before(earliest) {
+			p.next = earliest
+		}
+		p.next = p.next.Add(p.interval)
+		at = p.next
+	}
+	if p.resume.After(at) {
+		// Those who waited for the same moment must not all come at it.
+		at = p.resume.Add(rand.N(100 * time.Millisecond)) //nolint:gosec // not a secret
+	}
+	return at.Sub(now)
+}
+
+func (p *pace) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+	p.grant()
+}
+
+// release gives a turn back and learns from how the request went. After is what
+// the registry said about when to come back, 0 if nothing.
+func (p *pace) release(t *turn, l load, after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+	now := time.Now()
+	switch l {
+	case fine:
+		p.learn(now, now.Sub(t.started))
+	case throttled:
+		p.lower(t, now, 0.5)
+		if resume := now.Add(after); resume.After(p.resume) {
+			p.resume = resume
+		}
+	case overloaded, broken:
+		p.lower(t, now, 0.7)
+	}
+	p.grant()
+}
+
+func (p *pace) learn(now time.Time, took time.Duration) {
+	if p.best == 0 || took < p.best {
+		p.best = took
+	}
+	if p.smoothed == 0 {
+		p.smoothed = took
+	}
+	p.smoothed += (took - p.smoothed) / 16
+	if p.slow() {
+		if now.Sub(p.lowered) > p.smoothed {
+			p.decrease(now, 0.9)
+		}
+		return
+	}
+	step := 1 / p.limit
+	if p.ceiling > 0 && p.limit >= nearCeiling*p.ceiling {
+		step *= slowly
+	}
+	p.limit = min(float64(p.max), p.limit+step)
+	p.best += p.best/1024 + 1 // forget slowly: what was quickest once may be out of reach
+}
+
+// slow reports whether answers take so much longer than they could that more
+// requests would only wait somewhere else. The constant keeps a busy processor,
+// ours or theirs, from being taken for a crowded registry.
+func (p *pace) slow() bool { return p.smoothed > 4*p.best+250*time.Millisecond }
+
+// lower decreases the limit, once for all requests that were under way together.
+func (p *pace) lower(t *turn, now time.Time, factor float64) {
+	if !t.started.Before(p.lowered) && now.Sub(p.lowered) > minLowering {
+		p.ceiling = p.limit
+		p.decrease(now, factor)
+	}
+}
+
+func (p *pace) decrease(now time.Time, factor float64) {
+	p.limit = max(1, p.limit*factor)
+	p.lowered = now
+}

@@ -1,0 +1,199 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+func acquire(t *testing.T, p *pace) *turn {
+	t.Helper()
+	turn, err := p.acquire(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+// bear makes n requests of a tenth of a second each, one after the other.
+func bear(t *testing.T, p *pace, n int, l load) {
+	t.Helper()
+	for range n {
+		turn := acquire(t, p)
+		time.Sleep(100 * time.Millisecond)
+		p.release(turn, l, 0)
+	}
+}
+
+func TestPaceFallsAndRises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(64, 0)
+		bear(t, p, 1, throttled)
+		if p.limit != 32 {
+			t.Errorf("limit after a 429 = %v, want half", p.limit)
+		}
+		bear(t, p, 1, overloaded)
+		if p.limit < 22 || p.limit > 23 {
+			t.Errorf("limit after a 503 = %v, want seven tenths", p.limit)
+		}
+		bear(t, p, 100, throttled)
+		if p.limit != 1 {
+			t.Errorf("limit after a hundred 429 = %v, want 1", p.limit)
+		}
+		p.ceiling = 0
+		bear(t, p, 3000, fine)
+		if p.limit != 64 {
+			t.Errorf("limit after 3,000 answers = %v, want all of it back", p.limit)
+		}
+	})
+}
+
+// TestPaceCountsOneRefusalPerWave: requests that were under way together when the
+// first was refused say nothing new.
+func TestPaceCountsOneRefusalPerWave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(64, 0)
+		var wave []*turn
+		for range 64 {
+			wave = append(wave, acquire(t, p))
+		}
+		time.Sleep(100 * time.Millisecond)
+		for _, turn := range wave {
+			p.release(turn, throttled, 0)
+		}
+		if p.limit != 32 {
+			t.Errorf("limit = %v, want 32", p.limit)
+		}
+	})
+}
+
+func TestPaceFeelsLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(64, 0)
+		bear(t, p, 10, fine)
+		for range 100 {
+			turn := acquire(t, p)
+			time.Sleep(3 * time.Second)
+			p.release(turn, fine, 0)
+		}
+		if p.limit > 32 {
+			t.Errorf("limit = %v although answers take thirty times as long", p.limit)
+		}
+	})
+}
+
+func TestPaceHonoursRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(4, 0)
+		p.release(acquire(t, p), throttled, 3*time.Second)
+		start := time.Now()
+		p.release(acquire(t, p), fine, 0)
+		if waited := time.Since(start); waited < 3*time.Second || waited > 3100*time.Millisecond {
+			t.Errorf("waited %v, want 3 s and a little", waited)
+		}
+		p.release(acquire(t, p), throttled, time.Minute)
+		start = time.Now()
+		_, err := p.acquire(t.Context(), host)
+		var f *failure
+		if !errors.As(err, &f) || f.presence != policy.Unreachable || time.Since(start) > 0 {
+			t.Fatalf("after %v: %v", time.Since(start), err)
+		}
+		if want := "mirror.example.com limits the rate of requests; try again in 1m0s"; f.detail != want {
+			t.Errorf("detail = %q, want %q", f.detail, want)
+		}
+		if p.running != 0 {
+			t.Errorf("%d turns are lost", p.running)
+		}
+	})
+}
+
+func TestPaceKeepsARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(4, 100)
+		start := time.Now()
+		for range 510 {
+			p.release(acquire(t, p), fine, 0)
+		}
+		if took := time.Since(start); took < 4900*time.Millisecond || took > 5100*time.Millisecond {
+			t.Errorf("510 requests at 100 a second took %v", took)
+		}
+	})
+}
+
+func TestPaceLosesNoTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(1, 0)
+		held := acquire(t, p)
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := p.acquire(ctx, host); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error = %v", err)
+			}
+			cancel()
+		}
+		p.release(held, fine, 0)
+		p.release(acquire(t, p), fine, 0)
+		if p.running != 0 || len(p.waiting) != 0 {
+			t.Errorf("%d running, %d waiting", p.running, len(p.waiting))
+		}
+	})
+}
+
+func TestBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b breaker
+		f := unreachable("dead")
+		for range maxFailures - 1 {
+			b.failed(f, false)
+		}
+		if b.open() != nil {
+			t.Fatal("open too early")
+		}
+		if !b.failed(f, false) || b.open() != f {
+			t.Fatal("not open")
+		}
+		var rests []time.Duration
+		for range 8 {
+			start := time.Now()
+			for b.open() != nil {
+				time.Sleep(50 * time.Millisecond)
+			}
+			rests = append(rests, time.Since(start))
+			b.failed(f, false) // the first question afterwards
+		}
+		for i, rest := range rests {
+			want := min(maxRest, minRest<<i)
+			if rest > want+50*time.Millisecond || rest < want*3/4-50*time.Millisecond {
+				t.Errorf("rest %d = %v, want about %v", i, rest, want)
+			}
+		}
+		b.answered()
+		if b.open() != nil || b.failed(f, false) {
+			t.Error("one answer does not close it")
+		}
+		if !b.failed(f, true) {
+			t.Error("a grave failure does not open it")
+		}
+	})
+}
+
+func TestBreakerHonoursRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b breaker
+		f := unreachable("busy")
+		f.after = 20 * time.Second
+		b.failed(f, true)
+		time.Sleep(14 * time.Second)
+		if b.open() == nil {
+			t.Error("asked again before its time")
+		}
+		time.Sleep(7 * time.Second)
+		if b.open() != nil {
+			t.Error("still open")
+		}
+	})
+}

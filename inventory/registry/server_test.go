@@ -1,0 +1,204 @@
+package registry
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// host is a name that the certificate of every test server is for.
+const host = "mirror.example.com"
+
+const (
+	ociManifest = "application/vnd.oci.image.manifest.v1+json"
+	ociIndex    = "application/vnd.oci.image.index.v1+json"
+)
+
+var (
+	manifestBody = []byte(`{"schemaVersion":2,"mediaType":"` + ociManifest + `"}`)
+	manifestSum  = digest.FromBytes(manifestBody)
+)
+
+// A server is a registry that answers as a test wants it to.
+type server struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []seen
+}
+
+// seen is a request as it came.
+type seen struct {
+	method, host, path, query, authorization string
+}
+
+func newTLSServer(t testing.TB, handler http.HandlerFunc) *server {
+	return startServer(t, handler, func(s *httptest.Server) {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	})
+}
+
+func newPlainServer(t testing.TB, handler http.HandlerFunc) *server {
+	return startServer(t, handler, (*httptest.Server).Start)
+}
+
+func startServer(t testing.TB, handler http.HandlerFunc, start func(*httptest.Server)) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.seen = append(s.seen, seen{r.Method, r.Host, r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization")})
+		s.mu.Unlock()
+		handler(w, r)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes are meant to fail
+	start(s.Server)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) address() string { return s.Listener.Addr().String() }
+
+func (s *server) requests() []seen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]seen(nil), s.seen...)
+}
+
+// count returns the number of requests by method, to a path that contains part.
+func (s *server) count(method, part string) int {
+	n := 0
+	for _, r := range s.requests() {
+		if r.method == method && strings.Contains(r.path, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// trust returns the pool that the certificates of test servers verify against.
+func trust(t testing.TB) *x509.CertPool {
+	t.Helper()
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return pool
+}
+
+// newTestClient returns a client that finds the host at s and trusts its
+// certificate.
+func newTestClient(t testing.TB, s *server, adjust ...func(*Options)) *Client {
+	t.Helper()
+	o := Options{
+		RootCAs: trust(t),
+		Resolve: map[string]string{host: s.address()},
+		Timeout: 2 * time.Second,
+	}
+	for _, f := range adjust {
+		f(&o)
+	}
+	c := NewClient(o)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func tagged() mirrors.Location { return mirrors.Location{Ref: host + "/app/web:1"} }
+
+func digested() mirrors.Location {
+	return mirrors.Location{Ref: host + "/app/web@" + manifestSum.String()}
+}
+
+func probe(t testing.TB, c *Client, l mirrors.Location) policy.Fact {
+	t.Helper()
+	return c.Probe(t.Context(), l)
+}
+
+// ping answers GET /v2/ and returns true, or returns false.
+func ping(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path != "/v2/" {
+		return false
+	}
+	w.WriteHeader(http.StatusOK)
+	return true
+}
+
+// serveManifest answers with the one manifest that tests know.
+func serveManifest(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", ociManifest)
+	w.Header().Set("Docker-Content-Digest", manifestSum.String())
+	w.Header().Set("Content-Length", fmt.Sprint(len(manifestBody)))
+	if r.Method == http.MethodGet {
+		w.Write(manifestBody) //nolint:errcheck // the client may have left
+	}
+}
+
+// healthy is a registry that holds every image.
+func healthy(w http.ResponseWriter, r *http.Request) {
+	if !ping(w, r) {
+		serveManifest(w, r)
+	}
+}
+
+// dockerConfig returns a pull secret with entries, "user:password" each.
+func dockerConfig(t testing.TB, entries map[string]string) []byte {
+	t.Helper()
+	auths := map[string]any{}
+	for key, auth := range entries {
+		auths[key] = map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(auth))}
+	}
+	data, err := json.Marshal(map[string]any{"auths": auths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func credentials(t testing.TB, entries map[string]string) Credentials {
+	t.Helper()
+	c, err := ParseCredentials(dockerConfig(t, entries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func withCredentials(c Credentials) func(*Options) { return func(o *Options) { o.Credentials = c } }
+
+func basic(auth string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(auth)) }
+
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func wantFact(t testing.TB, got policy.Fact, want policy.Presence, words ...string) {
+	t.Helper()
+	if got.Presence != want {
+		t.Fatalf("presence = %v (%s), want %v", got.Presence, got.Detail, want)
+	}
+	for _, word := range words {
+		if !strings.Contains(got.Detail, word) {
+			t.Errorf("detail = %q, want it to have %q", got.Detail, word)
+		}
+	}
+}
+
+func base64URL(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }

@@ -1,0 +1,371 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Prober finds out what a node would get at a location. The Fact is Unknown if
+// ctx ends first.
+type Prober interface {
+	Probe(ctx context.Context, l mirrors.Location) policy.Fact
+}
+
+// ProberFunc is a function that is a Prober.
+type ProberFunc func(context.Context, mirrors.Location) policy.Fact
+
+// Probe implements Prober.
+func (f ProberFunc) Probe(ctx context.Context, l mirrors.Location) policy.Fact { return f(ctx, l) }
+
+var _ Prober = (*Client)(nil)
+
+// A generation is how a Prober tells that earlier answers may no longer hold.
+type generation interface{ Generation() uint64 }
+
+// StoreOptions say how facts are kept. The zero value is the default.
+type StoreOptions struct {
+	Lifetimes Lifetimes
+	// MaxFacts bounds the facts that are kept, and the locations waiting to be
+	// asked about; 0 means 100,000.
+	MaxFacts int
+	// Concurrency bounds the probes under way; 0 means 256.
+	Concurrency int
+	// PerRegistry bounds those of one registry; 0 means 64.
+	PerRegistry int
+	// ProbeTimeout bounds one probe, whoever waits for it; 0 means 30 s.
+	ProbeTimeout time.Duration
+	// Linger is how long after the last question about it a location may still be
+	// looked up, for the next try to find the answer; 0 means 2 min.
+	Linger time.Duration
+}
+
+func (o StoreOptions) withDefaults() StoreOptions {
+	o.Lifetimes = o.Lifetimes.withDefaults()
+	if o.MaxFacts <= 0 {
+		o.MaxFacts = 100_000
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 256
+	}
+	if o.PerRegistry <= 0 {
+		o.PerRegistry = 64
+	}
+	if o.ProbeTimeout <= 0 {
+		o.ProbeTimeout = 30 * time.Second
+	}
+	if o.Linger <= 0 {
+		o.Linger = 2 * time.Minute
+	}
+	return o
+}
+
+// A Store answers what is where, from facts that are fresh enough and, for the
+// rest, by asking. It is safe for concurrent use, and must be closed.
+type Store struct {
+	prober  Prober
+	options StoreOptions
+	ctx     context.Context // of what runs on behalf of nobody in particular
+	cancel  context.CancelFunc
+
+	mu      sync.Mutex // no call-outs under it
+	memory  *memory
+	jobs    map[mirrors.Location]*job
+	lanes   map[laneKey]*lane
+	ready   []*lane // lanes that may have a job to run, in turn
+	running int
+	notes   map[string]string
+	work    sync.WaitGroup
+}
+
+// NewStore returns a Store that asks p.
+func NewStore(p Prober, o StoreOptions) *Store {
+	o = o.withDefaults()
+	ctx, cancel := context.WithCancel(context.Background()) // ended by Close
+	return &Store{
+		prober:  p,
+		options: o,
+		ctx:     ctx,
+		cancel:  cancel,
+		memory:  newMemory(o.MaxFacts),
+		jobs:    map[mirrors.Location]*job{},
+		lanes:   map[laneKey]*lane{},
+		notes:   map[string]string{},
+	}
+}
+
+// Close ends the probes under way and waits for them. Afterwards Presence knows
+// what was known.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.cancel()
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// Run closes the store when ctx ends, for those who keep what they run in a group.
+func (s *Store) Run(ctx context.Context) error {
+	<-ctx.Done()
+	s.Close()
+	return nil
+}
+
+// Presence implements review.Registries: it returns what is known about locs by the
+// time ctx ends, the first ones most likely. What is not fresh is asked for, each
+// location once however many callers want it. What was not answered when ctx ends
+// is missing from the Facts; it is asked for all the same, for the next call to
+// find.
+func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	facts, jobs := s.begin(locs)
+	defer s.leave(jobs)
+	for i, j := range jobs {
+		select {
+		case <-j.done:
+			enter(facts, j)
+		case <-ctx.Done():
+			for _, j := range jobs[i:] {
+				if j.finished() {
+					enter(facts, j)
+				}
+			}
+			return facts
+		case <-s.ctx.Done():
+			return facts
+		}
+	}
+	return facts
+}
+
+func enter(facts policy.Facts, j *job) {
+	if j.fact.Presence != policy.Unknown {
+		facts[j.location] = j.fact
+	}
+}
+
+func (j *job) finished() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin returns the fresh facts about locs, and a job for each of the others.
+func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
+	generation := s.generation() // it may take a lock that probes hold
+	facts := make(policy.Facts, len(locs))
+	jobs := make([]*job, 0, len(locs))
+	seen := make(map[*job]bool, len(locs))
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range locs {
+		if m, ok := s.memory.get(l); ok && s.fresh(m, generation, now) {
+			facts[l] = m.fact
+			continue
+		}
+		if j := s.job(l, now); j != nil && !seen[j] {
+			seen[j] = true
+			jobs = append(jobs, j)
+		}
+	}
+	s.schedule()
+	return facts, jobs
+}
+
+func (s *Store) fresh(m memo, generation uint64, now time.Time) bool {
+	return m.generation == generation && now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
+}
+
+func (s *Store) generation() uint64 {
+	if g, ok := s.prober.(generation); ok {
+		return g.Generation()
+	}
+	return 0
+}
+
+// job returns the job for l, queued for a caller who waits; nil if there are too
+// many. It is called with the lock held.
+func (s *Store) job(l mirrors.Location, now time.Time) *job {
+	j := s.jobs[l]
+	if j == nil {
+		if len(s.jobs) >= s.options.MaxFacts || s.ctx.Err() != nil {
+			return nil
+		}
+		l.Ref = strings.Clone(l.Ref)
+		j = &job{location: l, done: make(chan struct{})}
+		s.jobs[l] = j
+	}
+	j.asked = now
+	j.waiting++
+	if !j.started && j.waiting == 1 {
+		lane := s.lane(l)
+		lane.now = append(lane.now, j)
+		lane.fresh = append(lane.fresh, j.location)
+		s.readyUp(lane)
+	}
+	return j
+}
+
+func (s *Store) lane(l mirrors.Location) *lane {
+	host, _, _ := strings.Cut(l.Ref, "/")
+	key := laneKey{host, l.Insecure}
+	if s.lanes[key] == nil {
+		s.lanes[key] = &lane{key: key}
+	}
+	return s.lanes[key]
+}
+
+func (s *Store) readyUp(l *lane) {
+	if !l.ready {
+		l.ready = true
+		s.ready = append(s.ready, l)
+	}
+}
+
+// leave takes back that the caller waits for jobs.
+func (s *Store) leave(jobs []*job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range jobs {
+		j.waiting--
+	}
+}
+
+// schedule starts what may be started, a job of each registry in turn. It is called
+// with the lock held.
+func (s *Store) schedule() {
+	for len(s.ready) > 0 && s.running < s.options.Concurrency && s.ctx.Err() == nil {
+		l := s.ready[0]
+		s.ready = s.ready[1:]
+		l.ready = false
+		if s.start(l) {
+			s.readyUp(l)
+		}
+	}
+}
+
+// start starts a job of l and reports whether there may be another to start.
+func (s *Store) start(l *lane) bool {
+	if len(l.fresh) > 0 {
+		s.open(l)
+		return false
+	}
+	if l.running >= l.width(s.options.PerRegistry) {
+		return false // the end of a job puts it back
+	}
+	j := l.next(time.Now(), s.options.Linger, s.forget)
+	if j == nil {
+		s.retire(l)
+		return false
+	}
+	j.started = true
+	l.running++
+	s.spawn(func() { s.run(l, j) })
+	return true
+}
+
+// forget ends j, with whatever was found. It is called with the lock held.
+func (s *Store) forget(j *job) {
+	j.started = true // whatever queue it may still be in
+	delete(s.jobs, j.location)
+	close(j.done)
+}
+
+// retire removes a lane that has nothing to do.
+func (s *Store) retire(l *lane) {
+	if l.running == 0 && l.state != opening && s.lanes[l.key] == l {
+		delete(s.lanes, l.key)
+	}
+}
+
+// spawn runs work as one of the probes under way. It is called with the lock held.
+func (s *Store) spawn(work func()) {
+	s.running++
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		work()
+	}()
+}
+
+// finish gives back the place of what spawn started. It is called with the lock
+// held.
+func (s *Store) finish(l *lane) {
+	s.running--
+	s.readyUp(l)
+	s.schedule()
+}
+
+// open finds out whether the registry of l answers, before its jobs start, so that
+// they find a connection to share and the tokens on their way.
+func (s *Store) open(l *lane) {
+	locs := l.fresh
+	l.fresh = nil
+	l.state = opening
+	s.spawn(func() {
+		ok := true
+		if p, can := s.prober.(preparer); can {
+			ok = p.Prepare(s.ctx, locs)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l.state = broke
+		if ok {
+			l.state = opened
+		}
+		s.finish(l)
+	})
+}
+
+// run looks j up and tells those who wait.
+func (s *Store) run(l *lane, j *job) {
+	generation := s.generation()
+	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
+	fact := s.prober.Probe(ctx, j.location)
+	cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.fact = fact
+	if fact.Presence != policy.Unknown {
+		s.memory.put(memo{j.location, fact, time.Now(), generation})
+	}
+	if l.state == broke && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
+		l.state = opened
+	}
+	l.running--
+	s.forget(j)
+	s.finish(l)
+}
+
+const maxNote = 119 // the API server counts warnings from 120 characters on as long
+
+// SetNote sets a remark for whoever reads an answer that rests on the store, such as
+// "the pull secret is missing; registries were asked anonymously". Each topic has
+// one; "" takes it back.
+func (s *Store) SetNote(topic, note string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.notes, topic)
+	if note != "" {
+		s.notes[topic] = oneLine(note, maxNote)
+	}
+}
+
+// Notes implements review.Noter: the notes in the order of their topics.
+func (s *Store) Notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var notes []string
+	for _, topic := range slices.Sorted(maps.Keys(s.notes)) {
+		notes = append(notes, s.notes[topic])
+	}
+	return notes
+}

@@ -1,0 +1,141 @@
+package registry
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+func TestSetCredentials(t *testing.T) {
+	const fresh = "user:new"
+	s := newTLSServer(t, challenged(`Basic realm="registry"`, basic(fresh)))
+	c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})))
+	wantFact(t, probe(t, c, tagged()), policy.Denied)
+	generation := c.Generation()
+
+	c.SetCredentials(credentials(t, map[string]string{host: canary}))
+	if c.Generation() != generation {
+		t.Error("equal credentials count as a change")
+	}
+	c.SetCredentials(credentials(t, map[string]string{host: fresh}))
+	before := len(s.requests())
+	wantFact(t, probe(t, c, tagged()), policy.Present)
+	for _, r := range s.requests()[before:] {
+		if r.authorization == basic(canary) {
+			t.Error("the old password was used again")
+		}
+	}
+	if c.Generation() == generation {
+		t.Error("the change does not count")
+	}
+}
+
+func TestSetCredentialsDropsTokens(t *testing.T) {
+	tokens := &tokenServer{}
+	s := newTLSServer(t, bearer(ownRealm, tokens))
+	c := newTestClient(t, s)
+	wantFact(t, probe(t, c, tagged()), policy.Present)
+	c.SetCredentials(credentials(t, map[string]string{host: canary}))
+	wantFact(t, probe(t, c, tagged()), policy.Present)
+	if n := tokens.fetched.Load(); n != 2 {
+		t.Errorf("%d tokens, want one for each credential", n)
+	}
+}
+
+func TestSetRootCAs(t *testing.T) {
+	s := newTLSServer(t, healthy)
+	c := newTestClient(t, s)
+	pool := trust(t)
+	wantFact(t, probe(t, c, tagged()), policy.Present)
+	c.SetRootCAs(nil)
+	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
+	c.SetRootCAs(pool)
+	wantFact(t, probe(t, c, tagged()), policy.Present)
+}
+
+// TestChangeMeetsProbe: a probe that is under way when the credentials change starts
+// again with the new ones.
+func TestChangeMeetsProbe(t *testing.T) {
+	const fresh = "user:new"
+	arrived := make(chan struct{}, 10)
+	var changed atomic.Bool
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/" && !changed.Load() {
+			arrived <- struct{}{}
+			<-r.Context().Done()
+			return
+		}
+		challenged("Basic", basic(fresh))(w, r)
+	})
+	c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})))
+	facts := make(chan policy.Fact)
+	go func() { facts <- c.Probe(context.Background(), tagged()) }()
+	<-arrived
+	changed.Store(true)
+	c.SetCredentials(credentials(t, map[string]string{host: fresh}))
+	wantFact(t, <-facts, policy.Present)
+}
+
+// TestCancelledCaller: one caller that leaves does not spoil the ping or the token
+// for another.
+func TestCancelledCaller(t *testing.T) {
+	release := make(chan struct{})
+	arrived := make(chan struct{}, 1)
+	tokens := &tokenServer{}
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			arrived <- struct{}{}
+			<-release
+		}
+		bearer(ownRealm, tokens)(w, r)
+	})
+	c := newTestClient(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan policy.Fact)
+	go func() { first <- c.Probe(ctx, tagged()) }()
+	<-arrived
+	second := make(chan policy.Fact)
+	go func() { second <- c.Probe(t.Context(), tagged()) }()
+	cancel()
+	wantFact(t, <-first, policy.Unknown)
+	close(release)
+	wantFact(t, <-second, policy.Present)
+	if n := tokens.fetched.Load(); n != 1 {
+		t.Errorf("%d tokens, want 1", n)
+	}
+}
+
+func TestProbeIsUnknownIfTheCallerLeaves(t *testing.T) {
+	s := newTLSServer(t, silent)
+	c := newTestClient(t, s)
+	got := c.Probe(within(t, 50*time.Millisecond), tagged())
+	if got.Presence != policy.Unknown || !got.Time.IsZero() {
+		t.Errorf("got %+v", got)
+	}
+	c.Close()
+	wantFact(t, c.Probe(t.Context(), tagged()), policy.Unknown)
+}
+
+func TestManyProbesAndChanges(t *testing.T) {
+	s := newTLSServer(t, bearer(ownRealm, &tokenServer{}))
+	c := newTestClient(t, s)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if got := c.Probe(t.Context(), tagged()); got.Presence != policy.Present {
+					t.Errorf("got %v: %s", got.Presence, got.Detail)
+				}
+			}
+		})
+	}
+	for _, entry := range []string{"a", "b", "c"} {
+		c.SetCredentials(credentials(t, map[string]string{entry: canary}))
+	}
+	wg.Wait()
+}

@@ -1,0 +1,96 @@
+package registry
+
+import (
+	_ "crypto/sha256" // digest.Digest.Validate knows only the algorithms that are linked in
+	_ "crypto/sha512"
+	"fmt"
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A target is a Location taken apart.
+type target struct {
+	// name is the repository with its host, by which credentials are looked up.
+	name string
+	// host is the registry as the reference names it ("docker.io").
+	host string
+	// api is the host that speaks for the registry ("registry-1.docker.io").
+	api string
+	// repository is the path without the host ("library/nginx").
+	repository string
+	// digest is set if the reference has one; otherwise tag is.
+	digest digest.Digest
+	tag    string
+
+	insecure bool
+}
+
+// parseTarget reads a reference the way nodes do (containers/image).
+func parseTarget(l mirrors.Location) (target, error) {
+	named, err := reference.ParseNormalizedNamed(l.Ref)
+	if err != nil {
+		return target{}, fmt.Errorf("parsing the reference %q: %w", l.Ref, err)
+	}
+	t := target{
+		name:       named.Name(),
+		host:       reference.Domain(named),
+		repository: reference.Path(named),
+		insecure:   l.Insecure,
+	}
+	t.api = apiHost(t.host)
+	switch r := reference.TagNameOnly(named).(type) {
+	case reference.Digested: // also where there is a tag: CRI-O drops it
+		t.digest = r.Digest()
+	case reference.Tagged:
+		t.tag = r.Tag()
+	}
+	return t, nil
+}
+
+// apiHost returns the host to ask for a registry: all are their own, but for the
+// Docker Hub (containers/image docker/docker_client.go, newDockerClient).
+func apiHost(host string) string {
+	if host == "docker.io" {
+		return "registry-1.docker.io"
+	}
+	return host
+}
+
+// identifier returns what stands for the image in the path of a request.
+func (t target) identifier() string {
+	if t.digest != "" {
+		return t.digest.String()
+	}
+	return t.tag
+}
+
+// scope returns what a token must grant to read the repository.
+func (t target) scope() string { return "repository:" + t.repository + ":pull" }
+
+// matches reports whether the digest of content is the one asked for. Any
+// content answers a tag.
+func (t target) matches(content []byte) bool {
+	return t.digest == "" || sum(t.digest.Algorithm(), content) == t.digest
+}
+
+// sum returns the digest of a manifest: of its payload, if it carries its
+// signatures with it.
+func sum(algorithm digest.Algorithm, manifest []byte) digest.Digest {
+	if payload, ok := signedPayload(manifest); ok {
+		manifest = payload
+	}
+	return algorithm.FromBytes(manifest)
+}
+
+// validDigest returns d as a digest, "" if it is none that could be checked.
+func validDigest(d string) digest.Digest {
+	parsed, err := digest.Parse(strings.TrimSpace(d))
+	if err != nil {
+		return ""
+	}
+	return parsed
+}

@@ -1,0 +1,161 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// maxRedirects is what net/http allows, and so what nodes follow.
+const maxRedirects = 10
+
+// A way is how to get to one registry: its connections, and what may go over them.
+// Each registry has its own, so that one connection of HTTP/2 serves all requests
+// to it and so that what is trusted for one is not trusted for another.
+type way struct {
+	options   *Options
+	transport *http.Transport
+	client    http.Client
+	// clearText allows http, as insecure locations do.
+	clearText bool
+	dialer    net.Dialer
+	// proxies are the addresses of proxies in use. They are the operator's choice
+	// and may be where no registry may be.
+	proxies sync.Map
+}
+
+// newWay trusts roots (nil: the system's), or anyone if insecure.
+func newWay(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Duration) *way {
+	w := &way{options: o, clearText: insecure}
+	w.dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	w.transport = &http.Transport{
+		Proxy:       w.proxy,
+		DialContext: w.dial,
+		TLSClientConfig: &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			RootCAs:            roots,
+			InsecureSkipVerify: insecure, //nolint:gosec // what the cluster's configuration says of this location
+		},
+		TLSHandshakeTimeout:    dialTimeout,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    o.PerRegistry,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		// A connection that has gone dead must not swallow every later request.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: o.Timeout, PingTimeout: o.DialTimeout},
+	}
+	w.client = http.Client{Transport: w, CheckRedirect: checkRedirect}
+	return w
+}
+
+// checkRedirect takes the authorization away. net/http would keep it for the same
+// host and its subdomains, whatever path of it the credentials are for.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return &redirectError{fmt.Sprintf("redirects more than %d times", maxRedirects)}
+	}
+	if via[0].Method == http.MethodPost {
+		return &redirectError{"redirects a request that holds credentials"}
+	}
+	req.Header.Del("Authorization")
+	return nil
+}
+
+// RoundTrip implements http.RoundTripper: nothing leaves that should not,
+// redirected requests included.
+func (w *way) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := w.check(req.URL); err != nil {
+		if req.Body != nil {
+			req.Body.Close() //nolint:errcheck // nothing was read
+		}
+		return nil, err
+	}
+	return w.transport.RoundTrip(req)
+}
+
+func (w *way) check(u *url.URL) error {
+	switch {
+	case u.Scheme == "https":
+	case u.Scheme != "http":
+		return &redirectError{"redirects to something that is not http"}
+	case !w.clearText:
+		return &redirectError{"redirects to plain http, which is not followed"}
+	}
+	if u.User != nil {
+		return &redirectError{"redirects to a URL with credentials in it"}
+	}
+	if _, mapped := w.mapped(hostPort(u)); mapped {
+		return nil
+	}
+	return checkHost(u.Hostname(), w.options.AllowLoopback)
+}
+
+// hostPort returns the address that u is dialled by.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// mapped returns where the operator says that an address is to be found.
+func (w *way) mapped(address string) (string, bool) {
+	if to, ok := w.options.Resolve[address]; ok {
+		return to, true
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", false
+	}
+	to, ok := w.options.Resolve[host]
+	if !ok {
+		return "", false
+	}
+	if _, _, err := net.SplitHostPort(to); err != nil {
+		return net.JoinHostPort(to, port), true
+	}
+	return to, true
+}
+
+func (w *way) proxy(req *http.Request) (*url.URL, error) {
+	if _, mapped := w.mapped(hostPort(req.URL)); mapped {
+		return nil, nil // the mapping says where to go
+	}
+	proxy, err := w.options.Proxy(req)
+	if err == nil && proxy != nil {
+		w.proxies.Store(hostPort(proxy), nil)
+	}
+	return proxy, err
+}
+
+func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := w.dialer
+	if to, mapped := w.mapped(address); mapped {
+		return dialer.DialContext(ctx, network, to)
+	}
+	if _, isProxy := w.proxies.Load(address); !isProxy {
+		// After the name was resolved and for each address tried, so that a name
+		// cannot resolve to one address for us and to another for the dialer.
+		dialer.Control = w.control
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
+func (w *way) control(_, address string, _ syscall.RawConn) error {
+	addr, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("reading the address to dial: %w", err)
+	}
+	return checkAddress(addr.Addr(), w.options.AllowLoopback)
+}
+
+func (w *way) close() { w.transport.CloseIdleConnections() }

@@ -1,0 +1,127 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// A holderSink enters the Holders of one kind in an Index.
+type holderSink struct {
+	index *Index
+	kind  string
+}
+
+func (s holderSink) put(t *trimmed)                { s.index.Put(t.value.(Holder)) }
+func (s holderSink) remove(namespace, name string) { s.index.Delete(s.kind, namespace, name) }
+func (s holderSink) none(error)                    { s.index.Replace(s.kind, nil) }
+
+func (s holderSink) replace(all []*trimmed) {
+	holders := make([]Holder, len(all))
+	for i, t := range all {
+		holders[i] = t.value.(Holder)
+	}
+	s.index.Replace(s.kind, holders)
+}
+
+// A table holds what is left of the objects of one kind. The zero value is
+// empty and ready.
+type table[T any] struct {
+	mu   sync.Mutex
+	rows map[objectKey]T
+}
+
+func (t *table[T]) put(o *trimmed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rows == nil {
+		t.rows = map[objectKey]T{}
+	}
+	t.rows[objectKey{o.Namespace, o.Name}] = o.value.(T)
+}
+
+func (t *table[T]) remove(namespace, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, objectKey{namespace, name})
+}
+
+func (t *table[T]) none(error) { t.replace(nil) }
+
+func (t *table[T]) replace(all []*trimmed) {
+	rows := make(map[objectKey]T, len(all))
+	for _, o := range all {
+		rows[objectKey{o.Namespace, o.Name}] = o.value.(T)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = rows
+}
+
+// sorted returns the rows in the order of compare.
+func (t *table[T]) sorted(compare func(a, b T) int) []T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Values(t.rows), compare)
+}
+
+// The global pull secret: the credentials of the nodes.
+const (
+	pullSecretNamespace = "openshift-config"
+	pullSecretName      = "pull-secret"
+)
+
+// A secretSink passes the global pull secret on to whoever wants it, at first
+// and when it has changed, and keeps only what it needs to tell a change.
+type secretSink struct {
+	tell func(dockerconfigjson []byte, err error)
+	last string // what was told last, "" for nothing yet
+}
+
+// secretContent is what is left of the pull secret.
+type secretContent struct {
+	data []byte
+	err  error
+}
+
+func trimSecret(o runtime.Object) any {
+	data := o.(*corev1.Secret).Data[corev1.DockerConfigJsonKey]
+	if len(data) == 0 {
+		return secretContent{err: fmt.Errorf("secret %s/%s has no %s",
+			pullSecretNamespace, pullSecretName, corev1.DockerConfigJsonKey)}
+	}
+	return secretContent{data: data}
+}
+
+func (s *secretSink) put(t *trimmed) { s.report(t.value.(secretContent)) }
+
+func (s *secretSink) remove(string, string) { s.replace(nil) }
+
+func (s *secretSink) replace(all []*trimmed) {
+	if len(all) == 0 {
+		s.none(errors.New("there is no such secret"))
+		return
+	}
+	s.put(all[0])
+}
+
+func (s *secretSink) none(reason error) {
+	s.report(secretContent{err: fmt.Errorf("reading secret %s/%s: %w", pullSecretNamespace, pullSecretName, reason)})
+}
+
+func (s *secretSink) report(c secretContent) {
+	now := "data " + string(c.data)
+	if c.err != nil {
+		now = "error " + c.err.Error()
+	}
+	if now == s.last {
+		return
+	}
+	s.last = now
+	s.tell(c.data, c.err)
+}

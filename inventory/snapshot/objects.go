@@ -1,0 +1,222 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A node is what is kept of one.
+type node struct{ architecture string }
+
+// A header is what has to be known of a document to read the rest.
+type header struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []json.RawMessage `json:"items"`
+	Metadata        json.RawMessage   `json:"metadata"`
+}
+
+// part takes the next part of a dump.
+func (r *reader) part(p part) error {
+	if p.item > 0 {
+		return r.itemPart(p)
+	}
+	waiting := r.waiting
+	r.waiting = nil
+	if p.err != nil {
+		return p.err
+	}
+	return r.document(p.data, waiting)
+}
+
+// An item is one of a list. It may not say what it is.
+type item struct {
+	number int // from 1
+	data   []byte
+}
+
+// itemPart takes an item of a list that has not been read to its end. Items of a
+// typed list ("PodList") wait for it: its kind comes last.
+func (r *reader) itemPart(p part) error {
+	if p.err != nil {
+		return fmt.Errorf("item %d: %w", p.item, p.err)
+	}
+	it := item{p.item, p.data}
+	err := r.item(it, metav1.TypeMeta{})
+	if errors.Is(err, errNoKind) {
+		r.waiting = append(r.waiting, it)
+		return nil
+	}
+	return err
+}
+
+var errNoKind = errors.New("an object without a kind: is the end missing?")
+
+// document reads an object or a list of them.
+func (r *reader) document(data []byte, waiting []item) error {
+	var h header
+	if err := json.Unmarshal(data, &h); err != nil {
+		return err
+	}
+	switch {
+	case h.Kind == "" && h.APIVersion == "" && h.Items == nil && h.Metadata == nil:
+		r.skip("(no object)") // a folder of manifests has Helm values and the like
+		return nil
+	case h.Kind == "":
+		return errNoKind
+	case strings.HasSuffix(h.Kind, "List"):
+		return r.list(h, waiting)
+	default:
+		return r.object(h.TypeMeta, data)
+	}
+}
+
+// list reads those items of a list that have not been read yet. The error joins
+// theirs: one that is broken does not stop the others.
+func (r *reader) list(h header, items []item) error {
+	r.objects++
+	for i, data := range h.Items {
+		items = append(items, item{i + 1, data})
+	}
+	var fallback metav1.TypeMeta
+	if kind := strings.TrimSuffix(h.Kind, "List"); kind != "" {
+		fallback = metav1.TypeMeta{APIVersion: h.APIVersion, Kind: kind}
+	}
+	var errs []error
+	for _, it := range items {
+		errs = append(errs, r.item(it, fallback))
+	}
+	return errors.Join(errs...)
+}
+
+// item reads an item, which is what fallback says unless it says so itself.
+func (r *reader) item(it item, fallback metav1.TypeMeta) error {
+	var meta metav1.TypeMeta
+	err := json.Unmarshal(it.data, &meta)
+	if meta.Kind == "" {
+		meta = fallback
+	}
+	switch {
+	case err != nil:
+	case meta.Kind == "":
+		err = errNoKind
+	default:
+		err = r.object(meta, it.data)
+	}
+	if err != nil {
+		return fmt.Errorf("item %d: %w", it.number, err)
+	}
+	return nil
+}
+
+// object enters one object. A kind that is not known is counted.
+func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
+	gvk := meta.GroupVersionKind()
+	err := r.mirrorObject(gvk, data)
+	if errors.Is(err, mirrors.ErrKind) {
+		err = r.holder(gvk.GroupKind(), data)
+	}
+	if errors.Is(err, inventory.ErrKind) {
+		err = r.other(gvk.GroupKind(), data)
+	}
+	if err == nil {
+		r.objects++
+	}
+	return err
+}
+
+func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
+	o, err := mirrors.New(gvk)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, o); err != nil {
+		return fmt.Errorf("reading %s: %w", gvk.Kind, err)
+	}
+	r.set = mirrors.Put(o)(r.set)
+	return nil
+}
+
+func (r *reader) holder(kind schema.GroupKind, data []byte) error {
+	h, err := inventory.Decode(kind, data)
+	if err != nil {
+		return err
+	}
+	if h.Name == "" {
+		return fmt.Errorf("a %s without a name", kind.Kind)
+	}
+	r.index.Put(h)
+	return nil
+}
+
+// other reads what is wanted of kinds that name no images.
+func (r *reader) other(kind schema.GroupKind, data []byte) error {
+	switch kind {
+	case schema.GroupKind{Kind: "Node"}:
+		return r.node(data)
+	case schema.GroupKind{Kind: "Namespace"}:
+		return r.namespace(data)
+	case schema.GroupKind{Kind: "Secret"}:
+		return r.secret(data)
+	default:
+		r.skip(kind.Kind)
+		return nil
+	}
+}
+
+func (r *reader) skip(kind string) {
+	if r.skipped == nil {
+		r.skipped = map[string]int{}
+	}
+	r.skipped[kind]++
+}
+
+func (r *reader) node(data []byte) error {
+	var o corev1.Node
+	if err := json.Unmarshal(data, &o); err != nil {
+		return fmt.Errorf("reading Node: %w", err)
+	}
+	if r.nodes == nil {
+		r.nodes = map[string]node{}
+	}
+	r.nodes[o.Name] = node{architecture: o.Status.NodeInfo.Architecture}
+	return nil
+}
+
+func (r *reader) namespace(data []byte) error {
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &o); err != nil {
+		return fmt.Errorf("reading Namespace: %w", err)
+	}
+	if r.namespaces == nil {
+		r.namespaces = map[string]bool{}
+	}
+	r.namespaces[o.Name] = true
+	return nil
+}
+
+// secret keeps the global pull secret and no other. A must-gather blanks the
+// content out, which is no reason to complain.
+func (r *reader) secret(data []byte) error {
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &o); err != nil {
+		return fmt.Errorf("reading Secret: %w", err)
+	}
+	if o.Namespace != "openshift-config" || o.Name != "pull-secret" {
+		r.skip("Secret")
+		return nil
+	}
+	var secret corev1.Secret
+	if err := json.Unmarshal(data, &secret); err == nil {
+		r.pullSecret = secret.Data[corev1.DockerConfigJsonKey]
+	}
+	return nil
+}

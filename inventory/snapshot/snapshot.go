@@ -1,0 +1,156 @@
+// Package snapshot reads the inventory of a cluster from a dump of its objects,
+// for asking without the cluster: in a pipeline, from a laptop, in a support
+// case.
+//
+// A dump is whatever "oc get -o yaml" and its like write: YAML or JSON, one
+// object or many, lists of any kind, in a file, in a folder or on standard
+// input. Objects are taken by the same code as from a live cluster, so that the
+// answers are the same.
+//
+// A dump is seldom perfect. What cannot be read is a Problem with its place,
+// and the rest is read all the same; whether an answer may rest on it is for
+// the caller to decide. What a dump does not hold, nobody can know: there are
+// no credentials or presence facts in it, and images of objects that were not
+// dumped are missing without a trace.
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Snapshot is a dump that has been read. It does not change any more, and is
+// safe for concurrent use.
+type Snapshot struct {
+	index      inventory.Index
+	set        mirrors.Set
+	nodes      map[string]node
+	namespaces map[string]bool
+	pullSecret []byte
+	objects    int            // that were understood, whether they name images or not
+	skipped    map[string]int // objects of other kinds, by kind
+	problems   []Problem
+}
+
+// A Problem is something in a dump that could not be read.
+type Problem struct {
+	// File is the path as it was given or found, "-" for standard input.
+	File string
+	// Document counts from 1 within File; 0 if the file as a whole is meant.
+	Document int
+	Err      error
+}
+
+// Error implements error.
+func (p Problem) Error() string {
+	if p.Document == 0 {
+		return fmt.Sprintf("%s: %v", p.File, p.Err)
+	}
+	return fmt.Sprintf("%s: document %d: %v", p.File, p.Document, p.Err)
+}
+
+// Unwrap returns Err.
+func (p Problem) Unwrap() error { return p.Err }
+
+// Problems returns what could not be read, in the order it was met.
+func (s *Snapshot) Problems() []Problem { return s.problems }
+
+// Mirrors returns the mirror configuration in the dump.
+func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) { return s.set, nil }
+
+// Images returns the images that objects in the dump name, sorted by reference.
+// A dump with nodes and without a single image is taken for an incomplete one:
+// that is an error.
+func (s *Snapshot) Images(context.Context) ([]policy.Image, error) {
+	images := s.index.Images()
+	if len(images) == 0 && len(s.nodes) > 0 {
+		return nil, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
+			counted(len(s.nodes), "node"))
+	}
+	return images, nil
+}
+
+// Architectures returns the architectures of the nodes in the dump as Go names
+// them ("amd64"), sorted, each once. Nil if there are no nodes in it.
+func (s *Snapshot) Architectures() []string {
+	found := map[string]bool{}
+	for _, n := range s.nodes {
+		if n.architecture != "" {
+			found[n.architecture] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Namespaces returns the names of the Namespace objects in the dump, sorted.
+func (s *Snapshot) Namespaces() []string { return slices.Sorted(maps.Keys(s.namespaces)) }
+
+// PullSecret returns the .dockerconfigjson of Secret openshift-config/pull-secret,
+// nil if the dump does not have it or has it blanked out.
+func (s *Snapshot) PullSecret() []byte { return s.pullSecret }
+
+// Skipped returns how many objects of kinds that do not matter here were left
+// out, by kind.
+func (s *Snapshot) Skipped() map[string]int { return maps.Clone(s.skipped) }
+
+// Notes says what the dump lacks and what was left out of it.
+func (s *Snapshot) Notes() []string {
+	var notes []string
+	if s.index.Objects() == 0 {
+		notes = append(notes, "the dump has no object that names an image")
+	}
+	if n := s.skippedNote(); n != "" {
+		notes = append(notes, n)
+	}
+	return append(notes, s.problemNotes()...)
+}
+
+// namedProblems is how many problems Notes names one by one.
+const namedProblems = 3
+
+func (s *Snapshot) problemNotes() []string {
+	var notes []string
+	for _, p := range s.problems[:min(len(s.problems), namedProblems)] {
+		notes = append(notes, "not read: "+p.Error())
+	}
+	if more := len(s.problems) - namedProblems; more > 0 {
+		notes = append(notes, fmt.Sprintf("not read: %d more", more))
+	}
+	return notes
+}
+
+// namedKinds is how many skipped kinds Notes names.
+const namedKinds = 5
+
+func (s *Snapshot) skippedNote() string {
+	kinds := slices.Sorted(maps.Keys(s.skipped))
+	if len(kinds) == 0 {
+		return ""
+	}
+	total := 0
+	for _, n := range s.skipped {
+		total += n
+	}
+	names := strings.Join(kinds[:min(len(kinds), namedKinds)], ", ")
+	if more := len(kinds) - namedKinds; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("skipped %s of %s that %s no images: %s",
+		counted(total, "object"), counted(len(kinds), "kind"), plural(len(kinds), "holds", "hold"), names)
+}
+
+func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun, noun+"s")) }
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

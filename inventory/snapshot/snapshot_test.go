@@ -1,0 +1,383 @@
+package snapshot
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+var (
+	_ review.Inventory = (*Snapshot)(nil)
+	_ review.Noter     = (*Snapshot)(nil)
+)
+
+// image is what a test wants to see of one: its reference and its users, as
+// "Kind namespace/name container use digest".
+type image struct {
+	Ref   string
+	Users []string
+}
+
+func imagesOf(t *testing.T, s *Snapshot) []image {
+	t.Helper()
+	images, err := s.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []image
+	for _, img := range images {
+		out = append(out, image{img.Ref, usersOf(img)})
+	}
+	return out
+}
+
+func usersOf(img policy.Image) []string {
+	var users []string
+	for _, u := range img.Users {
+		users = append(users, strings.TrimSpace(strings.Join([]string{
+			u.Kind, u.Namespace + "/" + u.Name, u.Container, u.Use.String(), u.Digest,
+		}, " ")))
+	}
+	return users
+}
+
+func mirrorsOf(t *testing.T, s *Snapshot) []string {
+	t.Helper()
+	set, err := s.Mirrors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range set.Entries() {
+		out = append(out, mirrors.NameOf(e.Object)+" "+e.Source)
+	}
+	return out
+}
+
+const podYAML = `apiVersion: v1
+kind: Pod
+metadata: {name: app-0, namespace: shop}
+spec:
+  containers: [{name: app, image: "quay.io/shop/app:1"}]
+status:
+  phase: Running
+  containerStatuses: [{name: app, imageID: "quay.io/shop/app@sha256:e3b0"}]
+`
+
+var podImages = []image{{"quay.io/shop/app:1", []string{"Pod shop/app-0 app running sha256:e3b0"}}}
+
+func TestReadFrom(t *testing.T) {
+	tests := []struct {
+		reason   string
+		text     string
+		images   []image
+		mirrors  []string
+		problems []string
+		notes    []string
+	}{
+		{
+			reason: "one object",
+			text:   podYAML,
+			images: podImages,
+		},
+		{
+			reason: "several documents, some of them empty, the last without a separator",
+			text: "# a comment\n---\n---\n" + podYAML + `---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: apps}
+spec:
+  imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]`,
+			images:  podImages,
+			mirrors: []string{"ImageTagMirrorSet apps quay.io/shop"},
+		},
+		{
+			reason: "what 'oc get -o json' writes for several kinds",
+			text: `{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": [
+				{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "report", "namespace": "shop"},
+				 "spec": {"jobTemplate": {"spec": {"template": {"spec": {"containers": [{"name": "run", "image": "quay.io/shop/report"}]}}}}}},
+				{"apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet", "metadata": {"name": "release"},
+				 "spec": {"imageDigestMirrors": [{"source": "quay.io", "mirrors": ["m.example.com"]}]}}]}`,
+			images:  []image{{"quay.io/shop/report", []string{"CronJob shop/report run referenced"}}},
+			mirrors: []string{"ImageDigestMirrorSet release quay.io"},
+		},
+		{
+			reason: "the items of a typed list, as the API itself writes it, do not say what they are",
+			text: `{"apiVersion": "apps/v1", "kind": "DeploymentList", "items": [{"metadata": {"name": "app", "namespace": "shop"},
+				"spec": {"replicas": 0, "template": {"spec": {"containers": [{"name": "app", "image": "quay.io/shop/app:2"}]}}}}]}`,
+			images: []image{{"quay.io/shop/app:2", []string{"Deployment shop/app app referenced"}}},
+		},
+		{
+			reason: "JSON documents one after another",
+			text: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}
+				{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`,
+			images: []image{{"x", []string{"Pod a/p c running"}}},
+		},
+		{
+			reason: "an empty list is an answer",
+			text:   `{"apiVersion": "v1", "kind": "List", "items": []}`,
+			notes:  []string{"the dump has no object that names an image"},
+		},
+		{
+			reason: "kinds that hold no images are counted",
+			text: podYAML + `---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: c, namespace: shop}}
+`,
+			images: podImages,
+			notes:  []string{"skipped 3 objects of 2 kinds that hold no images: ConfigMap, Secret"},
+		},
+		{
+			reason: "one object is not objects",
+			text:   podYAML + "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n",
+			images: podImages,
+			notes:  []string{"skipped 1 object of 1 kind that holds no images: ConfigMap"},
+		},
+		{
+			reason: "a reference that no node could parse is in the inventory",
+			text:   strings.Replace(podYAML, "quay.io/shop/app:1", "quay.io/Shop:1:2", 1),
+			images: []image{{"quay.io/Shop:1:2", []string{"Pod shop/app-0 app running sha256:e3b0"}}},
+		},
+		{
+			reason:   "a document in the middle that breaks off does not take the next one with it",
+			text:     "apiVersion: v1\nkind: Pod\nmetadata: {name: cut, names\n---\n" + podYAML,
+			images:   podImages,
+			problems: []string{"f.yaml: document 1: yaml: line 3: did not find expected ',' or '}'"},
+			notes:    []string{"not read: f.yaml: document 1: yaml: line 3: did not find expected ',' or '}'"},
+		},
+		{
+			reason:   "a list cut at a line's end is good YAML; its kind, which comes last, is missing",
+			text:     "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n---\n" + podYAML,
+			images:   podImages,
+			problems: []string{"f.yaml: document 1: item 1: a Pod without a name", "f.yaml: document 1: an object without a kind: is the end missing?"},
+			notes: []string{
+				"not read: f.yaml: document 1: item 1: a Pod without a name",
+				"not read: f.yaml: document 1: an object without a kind: is the end missing?",
+			},
+		},
+		{
+			reason: "the items of a typed list in YAML come before its kind",
+			text: "apiVersion: v1\nitems:\n# first\n- metadata:\n    name: p\n    namespace: a\n  spec:\n    containers:\n    - name: c\n      image: x\n" +
+				"-\n  metadata: {name: q, namespace: a}\n  spec:\n    containers: [{name: c, image: x}]\nkind: PodList\n--- # next\n" + podYAML,
+			images: append(podImages, image{"x", []string{"Pod a/p c running", "Pod a/q c running"}}),
+		},
+		{
+			reason: "items may be indented, and a text in one may look like anything",
+			text: "kind: List\napiVersion: v1\nitems:\n\n  - kind: Pod\n    apiVersion: v1\n    metadata:\n      name: p\n      annotations:\n        a: |\n" +
+				"          items:\n          - kind: Pod\n          ---\n    spec:\n      containers:\n      - {name: c, image: x}\nmetadata: {}\n",
+			images: []image{{"x", []string{"Pod /p c running"}}},
+		},
+		{
+			reason: "items on one line, and none at all",
+			text:   "kind: List\nitems: []\n---\nkind: List\nitems:\nmetadata: {}\n---\nkind: List\nitems: [{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {containers: [{image: x}]}}]\n",
+			images: []image{{"x", []string{"Pod /p  running"}}},
+		},
+		{
+			reason:   "a broken item spoils itself only",
+			text:     "apiVersion: v1\nitems:\n- kind: Pod\n  apiVersion: v1\n  metadata: {\n- kind: Pod\n  apiVersion: v1\n  metadata: {name: p}\n  spec: {containers: [{name: c, image: x}]}\nkind: List\n",
+			images:   []image{{"x", []string{"Pod /p c running"}}},
+			problems: []string{"f.yaml: document 1: item 1: yaml: line 4: did not find expected node content"},
+			notes:    []string{"not read: f.yaml: document 1: item 1: yaml: line 4: did not find expected node content"},
+		},
+		{
+			reason:   "JSON cannot be taken up again after an error",
+			text:     `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}} {"apiVersion": `,
+			problems: []string{"f.yaml: document 2: unexpected EOF"},
+			notes:    []string{"the dump has no object that names an image", "not read: f.yaml: document 2: unexpected EOF"},
+		},
+		{
+			reason: "a field of the wrong type spoils its object, not the list",
+			text: `{"apiVersion":"v1","kind":"List","items":[
+				{"apiVersion":"v1","kind":"Pod","metadata":{"name":"bad"},"spec":{"containers":"none"}},
+				{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}]}`,
+			images:   []image{{"x", []string{"Pod a/p c running"}}},
+			problems: []string{"f.yaml: document 1: item 1: reading Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container"},
+			notes:    []string{"not read: f.yaml: document 1: item 1: reading Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container"},
+		},
+		{
+			reason: "Helm values in a folder of manifests are no objects, and no truncated ones",
+			text:   podYAML + "---\nreplicas: 3\n",
+			images: podImages,
+			notes:  []string{"skipped 1 object of 1 kind that holds no images: (no object)"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.reason, func(t *testing.T) {
+			s, err := ReadFrom(strings.NewReader(tt.text), "f.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var problems []string
+			for _, p := range s.Problems() {
+				problems = append(problems, p.Error())
+			}
+			for what, diff := range map[string]string{
+				"images":   cmp.Diff(tt.images, imagesOf(t, s)),
+				"mirrors":  cmp.Diff(tt.mirrors, mirrorsOf(t, s)),
+				"problems": cmp.Diff(tt.problems, problems),
+				"notes":    cmp.Diff(tt.notes, s.Notes()),
+			} {
+				if diff != "" {
+					t.Errorf("%s: -want +got:\n%s", what, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestReadFromNothing(t *testing.T) {
+	tests := []struct{ reason, text, want string }{
+		{"an empty stream", "", "f has no Kubernetes objects"},
+		{"an error page of a proxy", "<html>\n", "f has no Kubernetes objects\nf: document 1: json: cannot unmarshal string into Go value of type snapshot.header"},
+		{"nothing but values", "a: 1\n", "f has no Kubernetes objects"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.reason, func(t *testing.T) {
+			_, err := ReadFrom(strings.NewReader(tt.text), "f")
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadFolder(t *testing.T) {
+	dir := t.TempDir()
+	archive := txtar.Parse([]byte(`
+-- workloads/app.yaml --
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: shop}
+spec: {template: {spec: {containers: [{name: agent, image: "quay.io/shop/agent:1"}]}}}
+-- mirrors.yml --
+apiVersion: operator.openshift.io/v1alpha1
+kind: ImageContentSourcePolicy
+metadata: {name: old}
+spec: {repositoryDigestMirrors: [{source: quay.io/old, mirrors: [m.example.com/old]}]}
+-- node.json --
+{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"status":{"nodeInfo":{"architecture":"arm64"}}}
+-- broken.yaml --
+{
+-- notes.txt --
+not a manifest
+-- .git/config.yaml --
+{
+`))
+	for _, f := range archive.Files {
+		name := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]image{{"quay.io/shop/agent:1", []string{"DaemonSet shop/agent agent referenced"}}}, imagesOf(t, s)); diff != "" {
+		t.Errorf("images: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"ImageContentSourcePolicy old quay.io/old"}, mirrorsOf(t, s)); diff != "" {
+		t.Errorf("mirrors: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"arm64"}, s.Architectures()); diff != "" {
+		t.Errorf("architectures: -want +got:\n%s", diff)
+	}
+	if p := s.Problems(); len(p) != 1 || p[0].File != filepath.Join(dir, "broken.yaml") {
+		t.Errorf("problems %v, want one, of broken.yaml", p)
+	}
+}
+
+func TestReadMissingFile(t *testing.T) {
+	if _, err := Read(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want that it does not exist", err)
+	}
+}
+
+func TestAccessors(t *testing.T) {
+	s, err := ReadFrom(strings.NewReader(podYAML+`---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: a}, status: {nodeInfo: {architecture: arm64}}}
+- {apiVersion: v1, kind: Node, metadata: {name: b}, status: {nodeInfo: {architecture: amd64}}}
+- {apiVersion: v1, kind: Node, metadata: {name: c}, status: {nodeInfo: {architecture: amd64}}}
+- {apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+- {apiVersion: v1, kind: Namespace, metadata: {name: blog}}
+- apiVersion: v1
+  kind: Secret
+  metadata: {name: pull-secret, namespace: openshift-config}
+  data: {.dockerconfigjson: e30=}
+- apiVersion: config.openshift.io/v1
+  kind: Image
+  metadata: {name: cluster}
+  spec: {registrySources: {blockedRegistries: [docker.io]}}
+- apiVersion: config.openshift.io/v1
+  kind: Image
+  metadata: {name: other}
+  spec: {registrySources: {blockedRegistries: [quay.io]}}
+`), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := s.Mirrors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, diff := range map[string]string{
+		"architectures":      cmp.Diff([]string{"amd64", "arm64"}, s.Architectures()),
+		"namespaces":         cmp.Diff([]string{"blog", "shop"}, s.Namespaces()),
+		"pull secret":        cmp.Diff("{}", string(s.PullSecret())),
+		"blocked registries": cmp.Diff([]string{"docker.io"}, set.Registries.BlockedRegistries),
+	} {
+		if diff != "" {
+			t.Errorf("%s: -want +got:\n%s", what, diff)
+		}
+	}
+}
+
+func TestNodesWithoutImagesAreAFault(t *testing.T) {
+	s, err := ReadFrom(strings.NewReader(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "the dump has 1 node and no object that names an image: it cannot be complete"
+	if _, err := s.Images(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// endless is a stream that never ends.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestFilesAreBounded(t *testing.T) {
+	l := &limited{endless{}, 10}
+	n, err := l.Read(make([]byte, 100))
+	if n != 10 || err != nil {
+		t.Fatalf("read %d bytes, %v, want the 10 that are allowed", n, err)
+	}
+	if _, err := l.Read(make([]byte, 1)); err == nil || err.Error() != "larger than 1024 MiB" {
+		t.Errorf("beyond the limit: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package inventory
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/watchlist"
+)
+
+// workloads returns the sources of everything built into Kubernetes that a pod
+// may come from, and of pods.
+func workloads(kube kubernetes.Interface, index *Index) []*source {
+	holders := func(name, kind string, r resource) *source {
+		return &source{
+			name:   name,
+			client: r,
+			page:   pageSize,
+			trim:   func(o runtime.Object) any { h, _ := Extract(o); return h },
+			sink:   holderSink{index, kind},
+		}
+	}
+	all := metav1.NamespaceAll
+	return []*source{
+		holders("pods", "Pod", builtin(kube.CoreV1().Pods(all), kube)),
+		holders("replicationcontrollers", "ReplicationController", builtin(kube.CoreV1().ReplicationControllers(all), kube)),
+		holders("deployments.apps", "Deployment", builtin(kube.AppsV1().Deployments(all), kube)),
+		holders("replicasets.apps", "ReplicaSet", builtin(kube.AppsV1().ReplicaSets(all), kube)),
+		holders("statefulsets.apps", "StatefulSet", builtin(kube.AppsV1().StatefulSets(all), kube)),
+		holders("daemonsets.apps", "DaemonSet", builtin(kube.AppsV1().DaemonSets(all), kube)),
+		holders("jobs.batch", "Job", builtin(kube.BatchV1().Jobs(all), kube)),
+		holders("cronjobs.batch", "CronJob", builtin(kube.BatchV1().CronJobs(all), kube)),
+	}
+}
+
+// pullSecret returns the source of the global pull secret. It asks for this one
+// secret only, which a role can grant by its name. Being refused it is an
+// answer: registries are then asked without credentials, and that is said.
+func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
+	return &source{
+		name:    "secret " + pullSecretNamespace + "/" + pullSecretName,
+		client:  builtin(kube.CoreV1().Secrets(pullSecretNamespace), kube),
+		selects: metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pullSecretName).String()},
+		page:    1,
+		bears:   apierrors.IsForbidden,
+		trim:    trimSecret,
+		sink:    &secretSink{tell: tell},
+	}
+}
+
+// A typed resource is one of the interfaces of client-go, whose List returns a
+// type of its own.
+type typed[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+type builtinResource[L runtime.Object] struct {
+	typed[L]
+	kube kubernetes.Interface
+}
+
+func builtin[L runtime.Object](r typed[L], kube kubernetes.Interface) resource {
+	return builtinResource[L]{r, kube}
+}
+
+// List implements resource.
+func (r builtinResource[L]) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return r.typed.List(ctx, o)
+}
+
+// IsWatchListSemanticsUnSupported passes on what the client says: a fake one
+// does not stream lists.
+func (r builtinResource[L]) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(r.kube)
+}

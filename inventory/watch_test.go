@@ -1,0 +1,190 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// The cases here need an API server that fails in a particular way and a clock
+// that jumps, which a real one does not do.
+
+// A flakyAPI is a cluster whose watches of pods end when told to, and which can
+// be cut off.
+type flakyAPI struct {
+	*fake.Clientset
+	cut     atomic.Bool
+	watches chan *watch.RaceFreeFakeWatcher // each watch of pods that was begun
+}
+
+var errCut = errors.New("connection refused")
+
+func newFlakyAPI(objects ...runtime.Object) *flakyAPI {
+	api := &flakyAPI{Clientset: fake.NewClientset(objects...), watches: make(chan *watch.RaceFreeFakeWatcher, 100)}
+	api.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return api.cut.Load(), nil, errCut
+	})
+	api.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+		if api.cut.Load() {
+			return true, nil, errCut
+		}
+		w := watch.NewRaceFreeFake()
+		api.watches <- w
+		return true, w, nil
+	})
+	return api
+}
+
+func runningPod(name, image string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: named("shop", name), Spec: containers(image), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+}
+
+func refs(t *testing.T, c *Cluster) []string {
+	t.Helper()
+	images, err := c.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := []string{}
+	for _, img := range images {
+		refs = append(refs, img.Ref)
+	}
+	return refs
+}
+
+func TestClusterSaysWhenAWatchIsBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
+		c := newCluster(mirrorReader{}, api, Options{StaleAfter: 5 * time.Minute})
+		run(t, c)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"quay.io/a:1"}, refs(t, c)); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+
+		api.cut.Store(true)
+		(<-api.watches).Stop()
+		time.Sleep(4 * time.Minute)
+		if notes := c.Notes(); len(notes) != 0 {
+			t.Errorf("after 4m: Notes() = %q, want none yet", notes)
+		}
+		time.Sleep(2 * time.Minute)
+		if diff := cmp.Diff([]string{"pods out of reach for 6m0s: connection refused"}, c.Notes()); diff != "" {
+			t.Errorf("after 6m: Notes() -want +got:\n%s", diff)
+		}
+		if err := c.Ready(); err != nil {
+			t.Errorf("Ready() = %v, though it has been", err)
+		}
+
+		api.cut.Store(false)
+		time.Sleep(16 * time.Second) // the longest wait between two attempts is 15 s
+		if notes := c.Notes(); len(notes) != 0 {
+			t.Errorf("mended: Notes() = %q, want none", notes)
+		}
+	})
+}
+
+// What was deleted while nobody listened is gone after the next list.
+func TestClusterCatchesUpAfterA410(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFlakyAPI(runningPod("a", "quay.io/a:1"), runningPod("b", "quay.io/b:1"))
+		c := newCluster(mirrorReader{}, api, Options{})
+		run(t, c)
+		synctest.Wait()
+
+		if err := api.CoreV1().Pods("shop").Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"quay.io/a:1", "quay.io/b:1"}, refs(t, c)); diff != "" {
+			t.Fatalf("before: -want +got:\n%s", diff)
+		}
+		gone := apierrors.NewResourceExpired("too old resource version")
+		(<-api.watches).Error(&gone.ErrStatus)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"quay.io/a:1"}, refs(t, c)); diff != "" {
+			t.Errorf("after: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// A pull secret that was read stays what it was while the API server is away.
+func TestClusterTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret := &corev1.Secret{
+			ObjectMeta: named("openshift-config", "pull-secret"),
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
+		}
+		var calls []string
+		c := newCluster(mirrorReader{}, fake.NewClientset(secret), Options{OnPullSecret: func(data []byte, err error) {
+			calls = append(calls, fmt.Sprintf("%s %v", data, err))
+		}})
+		run(t, c)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		if diff := cmp.Diff([]string{"{} <nil>"}, calls); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestListReadsEveryPage(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns = "pages"
+	namespace(t, kube, ns)
+	for i := range 5 {
+		if _, err := kube.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: named(ns, fmt.Sprint("p", i)), Spec: containers("quay.io/page:1")}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := workloads(kube, &Index{})[0]
+	s.page = 2
+	s.client = builtin(kube.CoreV1().Pods(ns), kube)
+	list, err := s.list(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range list.(*metainternalversion.List).Items {
+		names = append(names, o.(*trimmed).Name)
+	}
+	if diff := cmp.Diff([]string{"p0", "p1", "p2", "p3", "p4"}, names); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestReadyNamesTheLastError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFlakyAPI()
+		api.cut.Store(true)
+		c := newCluster(mirrorReader{}, api, Options{})
+		run(t, c)
+		synctest.Wait()
+		const want = "the inventory is not complete: pods not read: connection refused"
+		if err := c.Ready(); err == nil || err.Error() != want {
+			t.Errorf("Ready() = %v, want %s", err, want)
+		}
+		api.cut.Store(false)
+		if err := c.WaitReady(t.Context()); err != nil {
+			t.Errorf("WaitReady() = %v", err)
+		}
+		if notes := c.Notes(); len(notes) != 0 {
+			t.Errorf("Notes() = %q, want none", notes)
+		}
+	})
+}

@@ -1,0 +1,381 @@
+package manifests
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+const kustomizationFile = "kustomization.yaml"
+
+// A kustomization is what is used of kustomize's format.
+type kustomization struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Resources  []string `json:"resources"`
+	Images     []struct {
+		Name    string `json:"name"`
+		NewName string `json:"newName"`
+		NewTag  string `json:"newTag"`
+	} `json:"images"`
+}
+
+func read(t *testing.T, name string, into any) {
+	t.Helper()
+	data, err := Base.ReadFile(path.Join("base", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+func files(t *testing.T) []string {
+	t.Helper()
+	entries, err := fs.ReadDir(Base, "base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// A file that nobody lists is never applied.
+func TestKustomizationListsEveryFile(t *testing.T) {
+	var k kustomization
+	read(t, kustomizationFile, &k)
+	listed := append(slices.Clone(k.Resources), kustomizationFile)
+	slices.Sort(listed)
+	if diff := gocmp.Diff(files(t), listed); diff != "" {
+		t.Errorf("(-files +listed):\n%s", diff)
+	}
+}
+
+// Each file is one object of a type that its API knows, and holds no field that
+// the type does not have: the API server would drop it.
+func TestEveryFileIsAnObject(t *testing.T) {
+	for _, name := range files(t) {
+		if name == kustomizationFile {
+			continue
+		}
+		var meta struct {
+			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
+		}
+		data, err := Base.ReadFile(path.Join("base", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(data, &meta); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		object := newObject(t, schema.FromAPIVersionAndKind(meta.APIVersion, meta.Kind))
+		if err := yaml.UnmarshalStrict(data, object); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if want := strings.ToLower(meta.Kind) + ".yaml"; !strings.HasSuffix(name, want) {
+			t.Errorf("%s holds a %s, so its name should end in %s", name, meta.Kind, want)
+		}
+	}
+}
+
+func newObject(t *testing.T, gvk schema.GroupVersionKind) runtime.Object {
+	t.Helper()
+	o, err := clientgoscheme.Scheme.New(gvk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// resources are the plural names of the kinds that the webhooks match.
+var resources = map[schema.GroupVersionKind]string{
+	mirrors.TagMirrorSet:    "imagetagmirrorsets",
+	mirrors.DigestMirrorSet: "imagedigestmirrorsets",
+	mirrors.ContentPolicy:   "imagecontentsourcepolicies",
+}
+
+func rules(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
+	scope := admissionregistrationv1.ClusterScope
+	rule := func(gvks ...schema.GroupVersionKind) admissionregistrationv1.RuleWithOperations {
+		r := admissionregistrationv1.Rule{
+			APIGroups: []string{gvks[0].Group}, APIVersions: []string{gvks[0].Version}, Scope: &scope,
+		}
+		for _, gvk := range gvks {
+			r.Resources = append(r.Resources, resources[gvk])
+		}
+		return admissionregistrationv1.RuleWithOperations{Operations: operations, Rule: r}
+	}
+	return []admissionregistrationv1.RuleWithOperations{
+		rule(mirrors.TagMirrorSet, mirrors.DigestMirrorSet),
+		rule(mirrors.ContentPolicy),
+	}
+}
+
+func TestWebhookConfigurationMatchesTheCode(t *testing.T) {
+	got, err := WebhookConfiguration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := func(name string, failure admissionregistrationv1.FailurePolicyType, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.ValidatingWebhook {
+		return admissionregistrationv1.ValidatingWebhook{
+			Name:          name,
+			FailurePolicy: &failure,
+			Rules:         rules(operations...),
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+				Namespace: webhook.Namespace,
+				Name:      webhook.ServiceName,
+				Port:      new(int32(webhook.ServicePort)),
+				Path:      new(webhook.Path),
+			}},
+			AdmissionReviewVersions: []string{"v1"},
+			MatchPolicy:             new(admissionregistrationv1.Equivalent),
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          new(int32(webhook.TimeoutSeconds)),
+		}
+	}
+	want := []admissionregistrationv1.ValidatingWebhook{
+		hook(webhook.MirrorSetsWebhook, admissionregistrationv1.Fail, admissionregistrationv1.Create, admissionregistrationv1.Update),
+		hook(webhook.DeletionsWebhook, admissionregistrationv1.Ignore, admissionregistrationv1.Delete),
+	}
+	if diff := gocmp.Diff(want, got.Webhooks); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got.Annotations["service.beta.openshift.io/inject-cabundle"] != "true" {
+		t.Error("nobody fills in caBundle")
+	}
+}
+
+func TestWebhookConfigurationAt(t *testing.T) {
+	base, err := WebhookConfiguration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := WebhookConfigurationAt("https://127.0.0.1:1234", []byte("a CA"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:1234/validate"), CABundle: []byte("a CA")}
+	for i := range got.Webhooks {
+		if diff := gocmp.Diff(want, got.Webhooks[i].ClientConfig); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", got.Webhooks[i].Name, diff)
+		}
+	}
+	ignored := cmpopts.IgnoreFields(admissionregistrationv1.ValidatingWebhook{}, "ClientConfig")
+	if diff := gocmp.Diff(base, got, ignored); diff != "" {
+		t.Errorf("something else changed too (-base +got):\n%s", diff)
+	}
+}
+
+// The service leads from the API server to the port of the process.
+func TestServiceReachesTheProcess(t *testing.T) {
+	var service corev1.Service
+	read(t, "service.yaml", &service)
+	var deployment appsv1.Deployment
+	read(t, "deployment.yaml", &deployment)
+	if service.Namespace != webhook.Namespace || service.Name != webhook.ServiceName ||
+		deployment.Namespace != webhook.Namespace || deployment.Name != webhook.ServiceName {
+		t.Error("the API server and the messages look for another service or deployment")
+	}
+	for key, value := range service.Spec.Selector {
+		if deployment.Spec.Template.Labels[key] != value {
+			t.Errorf("the service selects %s=%s, which the pods do not have", key, value)
+		}
+	}
+	port := service.Spec.Ports[0]
+	if port.Port != webhook.ServicePort {
+		t.Errorf("the service listens on %d, want %d", port.Port, webhook.ServicePort)
+	}
+	if got := ports(deployment)[port.TargetPort.StrVal]; got != webhook.Port {
+		t.Errorf("the service leads to port %d, want %d", got, webhook.Port)
+	}
+	secret := service.Annotations["service.beta.openshift.io/serving-cert-secret-name"]
+	if got := deployment.Spec.Template.Spec.Volumes[0].Secret.SecretName; got != secret || got == "" {
+		t.Errorf("the pods mount secret %q, the certificate is in %q", got, secret)
+	}
+}
+
+func ports(d appsv1.Deployment) map[string]int32 {
+	out := map[string]int32{}
+	for _, p := range d.Spec.Template.Spec.Containers[0].Ports {
+		out[p.Name] = p.ContainerPort
+	}
+	return out
+}
+
+func TestDeploymentArguments(t *testing.T) {
+	var d appsv1.Deployment
+	read(t, "deployment.yaml", &d)
+	pod := d.Spec.Template.Spec
+	c := pod.Containers[0]
+	want := []string{"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8080"}
+	if diff := gocmp.Diff(want, c.Args); diff != "" || c.Command != nil {
+		t.Errorf("command %q, arguments (-want +got):\n%s", c.Command, diff)
+	}
+	if diff := gocmp.Diff(map[string]int32{"webhook": 9443, "health": 8081, "metrics": 8080}, ports(d)); diff != "" {
+		t.Errorf("ports (-want +got):\n%s", diff)
+	}
+	if got := c.VolumeMounts[0].MountPath; got != "/etc/mirrorset-guard/tls" {
+		t.Errorf("the certificate is at %s, which --tls-dir does not name", got)
+	}
+	if longest := int64(webhook.TimeoutSeconds); *pod.TerminationGracePeriodSeconds <= longest {
+		t.Errorf("it is killed after %d s, in the middle of a review", *pod.TerminationGracePeriodSeconds)
+	}
+	for name, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+		if probe.HTTPGet.Path != name || probe.HTTPGet.Port.StrVal != "health" {
+			t.Errorf("got probe %v, want %s of port health", probe.HTTPGet, name)
+		}
+	}
+}
+
+// What the "restricted" Pod Security Standard asks for, and what it does not but
+// costs nothing.
+func TestDeploymentIsRestricted(t *testing.T) {
+	var namespace corev1.Namespace
+	read(t, "namespace.yaml", &namespace)
+	if namespace.Name != webhook.Namespace || namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+		t.Errorf("got namespace %s with labels %v", namespace.Name, namespace.Labels)
+	}
+	var d appsv1.Deployment
+	read(t, "deployment.yaml", &d)
+	pod := d.Spec.Template.Spec
+	if diff := gocmp.Diff(&corev1.PodSecurityContext{
+		RunAsNonRoot:   new(true),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}, pod.SecurityContext); diff != "" {
+		t.Errorf("pod (-want +got):\n%s", diff)
+	}
+	if diff := gocmp.Diff(&corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}, pod.Containers[0].SecurityContext); diff != "" {
+		t.Errorf("container (-want +got):\n%s", diff)
+	}
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Containers) != 1 {
+		t.Error("it shares the host's namespaces, or has other containers")
+	}
+}
+
+// One replica may go at a time, and one that is broken at any time.
+func TestDisruption(t *testing.T) {
+	var d appsv1.Deployment
+	read(t, "deployment.yaml", &d)
+	var pdb policyv1.PodDisruptionBudget
+	read(t, "poddisruptionbudget.yaml", &pdb)
+	if *d.Spec.Replicas != 2 || pdb.Spec.MinAvailable.IntValue() != 1 || *pdb.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+		t.Errorf("got %d replicas and %+v", *d.Spec.Replicas, pdb.Spec)
+	}
+	for name, selector := range map[string]map[string]string{
+		"deployment": d.Spec.Selector.MatchLabels, "budget": pdb.Spec.Selector.MatchLabels,
+	} {
+		if diff := gocmp.Diff(d.Spec.Template.Labels, selector); diff != "" {
+			t.Errorf("%s selects (-pods +selector):\n%s", name, diff)
+		}
+	}
+}
+
+// A grant is one thing that may be done.
+type grant struct{ namespace, verb, group, resource, name string }
+
+func grants(namespace string, rules []rbacv1.PolicyRule) []grant {
+	var out []grant
+	for _, r := range rules {
+		names := r.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				for _, verb := range r.Verbs {
+					for _, name := range names {
+						out = append(out, grant{namespace, verb, group, resource, name})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// What package inventory asks for, and nothing else: a wider right has to be
+// wanted here as well.
+func TestRightsAreNoWiderThanNeeded(t *testing.T) {
+	var cluster rbacv1.ClusterRole
+	read(t, "clusterrole.yaml", &cluster)
+	var secret rbacv1.Role
+	read(t, "pullsecret-role.yaml", &secret)
+	got := append(grants("", cluster.Rules), grants(secret.Namespace, secret.Rules)...)
+
+	want := []grant{
+		{"", "list", "config.openshift.io", "imagetagmirrorsets", ""},
+		{"", "list", "config.openshift.io", "imagedigestmirrorsets", ""},
+		{"", "list", "operator.openshift.io", "imagecontentsourcepolicies", ""},
+		{"", "get", "config.openshift.io", "images", "cluster"},
+		{"openshift-config", "list", "", "secrets", "pull-secret"},
+		{"openshift-config", "watch", "", "secrets", "pull-secret"},
+	}
+	for group, names := range map[string][]string{
+		"":      {"pods", "replicationcontrollers"},
+		"apps":  {"deployments", "replicasets", "statefulsets", "daemonsets"},
+		"batch": {"jobs", "cronjobs"},
+	} {
+		for _, name := range names {
+			want = append(want, grant{"", "list", group, name, ""}, grant{"", "watch", group, name, ""})
+		}
+	}
+	order := cmpopts.SortSlices(func(a, b grant) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
+	})
+	if diff := gocmp.Diff(want, got, order, gocmp.AllowUnexported(grant{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestBindingsNameTheServiceAccount(t *testing.T) {
+	var account corev1.ServiceAccount
+	read(t, "serviceaccount.yaml", &account)
+	var d appsv1.Deployment
+	read(t, "deployment.yaml", &d)
+	if account.Namespace != d.Namespace || account.Name != d.Spec.Template.Spec.ServiceAccountName {
+		t.Errorf("the pods run as %s", d.Spec.Template.Spec.ServiceAccountName)
+	}
+	want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
+
+	var clusterRole rbacv1.ClusterRole
+	read(t, "clusterrole.yaml", &clusterRole)
+	var cluster rbacv1.ClusterRoleBinding
+	read(t, "clusterrolebinding.yaml", &cluster)
+	if diff := gocmp.Diff(want, cluster.Subjects); diff != "" || cluster.RoleRef.Kind != "ClusterRole" || cluster.RoleRef.Name != clusterRole.Name {
+		t.Errorf("cluster role binding of %v (-want +got):\n%s", cluster.RoleRef, diff)
+	}
+	var role rbacv1.Role
+	read(t, "pullsecret-role.yaml", &role)
+	var binding rbacv1.RoleBinding
+	read(t, "pullsecret-rolebinding.yaml", &binding)
+	if diff := gocmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != role.Name || binding.Namespace != role.Namespace {
+		t.Errorf("role binding of %v (-want +got):\n%s", binding.RoleRef, diff)
+	}
+}

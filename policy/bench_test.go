@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// manySources returns 500 sources in 200 objects, or as many as asked for.
+func manySources(sources, objects int) mirrors.Set {
+	var s mirrors.Set
+	for i := range objects {
+		o := &configv1.ImageTagMirrorSet{}
+		o.Name = fmt.Sprintf("set-%d", i)
+		for j := i; j < sources; j += objects {
+			o.Spec.ImageTagMirrors = append(o.Spec.ImageTagMirrors, configv1.ImageTagMirrors{
+				Source:  fmt.Sprintf("quay.io/team-%d", j),
+				Mirrors: []configv1.ImageMirror{configv1.ImageMirror(fmt.Sprintf("mirror.example.com/team-%d", j))},
+			})
+		}
+		s.Objects = append(s.Objects, o)
+	}
+	return s
+}
+
+func manyImages(n, sources int) []Image {
+	images := make([]Image, n)
+	for i := range images {
+		images[i] = Image{fmt.Sprintf("quay.io/team-%d/app-%d:v1", i%(2*sources), i), running}
+	}
+	return images
+}
+
+func BenchmarkResolve(b *testing.B) {
+	for _, n := range []int{50, 500, 5000} {
+		b.Run(fmt.Sprintf("sources=%d", n), func(b *testing.B) {
+			set := manySources(n, n*2/5)
+			for b.Loop() {
+				if _, err := mirrors.Resolve(set); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkNewPlan(b *testing.B) {
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(fmt.Sprintf("images=%d", n), func(b *testing.B) {
+			change, images := Change{set(), manySources(500, 200)}, manyImages(n, 500)
+			for b.Loop() {
+				NewPlan(change, images)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/image")
+		})
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	const n = 100_000
+	plan := NewPlan(Change{set(), manySources(500, 200)}, manyImages(2*n, 500))
+	f := Facts{}
+	for i, l := range plan.Locations() {
+		f[l] = Fact{Presence: []Presence{Present, Absent}[i%2]}
+	}
+	for b.Loop() {
+		plan.Decide(f, Settings{})
+	}
+	b.ReportMetric(float64(len(f)), "facts")
+}
+
+// BenchmarkRoute is one route next to its floor, the runtime's own rewriting.
+func BenchmarkRoute(b *testing.B) {
+	table, err := mirrors.Resolve(manySources(500, 200))
+	if err != nil {
+		b.Fatal(err)
+	}
+	const image = "quay.io/team-499/app:v1"
+	b.Run("route", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := table.Route(image); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("floor", func(b *testing.B) {
+		b.ReportAllocs()
+		reg := sysregistriesv2.Registry{
+			Prefix: "quay.io/team-499", Endpoint: sysregistriesv2.Endpoint{Location: "quay.io/team-499"},
+			Mirrors: []sysregistriesv2.Endpoint{{Location: "mirror.example.com/team-499", PullFromMirror: sysregistriesv2.MirrorByTagOnly}},
+		}
+		ref, err := reference.ParseNamed(image)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, err := reg.PullSourcesFromReference(ref); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

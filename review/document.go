@@ -1,0 +1,185 @@
+package review
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// APIVersion is the version of the documents that the command line writes. A
+// field is added without a new version; none changes its meaning or goes away.
+const APIVersion = "mirrorset-guard.io/v1alpha1"
+
+// A Document is a Record as JSON (kind Review).
+type Document struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Subject    string `json:"subject"`
+	Allowed    bool   `json:"allowed"`
+	// Message is what refuses the change, "" for an admission; Warnings are the
+	// lines that go with the answer. Both are what the webhook would say.
+	Message  string    `json:"message"`
+	Warnings []string  `json:"warnings"`
+	Findings []Finding `json:"findings"`
+	Images   Counts    `json:"images"`
+	// Forecast is what the change would do to the nodes; null where it was not
+	// asked for or is not known.
+	Forecast *struct{} `json:"forecast"`
+	// Rerouted has an entry for each image whose route changes.
+	Rerouted []Rerouted `json:"rerouted"`
+	Notes    []string   `json:"notes"`
+	// Seconds is how long the review took.
+	Seconds float64 `json:"seconds"`
+}
+
+// A Finding is a policy.Finding as JSON.
+type Finding struct {
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"` // "deny", "warn" or "info"
+	Image    string `json:"image"`    // "" where the finding is about the configuration
+	Reason   string `json:"reason"`
+	Detail   string `json:"detail"` // a line for each place looked at
+	Remedy   string `json:"remedy"` // commands or advice, a line each
+	Users    []User `json:"users"`
+}
+
+// A User is a policy.User as JSON.
+type User struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Container string `json:"container,omitempty"`
+	Use       string `json:"use"` // "running", "referenced" or "history"
+	Digest    string `json:"digest,omitempty"`
+}
+
+// Counts are policy.Counts as JSON.
+type Counts struct {
+	Total      int `json:"total"`
+	Rerouted   int `json:"rerouted"`
+	Verified   int `json:"verified"`
+	Unverified int `json:"unverified"`
+	Pending    int `json:"pending"`
+	Malformed  int `json:"malformed"`
+}
+
+// Rerouted is an image whose route changes.
+type Rerouted struct {
+	Image  string `json:"image"`
+	Before Route  `json:"before"`
+	After  Route  `json:"after"`
+}
+
+// A Route is a mirrors.Route as JSON: what a node tries, in order.
+type Route struct {
+	Sources []Source `json:"sources"`
+	// Error is why the route cannot be computed; the pull then fails without
+	// anything being tried.
+	Error string `json:"error"`
+}
+
+// A Source is one place of a Route.
+type Source struct {
+	Reference string `json:"reference"`
+	Mirror    bool   `json:"mirror"`
+	Blocked   bool   `json:"blocked"`
+	Insecure  bool   `json:"insecure"`
+	// Fact is what was found there, if anybody looked.
+	Fact *Fact `json:"fact,omitempty"`
+}
+
+// A Fact is a policy.Fact as JSON.
+type Fact struct {
+	Presence string     `json:"presence"`
+	Digest   string     `json:"digest,omitempty"`
+	Detail   string     `json:"detail,omitempty"`
+	Time     *time.Time `json:"time,omitempty"`
+}
+
+// Document returns r as JSON.
+func (r Record) Document() Document {
+	d := Document{
+		APIVersion: APIVersion,
+		Kind:       "Review",
+		Subject:    r.Subject,
+		Allowed:    r.Verdict.Allowed,
+		Message:    r.Denial(),
+		Warnings:   append([]string{}, r.Warnings()...),
+		Findings:   []Finding{},
+		Images:     Counts(r.Verdict.Counts),
+		Rerouted:   []Rerouted{},
+		Notes:      append([]string{}, r.Notes...),
+		Seconds:    r.Took.Seconds(),
+	}
+	for _, f := range r.Verdict.Findings {
+		d.Findings = append(d.Findings, findingDocument(f))
+	}
+	for _, i := range r.Plan.Impacts {
+		d.Rerouted = append(d.Rerouted, Rerouted{
+			Image: i.Image.Ref, Before: RouteDocument(i.Before, r.Facts), After: RouteDocument(i.After, r.Facts),
+		})
+	}
+	return d
+}
+
+func findingDocument(f policy.Finding) Finding {
+	return Finding{
+		Rule: f.Rule, Severity: f.Severity.String(), Image: f.Image.Ref, Reason: f.Reason,
+		Detail: strings.Join(f.Detail, "\n"), Remedy: strings.Join(f.Remedy, "\n"), Users: UserDocuments(f.Image),
+	}
+}
+
+// UserDocuments returns the users of img as JSON.
+func UserDocuments(img policy.Image) []User {
+	users := []User{}
+	for _, u := range img.Users {
+		users = append(users, User{
+			Kind: u.Kind, Namespace: u.Namespace, Name: u.Name, Container: u.Container, Use: u.Use.String(), Digest: u.Digest,
+		})
+	}
+	return users
+}
+
+// RouteDocument returns route as JSON, with what facts say of its places.
+func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
+	r := Route{Sources: []Source{}}
+	if route.Err != nil {
+		r.Error = route.Err.Error()
+	}
+	for _, s := range route.Sources {
+		source := Source{Reference: s.Ref, Mirror: s.Mirror, Blocked: s.Blocked, Insecure: s.Insecure}
+		if f, ok := facts[s.Location]; ok && !s.Blocked {
+			source.Fact = factDocument(f)
+		}
+		r.Sources = append(r.Sources, source)
+	}
+	return r
+}
+
+func factDocument(f policy.Fact) *Fact {
+	d := &Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail}
+	if !f.Time.IsZero() {
+		t := f.Time.UTC()
+		d.Time = &t
+	}
+	return d
+}
+
+// An Explanation says where nodes pull images from (kind Explanation).
+type Explanation struct {
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Images     []Explained `json:"images"` // in the order asked
+}
+
+// Explained is one image of an Explanation.
+type Explained struct {
+	Image  string `json:"image"` // as asked
+	Before Route  `json:"before"`
+	After  Route  `json:"after"`
+}
+
+// Report returns the whole answer for people, every finding in full.
+func (r Record) Report() string { return r.Verdict.Report(r.Subject) }

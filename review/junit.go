@@ -1,0 +1,74 @@
+package review
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// The elements of JUnit's XML that pipelines read
+// (https://github.com/testmoapp/junitxml).
+type junitSuite struct {
+	XMLName  xml.Name    `xml:"testsuite"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Time     string      `xml:"time,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Class   string        `xml:"classname,attr"`
+	Name    string        `xml:"name,attr"`
+	Failure *junitFailure `xml:"failure"`
+	Output  string        `xml:"system-out,omitempty"`
+}
+
+type junitFailure struct {
+	Type    string `xml:"type,attr"`
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// WriteJUnit writes r as a JUnit test suite: a case for each rerouted image and
+// for the configuration as a whole; a denial is a failure, a warning is output.
+func (r Record) WriteJUnit(w io.Writer) error {
+	suite := junitSuite{Name: "mirrorset-guard: " + r.Subject, Time: fmt.Sprintf("%.3f", r.Took.Seconds())}
+	found := map[string][]policy.Finding{}
+	for _, f := range r.Verdict.Findings {
+		found[f.Image.Ref] = append(found[f.Image.Ref], f)
+	}
+	suite.add("configuration", "the merged configuration", found[""])
+	for _, i := range r.Plan.Impacts {
+		suite.add("image", i.Image.Ref, found[i.Image.Ref])
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(suite); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+func (s *junitSuite) add(class, name string, findings []policy.Finding) {
+	c := junitCase{Class: class, Name: name}
+	for _, f := range findings {
+		text := strings.Join(append(append([]string{}, f.Detail...), f.Remedy...), "\n")
+		if f.Severity == policy.Deny {
+			c.Failure = &junitFailure{Type: f.Rule, Message: f.Reason, Text: text}
+		} else {
+			c.Output += f.Rule + ": " + f.Reason + "\n" + text + "\n"
+		}
+	}
+	if s.Tests++; c.Failure != nil {
+		s.Failures++
+	}
+	s.Cases = append(s.Cases, c)
+}

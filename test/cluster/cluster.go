@@ -1,0 +1,136 @@
+// Package cluster starts a real kube-apiserver and etcd with OpenShift's own
+// CustomResourceDefinitions, for tests and for the demo: what is missing of a
+// cluster is everything that would run pods, so that objects stay as they are
+// written.
+//
+// It wants the programs that test/controlplane/assets puts in place, and only
+// talks to loopback.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// A Cluster is a running control plane.
+type Cluster struct {
+	// Config is that of an administrator (system:masters).
+	Config *rest.Config
+	// Kubeconfig is a file for the same user.
+	Kubeconfig string
+
+	kubectl string
+	env     *envtest.Environment
+}
+
+// ErrNoAssets is returned by Start where the programs are not in place.
+var ErrNoAssets = errors.New("kube-apiserver, etcd and kubectl are not in place: run test/controlplane/assets (make assets)")
+
+// Assets returns the folder that holds kube-apiserver, etcd, kubectl and, unless
+// KUBEBUILDER_ASSETS names it, registry; or ErrNoAssets.
+func Assets() (string, error) {
+	dir := os.Getenv("KUBEBUILDER_ASSETS")
+	if dir == "" {
+		dir = filepath.Join(Root(), "bin", "k8s")
+	}
+	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", ErrNoAssets
+		}
+	}
+	return dir, nil
+}
+
+// Root returns the top folder of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// Start starts a cluster whose files live in dir. The caller stops it.
+func Start(dir string) (*Cluster, error) {
+	assets, err := Assets()
+	if err != nil {
+		return nil, err
+	}
+	crds, err := openshiftCRDs()
+	if err != nil {
+		return nil, err
+	}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets,
+		CRDInstallOptions:     envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true},
+	}
+	// Pods name service accounts that no controller makes here.
+	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
+	config, err := env.Start()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), env.Stop())
+	}
+	c := &Cluster{Config: config, Kubeconfig: filepath.Join(dir, "kubeconfig"), kubectl: filepath.Join(assets, "kubectl"), env: env}
+	if err := os.WriteFile(c.Kubeconfig, env.KubeConfig, 0o600); err != nil {
+		return nil, errors.Join(err, env.Stop())
+	}
+	return c, nil
+}
+
+// Stop ends the control plane.
+func (c *Cluster) Stop() error { return c.env.Stop() }
+
+// openshiftCRDs returns the files that define the kinds the guard reads.
+func openshiftCRDs() ([]string, error) {
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api")
+	cmd.Dir = Root()
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("finding the openshift/api module: %w", err)
+	}
+	api := strings.TrimSpace(string(out))
+	var files []string
+	for _, name := range []string{
+		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagetagmirrorsets.crd.yaml",
+		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagedigestmirrorsets.crd.yaml",
+		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_images.crd.yaml",
+		"config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml",
+		"config/v1/zz_generated.crd-manifests/0000_03_config-operator_01_proxies.crd.yaml",
+		"operator/v1alpha1/zz_generated.crd-manifests/0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml",
+		"machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigpools-SelfManagedHA.crd.yaml",
+		"machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigs.crd.yaml",
+	} {
+		files = append(files, filepath.Join(api, filepath.FromSlash(name)))
+	}
+	return files, nil
+}
+
+// Kubectl runs kubectl as an administrator would, with stdin if it is not "".
+// The error of a command that ran and failed is an *exec.ExitError; output is
+// what it wrote to both streams.
+func (c *Cluster) Kubectl(ctx context.Context, stdin string, args ...string) (output string, err error) {
+	return Kubectl(ctx, c.kubectl, c.Kubeconfig, stdin, args...)
+}
+
+// KubectlPath is the program, for instructions that people read.
+func (c *Cluster) KubectlPath() string { return c.kubectl }
+
+// Kubectl runs a kubectl program with a kubeconfig.
+func Kubectl(ctx context.Context, program, kubeconfig, stdin string, args ...string) (output string, err error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	return out.String(), err
+}

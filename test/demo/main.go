@@ -1,0 +1,46 @@
+// Command demo tells the story of a mirror change on a real API server with real
+// registries: it starts them on loopback, runs the guard as its manifests
+// register it, types kubectl as an administrator would, and shows what comes
+// back. It exits with 1 if anything turns out other than it should.
+//
+// With -keep everything goes on running until the demo is interrupted.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	keep := flag.Bool("keep", false, "leave everything running after the story")
+	binary := flag.String("guard", "bin/mirrorset-guard", "the guard's program")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *binary, *keep); err != nil {
+		fmt.Fprintf(os.Stderr, "\ndemo: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, binary string, keep bool) error {
+	s, err := setUp(ctx, binary, os.Stdout)
+	if err != nil {
+		return err
+	}
+	defer s.tearDown()
+	if err := s.tell(ctx); err != nil {
+		return err
+	}
+	if !keep {
+		return nil
+	}
+	fmt.Printf("\nEverything is still running. In another terminal:\n\n  export KUBECONFIG=%s\n  %s get imagedigestmirrorsets\n\nCtrl-C ends it.\n",
+		s.cluster.Kubeconfig, s.cluster.KubectlPath())
+	<-ctx.Done()
+	return nil
+}

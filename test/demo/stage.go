@@ -1,0 +1,390 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+//go:embed objects/*.yaml
+var objects embed.FS
+
+// The registries of the story.
+const (
+	sourceHost = "quay.io"
+	mirrorHost = "mirror.example.com"
+	routerRepo = "openshift-release-dev/ocp-v4.0-art-dev"
+)
+
+// A stage is everything that runs during the story.
+type stage struct {
+	out     io.Writer
+	dir     string
+	binary  string
+	cluster *cluster.Cluster
+	source  *registries.Process
+	mirror  *registries.Process
+	ca      []byte
+	router  string // digest of the router image
+	listen  string // where the guard answers the API server
+	health  string // where it answers /readyz
+	guard   *exec.Cmd
+	logs    *os.File
+	close   []func()
+}
+
+// setUp starts everything, up to the registered webhook.
+func setUp(ctx context.Context, binary string, out io.Writer) (_ *stage, err error) {
+	s := &stage{out: out}
+	if s.binary, err = filepath.Abs(binary); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "mirrorset-guard-demo-"); err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, func() { os.RemoveAll(s.dir) })
+	start := time.Now()
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"a control plane: kube-apiserver and etcd, with OpenShift's own CRDs", s.startCluster},
+		{"two registries: " + sourceHost + " and " + mirrorHost, s.startRegistries},
+		{"images: the platform's and the shop's at the source, the shop's at the mirror", s.fillRegistries},
+		{"a small cluster as objects: nodes, pools, routers, applications", s.fillCluster},
+		{"the guard, with the rights of its manifests", s.startGuard},
+		{"the webhook, from the manifests", s.register},
+	} {
+		fmt.Fprintf(out, "%5.1fs  %s\n", time.Since(start).Seconds(), step.what)
+		if err := step.do(ctx); err != nil {
+			s.tearDown()
+			return nil, fmt.Errorf("setting up %s: %w", step.what, err)
+		}
+	}
+	fmt.Fprintf(out, "%5.1fs  ready\n", time.Since(start).Seconds())
+	return s, nil
+}
+
+// tearDown ends what was started, the last first.
+func (s *stage) tearDown() {
+	for i := len(s.close) - 1; i >= 0; i-- {
+		s.close[i]()
+	}
+	s.close = nil
+}
+
+func (s *stage) startCluster(context.Context) (err error) {
+	if s.cluster, err = cluster.Start(s.dir); err != nil {
+		return err
+	}
+	s.close = append(s.close, func() { s.cluster.Stop() })
+	return nil
+}
+
+func (s *stage) startRegistries(context.Context) (err error) {
+	dir := filepath.Join(s.dir, "tls")
+	if s.ca, err = certs.SelfSigned(dir, []string{"127.0.0.1", sourceHost, mirrorHost}, 24*time.Hour); err != nil {
+		return err
+	}
+	if s.source, err = s.startRegistry("source"); err != nil {
+		return err
+	}
+	s.mirror, err = s.startRegistry("mirror")
+	return err
+}
+
+func (s *stage) startRegistry(name string) (*registries.Process, error) {
+	dir := filepath.Join(s.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	logs, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	p, err := registries.StartProcess(dir, filepath.Join(s.dir, "tls", certs.CertFile), filepath.Join(s.dir, "tls", certs.KeyFile), logs)
+	if err != nil {
+		return nil, err
+	}
+	s.close = append(s.close, func() { p.Stop() })
+	return p, nil
+}
+
+// fillRegistries pushes the shop's images to both registries and the router, an
+// index for both architectures, to the source only.
+func (s *stage) fillRegistries(ctx context.Context) error {
+	for _, image := range []string{"shop/cart:v1", "shop/migrate:v1", "shop/legacy:v1", "shop/report:v2"} {
+		for _, host := range []string{sourceHost, mirrorHost} {
+			if err := s.push(ctx, host+"/"+image); err != nil {
+				return err
+			}
+		}
+	}
+	index, err := registries.Index("router")
+	if err != nil {
+		return err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return err
+	}
+	s.router = digest.String()
+	ref, err := name.ParseReference(sourceHost + "/" + routerRepo + "@" + s.router)
+	if err != nil {
+		return err
+	}
+	return remote.WriteIndex(ref, index, s.remote(ctx)...)
+}
+
+func (s *stage) push(ctx context.Context, image string) error {
+	ref, err := name.ParseReference(image)
+	if err != nil {
+		return err
+	}
+	_, repo, _ := strings.Cut(image, "/") // the same content at both
+	img, err := registries.Image(repo)
+	if err != nil {
+		return err
+	}
+	return remote.Write(ref, img, s.remote(ctx)...)
+}
+
+// copyImage does what skopeo copy --all would.
+func (s *stage) copyImage(ctx context.Context, from, to string) error {
+	source, err := name.ParseReference(from)
+	if err != nil {
+		return err
+	}
+	target, err := name.ParseReference(to)
+	if err != nil {
+		return err
+	}
+	index, err := remote.Index(source, s.remote(ctx)...)
+	if err != nil {
+		return err
+	}
+	return remote.WriteIndex(target, index, s.remote(ctx)...)
+}
+
+// remote leads the names of the story's registries to loopback.
+func (s *stage) remote(ctx context.Context) []remote.Option {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.ca)
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool},
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			to := map[string]string{sourceHost + ":443": s.source.Addr, mirrorHost + ":443": s.mirror.Addr}[addr]
+			return new(net.Dialer).DialContext(ctx, network, to)
+		},
+	}
+	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(transport)}
+}
+
+// object returns one of the story's files, with the router's digest in it.
+func (s *stage) object(file string) (string, error) {
+	data, err := objects.ReadFile("objects/" + file)
+	return strings.ReplaceAll(string(data), "{router}", s.router), err
+}
+
+func (s *stage) fillCluster(ctx context.Context) error {
+	text, err := s.object("cluster.yaml")
+	if err != nil {
+		return err
+	}
+	return s.apply(ctx, text)
+}
+
+// apply applies objects that are part of the scenery.
+func (s *stage) apply(ctx context.Context, text string) error {
+	if out, err := s.cluster.Kubectl(ctx, text, "apply", "-f", "-"); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+// access are the manifests that give the guard its account and its rights.
+var access = []string{
+	"namespace.yaml", "serviceaccount.yaml", "clusterrole.yaml", "clusterrolebinding.yaml",
+	"pullsecret-role.yaml", "pullsecret-rolebinding.yaml",
+}
+
+// startGuard starts the guard as the service account of its manifests and waits
+// until it is ready.
+func (s *stage) startGuard(ctx context.Context) error {
+	for _, file := range access {
+		text, err := manifests.Base.ReadFile("base/" + file)
+		if err != nil {
+			return err
+		}
+		if err := s.apply(ctx, string(text)); err != nil {
+			return err
+		}
+	}
+	kubeconfig, err := s.serviceAccount(ctx)
+	if err != nil {
+		return err
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	s.listen, s.health = ports[0], ports[1]
+	caFile := filepath.Join(s.dir, "tls", certs.CAFile)
+	s.guard = exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig,
+		"--tls-dir", filepath.Join(s.dir, "tls"), "--listen", s.listen, "--health", s.health, "--metrics", ports[2],
+		"--registry-ca", caFile, "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr,
+		"--fact-lifetime", "1ms", // the story goes faster than registries change
+		"--drain", "0s")
+	if s.logs, err = os.Create(filepath.Join(s.dir, "guard.log")); err != nil {
+		return err
+	}
+	s.guard.Stderr = s.logs
+	if err := s.guard.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = s.guard.Wait() // it is ended by a signal
+		close(ended)
+	}()
+	s.close = append(s.close, func() {
+		_ = s.guard.Process.Signal(os.Interrupt)
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			_ = s.guard.Process.Kill()
+		}
+	})
+	return s.waitReady(ctx, ended)
+}
+
+func (s *stage) waitReady(ctx context.Context, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	last := errors.New("no answer")
+	for {
+		select {
+		case <-ended:
+			log, _ := os.ReadFile(s.logs.Name())
+			return fmt.Errorf("the guard ended:\n%s", log)
+		case <-ctx.Done():
+			return fmt.Errorf("the guard is not ready: %w", last)
+		case <-time.After(50 * time.Millisecond):
+		}
+		resp, err := http.Get("http://" + s.health + "/readyz")
+		if err != nil {
+			last = err
+			continue
+		}
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+		last = errors.New(string(body))
+	}
+}
+
+// serviceAccount writes a kubeconfig with a token of the guard's own account.
+func (s *stage) serviceAccount(ctx context.Context) (string, error) {
+	token, err := s.cluster.Kubectl(ctx, "", "create", "token", webhook.ServiceName, "--namespace", webhook.Namespace, "--duration", "4h")
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, token)
+	}
+	path := filepath.Join(s.dir, "guard.kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: demo, cluster: {server: %q, certificate-authority-data: %q}}]
+users: [{name: guard, user: {token: %q}}]
+contexts: [{name: demo, context: {cluster: demo, user: guard}}]
+current-context: demo
+`, s.cluster.Config.Host, base64CA(s.cluster.Config.CAData), strings.TrimSpace(token))
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// register registers the webhook of the manifests at the guard's own address, and
+// waits until the API server asks it.
+func (s *stage) register(ctx context.Context) error {
+	config, err := manifests.WebhookConfigurationAt("https://"+s.listen, s.ca)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	if err := s.apply(ctx, string(text)); err != nil {
+		return err
+	}
+	return s.waitGuarded(ctx)
+}
+
+// waitGuarded tries, as a dry run, what the guard is sure to refuse, until it does.
+func (s *stage) waitGuarded(ctx context.Context) error {
+	text, err := s.object("everything.yaml")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	for {
+		out, err := s.cluster.Kubectl(ctx, text, "create", "--dry-run=server", "-f", "-")
+		if err != nil && strings.Contains(out, "denied the request") {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the API server does not ask the guard: %s", out)
+		}
+	}
+}
+
+// freePorts returns n addresses on loopback that were free a moment ago.
+func freePorts(n int) ([]string, error) {
+	var addrs []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+// residentKB returns the memory of the guard in kB, 0 where /proc does not tell.
+func (s *stage) residentKB() int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.guard.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(status) {
+		var kb int
+		if n, _ := fmt.Sscanf(string(line), "VmRSS: %d kB", &kb); n == 1 {
+			return kb
+		}
+	}
+	return 0
+}

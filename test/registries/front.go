@@ -1,0 +1,232 @@
+package registries
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// A Behaviour is how a registry answers for a host or a reference.
+type Behaviour string
+
+// The behaviours of a Front. What is not named behaves honestly.
+const (
+	Honest      Behaviour = "present"     // serves what was pushed
+	Absent      Behaviour = "absent"      // 404
+	Denied      Behaviour = "denied"      // 401 with a Basic challenge
+	Mismatch    Behaviour = "mismatch"    // 200 with a page of HTML
+	Unavailable Behaviour = "unavailable" // 503
+	Down        Behaviour = "unreachable" // nothing listens
+)
+
+// A Front serves one registry under any host name over TLS, each host with a
+// content of its own. It is safe for concurrent use.
+type Front struct {
+	// CA is the PEM certificate that signs the certificate of every host.
+	CA []byte
+
+	server   *httptest.Server
+	registry *Process
+	proxy    *httputil.ReverseProxy
+	ca       *authority
+
+	mu        sync.Mutex
+	behaviour map[string]Behaviour // by host, or by reference
+	requests  int
+}
+
+// NewFront starts a front for p.
+func NewFront(p *Process) (*Front, error) {
+	ca, err := newAuthority()
+	if err != nil {
+		return nil, err
+	}
+	f := &Front{CA: ca.pem, registry: p, ca: ca, behaviour: map[string]Behaviour{}}
+	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, ErrorLog: log.New(io.Discard, "", 0)}
+	f.server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
+	f.server.EnableHTTP2 = true
+	f.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	f.server.TLS = &tls.Config{GetCertificate: ca.certificate}
+	f.server.StartTLS()
+	return f, nil
+}
+
+// Close ends the front, not the registry behind it.
+func (f *Front) Close() { f.server.Close() }
+
+// Requests returns how many requests have come so far.
+func (f *Front) Requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests
+}
+
+// Set makes a host ("quay.io") or a reference ("quay.io/app:v1") behave.
+func (f *Front) Set(key string, b Behaviour) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behaviour[key] = b
+}
+
+// Reset makes everything honest again. What was pushed stays.
+func (f *Front) Reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behaviour = map[string]Behaviour{}
+}
+
+// Addr returns where a host is to be found: the front, or a port on which
+// nothing listens.
+func (f *Front) Addr(host string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.behaviour[host] == Down {
+		return "127.0.0.1:1"
+	}
+	return f.server.Listener.Addr().String()
+}
+
+// Push puts an image behind a reference, past the front.
+func (f *Front) Push(ref string, img v1.Image) error {
+	host, rest, _ := strings.Cut(ref, "/")
+	target, err := name.ParseReference(f.registry.Addr+"/"+folder(host)+"/"+rest, name.Insecure)
+	if err != nil {
+		return err
+	}
+	return remote.Write(target, img)
+}
+
+// folder is where the content of a host lies in the registry.
+func folder(host string) string { return strings.ReplaceAll(strings.ToLower(host), ":", "_") }
+
+func (f *Front) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(&url.URL{Scheme: "http", Host: f.registry.Addr})
+	if rest := strings.TrimPrefix(r.In.URL.Path, "/v2/"); rest != "" {
+		r.Out.URL.Path = "/v2/" + folder(r.In.Host) + "/" + rest
+	}
+}
+
+func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.requests++
+	b := f.behaviour[r.Host]
+	if ref := reference(r); f.behaviour[ref] != "" {
+		b = f.behaviour[ref]
+	}
+	f.mu.Unlock()
+	switch b {
+	case Absent:
+		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN")
+	case Denied:
+		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED")
+	case Unavailable:
+		refuse(w, http.StatusServiceUnavailable, "UNAVAILABLE")
+	case Mismatch:
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintln(w, "<html>Please log in</html>")
+	default:
+		f.proxy.ServeHTTP(w, r)
+	}
+}
+
+// reference returns the image that a manifest request is about, "" for others.
+func reference(r *http.Request) string {
+	repo, tag, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/")
+	if !ok {
+		return ""
+	}
+	if strings.Contains(tag, ":") {
+		return r.Host + "/" + repo + "@" + tag
+	}
+	return r.Host + "/" + repo + ":" + tag
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"errors":[{"code":%q,"message":"as told"}]}`, code)
+}
+
+// An authority signs a certificate for whatever host a client asks for.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+
+	mu     sync.Mutex
+	leaves map[string]*tls.Certificate
+}
+
+func newAuthority() (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "registries for tests"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{
+		cert: cert, key: key, leaves: map[string]*tls.Certificate{},
+		pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	}, nil
+}
+
+func (a *authority) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	host := hello.ServerName
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if leaf := a.leaves[host]; leaf != nil {
+		return leaf, nil
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(int64(len(a.leaves) + 2)), Subject: pkix.Name{CommonName: host},
+		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &a.key.PublicKey, a.key)
+	if err != nil {
+		return nil, err
+	}
+	leaf := &tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: a.key}
+	a.leaves[host] = leaf
+	return leaf, nil
+}

@@ -1,0 +1,116 @@
+// Package registries runs real registries on loopback for tests and for the
+// demo: the distribution registry as a process of its own, and a front that
+// serves it under any host name and misbehaves on request.
+package registries
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+)
+
+// A Process is a running distribution registry with its content in memory.
+type Process struct {
+	// Addr is where it listens, "127.0.0.1:port".
+	Addr string
+
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// Binary returns the registry program, or an error that says how to get it.
+func Binary() (string, error) {
+	path := filepath.Join(cluster.Root(), "bin", "k8s", "registry")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("the registry is not in place: run test/controlplane/assets (make assets): %w", err)
+	}
+	return path, nil
+}
+
+// listening is what distribution logs once it accepts connections.
+var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:\d+)`)
+
+// StartProcess starts a registry. With certFile and keyFile it speaks TLS,
+// without them plain HTTP. Its log goes to logs.
+func StartProcess(dir, certFile, keyFile string, logs io.Writer) (*Process, error) {
+	program, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "registry.yaml")
+	if err := os.WriteFile(config, []byte(configText(certFile, keyFile)), 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "serve", config)
+	cmd.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout = logs
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the registry: %w", err)
+	}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	found := make(chan string, 1)
+	go p.read(stderr, logs, found)
+	select {
+	case p.Addr = <-found:
+		return p, nil
+	case <-p.done:
+		return nil, errors.New("the registry ended before it listened")
+	case <-time.After(30 * time.Second):
+		return nil, errors.Join(errors.New("the registry did not listen within 30 s"), p.Stop())
+	}
+}
+
+func configText(certFile, keyFile string) string {
+	text := `version: 0.1
+log: {level: info, accesslog: {disabled: true}}
+storage: {inmemory: {}, delete: {enabled: true}}
+http:
+  addr: 127.0.0.1:0
+`
+	if certFile != "" {
+		text += fmt.Sprintf("  tls: {certificate: %q, key: %q}\n", certFile, keyFile)
+	}
+	return text
+}
+
+// read copies the log until the process ends, and reports its address.
+func (p *Process) read(stderr io.Reader, logs io.Writer, found chan<- string) {
+	defer close(p.done)
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		fmt.Fprintln(logs, lines.Text())
+		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
+			select {
+			case found <- m[1]:
+			default:
+			}
+		}
+	}
+	_ = p.cmd.Wait() // it is ended by a signal
+}
+
+// Stop ends the registry and waits for its end. It may be called twice.
+func (p *Process) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = p.cmd.Process.Kill() // gone already is as good
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the registry does not end")
+	}
+}

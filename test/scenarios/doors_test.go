@@ -1,0 +1,511 @@
+package scenarios
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+var update = flag.Bool("update", false, "write what the pure policy says into the stories")
+
+// A door is a way to ask.
+type door struct {
+	name string
+	ask  func(*testing.T, *Scenario) Answer
+}
+
+// TestScenarios puts every story to every door. The registries are real, but for
+// the pure policy, which is told what the story says of them.
+func TestScenarios(t *testing.T) {
+	all, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		for _, s := range all {
+			writeWant(t, &s, askPolicy(t, &s).String())
+		}
+		return
+	}
+	w := newWorld(t)
+	doors := []door{{"policy", askPolicy}, {"check", w.askCheck}, {"webhook", w.askWebhook}, {"apiserver", w.askAPIServer}}
+	for _, s := range all {
+		t.Run(s.Name, func(t *testing.T) {
+			w.arrange(t, &s)
+			for _, d := range doors {
+				t.Run(d.name, func(t *testing.T) {
+					if got := d.ask(t, &s).String(); got != s.Want {
+						t.Errorf("got:\n%s\nwant:\n%s", got, s.Want)
+					}
+				})
+			}
+		})
+	}
+}
+
+func writeWant(t *testing.T, s *Scenario, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", s.Name+".txtar")
+	archive, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
+	got = Unfill(got, []string{"router", "dns", "cart", "web", "payload", "pause"})
+	archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
+	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// askPolicy asks the pure policy, with the facts that the story states.
+func askPolicy(t *testing.T, s *Scenario) Answer {
+	set, err := s.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit, subject, err := s.Edit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images)
+	facts := policy.Facts{}
+	for {
+		questions := plan.Questions(facts, policy.Settings{})
+		if len(questions) == 0 {
+			break
+		}
+		for _, l := range questions {
+			facts[l] = s.fact(l)
+		}
+	}
+	verdict := plan.Decide(facts, policy.Settings{})
+	return Answer{verdict.Allowed, verdict.Message(subject), verdict.Warnings(subject)}
+}
+
+// fact is what the story says of a location, in the words of the prober.
+func (s *Scenario) fact(l mirrors.Location) policy.Fact {
+	host, _, _ := strings.Cut(l.Ref, "/")
+	state := s.States[host]
+	if own := s.States[l.Ref]; own != "" {
+		state = own
+	}
+	detail := map[registries.Behaviour]string{
+		registries.Denied:      "%s answers 401 and the global pull secret has no entry for it; add one, saying \"as told\"",
+		registries.Mismatch:    "%s answers 200 with text/html, which is no manifest",
+		registries.Unavailable: "%s is not well: it answers 503 Service Unavailable, saying \"as told\"; try again when it is",
+		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
+	}
+	presence := map[registries.Behaviour]policy.Presence{
+		registries.Honest: policy.Present, registries.Denied: policy.Denied, registries.Mismatch: policy.Mismatch,
+		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
+	}
+	switch {
+	case state == registries.Honest:
+		return policy.Fact{Presence: policy.Present}
+	case presence[state] != policy.Unknown:
+		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], host)}
+	default:
+		return policy.Fact{Presence: policy.Absent, Detail: host + ` answers 404: it does not hold this image, saying "manifest unknown"`}
+	}
+}
+
+// A world holds what the doors share: registries, a control plane with the guard
+// behind it, and the command.
+type world struct {
+	front   *registries.Front
+	caFile  string
+	binary  string
+	cluster *cluster.Cluster
+	images  *inventory.Cluster
+	guard   atomic.Pointer[review.Reviewer]
+
+	pushed map[string]bool
+	store  *registry.Store
+}
+
+func newWorld(t *testing.T) *world {
+	dir := t.TempDir()
+	process, err := registries.StartProcess(dir, "", "", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { process.Stop() })
+	front, err := registries.NewFront(process)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.Close)
+	w := &world{front: front, caFile: filepath.Join(dir, "ca.crt"), binary: filepath.Join(dir, "mirrorset-guard"), pushed: map[string]bool{}}
+	if err := os.WriteFile(w.caFile, front.CA, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-o", w.binary, "./cmd/mirrorset-guard")
+	build.Dir = cluster.Root()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the command: %v\n%s", err, out)
+	}
+	w.startCluster(t, dir)
+	return w
+}
+
+// startCluster starts a control plane, the inventory that follows it, and the
+// webhook that the manifests register. Only requests of the stories are
+// reviewed: what sets a story up comes from another user.
+func (w *world) startCluster(t *testing.T, dir string) {
+	var err error
+	if w.cluster, err = cluster.Start(dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if w.images, err = inventory.NewCluster(w.cluster.Config, inventory.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	go w.images.Run(t.Context())
+	if err := w.images.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(w.mux(t))
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	config, err := manifests.WebhookConfigurationAt(server.URL, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded := strings.ReplaceAll(string(text), "  sideEffects:", "  matchConditions:\n  - name: not-the-stage-hand\n    expression: request.userInfo.username != '"+stageHand+"'\n  sideEffects:")
+	w.stage(t, guarded, "create", "-f", "-")
+	w.waitForWebhook(t)
+}
+
+const stageHand = "stage-hand"
+
+// stage runs kubectl as the one who sets the stories up.
+func (w *world) stage(t *testing.T, stdin string, args ...string) {
+	t.Helper()
+	if out, err := w.cluster.Kubectl(t.Context(), stdin, append(args, "--as="+stageHand, "--as-group=system:masters")...); err != nil {
+		t.Fatalf("kubectl %q: %v\n%s", args, err, out)
+	}
+}
+
+// waitForWebhook waits until the API server asks the guard: with no Reviewer in
+// place, it refuses everything.
+func (w *world) waitForWebhook(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	probe := "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: probe}\nspec: {imageTagMirrors: [{source: quay.io}]}"
+	for ctx.Err() == nil {
+		out, err := w.cluster.Kubectl(ctx, probe, "create", "--dry-run=server", "-f", "-")
+		if err != nil && strings.Contains(out, "no story is on") {
+			return
+		}
+	}
+	t.Fatal("the API server does not ask the guard")
+}
+
+func (w *world) mux(t *testing.T) http.Handler {
+	mux, err := webhook.NewServeMux(webhook.Options{
+		Reviewer: webhook.ReviewerFunc(func(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
+			r := w.guard.Load()
+			if r == nil {
+				return review.Record{}, errors.New("no story is on")
+			}
+			return r.Review(ctx, subject, edit)
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mux
+}
+
+// arrange makes the registries and the cluster what the story says.
+func (w *world) arrange(t *testing.T, s *Scenario) {
+	w.front.Reset()
+	for key, state := range s.States {
+		if state != registries.Honest {
+			w.front.Set(key, state)
+			continue
+		}
+		w.push(t, key)
+	}
+	for ref := range w.pushed {
+		if s.States[ref] == "" { // the content of another story
+			w.front.Set(ref, registries.Absent)
+		}
+	}
+	w.store = w.newStore(t, s)
+	w.guard.Store(&review.Reviewer{Inventory: w.images, Registries: w.store})
+	w.populate(t, s)
+}
+
+func (w *world) push(t *testing.T, ref string) {
+	t.Helper()
+	img, err := registries.Image(imageName(ref))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.front.Push(ref, img); err != nil {
+		t.Fatal(err)
+	}
+	w.pushed[ref] = true
+}
+
+// imageName finds the name whose digest the story put into ref; a tag may hold any
+// image.
+func imageName(ref string) string {
+	_, digest, ok := strings.Cut(ref, "@")
+	if !ok {
+		return "tag"
+	}
+	for _, name := range []string{"router", "dns", "cart", "web", "payload", "pause"} {
+		if d, err := digestOf(name); err == nil && d == digest {
+			return name
+		}
+	}
+	return "unknown"
+}
+
+func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(w.front.CA)
+	client := registry.NewClient(registry.Options{RootCAs: pool, Resolve: w.resolve(s)})
+	store := registry.NewStore(client, registry.StoreOptions{})
+	t.Cleanup(func() {
+		store.Close()
+		client.Close()
+	})
+	return store
+}
+
+func (w *world) resolve(s *Scenario) map[string]string {
+	resolve := map[string]string{}
+	for _, host := range s.Hosts() {
+		resolve[host] = w.front.Addr(host)
+	}
+	return resolve
+}
+
+// populate puts the story's objects into the cluster, takes them away when the
+// story is over, and waits until the inventory has seen them.
+func (w *world) populate(t *testing.T, s *Scenario) {
+	workloads, err := s.Workloads()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var namespaces []string
+	for _, ns := range s.Namespaces() {
+		namespaces = append(namespaces, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+"}\n")
+	}
+	w.stage(t, strings.Join(slices.Concat(namespaces, workloads, s.Before), "\n---\n"), "apply", "-f", "-")
+	objects := strings.Join(slices.Concat(workloads, s.Before, s.Change), "\n---\n")
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		out, err := w.cluster.Kubectl(ctx, objects, "delete", "--ignore-not-found", "--wait=false", "--grace-period=0", "--force",
+			"--as="+stageHand, "--as-group=system:masters", "-f", "-")
+		if err != nil {
+			t.Errorf("taking the story's objects away: %v\n%s", err, out)
+		}
+	})
+	w.waitForImages(t, s)
+}
+
+func (w *world) waitForImages(t *testing.T, s *Scenario) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, img := range s.Images {
+		want[img.Ref] = true
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		images, err := w.images.Images(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, img := range images {
+			got[img.Ref] = true
+		}
+		if maps.Equal(got, want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the inventory holds %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		}
+		time.Sleep(5 * time.Millisecond) // the inventory has no event for "as expected"
+	}
+}
+
+// askCheck runs the command against a dump of the story's cluster.
+func (w *world) askCheck(t *testing.T, s *Scenario) Answer {
+	dir := t.TempDir()
+	change := filepath.Join(dir, "change.yaml")
+	if err := os.WriteFile(change, []byte(strings.Join(s.Change, "\n---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"check", "-f", change, "--from", w.dump(t, s, dir), "-o", "json", "--registry-ca", w.caFile}
+	for host, addr := range w.resolve(s) {
+		args = append(args, "--resolve", host+"="+addr)
+	}
+	if s.Delete {
+		args = append(args, "--delete")
+	}
+	cmd := exec.CommandContext(t.Context(), w.binary, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var doc review.Document
+	if jsonErr := json.Unmarshal(stdout.Bytes(), &doc); jsonErr != nil {
+		t.Fatalf("check: %v, %v\n%s%s", err, jsonErr, stdout.Bytes(), stderr.Bytes())
+	}
+	if want := map[bool]int{true: 0, false: 1}[doc.Allowed]; cmd.ProcessState.ExitCode() != want {
+		t.Errorf("exit code %d, want %d", cmd.ProcessState.ExitCode(), want)
+	}
+	return Answer{doc.Allowed, doc.Message, doc.Warnings}
+}
+
+func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
+	t.Helper()
+	workloads, err := s.Workloads()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: '{\"auths\":{\"unrelated.example.com\":{\"auth\":\"dTpw\"}}}'}\n"
+	path := filepath.Join(dir, "dump.yaml")
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret}, workloads, s.Before), "\n---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// askWebhook posts a review over HTTPS, as the API server would.
+func (w *world) askWebhook(t *testing.T, s *Scenario) Answer {
+	dump, err := snapshot.Read(w.dump(t, s, t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reviewer := &review.Reviewer{Inventory: dump, Registries: w.store}
+	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(mux)
+	defer server.Close()
+	client := server.Client()
+	client.Transport.(*http.Transport).TLSClientConfig.MinVersion = tls.VersionTLS12
+	resp, err := client.Post(server.URL+webhook.Path+"?timeout=10s", "application/json", bytes.NewReader(admissionReview(t, s)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got admissionv1.AdmissionReview
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || got.Response == nil {
+		t.Fatalf("status %s: %v", resp.Status, err)
+	}
+	a := Answer{Allowed: got.Response.Allowed, Warnings: got.Response.Warnings}
+	if got.Response.Result != nil {
+		a.Message = got.Response.Result.Message
+	}
+	return a
+}
+
+func admissionReview(t *testing.T, s *Scenario) []byte {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(s.Change[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &object); err != nil {
+		t.Fatal(err)
+	}
+	gvk := object.GroupVersionKind()
+	req := &admissionv1.AdmissionRequest{
+		UID: "1", Name: object.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
+		Kind: metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind},
+	}
+	if s.Delete {
+		req.Operation, req.Object, req.OldObject = admissionv1.Delete, runtime.RawExtension{}, req.Object
+	}
+	body, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: req,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// refusal is what kubectl and the API server put before the guard's message.
+var refusal = regexp.MustCompile(`(?s)^(?:Error from server \(Forbidden\): )?.*admission webhook "[^"]+" denied the request: `)
+
+// askAPIServer types kubectl.
+func (w *world) askAPIServer(t *testing.T, s *Scenario) Answer {
+	args := []string{"apply", "-f", "-"}
+	if s.Delete {
+		args = []string{"delete", "--wait=false", "-f", "-"}
+	}
+	out, err := w.cluster.Kubectl(t.Context(), strings.Join(s.Change, "\n---\n"), args...)
+	a := Answer{Allowed: err == nil}
+	var rest []string
+	for line := range strings.Lines(out) {
+		if text, ok := strings.CutPrefix(line, "Warning: "); ok {
+			a.Warnings = append(a.Warnings, strings.TrimSpace(text))
+		} else {
+			rest = append(rest, line)
+		}
+	}
+	if !a.Allowed {
+		text := strings.Join(rest, "")
+		if !refusal.MatchString(text) {
+			t.Fatalf("kubectl failed for another reason: %s", out)
+		}
+		a.Message = refusal.ReplaceAllString(text, "")
+	}
+	return a
+}

@@ -1,0 +1,351 @@
+// Package scenarios holds the stories that every way of asking the guard must
+// answer alike: testdata/*.txtar, each a cluster, a change and what comes of it,
+// written so that an operator can read it.
+//
+// The sections of a story:
+//
+//	-- cluster/*.yaml --  mirror objects in force
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER)]
+//	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
+//	                      mismatch, unavailable or unreachable. A reference that is
+//	                      not named is absent.
+//	-- put*.yaml --       objects that the change applies, or
+//	-- delete*.yaml --    objects that it takes away
+//	-- want --            "admitted" or "denied", the message, and the warnings
+//
+// {name} stands for the digest of an image of that name, {name:12} for its first
+// twelve digits.
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+)
+
+// A Scenario is one story.
+type Scenario struct {
+	Name string
+	// Before are the mirror objects in force, as YAML.
+	Before []string
+	// Images are what the cluster depends on.
+	Images []policy.Image
+	// States say what registries do, by host or reference.
+	States map[string]registries.Behaviour
+	// Change are the objects that are applied, or taken away, as YAML.
+	Change []string
+	Delete bool
+	// Want is the answer, in the form of Answer.String.
+	Want string
+}
+
+// An Answer is what one way of asking says.
+type Answer struct {
+	Allowed  bool
+	Message  string
+	Warnings []string
+}
+
+// String writes an answer as the section "want" has it.
+func (a Answer) String() string {
+	var b strings.Builder
+	if a.Allowed {
+		b.WriteString("admitted\n")
+	} else {
+		b.WriteString("denied\n" + strings.TrimSpace(a.Message) + "\n")
+	}
+	for _, w := range a.Warnings {
+		b.WriteString("Warning: " + w + "\n")
+	}
+	return b.String()
+}
+
+// Load reads every story below folder, sorted by name.
+func Load(folder string) ([]Scenario, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no stories in %s", folder)
+	}
+	var all []Scenario
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			return nil, err
+		}
+		s, err := parse(archive)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		s.Name = strings.TrimSuffix(filepath.Base(file), ".txtar")
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func parse(archive *txtar.Archive) (Scenario, error) {
+	s := Scenario{States: map[string]registries.Behaviour{}}
+	for _, f := range archive.Files {
+		text, err := fill(string(f.Data))
+		if err != nil {
+			return s, err
+		}
+		switch {
+		case strings.HasPrefix(f.Name, "cluster/"):
+			s.Before = append(s.Before, text)
+		case strings.HasPrefix(f.Name, "put"):
+			s.Change = append(s.Change, text)
+		case strings.HasPrefix(f.Name, "delete"):
+			s.Change, s.Delete = append(s.Change, text), true
+		case f.Name == "images":
+			err = s.readImages(text)
+		case f.Name == "registries":
+			err = s.readStates(text)
+		case f.Name == "want":
+			s.Want = text
+		default:
+			err = fmt.Errorf("unknown section %q", f.Name)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	if len(s.Change) == 0 || s.Want == "" && len(archive.Files) == 0 {
+		return s, errors.New("a story needs a change and what comes of it")
+	}
+	return s, nil
+}
+
+var placeholder = regexp.MustCompile(`\{([a-z]+)(:12)?\}`)
+
+// fill replaces {name} by the digest of the image of that name.
+func fill(text string) (string, error) {
+	var failed error
+	filled := placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		parts := placeholder.FindStringSubmatch(match)
+		digest, err := digestOf(parts[1])
+		if err != nil {
+			failed = err
+			return match
+		}
+		if parts[2] != "" {
+			return "sha256:" + strings.TrimPrefix(digest, "sha256:")[:12]
+		}
+		return digest
+	})
+	return filled, failed
+}
+
+// Unfill is the inverse of the placeholders, for the names that text may hold.
+func Unfill(text string, names []string) string {
+	for _, name := range names {
+		digest, err := digestOf(name)
+		if err != nil {
+			continue
+		}
+		text = strings.ReplaceAll(text, digest, "{"+name+"}")
+		text = strings.ReplaceAll(text, digest[:len("sha256:")+12], "{"+name+":12}")
+	}
+	return text
+}
+
+func digestOf(name string) (string, error) {
+	img, err := registries.Image(name)
+	if err != nil {
+		return "", err
+	}
+	digest, err := img.Digest()
+	return digest.String(), err
+}
+
+// userPattern is "Deployment shop/cart (app)".
+var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)$`)
+
+func (s *Scenario) readImages(text string) error {
+	for line := range strings.Lines(text) {
+		ref, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if ref == "" {
+			continue
+		}
+		user := policy.User{Kind: "Deployment", Namespace: "default", Name: fmt.Sprintf("app-%d", len(s.Images)), Container: "app"}
+		if rest = strings.TrimSpace(rest); rest != "" {
+			m := userPattern.FindStringSubmatch(rest)
+			if m == nil {
+				return fmt.Errorf("image line %q: want REFERENCE KIND NAMESPACE/NAME (CONTAINER)", line)
+			}
+			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4]}
+		}
+		if user.Kind == "Pod" {
+			user.Use = policy.Running
+		}
+		s.addImage(ref, user)
+	}
+	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
+	return nil
+}
+
+func (s *Scenario) addImage(ref string, user policy.User) {
+	for i := range s.Images {
+		if s.Images[i].Ref == ref {
+			s.Images[i].Users = append(s.Images[i].Users, user)
+			return
+		}
+	}
+	s.Images = append(s.Images, policy.Image{Ref: ref, Users: []policy.User{user}})
+}
+
+func (s *Scenario) readStates(text string) error {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) != 2 {
+			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
+		}
+		b := registries.Behaviour(fields[1])
+		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down}, b) {
+			return fmt.Errorf("registries line %q: unknown state", line)
+		}
+		s.States[fields[0]] = b
+	}
+	return nil
+}
+
+// Edit returns the change as the policy takes it, and how messages call it.
+func (s *Scenario) Edit() (mirrors.Edit, string, error) {
+	var edits []mirrors.Edit
+	subject := ""
+	for _, text := range s.Change {
+		o, err := mirrors.Parse([]byte(text))
+		if err != nil {
+			return nil, "", err
+		}
+		if subject = mirrors.NameOf(o); s.Delete {
+			subject = "deleting " + subject
+			edits = append(edits, mirrors.Delete(o))
+		} else {
+			edits = append(edits, mirrors.Put(o))
+		}
+	}
+	return mirrors.All(edits...), subject, nil
+}
+
+// Set returns the mirror objects in force.
+func (s *Scenario) Set() (mirrors.Set, error) {
+	var set mirrors.Set
+	for _, text := range s.Before {
+		o, err := mirrors.Parse([]byte(text))
+		if err != nil {
+			return set, err
+		}
+		set = mirrors.Put(o)(set)
+	}
+	return set, nil
+}
+
+// Workloads returns the objects that use the images, as YAML documents.
+func (s *Scenario) Workloads() ([]string, error) {
+	var docs []string
+	for _, img := range s.Images {
+		for _, u := range img.Users {
+			o, err := workload(img.Ref, u)
+			if err != nil {
+				return nil, err
+			}
+			data, err := yaml.Marshal(o)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, string(data))
+		}
+	}
+	return docs, nil
+}
+
+// Namespaces returns the namespaces of the users, sorted.
+func (s *Scenario) Namespaces() []string {
+	var all []string
+	for _, img := range s.Images {
+		for _, u := range img.Users {
+			all = append(all, u.Namespace)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func workload(ref string, u policy.User) (runtime.Object, error) {
+	meta := metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name}
+	labels := map[string]string{"app": u.Name}
+	pod := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: u.Container, Image: ref}}},
+	}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	kind := func(group string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: group, Kind: u.Kind} }
+	switch u.Kind {
+	case "Deployment":
+		return &appsv1.Deployment{TypeMeta: kind("apps/v1"), ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: pod}}, nil
+	case "StatefulSet":
+		return &appsv1.StatefulSet{TypeMeta: kind("apps/v1"), ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: pod}}, nil
+	case "DaemonSet":
+		return &appsv1.DaemonSet{TypeMeta: kind("apps/v1"), ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pod}}, nil
+	case "CronJob":
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		return &batchv1.CronJob{TypeMeta: kind("batch/v1"), ObjectMeta: meta, Spec: batchv1.CronJobSpec{
+			Schedule: "0 4 * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pod}},
+		}}, nil
+	case "Pod":
+		return &corev1.Pod{TypeMeta: kind("v1"), ObjectMeta: meta, Spec: pod.Spec}, nil
+	default:
+		return nil, fmt.Errorf("a story cannot have a %s", u.Kind)
+	}
+}
+
+// Hosts returns every registry host that the story speaks of, or that its routes
+// lead to.
+func (s *Scenario) Hosts() []string {
+	hosts := map[string]bool{}
+	for key := range s.States {
+		host, _, _ := strings.Cut(key, "/")
+		hosts[host] = true
+	}
+	for _, img := range s.Images {
+		host, _, _ := strings.Cut(img.Ref, "/")
+		hosts[host] = true
+	}
+	if set, err := s.Set(); err == nil {
+		if edit, _, err := s.Edit(); err == nil {
+			for _, e := range append(set.Entries(), edit(set).Entries()...) {
+				for _, m := range e.Mirrors {
+					host, _, _ := strings.Cut(m, "/")
+					hosts[host] = true
+				}
+			}
+		}
+	}
+	var sorted []string
+	for h := range hosts {
+		sorted = append(sorted, h)
+	}
+	slices.Sort(sorted)
+	return sorted
+}

@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// A Reviewer says what would come of an edit, which messages call subject, by the
+// time ctx ends. An error means that there is no verdict. *review.Reviewer is
+// one; implementations must be safe for concurrent use.
+type Reviewer interface {
+	Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error)
+}
+
+// ReviewerFunc is a function that is a Reviewer.
+type ReviewerFunc func(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error)
+
+// Review implements Reviewer.
+func (f ReviewerFunc) Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
+	return f(ctx, subject, edit)
+}
+
+// A Handler admits or refuses changes of mirror objects: ImageTagMirrorSet,
+// ImageDigestMirrorSet, ImageContentSourcePolicy, and the Image configuration
+// for its registry sources. It is safe for concurrent use.
+//
+// A request that cannot change where images are pulled from is admitted without
+// a review: a connection, a subresource, an update that leaves the spec alone. A
+// request that cannot be read, about which there is no verdict, or on which the
+// Reviewer panics, is refused. A dry run is treated like the real thing.
+type Handler struct {
+	Reviewer Reviewer
+
+	metrics *metrics
+}
+
+var _ admission.Handler = (*Handler)(nil)
+
+// Handle implements admission.Handler. ctx has to end before the API server
+// stops waiting. The decision is logged, in one line, to the logger in ctx.
+func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	start := time.Now()
+	d := h.decide(ctx, req.AdmissionRequest)
+	took := time.Since(start)
+	logDecision(log.FromContext(ctx), req.AdmissionRequest, d, took)
+	h.metrics.decided(req.AdmissionRequest, d.verdict, took)
+	return d.response()
+}
+
+// A verdict is the decision in a word, for log, audit and metrics.
+type verdict string
+
+const (
+	allowed verdict = "allowed"
+	denied  verdict = "denied"
+	// none: there was no verdict, hence a refusal.
+	none verdict = "none"
+	// malformed: the request could not be read, hence a refusal.
+	malformed verdict = "malformed"
+	// skipped: there was nothing to review, hence an admission.
+	skipped verdict = "skipped"
+)
+
+// A decision is all that is told about a request.
+type decision struct {
+	question question
+	verdict  verdict
+	// record is what allowed or denied rests on.
+	record review.Record
+	// message is what the refused user reads.
+	message string
+	// warnings are what the user reads in any case.
+	warnings []string
+	// err is why there is no verdict or no question; stack is where it was, if it
+	// was a panic.
+	err   error
+	stack string
+}
+
+// decide answers req. A panic anywhere in it, the writing of the Record's texts
+// included, is a refusal: a dropped connection would let a deletion pass.
+func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) (d decision) {
+	d.question = question{name: req.Name, subject: nameIn(req)}
+	defer func() {
+		if p := recover(); p != nil {
+			d = noVerdict(req, d.question, fmt.Errorf("panic: %v", p))
+			d.stack = string(debug.Stack())
+		}
+	}()
+	if req.Operation == admissionv1.Connect || req.SubResource != "" {
+		d.verdict = skipped
+		return d
+	}
+	q, err := decode(req)
+	if err != nil {
+		d.verdict, d.message, d.err = malformed, brief(err), err
+		return d
+	}
+	d.question = q
+	if q.unchanged {
+		d.verdict = skipped
+		return d
+	}
+	return h.review(ctx, req, q)
+}
+
+func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, q question) decision {
+	rec, err := h.Reviewer.Review(ctx, q.subject, q.edit)
+	if err != nil {
+		return noVerdict(req, q, err)
+	}
+	d := decision{question: q, verdict: allowed, record: rec, warnings: rec.Warnings()}
+	if !rec.Verdict.Allowed {
+		d.verdict, d.message = denied, rec.Denial()
+	}
+	return d
+}
+
+// maxErrorRunes is room for a chain of wrapped errors, and not for the page that
+// a proxy may have sent in place of an answer.
+const maxErrorRunes = 1000
+
+// brief returns err on one line of bounded length.
+func brief(err error) string { return cut(oneLine(err.Error()), maxErrorRunes) }
+
+// noVerdict refuses q because of err, and says what to do about it.
+func noVerdict(req admissionv1.AdmissionRequest, q question, err error) decision {
+	message := fmt.Sprintf("no verdict on %s, so it is refused: %s.\n%s",
+		q.subject, brief(err), advice(req, err))
+	return decision{question: q, verdict: none, message: message, err: err}
+}
+
+// advice says what to try where there is no verdict.
+func advice(req admissionv1.AdmissionRequest, err error) string {
+	retry := "Try again"
+	if errors.Is(err, context.DeadlineExceeded) {
+		retry = "The time ran out; what was found out meanwhile is kept, so try again in 10 seconds"
+	}
+	text := retry + "; if that does not help, see: " + logsCommand
+	if req.Operation == admissionv1.Delete {
+		text += "\nA deletion that cannot wait passes while the guard is stopped: " + stopCommand
+	}
+	return text
+}
+
+// logsCommand shows why there was no verdict. stopCommand takes the guard away,
+// whereupon DeletionsWebhook fails open.
+const (
+	logsCommand = "oc -n " + Namespace + " logs deployment/" + ServiceName
+	stopCommand = "oc -n " + Namespace + " scale deployment/" + ServiceName + " --replicas=0"
+)

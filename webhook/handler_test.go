@@ -1,0 +1,494 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// records is a Reviewer that gives one Record and remembers what it was asked.
+type records struct {
+	verdict  policy.Verdict
+	notes    []string
+	err      error
+	subjects []string
+	after    mirrors.Set
+	deadline bool
+}
+
+// inForce is the configuration that the records' edits are applied to.
+var inForce = mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("apps", "quay.io/old")}}
+
+func (r *records) Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
+	r.subjects = append(r.subjects, subject)
+	r.after = edit(inForce)
+	_, r.deadline = ctx.Deadline()
+	if r.err != nil {
+		return review.Record{}, r.err
+	}
+	return review.Record{Subject: subject, Verdict: r.verdict, Notes: r.notes}, nil
+}
+
+func tagMirrorSet(name, source string) *configv1.ImageTagMirrorSet {
+	return &configv1.ImageTagMirrorSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "config.openshift.io/v1", Kind: "ImageTagMirrorSet"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
+			{Source: source, Mirrors: []configv1.ImageMirror{"mirror.local/quay"}},
+		}},
+	}
+}
+
+func raw(o any) runtime.RawExtension {
+	data, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return runtime.RawExtension{Raw: data}
+}
+
+func text(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
+
+// request returns a request as the API server makes it.
+func request(op admissionv1.Operation, gvk schema.GroupVersionKind, name string) admission.Request {
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID:       "b7f3a1c2",
+		Kind:      metav1.GroupVersionKind(gvk),
+		Operation: op,
+		Name:      name,
+		UserInfo:  authenticationv1.UserInfo{Username: "kube:admin", Groups: []string{"system:masters"}},
+		DryRun:    new(bool),
+	}}
+}
+
+func creation(o *configv1.ImageTagMirrorSet) admission.Request {
+	req := request(admissionv1.Create, mirrors.TagMirrorSet, o.Name)
+	req.Object = raw(o)
+	return req
+}
+
+func update(from, to *configv1.ImageTagMirrorSet) admission.Request {
+	req := request(admissionv1.Update, mirrors.TagMirrorSet, to.Name)
+	req.Object, req.OldObject = raw(to), raw(from)
+	return req
+}
+
+func deletion(o *configv1.ImageTagMirrorSet) admission.Request {
+	req := request(admissionv1.Delete, mirrors.TagMirrorSet, o.Name)
+	req.OldObject = raw(o)
+	return req
+}
+
+// sources returns the sources of s, to tell sets apart.
+func sources(s mirrors.Set) []string {
+	var out []string
+	for _, e := range s.Entries() {
+		out = append(out, e.Source)
+	}
+	return out
+}
+
+func TestHandlerReviewsTheEdit(t *testing.T) {
+	const idms = `{"apiVersion":"config.openshift.io/v1","kind":"ImageDigestMirrorSet","metadata":{"name":"release"},` +
+		`"spec":{"imageDigestMirrors":[{"source":"quay.io/release","mirrors":["mirror.local/release"]}]}}`
+	const icsp = `{"apiVersion":"operator.openshift.io/v1alpha1","kind":"ImageContentSourcePolicy","metadata":{"name":"old"},` +
+		`"spec":{"repositoryDigestMirrors":[{"source":"quay.io/icsp","mirrors":["mirror.local/icsp"]}]}}`
+	const image = `{"apiVersion":"config.openshift.io/v1","kind":"Image","metadata":{"name":"cluster"},` +
+		`"spec":{"registrySources":{"blockedRegistries":["docker.io"]}}}`
+	put := func(op admissionv1.Operation, gvk schema.GroupVersionKind, name, object string) admission.Request {
+		req := request(op, gvk, name)
+		req.Object = text(object)
+		return req
+	}
+	nameless := func(req admission.Request) admission.Request {
+		req.Name = ""
+		return req
+	}
+	withOld := func(req admission.Request, old string) admission.Request {
+		req.OldObject = text(old)
+		return req
+	}
+	for _, tc := range []struct {
+		name    string
+		req     admission.Request
+		subject string
+		sources []string
+		blocked []string
+	}{
+		{
+			"a new object joins the set", creation(tagMirrorSet("more", "quay.io/new")),
+			"ImageTagMirrorSet more", []string{"quay.io/old", "quay.io/new"}, nil,
+		},
+		{
+			"an update takes the place of its namesake", update(tagMirrorSet("apps", "quay.io/old"), tagMirrorSet("apps", "quay.io/new")),
+			"ImageTagMirrorSet apps", []string{"quay.io/new"}, nil,
+		},
+		{
+			"a deletion takes it away", deletion(tagMirrorSet("apps", "quay.io/old")),
+			"deleting ImageTagMirrorSet apps", nil, nil,
+		},
+		{
+			"a digest mirror set", put(admissionv1.Create, mirrors.DigestMirrorSet, "release", idms),
+			"ImageDigestMirrorSet release", []string{"quay.io/old", "quay.io/release"}, nil,
+		},
+		{
+			"an ICSP", put(admissionv1.Create, mirrors.ContentPolicy, "old", icsp),
+			"ImageContentSourcePolicy old", []string{"quay.io/old", "quay.io/icsp"}, nil,
+		},
+		{
+			"the registry sources of the image configuration", put(admissionv1.Update, mirrors.ImageConfig, "cluster", image),
+			"Image cluster", []string{"quay.io/old"}, []string{"docker.io"},
+		},
+		{
+			"a generated name is in the object only", nameless(creation(tagMirrorSet("apps-x7k2p", "quay.io/new"))),
+			"ImageTagMirrorSet apps-x7k2p", []string{"quay.io/old", "quay.io/new"}, nil,
+		},
+		{
+			"a deleted collection names its objects only in them", nameless(deletion(tagMirrorSet("apps", "quay.io/old"))),
+			"deleting ImageTagMirrorSet apps", nil, nil,
+		},
+		{
+			"an object that cannot be read can still be deleted",
+			withOld(request(admissionv1.Delete, mirrors.TagMirrorSet, "apps"), `{"metadata":{"name":"apps"},"spec":7}`),
+			"deleting ImageTagMirrorSet apps", nil, nil,
+		},
+		{
+			"a deletion without the old object has the name at least", request(admissionv1.Delete, mirrors.TagMirrorSet, "apps"),
+			"deleting ImageTagMirrorSet apps", nil, nil,
+		},
+		{
+			"an old object that cannot be read counts as different",
+			withOld(creation(tagMirrorSet("apps", "quay.io/old")), `{"spec":7}`),
+			"ImageTagMirrorSet apps", []string{"quay.io/old"}, nil,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := &records{verdict: policy.Verdict{Allowed: true}}
+			resp := (&Handler{Reviewer: r}).Handle(quiet(t), tc.req)
+			if !resp.Allowed || resp.Result != nil {
+				t.Errorf("got allowed %t, result %v; want the reviewer's admission", resp.Allowed, resp.Result)
+			}
+			if diff := cmp.Diff([]string{tc.subject}, r.subjects); diff != "" {
+				t.Errorf("subject (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.sources, sources(r.after)); diff != "" {
+				t.Errorf("sources after the edit (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.blocked, r.after.Registries.BlockedRegistries); diff != "" {
+				t.Errorf("blocked registries after the edit (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHandlerAdmitsWithoutReview(t *testing.T) {
+	labelled := tagMirrorSet("apps", "quay.io/old")
+	labelled.Labels = map[string]string{"team": "a"}
+	labelled.Finalizers = []string{"example.com/wait"}
+	empty, none := tagMirrorSet("apps", ""), tagMirrorSet("apps", "")
+	empty.Spec.ImageTagMirrors, none.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{}, nil
+	status := update(tagMirrorSet("apps", "quay.io/old"), tagMirrorSet("apps", "quay.io/new"))
+	status.SubResource = "status"
+	for _, tc := range []struct {
+		name string
+		req  admission.Request
+	}{
+		{"a connection changes nothing", request(admissionv1.Connect, mirrors.TagMirrorSet, "apps")},
+		{"no subresource holds mirrors", status},
+		{"only metadata changed", update(tagMirrorSet("apps", "quay.io/old"), labelled)},
+		{"an empty list is no list", update(empty, none)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := &records{}
+			logged, ctx := logs(t)
+			resp := (&Handler{Reviewer: r}).Handle(ctx, tc.req)
+			if !resp.Allowed || len(r.subjects) > 0 {
+				t.Errorf("got allowed %t after %d reviews, want an admission without one", resp.Allowed, len(r.subjects))
+			}
+			if resp.AuditAnnotations != nil || resp.Warnings != nil {
+				t.Errorf("got annotations %v and warnings %q, want none", resp.AuditAnnotations, resp.Warnings)
+			}
+			if len(*logged) != 1 || !strings.Contains((*logged)[0], `"level"=1 "msg"="Admitted without review"`) {
+				t.Errorf("got log %q", *logged)
+			}
+		})
+	}
+}
+
+func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
+	object := func(s string) admission.Request {
+		req := request(admissionv1.Create, mirrors.TagMirrorSet, "apps")
+		req.Object = text(s)
+		return req
+	}
+	configMap := creation(tagMirrorSet("apps", "quay.io"))
+	configMap.Kind = metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	kindless := creation(tagMirrorSet("apps", "quay.io"))
+	kindless.Kind = metav1.GroupVersionKind{}
+	patch := creation(tagMirrorSet("apps", "quay.io"))
+	patch.Operation = "PATCH"
+	renamed := creation(tagMirrorSet("apps", "quay.io"))
+	renamed.Name = "other"
+	nameless := creation(tagMirrorSet("", "quay.io"))
+	configMapDeletion := deletion(tagMirrorSet("apps", "quay.io"))
+	configMapDeletion.Kind = configMap.Kind
+	for _, tc := range []struct {
+		name string
+		req  admission.Request
+		want string
+	}{
+		{
+			"a field of the wrong type", object(`{"metadata":{"name":"apps"},"spec":{"imageTagMirrors":[{"source":"a","mirrors":"b"}]}}`),
+			"ImageTagMirrorSet apps cannot be read: spec.imageTagMirrors.mirrors is of type string, want array",
+		},
+		{
+			"a number for a text", object(`{"spec":{"imageTagMirrors":[{"source":7}]}}`),
+			"ImageTagMirrorSet apps cannot be read: spec.imageTagMirrors.source is of type number, want string",
+		},
+		{
+			"a text for the spec", object(`{"spec":"none"}`),
+			"ImageTagMirrorSet apps cannot be read: spec is of type string, want object",
+		},
+		{
+			"a text for a number", object(`{"metadata":{"generation":"1"}}`),
+			"ImageTagMirrorSet apps cannot be read: metadata.generation is of type string, want number",
+		},
+		{
+			"a list for the object", object(`[]`),
+			"ImageTagMirrorSet apps cannot be read: it is of type array, want object",
+		},
+		{
+			"half an object", object(`{"spec":`),
+			"ImageTagMirrorSet apps cannot be read: unexpected end of JSON input",
+		},
+		{"no object", object(``), "ImageTagMirrorSet apps: the request holds no object"},
+		{"null", object(` null`), "ImageTagMirrorSet apps: the request holds no object"},
+		{
+			"an object of another kind would be read as an empty one", object(`{"apiVersion":"config.openshift.io/v1","kind":"ImageDigestMirrorSet"}`),
+			"ImageTagMirrorSet apps: the object is of another kind, config.openshift.io/v1 ImageDigestMirrorSet",
+		},
+		{"an object of another name", renamed, `ImageTagMirrorSet other: the object has another name, "apps"`},
+		{"nobody has a name", nameless, "ImageTagMirrorSet without a name: the object has no name"},
+		{"a kind that is no mirror object", configMap, "ConfigMap apps: v1 ConfigMap: not a mirror object"},
+		{"a kind that is no mirror object, deleted", configMapDeletion, "ConfigMap apps: v1 ConfigMap: not a mirror object"},
+		{"no kind", kindless, "object of no kind apps: (no kind): not a mirror object"},
+		{"an operation there is not", patch, `ImageTagMirrorSet apps: unknown operation "PATCH"`},
+		{
+			"a deletion of nothing", request(admissionv1.Delete, mirrors.TagMirrorSet, ""),
+			"ImageTagMirrorSet without a name: the request names no object to delete",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := &records{verdict: policy.Verdict{Allowed: true}}
+			logged, ctx := logs(t)
+			resp := (&Handler{Reviewer: r}).Handle(ctx, tc.req)
+			want := &metav1.Status{Status: "Failure", Code: 400, Reason: "BadRequest", Message: tc.want}
+			if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
+				t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
+			}
+			if diff := cmp.Diff(map[string]string{"verdict": "malformed", "reason": want.Message}, resp.AuditAnnotations); diff != "" {
+				t.Errorf("audit annotations (-want +got):\n%s", diff)
+			}
+			if len(r.subjects) > 0 || len(*logged) != 1 {
+				t.Errorf("got %d reviews and log %q, want no review and one line", len(r.subjects), *logged)
+			}
+		})
+	}
+}
+
+// findings are a denial and a warning, as policy sorts them.
+var findings = []policy.Finding{
+	{Rule: "ImageMissing", Severity: policy.Deny, Image: policy.Image{Ref: "quay.io/app:1"}, Reason: "no mirror holds it"},
+	{Rule: "ImageMissing", Severity: policy.Deny, Image: policy.Image{Ref: "quay.io/app:2"}, Reason: "no mirror holds it"},
+	{Rule: "MirrorHidden", Severity: policy.Warn, Image: policy.Image{Ref: "quay.io/app:3"}, Reason: "a narrower entry takes it"},
+}
+
+func TestHandlerTellsTheVerdict(t *testing.T) {
+	counts := policy.Counts{Total: 9, Rerouted: 5, Verified: 3, Unverified: 1}
+	for _, tc := range []struct {
+		name    string
+		verdict policy.Verdict
+		audit   map[string]string
+		log     string
+	}{
+		{
+			"a denial", policy.Verdict{Findings: findings, Counts: counts},
+			map[string]string{
+				"verdict": "denied", "findings": "3", "rules": "ImageMissing,MirrorHidden",
+				"rerouted": "5", "verified": "3", "unverified": "1",
+			},
+			`"level"=0 "msg"="Reviewed mirror change" "kind"="ImageTagMirrorSet" "name"="apps" "operation"="CREATE" ` +
+				`"user"="kube:admin" "uid"="b7f3a1c2" "dryRun"=true "allowed"=false "verdict"="denied" "findings"=3 ` +
+				`"rules"="ImageMissing,MirrorHidden" "rerouted"=5 "verified"=3 "unverified"=1 "took"=`,
+		},
+		{
+			"an admission", policy.Verdict{Allowed: true, Findings: findings[2:], Counts: counts},
+			map[string]string{
+				"verdict": "allowed", "findings": "1", "rules": "MirrorHidden",
+				"rerouted": "5", "verified": "3", "unverified": "1",
+			},
+			`"level"=0 "msg"="Reviewed mirror change" "kind"="ImageTagMirrorSet" "name"="apps" "operation"="CREATE" ` +
+				`"user"="kube:admin" "uid"="b7f3a1c2" "dryRun"=true "allowed"=true "verdict"="allowed" "findings"=1 ` +
+				`"rules"="MirrorHidden" "rerouted"=5 "verified"=3 "unverified"=1 "took"=`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := &records{verdict: tc.verdict, notes: []string{"the pull secret is missing"}}
+			logged, ctx := logs(t)
+			req := creation(tagMirrorSet("apps", "quay.io"))
+			*req.DryRun = true
+			resp := (&Handler{Reviewer: r}).Handle(ctx, req)
+
+			rec := review.Record{Subject: "ImageTagMirrorSet apps", Verdict: tc.verdict, Notes: r.notes}
+			if resp.Allowed != tc.verdict.Allowed {
+				t.Errorf("got allowed %t, want %t", resp.Allowed, tc.verdict.Allowed)
+			}
+			if diff := cmp.Diff(warnings(rec.Warnings()), resp.Warnings); diff != "" || !slices.Contains(resp.Warnings, r.notes[0]) {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+			if !tc.verdict.Allowed {
+				want := &metav1.Status{Status: "Failure", Code: 403, Reason: "Forbidden", Message: rec.Denial()}
+				if diff := cmp.Diff(want, resp.Result); diff != "" {
+					t.Errorf("result (-want +got):\n%s", diff)
+				}
+				if reason := cut(oneLine(rec.Denial()), maxReasonRunes); reason != "" {
+					tc.audit = maps.Clone(tc.audit)
+					tc.audit["reason"] = reason
+				}
+			}
+			if diff := cmp.Diff(tc.audit, resp.AuditAnnotations); diff != "" {
+				t.Errorf("audit annotations (-want +got):\n%s", diff)
+			}
+			if len(*logged) != 1 || !strings.HasPrefix((*logged)[0], tc.log) {
+				t.Errorf("got log\n%s\nwant one line that starts with\n%s", *logged, tc.log)
+			}
+		})
+	}
+}
+
+func TestHandlerRefusesWithoutVerdict(t *testing.T) {
+	unreadable := errors.New("reading the mirror configuration in force: connection\nrefused")
+	expired := fmt.Errorf("listing the images in use: %w", context.DeadlineExceeded)
+	const see = "oc -n mirrorset-guard logs deployment/mirrorset-guard"
+	for _, tc := range []struct {
+		name string
+		req  admission.Request
+		err  error
+		want string
+	}{
+		{
+			"a creation", creation(tagMirrorSet("apps", "quay.io")), unreadable,
+			"no verdict on ImageTagMirrorSet apps, so it is refused: reading the mirror configuration in force: connection refused.\n" +
+				"Try again; if that does not help, see: " + see,
+		},
+		{
+			"a deletion can do without", deletion(tagMirrorSet("apps", "quay.io")), unreadable,
+			"no verdict on deleting ImageTagMirrorSet apps, so it is refused: reading the mirror configuration in force: connection refused.\n" +
+				"Try again; if that does not help, see: " + see + "\n" +
+				"A deletion that cannot wait passes while the guard is stopped: oc -n mirrorset-guard scale deployment/mirrorset-guard --replicas=0",
+		},
+		{
+			"the time ran out", creation(tagMirrorSet("apps", "quay.io")), expired,
+			"no verdict on ImageTagMirrorSet apps, so it is refused: listing the images in use: context deadline exceeded.\n" +
+				"The time ran out; what was found out meanwhile is kept, so try again in 10 seconds; if that does not help, see: " + see,
+		},
+		{
+			"a page in place of an answer", creation(tagMirrorSet("apps", "quay.io")), errors.New(strings.Repeat("é", 5000)),
+			"no verdict on ImageTagMirrorSet apps, so it is refused: " + strings.Repeat("é", 999) + "….\n" +
+				"Try again; if that does not help, see: " + see,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			logged, ctx := logs(t)
+			resp := (&Handler{Reviewer: &records{err: tc.err}}).Handle(ctx, tc.req)
+			want := &metav1.Status{Status: "Failure", Code: 500, Reason: "InternalError", Message: tc.want}
+			if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
+				t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
+			}
+			if diff := cmp.Diff(map[string]string{"verdict": "none", "reason": cut(oneLine(tc.want), 1000)}, resp.AuditAnnotations); diff != "" {
+				t.Errorf("audit annotations (-want +got):\n%s", diff)
+			}
+			if len(*logged) != 1 || !strings.HasPrefix((*logged)[0], `"msg"="Refused mirror change without verdict" "error"=`) {
+				t.Errorf("got log %q, want one error", *logged)
+			}
+		})
+	}
+}
+
+func TestHandlerRefusesOnPanic(t *testing.T) {
+	h := &Handler{Reviewer: ReviewerFunc(func(context.Context, string, mirrors.Edit) (review.Record, error) {
+		panic("index out of range")
+	})}
+	logged, ctx := logs(t)
+	resp := h.Handle(ctx, creation(tagMirrorSet("apps", "quay.io")))
+	want := &metav1.Status{
+		Status: "Failure", Code: 500, Reason: "InternalError",
+		Message: "no verdict on ImageTagMirrorSet apps, so it is refused: panic: index out of range.\n" +
+			"Try again; if that does not help, see: oc -n mirrorset-guard logs deployment/mirrorset-guard",
+	}
+	if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
+		t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
+	}
+	if len(*logged) != 1 || !strings.Contains((*logged)[0], "TestHandlerRefusesOnPanic") {
+		t.Errorf("got log %q, want one line with the stack", *logged)
+	}
+}
+
+// A denial may have lines, but nothing that drives a terminal.
+func TestDenialIsPrintable(t *testing.T) {
+	d := decision{verdict: denied, message: "first\n\tsecond \x1b[31mred\x1b[0m\rover \u202eback \xff."}
+	if got, want := d.response().Result.Message, "first\n\tsecond [31mred[0m over back ."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAuditReasonIsOneLineAndCut(t *testing.T) {
+	d := decision{verdict: denied, message: "first\n" + strings.Repeat("x", 2000)}
+	if got, want := d.response().AuditAnnotations["reason"], "first "+strings.Repeat("x", 993)+"…"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLogCutsWhatAStrangerWrites(t *testing.T) {
+	long := strings.Repeat("n", 1<<20)
+	req := creation(tagMirrorSet(long, "quay.io"))
+	req.UserInfo.Username, req.Kind.Kind, req.UID = long, long, "u"
+	logged, ctx := logs(t)
+	(&Handler{Reviewer: &records{}}).Handle(ctx, req)
+	if len(*logged) != 1 || len((*logged)[0]) > 8<<10 {
+		t.Errorf("got %d lines, the first of %d bytes, want one below 8 KiB", len(*logged), len((*logged)[0]))
+	}
+}
+
+// logs returns a context with a logger and the lines that are logged to it.
+func logs(t *testing.T) (*[]string, context.Context) {
+	var lines []string
+	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})
+	return &lines, log.IntoContext(t.Context(), logger)
+}
+
+// quiet returns a context whose logger discards.
+func quiet(t *testing.T) context.Context {
+	return log.IntoContext(t.Context(), logr.Discard())
+}

@@ -1,0 +1,114 @@
+package webhook
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// response returns the admission response for d.
+func (d decision) response() admission.Response {
+	resp := admissionv1.AdmissionResponse{
+		Allowed:          d.verdict == allowed || d.verdict == skipped,
+		Warnings:         warnings(d.warnings),
+		AuditAnnotations: d.auditAnnotations(),
+	}
+	if !resp.Allowed {
+		resp.Result = d.status()
+	}
+	return admission.Response{AdmissionResponse: resp}
+}
+
+// status returns why d is a refusal. The API server puts `admission webhook
+// "NAME" denied the request: ` in front of the message.
+func (d decision) status() *metav1.Status {
+	s := &metav1.Status{Status: metav1.StatusFailure, Message: printable(d.message)}
+	switch d.verdict {
+	case none:
+		s.Code, s.Reason = http.StatusInternalServerError, metav1.StatusReasonInternalError
+	case malformed:
+		s.Code, s.Reason = http.StatusBadRequest, metav1.StatusReasonBadRequest
+	default:
+		s.Code, s.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	}
+	return s
+}
+
+// maxReasonRunes keeps the denial of thousands of images out of the audit log,
+// which keeps the beginning: the subject and the first findings.
+const maxReasonRunes = 1000
+
+// auditAnnotations returns what the API server's audit log keeps of d, under keys
+// that it prefixes with the webhook's name; nil if nothing was reviewed.
+func (d decision) auditAnnotations() map[string]string {
+	if d.verdict == skipped {
+		return nil
+	}
+	a := map[string]string{"verdict": string(d.verdict)}
+	if d.message != "" {
+		a["reason"] = cut(oneLine(d.message), maxReasonRunes)
+	}
+	if d.err != nil {
+		return a
+	}
+	v := d.record.Verdict
+	a["findings"] = strconv.Itoa(len(v.Findings))
+	a["rules"] = d.rules()
+	a["rerouted"] = strconv.Itoa(v.Counts.Rerouted)
+	a["verified"] = strconv.Itoa(v.Counts.Verified)
+	a["unverified"] = strconv.Itoa(v.Counts.Unverified)
+	return a
+}
+
+// rules returns the ids of the rules that objected, each once, in the order of
+// the findings, with commas between them.
+func (d decision) rules() string {
+	var ids []string
+	for _, f := range d.record.Verdict.Findings {
+		if !slices.Contains(ids, f.Rule) {
+			ids = append(ids, f.Rule)
+		}
+	}
+	return strings.Join(ids, ",")
+}
+
+// maxNameRunes is the longest that a name in Kubernetes can be (DNS subdomain),
+// so that a stranger's review does not fill the log.
+const maxNameRunes = 253
+
+// logDecision writes the one line about d: who wanted what, and what came of it.
+// What was not reviewed is logged at verbosity 1 only.
+func logDecision(log logr.Logger, req admissionv1.AdmissionRequest, d decision, took time.Duration) {
+	log = log.WithValues(
+		"kind", cut(req.Kind.Kind, maxNameRunes),
+		"name", cut(d.question.name, maxNameRunes),
+		"operation", cut(string(req.Operation), maxNameRunes),
+		"user", cut(req.UserInfo.Username, maxNameRunes),
+		"uid", cut(string(req.UID), maxNameRunes),
+		"dryRun", req.DryRun != nil && *req.DryRun,
+		"allowed", d.verdict == allowed || d.verdict == skipped,
+		"verdict", string(d.verdict),
+	)
+	counts := d.record.Verdict.Counts
+	switch {
+	case d.verdict == skipped:
+		log.V(1).Info("Admitted without review", "took", took)
+	case d.stack != "":
+		log.Error(errors.New(brief(d.err)), "Refused mirror change without verdict", "took", took, "stack", d.stack)
+	case d.err != nil:
+		log.Error(errors.New(brief(d.err)), "Refused mirror change without verdict", "took", took)
+	default:
+		log.Info("Reviewed mirror change",
+			"findings", len(d.record.Verdict.Findings), "rules", d.rules(),
+			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
+			"took", took)
+	}
+}

@@ -1,0 +1,131 @@
+// Package webhook answers the API server's questions about mirror objects.
+//
+// It turns an AdmissionReview into an edit of the mirror configuration, has the
+// edit reviewed within the time the API server waits, and writes the Record as
+// an admission response, audit annotations, one log line and metrics. It has no
+// opinion of its own: whether a change is safe is for package policy, what it
+// rests on for the Reviewer.
+//
+// What cannot be read, reviewed or answered is refused with the reason; nothing
+// that goes wrong in here admits a change. What changes no spec is admitted
+// without a review.
+//
+//	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer, Ready: ready})
+//	srv := webhook.HTTPServer(mux, reloader.TLSConfig(), logger)
+//	err = srv.ListenAndServeTLS("", "")
+//
+// The package keeps no state between requests, so that any number of replicas
+// give the same answers and a server may be shut down between any two of them.
+package webhook
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What a ValidatingWebhookConfiguration has to say to reach this package. A test
+// in package manifests holds the manifests to these values.
+const (
+	// MirrorSetsWebhook reviews what is created and updated. It fails closed: the
+	// kinds it matches are rare, and none is needed to bring the guard back.
+	MirrorSetsWebhook = "mirrorsets.mirrorset-guard.io"
+	// DeletionsWebhook reviews what is deleted. It fails open, because the way
+	// back from a bad mirror set is often to delete it, and must work when the
+	// guard does not.
+	DeletionsWebhook = "mirrorset-deletions.mirrorset-guard.io"
+	// Path is where AdmissionReviews are posted.
+	Path = "/validate"
+	// Namespace and ServiceName are where the API server finds the guard, and the
+	// name of its deployment.
+	Namespace   = "mirrorset-guard"
+	ServiceName = "mirrorset-guard"
+	// ServicePort is the port of the service, Port the one the process listens on.
+	ServicePort = 443
+	Port        = 9443
+	// TimeoutSeconds is how long the API server is asked to wait: half of the 30 s
+	// it allows at most, so that a second webhook and a retry find room in the
+	// 34 s it gives to the whole request.
+	TimeoutSeconds = 15
+)
+
+// Options are what NewServeMux needs.
+type Options struct {
+	// Reviewer gives the verdicts. Required.
+	Reviewer Reviewer
+	// Ready says why no verdict can be given yet, or any more (informers have not
+	// synced, the process is terminating); nil if one can. A nil func is always
+	// ready. It is called once for each request and must not block.
+	Ready func() error
+	// Log receives a line for each decision. The zero value discards it.
+	Log logr.Logger
+	// Metrics is where the metrics are registered, nil for nowhere.
+	Metrics prometheus.Registerer
+}
+
+// NewServeMux returns what to serve: Path answers AdmissionReviews of
+// admission.k8s.io/v1, everything else is not found. It is an error if there is
+// no Reviewer, or if the metrics are registered already.
+func NewServeMux(o Options) (*http.ServeMux, error) {
+	if o.Reviewer == nil {
+		return nil, errors.New("webhook: no Reviewer")
+	}
+	m := newMetrics()
+	if err := m.register(o.Metrics); err != nil {
+		return nil, err
+	}
+	if o.Ready == nil {
+		o.Ready = func() error { return nil }
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST "+Path, withDeadline(&endpoint{
+		handler: &Handler{Reviewer: o.Reviewer, metrics: m},
+		ready:   o.Ready,
+		log:     o.Log,
+		metrics: m,
+	}))
+	return mux, nil
+}
+
+const (
+	// handshakeTimeout bounds the TLS handshake and the header, which the API
+	// server sends in one go; it keeps half-open connections from piling up.
+	handshakeTimeout = 5 * time.Second
+	// idleTimeout is longer than the 90 s for which the API server keeps an idle
+	// connection (http.DefaultTransport, which apimachinery's
+	// SetTransportDefaults copies). Were it shorter, we would at times hang up on
+	// a review that is being sent; the API server does not retry a failed POST.
+	idleTimeout = 2 * time.Minute
+	// writeTimeout leaves the longest review time to be written.
+	writeTimeout = maxTimeout + 5*time.Second
+	// maxHeaderBytes is many times what the API server sends.
+	maxHeaderBytes = 64 << 10
+)
+
+// HTTPServer returns the server to serve h with, listening on Port unless its
+// Addr is changed. The caller runs it, and ends it with Shutdown, which waits for
+// the reviews under way. Failed handshakes are logged to log at verbosity 1.
+//
+// It speaks HTTP/1.1 only: so does the API server, to spread its requests over
+// the replicas (https://issue.k8s.io/75791), and nobody else has business here.
+func HTTPServer(h http.Handler, config *tls.Config, log logr.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Addr:              ":" + strconv.Itoa(Port),
+		Handler:           h,
+		TLSConfig:         config,
+		Protocols:         protocols,
+		ReadHeaderTimeout: handshakeTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(log), slog.Level(-1)),
+	}
+}
