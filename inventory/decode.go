@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -32,14 +33,27 @@ var builtins = map[schema.GroupKind]func() runtime.Object{
 // Decode returns the images that an object, written as JSON, names. The error
 // is ErrKind for a kind that names none.
 func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
-	empty, ok := builtins[kind]
-	if !ok {
-		return Holder{}, ErrKind
+	if empty, ok := builtins[kind]; ok {
+		return decodeBuiltin(empty(), kind, data)
 	}
-	o := empty()
+	if custom, ok := customKindOf(kind); ok {
+		return decodeCustom(custom, data)
+	}
+	return Holder{}, ErrKind
+}
+
+func decodeBuiltin(o runtime.Object, kind schema.GroupKind, data []byte) (Holder, error) {
 	if err := json.Unmarshal(data, o); err != nil {
 		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
 	}
 	h, _ := Extract(o)
 	return h, nil
+}
+
+func decodeCustom(kind customKind, data []byte) (Holder, error) {
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(data, &o.Object); err != nil {
+		return Holder{}, fmt.Errorf("reading %s: %w", kind.kind, err)
+	}
+	return kind.extract(&o), nil
 }

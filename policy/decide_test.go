@@ -211,12 +211,12 @@ func TestMessage(t *testing.T) {
 	}
 	plan := NewPlan(Change{set(), set(itms("everything", "quay.io", never, "m.local"))}, images)
 	v := plan.Decide(facts("m.local/shop/cart:1 absent", "quay.io/shop/cart:1 present", "quay.io/ingress/router"+digestA+" present"), Settings{})
-	want := `ImageTagMirrorSet everything is refused: 2 of the 2 images it reroutes could not be pulled safely afterwards.
+	want := `ImageTagMirrorSet everything is refused: all 2 images it reroutes could not be pulled safely afterwards.
 
 1. quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
    used by Deployment openshift-ingress/router-default (router), ReplicaSet openshift-ingress/router-default-5d8f (router), Pod openshift-ingress/router-default-5d8f-abc (router) and 1 more
    NoRoute: NeverContactSource blocks pulls by digest too, and they have no mirror there
-   - quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: blocked
+   - quay.io/ingress/router@sha256:aaaaaaaaaaaa: blocked
    To do: use AllowContactingSource in ImageTagMirrorSet everything, or give quay.io mirrors in an ImageDigestMirrorSet first
 
 2. quay.io/shop/cart:1

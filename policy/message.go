@@ -57,8 +57,8 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		writeInvalid(b, subject, whole)
 		return
 	}
-	fmt.Fprintf(b, "%s is refused: %s of the %s it reroutes could not be pulled safely afterwards.\n",
-		subject, number(len(denials)), count(v.Counts.Rerouted, "image"))
+	fmt.Fprintf(b, "%s is refused: %s it reroutes could not be pulled safely afterwards.\n",
+		subject, outOf(len(denials), v.Counts.Rerouted))
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		writeFinding(b, f)
@@ -67,6 +67,18 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		writeRest(b, denials[limit:])
 	}
 	v.writeProgress(b)
+}
+
+// outOf says how many of all images are meant.
+func outOf(n, all int) string {
+	switch {
+	case all == 1:
+		return "the one image"
+	case n == all:
+		return "all " + count(all, "image")
+	default:
+		return number(n) + " of the " + count(all, "image")
+	}
 }
 
 // of returns the findings of one severity, in order.

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// places says, in the order of the new route, what was found at each place.
+// places says, in the order of the new route, what was found at each place. The
+// finding names the image in full, so digests are shortened here.
 func (v *view) places() []string {
 	var lines []string
 	for _, s := range v.After.Sources {
@@ -14,7 +15,7 @@ func (v *view) places() []string {
 		if !s.Blocked {
 			found = describe(v.facts[s.Location])
 		}
-		lines = append(lines, s.Ref+": "+found)
+		lines = append(lines, short(s.Ref)+": "+found)
 	}
 	return lines
 }

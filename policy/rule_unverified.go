@@ -35,7 +35,7 @@ func unverified(v *view) (Finding, bool) {
 	return f, true
 }
 
-const verifyAgain = "make the registry answer, then apply again: facts that arrive late are kept for the next try"
+const verifyAgain = "make the registry answer, then try again; answers that arrive late are kept for the next try"
 
 // gained reports whether a route that had mirrors keeps every place it had.
 func (v *view) gained() bool {

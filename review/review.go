@@ -44,7 +44,7 @@ type Noter interface {
 // it, so they cannot tell different stories.
 type Record struct {
 	// Subject is what was asked about, for people: "ImageTagMirrorSet apps",
-	// "deleting ImageTagMirrorSet apps", "3 objects".
+	// "Deleting ImageTagMirrorSet apps", "3 objects".
 	Subject string
 	Plan    policy.Plan
 	Facts   policy.Facts

@@ -82,7 +82,7 @@ func decodeDelete(req admissionv1.AdmissionRequest) (question, error) {
 	}
 	return question{
 		name:    obj.GetName(),
-		subject: "deleting " + mirrors.NameOf(obj),
+		subject: "Deleting " + mirrors.NameOf(obj),
 		edit:    mirrors.Delete(obj),
 	}, nil
 }

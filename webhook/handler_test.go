@@ -138,49 +138,63 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 	}{
 		{
 			"a new object joins the set", creation(tagMirrorSet("more", "quay.io/new")),
-			"ImageTagMirrorSet more", []string{"quay.io/old", "quay.io/new"}, nil,
+			"ImageTagMirrorSet more",
+			[]string{"quay.io/old", "quay.io/new"},
+			nil,
 		},
 		{
 			"an update takes the place of its namesake", update(tagMirrorSet("apps", "quay.io/old"), tagMirrorSet("apps", "quay.io/new")),
-			"ImageTagMirrorSet apps", []string{"quay.io/new"}, nil,
+			"ImageTagMirrorSet apps",
+			[]string{"quay.io/new"},
+			nil,
 		},
 		{
 			"a deletion takes it away", deletion(tagMirrorSet("apps", "quay.io/old")),
-			"deleting ImageTagMirrorSet apps", nil, nil,
+			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
 			"a digest mirror set", put(admissionv1.Create, mirrors.DigestMirrorSet, "release", idms),
-			"ImageDigestMirrorSet release", []string{"quay.io/old", "quay.io/release"}, nil,
+			"ImageDigestMirrorSet release",
+			[]string{"quay.io/old", "quay.io/release"},
+			nil,
 		},
 		{
 			"an ICSP", put(admissionv1.Create, mirrors.ContentPolicy, "old", icsp),
-			"ImageContentSourcePolicy old", []string{"quay.io/old", "quay.io/icsp"}, nil,
+			"ImageContentSourcePolicy old",
+			[]string{"quay.io/old", "quay.io/icsp"},
+			nil,
 		},
 		{
 			"the registry sources of the image configuration", put(admissionv1.Update, mirrors.ImageConfig, "cluster", image),
-			"Image cluster", []string{"quay.io/old"}, []string{"docker.io"},
+			"Image cluster",
+			[]string{"quay.io/old"},
+			[]string{"docker.io"},
 		},
 		{
 			"a generated name is in the object only", nameless(creation(tagMirrorSet("apps-x7k2p", "quay.io/new"))),
-			"ImageTagMirrorSet apps-x7k2p", []string{"quay.io/old", "quay.io/new"}, nil,
+			"ImageTagMirrorSet apps-x7k2p",
+			[]string{"quay.io/old", "quay.io/new"},
+			nil,
 		},
 		{
 			"a deleted collection names its objects only in them", nameless(deletion(tagMirrorSet("apps", "quay.io/old"))),
-			"deleting ImageTagMirrorSet apps", nil, nil,
+			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
 			"an object that cannot be read can still be deleted",
 			withOld(request(admissionv1.Delete, mirrors.TagMirrorSet, "apps"), `{"metadata":{"name":"apps"},"spec":7}`),
-			"deleting ImageTagMirrorSet apps", nil, nil,
+			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
 			"a deletion without the old object has the name at least", request(admissionv1.Delete, mirrors.TagMirrorSet, "apps"),
-			"deleting ImageTagMirrorSet apps", nil, nil,
+			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
 			"an old object that cannot be read counts as different",
 			withOld(creation(tagMirrorSet("apps", "quay.io/old")), `{"spec":7}`),
-			"ImageTagMirrorSet apps", []string{"quay.io/old"}, nil,
+			"ImageTagMirrorSet apps",
+			[]string{"quay.io/old"},
+			nil,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -333,7 +347,8 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 		log     string
 	}{
 		{
-			"a denial", policy.Verdict{Findings: findings, Counts: counts},
+			"a denial",
+			policy.Verdict{Findings: findings, Counts: counts},
 			map[string]string{
 				"verdict": "denied", "findings": "3", "rules": "ImageMissing,MirrorHidden",
 				"rerouted": "5", "verified": "3", "unverified": "1",
@@ -343,7 +358,8 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 				`"rules"="ImageMissing,MirrorHidden" "rerouted"=5 "verified"=3 "unverified"=1 "took"=`,
 		},
 		{
-			"an admission", policy.Verdict{Allowed: true, Findings: findings[2:], Counts: counts},
+			"an admission",
+			policy.Verdict{Allowed: true, Findings: findings[2:], Counts: counts},
 			map[string]string{
 				"verdict": "allowed", "findings": "1", "rules": "MirrorHidden",
 				"rerouted": "5", "verified": "3", "unverified": "1",

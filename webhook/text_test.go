@@ -27,7 +27,8 @@ func TestWarnings(t *testing.T) {
 		{"as they are", []string{"one", "two"}, []string{"one", "two"}},
 		{"an empty one says nothing", []string{"", " \n", "\x07", "two"}, []string{"two"}},
 		{
-			"control characters would cost the whole warning", []string{"registry says:\r\n\x1b[2Jgone\x00"},
+			"control characters would cost the whole warning",
+			[]string{"registry says:\r\n\x1b[2Jgone\x00"},
 			[]string{"registry says: [2Jgone"},
 		},
 		{"no UTF-8", []string{"caf\xc3\xa9 \xc3"}, []string{"café"}},

@@ -62,10 +62,10 @@ func (c *change) edit(objects []mirrors.Object) mirrors.Edit {
 func (c *change) subject(objects []mirrors.Object) string {
 	subject := mirrors.NameOf(objects[0])
 	if len(objects) > 1 {
-		subject = fmt.Sprintf("The change of %d objects", len(objects))
+		subject = fmt.Sprintf("%d objects", len(objects))
 	}
 	if c.delete {
-		subject = "deleting " + subject
+		subject = "Deleting " + subject
 	}
 	return subject
 }

@@ -169,8 +169,10 @@ func TestProxy(t *testing.T) {
 	}{
 		{"an address that no registry may have", proxy.URL, policy.Present, ""},
 		{"wrong password", "http://user:canary@" + refusing.address(), policy.Unreachable, "Proxy Authentication Required"},
-		{"not there", "http://user:canary@" + gone.address(), policy.Unreachable,
-			"the proxy on the way to mirror.example.com cannot be used; check the cluster's proxy settings"},
+		{
+			"not there", "http://user:canary@" + gone.address(), policy.Unreachable,
+			"the proxy on the way to mirror.example.com cannot be used; check the cluster's proxy settings",
+		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			proxyURL, err := url.Parse(tc.proxy)

@@ -40,10 +40,18 @@ func TestBasic(t *testing.T) {
 	}{
 		{"the host's entry", map[string]string{host: canary}, policy.Present, ""},
 		{"the repository's entry first", map[string]string{host: "x:y", host + "/app": canary}, policy.Present, ""},
-		{"the wrong password", map[string]string{host: "user:wrong"}, policy.Denied,
-			`mirror.example.com answers 401 to the entry "mirror.example.com" of the global pull secret; renew it or widen its rights`},
-		{"first hit wins, even if it is wrong", map[string]string{host: canary, host + "/app": "user:wrong"}, policy.Denied,
-			`the entry "mirror.example.com/app" of the global pull secret`},
+		{
+			"the wrong password",
+			map[string]string{host: "user:wrong"},
+			policy.Denied,
+			`mirror.example.com answers 401 to the entry "mirror.example.com" of the global pull secret; renew it or widen its rights`,
+		},
+		{
+			"first hit wins, even if it is wrong",
+			map[string]string{host: canary, host + "/app": "user:wrong"},
+			policy.Denied,
+			`the entry "mirror.example.com/app" of the global pull secret`,
+		},
 		{"another repository's entry", map[string]string{host + "/other": canary}, policy.Denied, "has no entry for it"},
 		{"another host's entry", map[string]string{"example.com": canary, "other.example.com": canary}, policy.Denied, "has no entry for it"},
 	} {
@@ -230,18 +238,26 @@ func TestRealms(t *testing.T) {
 		detail     string
 	}{
 		{"elsewhere, by TLS, as the runtime does", tagged(), false, "https://auth.example.com/token", policy.Present, true, ""},
-		{"elsewhere, in clear text", tagged(), true, "http://auth.example.com/token", policy.Unreachable, false,
-			`mirror.example.com names a token server that does not use TLS ("auth.example.com"); nothing is sent there`},
+		{
+			"elsewhere, in clear text", tagged(), true, "http://auth.example.com/token", policy.Unreachable, false,
+			`mirror.example.com names a token server that does not use TLS ("auth.example.com"); nothing is sent there`,
+		},
 		{"elsewhere, by TLS, for an insecure location", insecure, false, "https://auth.example.com/token", policy.Present, true, ""},
-		{"elsewhere, by TLS of somebody else, for an insecure location", insecure, false, "https://auth.test/token", policy.Unreachable, false,
-			"certificate for another name"},
-		{"elsewhere, in clear text, for an insecure location", insecure, true, "http://auth.example.com/token", policy.Unreachable, false,
-			`mirror.example.com names a token server that does not use TLS ("auth.example.com"); credentials are not sent there`},
+		{
+			"elsewhere, by TLS of somebody else, for an insecure location", insecure, false, "https://auth.test/token", policy.Unreachable, false,
+			"certificate for another name",
+		},
+		{
+			"elsewhere, in clear text, for an insecure location", insecure, true, "http://auth.example.com/token", policy.Unreachable, false,
+			`mirror.example.com names a token server that does not use TLS ("auth.example.com"); credentials are not sent there`,
+		},
 		{"no URL", tagged(), false, "auth.example.com", policy.Unreachable, false, "names no usable token server"},
 		{"not http", tagged(), false, "file:///etc/passwd", policy.Unreachable, false, "names no usable token server"},
 		{"with credentials of its own", tagged(), false, "https://a:b@auth.example.com/token", policy.Unreachable, false, "names no usable token server"},
-		{"the metadata service", tagged(), false, "https://169.254.169.254/token", policy.Unreachable, false,
-			"its token server 169.254.169.254 is not asked: 169.254.169.254 is a link-local address"},
+		{
+			"the metadata service", tagged(), false, "https://169.254.169.254/token", policy.Unreachable, false,
+			"its token server 169.254.169.254 is not asked: 169.254.169.254 is a link-local address",
+		},
 		{"the registry itself, which has no tokens", tagged(), false, "https://mirror.example.com/v2/", policy.Denied, false, ""},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {

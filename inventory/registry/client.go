@@ -53,9 +53,9 @@ type Options struct {
 	Rates map[string]float64
 	// Platforms makes every index be read, so that its Fact lists the platforms.
 	Platforms bool
-	// Architectures returns those that nodes have ("amd64"). With Platforms set, an
-	// index whose child for one of them the registry does not hold lists its
-	// platform not. Nil: children are not looked up.
+	// Architectures returns those that nodes have ("amd64"). With Platforms set, the
+	// children of an index for these are looked up, and the Fact leaves out those
+	// that the registry does not hold. Nil: none are looked up.
 	Architectures func() []string
 
 	long chan struct{} // taken while a long body is read

@@ -99,6 +99,7 @@ func (q request) build(ctx context.Context, userAgent string) (*http.Request, er
 		return nil, err
 	}
 	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("Docker-Distribution-API-Version", "registry/2.0") // as nodes say
 	if q.form != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

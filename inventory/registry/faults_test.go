@@ -3,13 +3,16 @@ package registry
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // count returns how many facts there are of each kind.
@@ -127,17 +130,67 @@ func TestRecovery(t *testing.T) {
 func TestManyHosts(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s, func(o *Options) {
-		for i := range 2 * maxEndpoints {
+		for i := range maxEndpoints + 50 {
 			o.Resolve[fmt.Sprintf("h%d.example.com", i)] = s.address()
 		}
 	})
 	store := NewStore(c, StoreOptions{})
 	defer store.Close()
-	facts := store.Presence(t.Context(), locations(2*maxEndpoints, "h%d.example.com/a:1"))
-	if n := count(facts)[policy.Present]; n != 2*maxEndpoints {
+	facts := store.Presence(t.Context(), locations(maxEndpoints+50, "h%d.example.com/a:1"))
+	if n := count(facts)[policy.Present]; n != maxEndpoints+50 {
 		t.Errorf("got %v", count(facts))
 	}
 	if n := len(c.current().endpoints); n > maxEndpoints {
 		t.Errorf("%d endpoints are kept", n)
+	}
+}
+
+// TestHTTP1: without HTTP/2 there are connections, as many as requests at once, and
+// they are used again.
+func TestHTTP1(t *testing.T) {
+	var opened atomic.Int32
+	s := startServer(t, healthy, func(s *httptest.Server) {
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				opened.Add(1)
+			}
+		}
+		s.StartTLS()
+	})
+	store := NewStore(newTestClient(t, s, func(o *Options) { o.PerRegistry = 8 }), StoreOptions{})
+	defer store.Close()
+	facts := store.Presence(t.Context(), locations(500, host+"/a:%d"))
+	if n := count(facts)[policy.Present]; n != 500 {
+		t.Errorf("got %v", count(facts))
+	}
+	if n := opened.Load(); n > 8 {
+		t.Errorf("%d connections, want at most 8", n)
+	}
+}
+
+// TestInsecureBlackHole: that two ports may have to be tried does not double the
+// time.
+func TestInsecureBlackHole(t *testing.T) {
+	o := Options{}.withDefaults()
+	c := NewClient(Options{})
+	defer c.Close()
+	for ref, want := range map[string]time.Duration{
+		host + "/app:1":      o.DialTimeout / 2,
+		host + ":5000/app:1": o.DialTimeout,
+	} {
+		target, err := parseTarget(mirrors.Location{Ref: ref, Insecure: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := c.current().endpoint(target)
+		timedOut := unreachable("silence")
+		timedOut.timedOut = true
+		ports := time.Duration(1)
+		if e.worthClearText(timedOut) {
+			ports = 2
+		}
+		if got := e.way.dialer.Timeout; got != want || ports*got > o.DialTimeout {
+			t.Errorf("%s: %d times %v", ref, ports, got)
+		}
 	}
 }

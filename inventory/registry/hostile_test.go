@@ -75,12 +75,12 @@ func bomb(w http.ResponseWriter, r *http.Request) {
 	w.Write(zipped()) //nolint:errcheck // the client may have left
 }
 
-// zipped is 64 MiB of nothing, in 64 kB.
+// zipped is 16 MiB of nothing, in 16 kB.
 var zipped = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
 	zeros := make([]byte, 1<<20)
-	for range 64 {
+	for range 16 {
 		zip.Write(zeros) //nolint:errcheck // a Buffer does not fail
 	}
 	zip.Close() //nolint:errcheck // a Buffer does not fail

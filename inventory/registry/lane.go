@@ -20,7 +20,10 @@ type job struct {
 
 // A lane holds the jobs for one registry. It is one job wide until the registry has
 // been seen to answer, so that one that is dead takes the place of one request and
-// not of hundreds.
+// not of hundreds. Jobs run in the order in which callers named them, the most
+// important first. To spread them over repositories, as clients do that fetch a
+// token for each, would save nothing here: tokens are fetched ahead, for many
+// repositories at a time.
 type lane struct {
 	key     laneKey
 	now     []*job             // somebody waits for these

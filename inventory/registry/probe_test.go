@@ -69,9 +69,11 @@ func TestManifestAnswers(t *testing.T) {
 	}{
 		{"the usual case", healthy, policy.Present, ""},
 		{"a miss", status(404, ``), policy.Absent, "mirror.example.com answers 404: it does not hold this image"},
-		{"the registry's words are quoted",
+		{
+			"the registry's words are quoted",
 			status(404, `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}`),
-			policy.Absent, `mirror.example.com answers 404: it does not hold this image, saying "manifest unknown"`},
+			policy.Absent, `mirror.example.com answers 404: it does not hold this image, saying "manifest unknown"`,
+		},
 		{"deleted for good", status(410, ``), policy.Absent, "mirror.example.com answers 410: it does not hold this image"},
 		{"Nexus answers 404 to HEAD", byMethod(status(404, ""), serveManifest), policy.Present, ""},
 		{"some answer 405 to HEAD", byMethod(status(405, ""), serveManifest), policy.Present, ""},
@@ -81,21 +83,31 @@ func TestManifestAnswers(t *testing.T) {
 		{"HEAD with another digest, GET is right", byMethod(serve(ociManifest, other, ""), serveManifest), policy.Present, ""},
 		{"HEAD without a type, GET is right", byMethod(serve("", manifestSum.String(), ""), serveManifest), policy.Present, ""},
 		{"HEAD 200 and GET 404: the proxy has lost it", byMethod(serve(ociManifest, other, ""), status(404, "")), policy.Absent, "404"},
-		{"401 without a challenge", status(401, ""), policy.Denied,
-			"mirror.example.com answers 401 and the global pull secret has no entry for it; add one"},
+		{
+			"401 without a challenge", status(401, ""), policy.Denied,
+			"mirror.example.com answers 401 and the global pull secret has no entry for it; add one",
+		},
 		{"403", status(403, ""), policy.Denied, "mirror.example.com answers 403 and the global pull secret has no entry for it; add one"},
 		{"a client error that says nothing about the image", status(400, ""), policy.Unreachable, "mirror.example.com answers 400 Bad Request"},
 		{"not what a registry says", status(204, ""), policy.Unreachable, "mirror.example.com answers 204 No Content"},
 		{"not implemented", status(501, ""), policy.Unreachable, "mirror.example.com answers 501 Not Implemented"},
-		{"a login page", serve("text/html", "", html), policy.Mismatch,
-			`mirror.example.com answers 200 with "text/html", which is no image manifest; check what serves this path`},
+		{
+			"a login page", serve("text/html", "", html), policy.Mismatch,
+			`mirror.example.com answers 200 with "text/html", which is no image manifest; check what serves this path`,
+		},
 		{"a login page that calls itself a manifest", serve(ociManifest, "", html), policy.Mismatch, "which is no image manifest"},
-		{"nodes read an unknown type as schema 1, which this is not",
-			serve("application/json", "", string(manifestBody)), policy.Mismatch, `answers 200 with "application/json"`},
-		{"other content", serve(ociManifest, "", `{"schemaVersion":2}`), policy.Mismatch,
-			"mirror.example.com serves other content under this digest (sha256:"},
-		{"the right digest claimed for other content: HEAD is believed, as far as a HEAD can be",
-			serve(ociManifest, manifestSum.String(), `{}`), policy.Present, ""},
+		{
+			"nodes read an unknown type as schema 1, which this is not",
+			serve("application/json", "", string(manifestBody)), policy.Mismatch, `answers 200 with "application/json"`,
+		},
+		{
+			"other content", serve(ociManifest, "", `{"schemaVersion":2}`), policy.Mismatch,
+			"mirror.example.com serves other content under this digest (sha256:",
+		},
+		{
+			"the right digest claimed for other content: HEAD is believed, as far as a HEAD can be",
+			serve(ociManifest, manifestSum.String(), `{}`), policy.Present, "",
+		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			c := newTestClient(t, newTLSServer(t, tc.handler))
@@ -229,12 +241,16 @@ func TestConnections(t *testing.T) {
 		detail string
 	}{
 		{"refused", gone, nil, host, "mirror.example.com refuses connections; check that the registry runs and listens there"},
-		{"unknown authority", good, func(o *Options) { o.RootCAs = nil }, host,
-			"mirror.example.com has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config"},
+		{
+			"unknown authority", good, func(o *Options) { o.RootCAs = nil }, host,
+			"mirror.example.com has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config",
+		},
 		{"another name", good, nil, "mirror.test", "mirror.test has a certificate for another name; give it one that names the host"},
 		{"old TLS", tls11, nil, host, "mirror.example.com and TLS 1.2 or later do not come together"},
-		{"no TLS", newPlainServer(t, healthy), nil, host,
-			"mirror.example.com does not speak TLS there; if that is meant, list it in insecureRegistries of image.config"},
+		{
+			"no TLS", newPlainServer(t, healthy), nil, host,
+			"mirror.example.com does not speak TLS there; if that is meant, list it in insecureRegistries of image.config",
+		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			c := newTestClient(t, tc.server, func(o *Options) {

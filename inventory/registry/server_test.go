@@ -194,6 +194,9 @@ func wantFact(t testing.TB, got policy.Fact, want policy.Presence, words ...stri
 	if got.Presence != want {
 		t.Fatalf("presence = %v (%s), want %v", got.Presence, got.Detail, want)
 	}
+	if strings.Contains(got.Detail, "canary") {
+		t.Errorf("detail = %q gives a secret away", got.Detail)
+	}
 	for _, word := range words {
 		if !strings.Contains(got.Detail, word) {
 			t.Errorf("detail = %q, want it to have %q", got.Detail, word)

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,9 +54,10 @@ func newView(c *Client, generation uint64) *view {
 func (v *view) end() {
 	v.mu.Lock()
 	v.cancel()
+	endpoints := slices.Collect(maps.Values(v.endpoints))
 	v.mu.Unlock()
 	v.running.Wait()
-	for _, e := range v.endpoints { // nobody is left to change them
+	for _, e := range endpoints {
 		e.close()
 	}
 }

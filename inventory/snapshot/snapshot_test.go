@@ -188,8 +188,8 @@ spec:
 			reason:   "a broken item spoils itself only",
 			text:     "apiVersion: v1\nitems:\n- kind: Pod\n  apiVersion: v1\n  metadata: {\n- kind: Pod\n  apiVersion: v1\n  metadata: {name: p}\n  spec: {containers: [{name: c, image: x}]}\nkind: List\n",
 			images:   []image{{"x", []string{"Pod /p c running"}}},
-			problems: []string{"f.yaml: document 1: item 1: yaml: line 4: did not find expected node content"},
-			notes:    []string{"not read: f.yaml: document 1: item 1: yaml: line 4: did not find expected node content"},
+			problems: []string{"f.yaml: document 1: item 1: yaml: line 3: did not find expected node content"},
+			notes:    []string{"not read: f.yaml: document 1: item 1: yaml: line 3: did not find expected node content"},
 		},
 		{
 			reason:   "JSON cannot be taken up again after an error",

@@ -28,6 +28,8 @@ type Cluster struct {
 	Config *rest.Config
 	// Kubeconfig is a file for the same user.
 	Kubeconfig string
+	// Dir is where kubectl runs; "" for the current folder.
+	Dir string
 
 	kubectl string
 	env     *envtest.Environment
@@ -116,16 +118,9 @@ func openshiftCRDs() ([]string, error) {
 // The error of a command that ran and failed is an *exec.ExitError; output is
 // what it wrote to both streams.
 func (c *Cluster) Kubectl(ctx context.Context, stdin string, args ...string) (output string, err error) {
-	return Kubectl(ctx, c.kubectl, c.Kubeconfig, stdin, args...)
-}
-
-// KubectlPath is the program, for instructions that people read.
-func (c *Cluster) KubectlPath() string { return c.kubectl }
-
-// Kubectl runs a kubectl program with a kubeconfig.
-func Kubectl(ctx context.Context, program, kubeconfig, stdin string, args ...string) (output string, err error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd := exec.CommandContext(ctx, c.kubectl, args...)
+	cmd.Dir = c.Dir
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)
 	}
@@ -134,3 +129,6 @@ func Kubectl(ctx context.Context, program, kubeconfig, stdin string, args ...str
 	err = cmd.Run()
 	return out.String(), err
 }
+
+// KubectlPath is the program, for instructions that people read.
+func (c *Cluster) KubectlPath() string { return c.kubectl }

@@ -99,12 +99,16 @@ func (s *stage) startCluster(context.Context) (err error) {
 	if s.cluster, err = cluster.Start(s.dir); err != nil {
 		return err
 	}
+	s.cluster.Dir = s.dir
 	s.close = append(s.close, func() { s.cluster.Stop() })
 	return nil
 }
 
 func (s *stage) startRegistries(context.Context) (err error) {
 	dir := filepath.Join(s.dir, "tls")
+	if err = os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
 	if s.ca, err = certs.SelfSigned(dir, []string{"127.0.0.1", sourceHost, mirrorHost}, 24*time.Hour); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (s *stage) narrow(ctx context.Context) error {
 }
 
 func (s *stage) deletePlatform(ctx context.Context) error {
-	if err := s.refused(ctx, "platform.yaml", "delete", "deleting ImageDigestMirrorSet platform is refused", "Unverified"); err != nil {
+	if err := s.refused(ctx, "platform.yaml", "delete", "Deleting ImageDigestMirrorSet platform is refused", "Unverified"); err != nil {
 		return err
 	}
 	out, err := s.cluster.Kubectl(ctx, "", "get", "imagedigestmirrorset", "platform")
@@ -89,14 +89,7 @@ func (s *stage) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(s.dir, "narrow.yaml")
-	text, err := s.object("narrow.yaml")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
+	file := filepath.Join(s.dir, "narrow.yaml") // as step d wrote it
 	fmt.Fprint(s.out, "\n$ mirrorset-guard check -f narrow.yaml; echo $?\n")
 	cmd := exec.CommandContext(ctx, s.binary, "check", "-f", file, "--kubeconfig", s.cluster.Kubeconfig,
 		"--registry-ca", filepath.Join(s.dir, "tls", "ca.crt"), "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr)
@@ -142,9 +135,12 @@ func (s *stage) kubectl(ctx context.Context, file, verb string) (string, error) 
 	if err != nil {
 		return "", err
 	}
+	if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o600); err != nil {
+		return "", err
+	}
 	fmt.Fprintf(s.out, "\n$ kubectl %s -f %s\n", verb, file)
 	start := time.Now()
-	out, err := s.cluster.Kubectl(ctx, text, verb, "-f", "-")
+	out, err := s.cluster.Kubectl(ctx, "", verb, "-f", file)
 	fmt.Fprintf(s.out, "%s(%d ms)\n", out, time.Since(start).Milliseconds())
 	return out, err
 }

@@ -136,12 +136,12 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	switch b {
 	case Absent:
-		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN")
+		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "manifest unknown")
 	case Denied:
 		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
-		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED")
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
 	case Unavailable:
-		refuse(w, http.StatusServiceUnavailable, "UNAVAILABLE")
+		refuse(w, http.StatusServiceUnavailable, "UNAVAILABLE", "service unavailable")
 	case Mismatch:
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintln(w, "<html>Please log in</html>")
@@ -162,10 +162,11 @@ func reference(r *http.Request) string {
 	return r.Host + "/" + repo + ":" + tag
 }
 
-func refuse(w http.ResponseWriter, status int, code string) {
+// refuse answers in the words of the distribution registry.
+func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"errors":[{"code":%q,"message":"as told"}]}`, code)
+	fmt.Fprintf(w, `{"errors":[{"code":%q,"message":%q}]}`, code, message)
 }
 
 // An authority signs a certificate for whatever host a client asks for.

@@ -127,9 +127,9 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		state = own
 	}
 	detail := map[registries.Behaviour]string{
-		registries.Denied:      "%s answers 401 and the global pull secret has no entry for it; add one, saying \"as told\"",
-		registries.Mismatch:    "%s answers 200 with text/html, which is no manifest",
-		registries.Unavailable: "%s is not well: it answers 503 Service Unavailable, saying \"as told\"; try again when it is",
+		registries.Denied:      `%s answers 401 and the global pull secret has no entry for it; add one, saying "authentication required"`,
+		registries.Mismatch:    `%s answers 200 with "text/html", which is no image manifest; check what serves this path`,
+		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable; try again when it is`,
 		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
 	}
 	presence := map[registries.Behaviour]policy.Presence{
@@ -415,7 +415,7 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: '{\"auths\":{\"unrelated.example.com\":{\"auth\":\"dTpw\"}}}'}\n"
+	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: eyJhdXRocyI6eyJ1bnJlbGF0ZWQuZXhhbXBsZS5jb20iOnsiYXV0aCI6ImRUcHcifX19}\n"
 	path := filepath.Join(dir, "dump.yaml")
 	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret}, workloads, s.Before), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)

@@ -239,7 +239,7 @@ func (s *Scenario) Edit() (mirrors.Edit, string, error) {
 			return nil, "", err
 		}
 		if subject = mirrors.NameOf(o); s.Delete {
-			subject = "deleting " + subject
+			subject = "Deleting " + subject
 			edits = append(edits, mirrors.Delete(o))
 		} else {
 			edits = append(edits, mirrors.Put(o))

@@ -29,25 +29,25 @@ func newMemory(most int) *memory {
 	return &memory{most: most, facts: map[mirrors.Location]*list.Element{}, byAge: list.New()}
 }
 
-// put remembers m in the place of what was known about its location.
-func (s *memory) put(m memo) {
-	if e, ok := s.facts[m.location]; ok {
-		m.location = e.Value.(*memo).location
-		e.Value = &m
-		s.byAge.MoveToBack(e)
+// put remembers learned in the place of what was known about its location.
+func (m *memory) put(learned memo) {
+	if e, ok := m.facts[learned.location]; ok {
+		learned.location = e.Value.(*memo).location
+		e.Value = &learned
+		m.byAge.MoveToBack(e)
 		return
 	}
 	// A reference may be a part of a whole object that it would keep in memory.
-	m.location.Ref = strings.Clone(m.location.Ref)
-	s.facts[m.location] = s.byAge.PushBack(&m)
-	for s.byAge.Len() > s.most {
-		oldest := s.byAge.Remove(s.byAge.Front()).(*memo)
-		delete(s.facts, oldest.location)
+	learned.location.Ref = strings.Clone(learned.location.Ref)
+	m.facts[learned.location] = m.byAge.PushBack(&learned)
+	for m.byAge.Len() > m.most {
+		oldest := m.byAge.Remove(m.byAge.Front()).(*memo)
+		delete(m.facts, oldest.location)
 	}
 }
 
-func (s *memory) get(l mirrors.Location) (memo, bool) {
-	e, ok := s.facts[l]
+func (m *memory) get(l mirrors.Location) (memo, bool) {
+	e, ok := m.facts[l]
 	if !ok {
 		return memo{}, false
 	}

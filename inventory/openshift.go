@@ -1,0 +1,197 @@
+package inventory
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A customKind is a kind of OpenShift or its add-ons, and where in it images are
+// named. Not every cluster has all of them.
+type customKind struct {
+	resource schema.GroupVersionResource
+	kind     string
+	fields   []imageField
+	// templates are the paths of pod templates.
+	templates []string
+	// operator is set if the templates' environment and arguments are settings of
+	// an operator.
+	operator bool
+	// without is a label that marks objects to leave out.
+	without string
+	// history is a prefix of the names of objects that are kept for a way back.
+	history string
+	// large is set for objects that may come near 1 MiB.
+	large bool
+}
+
+// An imageField is a path in an object, as in the comment of lookUp, that ends
+// at an image.
+type imageField struct {
+	path string
+	use  policy.Use
+}
+
+func resourceOf(group, version, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}
+
+func referenced(paths ...string) []imageField { return fieldsOf(policy.Referenced, paths) }
+
+func history(paths ...string) []imageField { return fieldsOf(policy.History, paths) }
+
+func fieldsOf(use policy.Use, paths []string) []imageField {
+	fields := make([]imageField, len(paths))
+	for i, p := range paths {
+		fields[i] = imageField{p, use}
+	}
+	return fields
+}
+
+// customKinds, in the order of semantics.md §5.
+var customKinds = []customKind{
+	{
+		resource:  resourceOf("apps.openshift.io", "v1", "deploymentconfigs"),
+		kind:      "DeploymentConfig",
+		templates: []string{"spec.template"},
+	},
+	{
+		// The pause image, infraImageKey, is what every pod on a new node starts
+		// with, and no pod names it.
+		resource: resourceOf("machineconfiguration.openshift.io", "v1", "controllerconfigs"),
+		kind:     "ControllerConfig",
+		fields: referenced("spec.images{}", "spec.osImageURL", "spec.baseOSContainerImage",
+			"spec.baseOSExtensionsContainerImage", "spec.releaseImage"),
+		large: true,
+	},
+	{
+		// What MCO renders is merged from the other MachineConfigs and the
+		// ControllerConfig, so that the images of today are named there as well.
+		resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs"),
+		kind:     "MachineConfig",
+		fields:   referenced("spec.osImageURL", "spec.baseOSExtensionsContainerImage"),
+		history:  "rendered-",
+		large:    true,
+	},
+	{
+		resource: resourceOf("machineconfiguration.openshift.io", "v1", "pinnedimagesets"),
+		kind:     "PinnedImageSet",
+		fields:   referenced("spec.pinnedImages[].name"),
+	},
+	{
+		resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineosconfigs"),
+		kind:     "MachineOSConfig",
+		fields:   referenced("status.currentImagePullSpec"),
+	},
+	{
+		resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineosbuilds"),
+		kind:     "MachineOSBuild",
+		fields:   history("status.digestedImagePushSpec"),
+	},
+	{
+		// Updates that are on offer are not depended on: a mirror seldom holds them
+		// before somebody has chosen one.
+		resource: resourceOf("config.openshift.io", "v1", "clusterversions"),
+		kind:     "ClusterVersion",
+		fields: append(referenced("status.desired.image", "spec.desiredUpdate.image"),
+			history("status.history[].image", "status.availableUpdates[].image", "status.conditionalUpdates[].release.image")...),
+	},
+	{
+		// OLM copies the ClusterServiceVersion of a global operator into every
+		// namespace (operator-framework/operator-lifecycle-manager,
+		// pkg/controller/operators/olm/operatorgroup.go).
+		resource:  resourceOf("operators.coreos.com", "v1alpha1", "clusterserviceversions"),
+		kind:      "ClusterServiceVersion",
+		fields:    referenced("spec.relatedImages[].image"),
+		templates: []string{"spec.install.spec.deployments[].spec.template"},
+		operator:  true,
+		without:   "olm.copiedFrom",
+		large:     true,
+	},
+	{
+		resource: resourceOf("operators.coreos.com", "v1alpha1", "catalogsources"),
+		kind:     "CatalogSource",
+		fields:   referenced("spec.image"),
+	},
+	{
+		resource: resourceOf("olm.operatorframework.io", "v1", "clustercatalogs"),
+		kind:     "ClusterCatalog",
+		fields:   referenced("spec.source.image.ref", "status.resolvedSource.image.ref"),
+	},
+	{
+		// The first item of a tag is what it means today.
+		resource: resourceOf("image.openshift.io", "v1", "imagestreams"),
+		kind:     "ImageStream",
+		fields: append(referenced("spec.tags[].from", "status.tags[].items[0].dockerImageReference"),
+			history("status.tags[].items[1:].dockerImageReference")...),
+	},
+	{
+		resource: resourceOf("build.openshift.io", "v1", "buildconfigs"),
+		kind:     "BuildConfig",
+		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
+			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
+	},
+	{
+		resource: resourceOf("hypershift.openshift.io", "v1beta1", "hostedclusters"),
+		kind:     "HostedCluster",
+		fields: append(referenced("spec.release.image", "spec.controlPlaneRelease.image", "status.version.desired.image"),
+			history("status.version.history[].image")...),
+	},
+	{
+		resource: resourceOf("hypershift.openshift.io", "v1beta1", "nodepools"),
+		kind:     "NodePool",
+		fields:   referenced("spec.release.image"),
+	},
+}
+
+// customKindOf finds a kind in customKinds.
+func customKindOf(kind schema.GroupKind) (customKind, bool) {
+	for _, k := range customKinds {
+		if k.kind == kind.Kind && k.resource.Group == kind.Group {
+			return k, true
+		}
+	}
+	return customKind{}, false
+}
+
+// extract returns the images that an object of the kind names.
+func (k customKind) extract(o *unstructured.Unstructured) Holder {
+	h := Holder{Kind: k.kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+	if _, marked := o.GetLabels()[k.without]; marked {
+		return h
+	}
+	for _, f := range k.fields {
+		use := f.use
+		if k.history != "" && strings.HasPrefix(h.Name, k.history) {
+			use = policy.History
+		}
+		lookUp(o.Object, f.path, func(field string, value any) {
+			h.add(Reference{Image: imageIn(value), Container: field, Use: use})
+		})
+	}
+	for _, path := range k.templates {
+		lookUp(o.Object, path, func(_ string, value any) { h.addTemplate(value, k.operator) })
+	}
+	return h
+}
+
+// imageIn returns the image that a field holds: a text, or the object reference
+// of ImageStreams and BuildConfigs, which names an image of the world outside
+// only if its kind is DockerImage.
+func imageIn(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case map[string]any:
+		if v["kind"] != "DockerImage" {
+			return ""
+		}
+		name, _ := v["name"].(string)
+		return name
+	default:
+		return ""
+	}
+}
