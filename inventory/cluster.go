@@ -11,6 +11,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -41,6 +46,9 @@ const DefaultStaleAfter = 2 * time.Minute
 // use. Until Run has been called it knows nothing.
 type Cluster struct {
 	index      Index
+	nodes      table[*corev1.Node]
+	pools      table[*mcfgv1.MachineConfigPool]
+	budgets    table[*policyv1.PodDisruptionBudget]
 	mirrors    mirrorReader
 	sources    []*source
 	staleAfter time.Duration
@@ -62,15 +70,21 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for built-in resources: %w", err)
 	}
-	return newCluster(mirrors, kube, o), nil
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for custom resources: %w", err)
+	}
+	return newCluster(mirrors, kube, dyn, o), nil
 }
 
-func newCluster(mirrors mirrorReader, kube kubernetes.Interface, o Options) *Cluster {
+func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
 	c := &Cluster{mirrors: mirrors, staleAfter: o.StaleAfter, log: o.Logger, ready: make(chan struct{})}
 	if c.staleAfter == 0 {
 		c.staleAfter = DefaultStaleAfter
 	}
-	c.sources = workloads(kube, &c.index)
+	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
+		nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
+	})
 	if o.OnPullSecret != nil {
 		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))
 	}
@@ -153,12 +167,17 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 
 // Images returns the images that the cluster depends on, sorted by reference.
 // Before the Cluster is ready, it returns the error of Ready: half an inventory
-// would look like safety. The result is shared and must not be changed.
+// would look like safety. So would none, which is an error on a cluster that has
+// nodes. The result is shared and must not be changed.
 func (c *Cluster) Images(context.Context) ([]policy.Image, error) {
 	if err := c.Ready(); err != nil {
 		return nil, err
 	}
-	return c.index.Images(), nil
+	images := c.index.Images()
+	if nodes := len(c.Nodes()); len(images) == 0 && nodes > 0 {
+		return nil, fmt.Errorf("no object names an image though there are nodes (%d): the inventory cannot be complete", nodes)
+	}
+	return images, nil
 }
 
 // Sources returns the status of every source, sorted by name.
@@ -172,18 +191,37 @@ func (c *Cluster) Sources() []SourceStatus {
 }
 
 // Notes says on what the inventory does not rest: a line for each source that is
-// out of reach, and one for those that the cluster does not have.
+// out of reach, and one for those that may not be read. What the cluster does
+// not serve is no gap, and found in Sources: hardly a cluster has HyperShift, and
+// to say so with each answer would teach people not to read warnings.
 func (c *Cluster) Notes() []string {
-	var notes, lacking []string
-	for _, s := range c.Sources() {
-		if s.Lacking != nil {
-			lacking = append(lacking, s.Name)
+	var notes, forbidden []string
+	for _, s := range c.sources {
+		status := s.Status()
+		if apierrors.IsForbidden(status.Lacking) && !s.told {
+			forbidden = append(forbidden, status.Name)
 		}
-		if note := c.trouble(s); note != "" {
+		if note := c.trouble(status); note != "" {
 			notes = append(notes, note)
 		}
 	}
+	if len(forbidden) > 0 {
+		notes = append(notes, "no permission to read "+firstOf(forbidden, namedSources)+"; images named there are unknown")
+	}
 	return notes
+}
+
+// namedSources is how many sources a note names: a line has 120 characters.
+const namedSources = 2
+
+// firstOf lists the first n of names and counts the others.
+func firstOf(names []string, n int) string {
+	slices.Sort(names)
+	text := strings.Join(names[:min(n, len(names))], ", ")
+	if more := len(names) - n; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func (c *Cluster) trouble(s SourceStatus) string {

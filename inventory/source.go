@@ -32,6 +32,8 @@ type source struct {
 	// bears tells errors that are an answer, such as 404 for an API that not every
 	// cluster has, from those that are the lack of one.
 	bears func(error) bool
+	// told is set if the sink says itself what none means.
+	told bool
 	// retry is how long to wait after a failure; nil for retryPromptly.
 	retry *wait.Backoff
 	trim  func(runtime.Object) any
@@ -73,6 +75,8 @@ const (
 	// pageSize is how many built-in objects are listed at a time: 500 pods of
 	// 10 kB make 5 MB to decode, 200 pages list 100,000.
 	pageSize = 500
+	// pageSizeCustom is for custom resources, which are JSON and of any size.
+	pageSizeCustom = 100
 	// pageSizeLarge is for resources whose objects may come near etcd's limit of
 	// 1.5 MiB each.
 	pageSizeLarge = 10
@@ -246,6 +250,8 @@ func (s store) trimAny(o any) (*trimmed, error) {
 	return s.trimObject(object)
 }
 
-// notServed is for APIs that not every cluster has. An API server that has just
+// notServedOrForbidden is for APIs that not every cluster has. An API server that has just
 // started, or whose aggregated API is down, answers 503, not 404.
-func notServed(err error) bool { return apierrors.IsNotFound(err) }
+func notServedOrForbidden(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}

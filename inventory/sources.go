@@ -3,11 +3,17 @@ package inventory
 import (
 	"context"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/watchlist"
 )
@@ -48,8 +54,95 @@ func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
 		page:    1,
 		bears:   apierrors.IsForbidden,
 		trim:    trimSecret,
+		told:    true,
 		sink:    &secretSink{tell: tell},
 	}
+}
+
+// custom returns the sources of everything else that names images.
+func custom(dyn dynamic.Interface, index *Index) []*source {
+	var sources []*source
+	for _, k := range customKinds {
+		s := optional(k.resource, dyn)
+		s.trim = func(o runtime.Object) any { return k.extract(o.(*unstructured.Unstructured)) }
+		s.sink = holderSink{index, k.kind}
+		if k.large {
+			s.page = pageSizeLarge
+		}
+		if k.without != "" {
+			s.selects.LabelSelector = "!" + k.without
+		}
+		sources = append(sources, s)
+	}
+	return sources
+}
+
+// optional returns the source of a custom resource, without trim and sink. A
+// cluster that does not serve the resource has no such objects. Where it may not
+// be read, that is said by Notes with each answer, and does not stop the guard:
+// its absence would be the greater harm.
+func optional(r schema.GroupVersionResource, dyn dynamic.Interface) *source {
+	return &source{
+		name:   r.GroupResource().String(),
+		client: dynamicResource{dyn.Resource(r), dyn},
+		page:   pageSizeCustom,
+		bears:  notServedOrForbidden,
+		retry:  &retryNowAndThen,
+	}
+}
+
+func nodes(kube kubernetes.Interface, sink sink) *source {
+	return &source{
+		name:   "nodes",
+		client: builtin(kube.CoreV1().Nodes(), kube),
+		page:   pageSize,
+		bears:  apierrors.IsForbidden,
+		retry:  &retryNowAndThen,
+		trim:   func(o runtime.Object) any { return TrimNode(o.(*corev1.Node)) },
+		sink:   sink,
+	}
+}
+
+func disruptionBudgets(kube kubernetes.Interface, sink sink) *source {
+	return &source{
+		name:   "poddisruptionbudgets.policy",
+		client: builtin(kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll), kube),
+		page:   pageSize,
+		bears:  apierrors.IsForbidden,
+		retry:  &retryNowAndThen,
+		trim:   func(o runtime.Object) any { return TrimDisruptionBudget(o.(*policyv1.PodDisruptionBudget)) },
+		sink:   sink,
+	}
+}
+
+var poolResource = resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigpools")
+
+func pools(dyn dynamic.Interface, sink sink) *source {
+	s := optional(poolResource, dyn)
+	s.sink = sink
+	s.trim = func(o runtime.Object) any {
+		var pool mcfgv1.MachineConfigPool
+		// The API server has checked the types. Should they differ from ours all the
+		// same, a pool with what could be read is more than none.
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, &pool)
+		return TrimPool(&pool)
+	}
+	return s
+}
+
+type dynamicResource struct {
+	dynamic.NamespaceableResourceInterface
+	dyn dynamic.Interface
+}
+
+// List implements resource.
+func (r dynamicResource) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return r.NamespaceableResourceInterface.List(ctx, o)
+}
+
+// IsWatchListSemanticsUnSupported passes on what the client says.
+func (r dynamicResource) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(r.dyn)
 }
 
 // A typed resource is one of the interfaces of client-go, whose List returns a

@@ -14,7 +14,10 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -49,6 +52,19 @@ func newFlakyAPI(objects ...runtime.Object) *flakyAPI {
 	return api
 }
 
+// noCustom is a cluster that serves no custom resources.
+func noCustom() dynamic.Interface {
+	listKinds := map[schema.GroupVersionResource]string{poolResource: "MachineConfigPoolList"}
+	for _, k := range customKinds {
+		listKinds[k.resource] = k.kind + "List"
+	}
+	dyn := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds)
+	notFound := apierrors.NewNotFound(schema.GroupResource{}, "")
+	dyn.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, notFound })
+	dyn.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) { return true, nil, notFound })
+	return dyn
+}
+
 func runningPod(name, image string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: named("shop", name), Spec: containers(image), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 }
@@ -69,7 +85,7 @@ func refs(t *testing.T, c *Cluster) []string {
 func TestClusterSaysWhenAWatchIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
-		c := newCluster(mirrorReader{}, api, Options{StaleAfter: 5 * time.Minute})
+		c := newCluster(mirrorReader{}, api, noCustom(), Options{StaleAfter: 5 * time.Minute})
 		run(t, c)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"quay.io/a:1"}, refs(t, c)); diff != "" {
@@ -102,7 +118,7 @@ func TestClusterSaysWhenAWatchIsBroken(t *testing.T) {
 func TestClusterCatchesUpAfterA410(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"), runningPod("b", "quay.io/b:1"))
-		c := newCluster(mirrorReader{}, api, Options{})
+		c := newCluster(mirrorReader{}, api, noCustom(), Options{})
 		run(t, c)
 		synctest.Wait()
 
@@ -130,7 +146,7 @@ func TestClusterTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
 			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
 		}
 		var calls []string
-		c := newCluster(mirrorReader{}, fake.NewClientset(secret), Options{OnPullSecret: func(data []byte, err error) {
+		c := newCluster(mirrorReader{}, fake.NewClientset(secret), noCustom(), Options{OnPullSecret: func(data []byte, err error) {
 			calls = append(calls, fmt.Sprintf("%s %v", data, err))
 		}})
 		run(t, c)
@@ -172,7 +188,7 @@ func TestReadyNamesTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI()
 		api.cut.Store(true)
-		c := newCluster(mirrorReader{}, api, Options{})
+		c := newCluster(mirrorReader{}, api, noCustom(), Options{})
 		run(t, c)
 		synctest.Wait()
 		const want = "the inventory is not complete: pods not read: connection refused"

@@ -216,14 +216,14 @@ func TestMessage(t *testing.T) {
 1. quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
    used by Deployment openshift-ingress/router-default (router), ReplicaSet openshift-ingress/router-default-5d8f (router), Pod openshift-ingress/router-default-5d8f-abc (router) and 1 more
    NoRoute: NeverContactSource blocks pulls by digest too, and they have no mirror there
-   - quay.io/ingress/router@sha256:aaaaaaaaaaaa: blocked
+   - quay.io/ingress/router@sha256:aaaaaaaaaaaa: blocked by the entry quay.io
    To do: use AllowContactingSource in ImageTagMirrorSet everything, or give quay.io mirrors in an ImageDigestMirrorSet first
 
 2. quay.io/shop/cart:1
    used by Deployment shop/cart (app)
    NotFullySynced: the source may not be contacted, and no mirror has the image
    - m.local/shop/cart:1: not found
-   - quay.io/shop/cart:1: blocked
+   - quay.io/shop/cart:1: blocked by the entry quay.io
    To do: skopeo copy --all --preserve-digests docker://quay.io/shop/cart:1 docker://m.local/shop/cart:1
 
 Nothing was changed. The whole list: mirrorset-guard check`

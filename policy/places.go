@@ -11,7 +11,7 @@ import (
 func (v *view) places() []string {
 	var lines []string
 	for _, s := range v.After.Sources {
-		found := "blocked"
+		found := "blocked by the entry " + s.BlockedBy
 		if !s.Blocked {
 			found = describe(v.facts[s.Location])
 		}

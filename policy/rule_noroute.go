@@ -2,9 +2,12 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/containers/image/v5/docker/reference"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // NoRoute: every place on the new route is blocked, so nothing is asked at all.
@@ -19,14 +22,19 @@ func noRoute(v *view) (Finding, bool) {
 		Severity: v.unlessBroken(),
 		Reason:   "every place on its new route is blocked",
 		Detail:   v.places(),
-		Remedy:   []string{"take the source, or its mirror, off the blocked registries"},
+		Remedy:   []string{"let nodes contact the source, or a mirror of it"},
 	}
-	if len(v.Never) > 0 {
+	if len(v.Never) > 0 && !v.hasMirror() {
 		f.Reason = fmt.Sprintf("NeverContactSource blocks pulls by %s too, and they have no mirror there", pullType(v.Image.Ref))
 		f.Remedy = []string{fmt.Sprintf("use AllowContactingSource in %s, or give %s mirrors in %s first",
 			strings.Join(v.Never, " and "), v.After.Entry, kindFor(v.Image.Ref))}
 	}
 	return f, true
+}
+
+// hasMirror reports whether the new route has mirrors, blocked or not.
+func (v *view) hasMirror() bool {
+	return slices.ContainsFunc(v.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror })
 }
 
 // isDigest reports whether nodes pull ref by digest. A tag beside it is dropped.

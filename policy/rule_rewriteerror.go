@@ -13,7 +13,7 @@ func rewriteError(v *view) (Finding, bool) {
 	return Finding{
 		Severity: v.unlessBroken(),
 		Reason:   "nodes could not compute where to pull it from, and would not even ask the source",
-		Detail:   []string{"entry " + v.After.Entry + ": " + v.After.Err.Error()},
+		Detail:   []string{"entry " + v.After.Entry + ", " + v.After.Err.Error()},
 		Remedy:   []string{"write source and mirror with the same ports, and the mirror as host[:port]/path with a dot or a port in the host"},
 	}, true
 }

@@ -135,7 +135,7 @@ func brief(err error) string { return cut(oneLine(err.Error()), maxErrorRunes) }
 
 // noVerdict refuses q because of err, and says what to do about it.
 func noVerdict(req admissionv1.AdmissionRequest, q question, err error) decision {
-	message := fmt.Sprintf("no verdict on %s, so it is refused: %s.\n%s",
+	message := fmt.Sprintf("%s is refused, as there is no verdict: %s.\n%s",
 		q.subject, brief(err), advice(req, err))
 	return decision{question: q, verdict: none, message: message, err: err}
 }

@@ -415,23 +415,23 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 	}{
 		{
 			"a creation", creation(tagMirrorSet("apps", "quay.io")), unreadable,
-			"no verdict on ImageTagMirrorSet apps, so it is refused: reading the mirror configuration in force: connection refused.\n" +
+			"ImageTagMirrorSet apps is refused, as there is no verdict: reading the mirror configuration in force: connection refused.\n" +
 				"Try again; if that does not help, see: " + see,
 		},
 		{
 			"a deletion can do without", deletion(tagMirrorSet("apps", "quay.io")), unreadable,
-			"no verdict on deleting ImageTagMirrorSet apps, so it is refused: reading the mirror configuration in force: connection refused.\n" +
+			"Deleting ImageTagMirrorSet apps is refused, as there is no verdict: reading the mirror configuration in force: connection refused.\n" +
 				"Try again; if that does not help, see: " + see + "\n" +
 				"A deletion that cannot wait passes while the guard is stopped: oc -n mirrorset-guard scale deployment/mirrorset-guard --replicas=0",
 		},
 		{
 			"the time ran out", creation(tagMirrorSet("apps", "quay.io")), expired,
-			"no verdict on ImageTagMirrorSet apps, so it is refused: listing the images in use: context deadline exceeded.\n" +
+			"ImageTagMirrorSet apps is refused, as there is no verdict: listing the images in use: context deadline exceeded.\n" +
 				"The time ran out; what was found out meanwhile is kept, so try again in 10 seconds; if that does not help, see: " + see,
 		},
 		{
 			"a page in place of an answer", creation(tagMirrorSet("apps", "quay.io")), errors.New(strings.Repeat("é", 5000)),
-			"no verdict on ImageTagMirrorSet apps, so it is refused: " + strings.Repeat("é", 999) + "….\n" +
+			"ImageTagMirrorSet apps is refused, as there is no verdict: " + strings.Repeat("é", 999) + "….\n" +
 				"Try again; if that does not help, see: " + see,
 		},
 	} {
@@ -460,7 +460,7 @@ func TestHandlerRefusesOnPanic(t *testing.T) {
 	resp := h.Handle(ctx, creation(tagMirrorSet("apps", "quay.io")))
 	want := &metav1.Status{
 		Status: "Failure", Code: 500, Reason: "InternalError",
-		Message: "no verdict on ImageTagMirrorSet apps, so it is refused: panic: index out of range.\n" +
+		Message: "ImageTagMirrorSet apps is refused, as there is no verdict: panic: index out of range.\n" +
 			"Try again; if that does not help, see: oc -n mirrorset-guard logs deployment/mirrorset-guard",
 	}
 	if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {

@@ -37,6 +37,13 @@ type PullSource struct {
 	// Blocked is set where the entry that covers this very location is blocked:
 	// a node refuses it without asking, and goes on to the next.
 	Blocked bool
+	// BlockedBy is the scope of that entry, "" if it does not block.
+	BlockedBy string
+}
+
+// same reports whether a node does the same at both, whoever says so.
+func (s PullSource) same(other PullSource) bool {
+	return s.Location == other.Location && s.Mirror == other.Mirror && s.Blocked == other.Blocked
 }
 
 // A Route is what a node does to pull one reference.
@@ -90,5 +97,5 @@ func (r Route) Equal(other Route) bool {
 	if r.Err != nil {
 		return true // either way the pull fails before anything is asked
 	}
-	return slices.Equal(r.Sources, other.Sources)
+	return slices.EqualFunc(r.Sources, other.Sources, PullSource.same)
 }

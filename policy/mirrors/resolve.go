@@ -283,7 +283,7 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 	}
 	pulls, err := reg.PullSourcesFromReference(ref)
 	if err != nil {
-		return nil, reg.Prefix, err
+		return nil, reg.Prefix, culprit(reg, ref, err)
 	}
 	sources := make([]PullSource, len(pulls))
 	for i, p := range pulls {
@@ -294,10 +294,29 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 		sources[i] = PullSource{
 			Location: Location{Ref: p.Reference.String(), Insecure: p.Endpoint.Insecure},
 			Mirror:   i < len(pulls)-1, // containers/image puts the source last
-			Blocked:  covering != nil && covering.Blocked,
+		}
+		if covering != nil && covering.Blocked {
+			sources[i].Blocked, sources[i].BlockedBy = true, covering.Prefix
 		}
 	}
 	return sources, reg.Prefix, nil
+}
+
+// culprit says which mirror of reg makes ref something that is no reference, as
+// containers/image does not.
+func culprit(reg *sysregistriesv2.Registry, ref reference.Named, err error) error {
+	full := ref.String()
+	matched := len(reg.Prefix)
+	if suffix, ok := strings.CutPrefix(reg.Prefix, "*"); ok {
+		matched = strings.Index(full, suffix) + len(suffix)
+	}
+	for _, m := range reg.Mirrors {
+		rewritten := m.Location + full[matched:]
+		if _, bad := reference.ParseNamed(rewritten); bad != nil {
+			return fmt.Errorf("mirror %q would make it %q: %w", m.Location, rewritten, err)
+		}
+	}
+	return err
 }
 
 // Has reports whether there is an entry for exactly this scope.

@@ -193,11 +193,14 @@ func (r runtime) sources(t testing.TB, ref reference.Named) ([]PullSource, error
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources = append(sources, PullSource{
+		s := PullSource{
 			Location: Location{Ref: p.Reference.String(), Insecure: p.Endpoint.Insecure},
 			Mirror:   i < len(pulls)-1,
-			Blocked:  covering != nil && covering.Blocked,
-		})
+		}
+		if covering != nil && covering.Blocked {
+			s.Blocked, s.BlockedBy = true, covering.Prefix
+		}
+		sources = append(sources, s)
 	}
 	return sources, nil
 }

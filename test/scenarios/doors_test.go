@@ -275,7 +275,8 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		w.push(t, key)
 	}
 	for ref := range w.pushed {
-		if s.States[ref] == "" { // the content of another story
+		host, _, _ := strings.Cut(ref, "/")
+		if s.States[ref] == "" && s.States[host] == "" { // the content of another story
 			w.front.Set(ref, registries.Absent)
 		}
 	}

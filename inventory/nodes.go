@@ -1,0 +1,100 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Nodes returns the nodes of the cluster as TrimNode leaves them, sorted by
+// name. They are shared and must not be changed. Empty where they may not be
+// read.
+func (c *Cluster) Nodes() []*corev1.Node { return c.nodes.sorted(byName) }
+
+// Pools returns the MachineConfigPools as TrimPool leaves them, sorted by name.
+// They are shared and must not be changed.
+func (c *Cluster) Pools() []*mcfgv1.MachineConfigPool { return c.pools.sorted(byName) }
+
+// DisruptionBudgets returns the PodDisruptionBudgets as TrimDisruptionBudget
+// leaves them, sorted by namespace and name. They are shared and must not be
+// changed.
+func (c *Cluster) DisruptionBudgets() []*policyv1.PodDisruptionBudget {
+	return c.budgets.sorted(byName)
+}
+
+// Architectures returns the architectures of the nodes.
+func (c *Cluster) Architectures() []string { return ArchitecturesOf(c.Nodes()) }
+
+// ArchitecturesOf returns the architectures of nodes as Go names them ("amd64"),
+// sorted, each once. Nil if there are no nodes.
+func ArchitecturesOf(nodes []*corev1.Node) []string {
+	found := map[string]bool{}
+	for _, n := range nodes {
+		if a := n.Status.NodeInfo.Architecture; a != "" {
+			found[a] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// byName compares objects by namespace and name.
+func byName[T metav1.Object](a, b T) int {
+	return cmp.Or(
+		strings.Compare(a.GetNamespace(), b.GetNamespace()),
+		strings.Compare(a.GetName(), b.GetName()),
+	)
+}
+
+// mcoPrefix is that of the annotations by which the Machine Config Operator and
+// its daemons talk to each other
+// (openshift/machine-config-operator, pkg/daemon/constants/constants.go).
+const mcoPrefix = "machineconfiguration.openshift.io/"
+
+// TrimNode returns what is kept of a node: its labels, what the Machine Config
+// Operator says of it, whether it takes pods, and what kind of machine it is.
+func TrimNode(n *corev1.Node) *corev1.Node {
+	t := &corev1.Node{ObjectMeta: names(n)}
+	t.Labels = n.Labels
+	for key, value := range n.Annotations {
+		if strings.HasPrefix(key, mcoPrefix) {
+			metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value)
+		}
+	}
+	t.Spec.Unschedulable, t.Spec.Taints = n.Spec.Unschedulable, n.Spec.Taints
+	t.Status.NodeInfo.Architecture = n.Status.NodeInfo.Architecture
+	t.Status.NodeInfo.OperatingSystem = n.Status.NodeInfo.OperatingSystem
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			t.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason}}
+		}
+	}
+	return t
+}
+
+// TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
+// and configurations it selects, how it rolls out, and how far it has come.
+func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
+	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
+	t.Labels = p.Labels
+	t.Spec.Configuration.Source = nil
+	t.Status.Configuration.Source = nil
+	return t
+}
+
+// TrimDisruptionBudget returns what is kept of a PodDisruptionBudget: which pods
+// it selects, and how much room it leaves.
+func TrimDisruptionBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
+	t := &policyv1.PodDisruptionBudget{ObjectMeta: names(b), Spec: b.Spec, Status: b.Status}
+	t.Status.DisruptedPods, t.Status.Conditions = nil, nil
+	return t
+}
+
+func names(o metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
