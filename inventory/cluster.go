@@ -198,7 +198,7 @@ func (c *Cluster) Notes() []string {
 	var notes, forbidden []string
 	for _, s := range c.sources {
 		status := s.Status()
-		if apierrors.IsForbidden(status.Lacking) && !s.told {
+		if apierrors.IsForbidden(status.Lacking) && !s.isSecret() {
 			forbidden = append(forbidden, status.Name)
 		}
 		if note := c.trouble(status); note != "" {

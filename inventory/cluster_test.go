@@ -7,18 +7,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -321,13 +328,168 @@ func TestClusterNamesWhatItMayNotRead(t *testing.T) {
 	if err := <-secret; err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("OnPullSecret was told %v, want that it is forbidden", err)
 	}
-	if _, err := c.Mirrors(t.Context()); err == nil || !strings.Contains(err.Error(), `cannot list resource`) {
+	if _, err := c.Mirrors(t.Context()); !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "reading /apis/") {
 		t.Errorf("Mirrors() = %v, want that it is forbidden", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.WaitReady(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), forbidden) {
 		t.Errorf("WaitReady() = %v, want both that it was cancelled and why it waited", err)
+	}
+}
+
+// The rules that Rules returns are enough, and each of them is needed.
+func TestClusterNeedsItsRulesAndNoOthers(t *testing.T) {
+	cfg := fromAPIServer(t)
+	admin := kubernetes.NewForConfigOrDie(cfg)
+	c, err := NewCluster(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = running(t, as(t, admin, cfg, "guard", c.Rules()), Options{})
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Mirrors(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, s := range c.Sources() {
+		if apierrors.IsForbidden(s.Lacking) {
+			t.Errorf("%s: %v", s.Name, s.Lacking)
+		}
+	}
+	if notes := c.Notes(); len(notes) != 0 {
+		t.Errorf("Notes() = %q, want none", notes)
+	}
+}
+
+// What a cluster may do without is not waited for, but its absence is said.
+func TestClusterSaysWhatItMayNotRead(t *testing.T) {
+	cfg := fromAPIServer(t)
+	reads := []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "apps", "batch"}, Resources: []string{"*"}, Verbs: []string{"list", "watch"}},
+	}
+	c := running(t, as(t, kubernetes.NewForConfigOrDie(cfg), cfg, "no-custom", reads), Options{})
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"no permission to read buildconfigs.build.openshift.io, catalogsources.operators.coreos.com" +
+		" and 14 more; images named there are unknown"}
+	if diff := cmp.Diff(want, c.Notes()); diff != "" {
+		t.Errorf("Notes() -want +got:\n%s", diff)
+	}
+}
+
+func TestClusterPicksUpWhatAppears(t *testing.T) {
+	cfg := fromAPIServer(t)
+	c, err := NewCluster(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.sources {
+		s.retry = &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 1} // as always, only sooner
+	}
+	run(t, c)
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	status := func() SourceStatus {
+		i := slices.IndexFunc(c.Sources(), func(s SourceStatus) bool { return s.Name == "catalogsources.operators.coreos.com" })
+		return c.Sources()[i]
+	}
+	if s := status(); !apierrors.IsNotFound(s.Lacking) || !s.Synced {
+		t.Errorf("before: %+v, want synced and lacking", s)
+	}
+
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "catalogsources.operators.coreos.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "operators.coreos.com", Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "CatalogSource", Plural: "catalogsources"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1alpha1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: new(true),
+				}},
+			}},
+		},
+	}
+	crds := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
+	if _, err := envtest.InstallCRDs(cfg, crds); err != nil {
+		t.Fatal(err)
+	}
+	removed := false
+	remove := func() {
+		if !removed {
+			removed = true
+			if err := envtest.UninstallCRDs(cfg, crds); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(remove)
+	create(t, dynamic.NewForConfigOrDie(cfg), "operators.coreos.com/v1alpha1", "CatalogSource", "catalogsources", "community",
+		map[string]any{"image": "quay.io/catalog:v4"})
+	const image = "quay.io/catalog:v4"
+	eventually(t, "the image of a kind that has appeared is there", func() bool { return len(usersOf(t, c, "", image)) == 1 })
+	if s := status(); s.Lacking != nil || s.Err != nil {
+		t.Errorf("served: %+v, want no complaint", s)
+	}
+
+	remove()
+	eventually(t, "the image of a kind that has vanished is gone", func() bool { return len(usersOf(t, c, "", image)) == 0 })
+	eventually(t, "and the kind is lacking", func() bool { return apierrors.IsNotFound(status().Lacking) })
+}
+
+func TestClusterKnowsNodesPoolsAndBudgets(t *testing.T) {
+	cfg := fromAPIServer(t)
+	install(t, cfg, "machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigpools-SelfManagedHA.crd.yaml")
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns = "budgets"
+	namespace(t, kube, ns)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        "worker-0",
+		Labels:      map[string]string{"node-role.kubernetes.io/worker": ""},
+		Annotations: map[string]string{"machineconfiguration.openshift.io/state": "Done", "other": "x"},
+	}}
+	node, err := kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kube.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	node.Status.NodeInfo.Architecture = "arm64"
+	node.Status.Images = []corev1.ContainerImage{{Names: []string{"quay.io/x:1"}}}
+	if _, err := kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: named(ns, "router"), Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(1))}}
+	if _, err := kube.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), budget, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	create(t, dynamic.NewForConfigOrDie(cfg), "machineconfiguration.openshift.io/v1", "MachineConfigPool", "machineconfigpools", "worker",
+		map[string]any{"paused": true, "maxUnavailable": "25%"})
+
+	c := running(t, cfg, Options{})
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	nodes := c.Nodes()
+	if len(nodes) != 1 || nodes[0].Annotations["machineconfiguration.openshift.io/state"] != "Done" || len(nodes[0].Annotations) != 1 ||
+		nodes[0].Status.Images != nil || nodes[0].ManagedFields != nil {
+		t.Errorf("Nodes() = %v, want worker-0, trimmed", nodes)
+	}
+	if diff := cmp.Diff([]string{"arm64"}, c.Architectures()); diff != "" {
+		t.Errorf("Architectures() -want +got:\n%s", diff)
+	}
+	if pools := c.Pools(); len(pools) != 1 || !pools[0].Spec.Paused || pools[0].Spec.MaxUnavailable.String() != "25%" {
+		t.Errorf("Pools() = %v, want worker, paused, at 25%%", pools)
+	}
+	if budgets := c.DisruptionBudgets(); len(budgets) != 1 || budgets[0].Name != "router" || budgets[0].Spec.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("DisruptionBudgets() = %v, want router with 1", budgets)
 	}
 }
 

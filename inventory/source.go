@@ -32,13 +32,18 @@ type source struct {
 	// bears tells errors that are an answer, such as 404 for an API that not every
 	// cluster has, from those that are the lack of one.
 	bears func(error) bool
-	// told is set if the sink says itself what none means.
-	told bool
 	// retry is how long to wait after a failure; nil for retryPromptly.
 	retry *wait.Backoff
 	trim  func(runtime.Object) any
 	sink  sink
 	health
+}
+
+// isSecret reports whether s is the source of the global pull secret, whose sink
+// tells by itself when there is none.
+func (s *source) isSecret() bool {
+	_, ok := s.sink.(*secretSink)
+	return ok
 }
 
 // A resource is one collection on an API server.

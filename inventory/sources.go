@@ -54,7 +54,6 @@ func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
 		page:    1,
 		bears:   apierrors.IsForbidden,
 		trim:    trimSecret,
-		told:    true,
 		sink:    &secretSink{tell: tell},
 	}
 }

@@ -33,9 +33,9 @@ type view struct {
 	facts    Facts
 	settings Settings
 	// before and after are what comes of a pull on either route.
-	before, after outcome
+	before, after Outcome
 	// mirrors is what comes of a pull from the mirrors of the new route alone.
-	mirrors outcome
+	mirrors Outcome
 }
 
 func (s Settings) view(i Impact, facts Facts) *view {
@@ -43,8 +43,8 @@ func (s Settings) view(i Impact, facts Facts) *view {
 		Impact:   i,
 		facts:    facts,
 		settings: s,
-		before:   pull(i.Image.Ref, i.Before, facts),
-		after:    pull(i.Image.Ref, i.After, facts),
+		before:   Pull(i.Image.Ref, i.Before, facts),
+		after:    Pull(i.Image.Ref, i.After, facts),
 		mirrors:  walk(i.Image.Ref, i.After.Mirrors(), facts),
 	}
 }
@@ -52,7 +52,7 @@ func (s Settings) view(i Impact, facts Facts) *view {
 // unlessBroken is the severity of what would be the end of a pull: no denial if
 // the pull fails today as well.
 func (v *view) unlessBroken() Severity {
-	if v.before == fails {
+	if v.before == Fails {
 		return Warn
 	}
 	return Deny
@@ -114,9 +114,9 @@ func onlyHistory(img Image) bool {
 
 func (c *Counts) add(v *view) {
 	switch v.after {
-	case works:
+	case Works:
 		c.Verified++
-	case unsure:
+	case Unsure:
 		c.Unverified++
 		if v.pending() {
 			c.Pending++

@@ -7,44 +7,49 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An outcome is what comes of a pull, as far as is known.
-type outcome int
+// An Outcome is what comes of a pull, as far as is known. The zero value is
+// Unsure.
+type Outcome int
 
 const (
-	unsure outcome = iota
-	works
-	fails
+	// Unsure means that nobody could tell.
+	Unsure Outcome = iota
+	// Works means that a node gets the manifest of the image.
+	Works
+	// Fails means that it does not.
+	Fails
 )
 
-// pull walks route as a node does: whatever an endpoint answers but the image
+// Pull returns what comes of pulling img, a reference, along route. It walks the
+// route as a node does: whatever an endpoint answers but the image
 // moves on to the next; what looks like the image and is not ends the pull.
-func pull(img string, route mirrors.Route, facts Facts) outcome {
+func Pull(img string, route mirrors.Route, facts Facts) Outcome {
 	if route.Err != nil {
-		return fails
+		return Fails
 	}
 	return walk(img, route.Open(), facts)
 }
 
-func walk(img string, locs []mirrors.Location, facts Facts) outcome {
+func walk(img string, locs []mirrors.Location, facts Facts) Outcome {
 	open := false // whether an earlier place may hold the image
 	for _, l := range locs {
 		switch answer(img, l, facts) {
 		case Present:
-			return works
+			return Works
 		case Mismatch:
 			if open {
-				return unsure
+				return Unsure
 			}
-			return fails
+			return Fails
 		case Absent, Denied:
 		default:
 			open = true
 		}
 	}
 	if open {
-		return unsure
+		return Unsure
 	}
-	return fails
+	return Fails
 }
 
 // answer is what facts say about l, weighed: at the host that the reference

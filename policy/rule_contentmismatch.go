@@ -5,7 +5,7 @@ package policy
 // place by that first answer; there is no way back to the next one, so the pull
 // fails although a later place may hold the image.
 func contentMismatch(v *view) (Finding, bool) {
-	if v.After.Err != nil || v.after != fails {
+	if v.After.Err != nil || v.after != Fails {
 		return Finding{}, false
 	}
 	for _, l := range v.After.Open() {

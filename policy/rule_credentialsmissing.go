@@ -20,9 +20,9 @@ func credentialsMissing(v *view) (Finding, bool) {
 		Remedy: []string{fmt.Sprintf("add credentials for %s to Secret openshift-config/pull-secret", denied)},
 	}
 	switch {
-	case v.after == fails:
+	case v.after == Fails:
 		f.Severity = v.unlessBroken()
-	case v.after == works && v.onlySourceHolds() && v.mirrors == fails:
+	case v.after == Works && v.onlySourceHolds() && v.mirrors == Fails:
 		f.Severity = v.fallBack()
 		f.Reason += "; only the source does"
 	default:

@@ -11,14 +11,14 @@ func imageMissing(v *view) (Finding, bool) {
 		return Finding{}, false
 	}
 	switch {
-	case v.after == fails:
+	case v.after == Fails:
 		return Finding{
 			Severity: v.unlessBroken(),
 			Reason:   "no place on its new route has the image",
 			Detail:   v.places(),
 			Remedy:   v.copyCommands(),
 		}, true
-	case v.after == works && v.onlySourceHolds() && v.mirrors == fails:
+	case v.after == Works && v.onlySourceHolds() && v.mirrors == Fails:
 		return Finding{
 			Severity: v.fallBack(),
 			Reason:   "no mirror on its new route has the image; only the source has it",

@@ -26,7 +26,7 @@ func mirrorHidden(v *view) (Finding, bool) {
 		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
 			v.HiddenBy, kindFor(v.Image.Ref), v.Before.Entry, pullType(v.Image.Ref))},
 	}
-	if v.after != works {
+	if v.after != Works {
 		f.Severity = v.unlessBroken()
 	}
 	return f, true

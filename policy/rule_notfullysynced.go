@@ -17,7 +17,7 @@ func notFullySynced(v *view) (Finding, bool) {
 		Detail:   v.places(),
 		Remedy:   v.copyCommands(),
 	}
-	if v.mirrors == unsure {
+	if v.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
 		f.Remedy = []string{verifyAgain}
 		if v.gained() {

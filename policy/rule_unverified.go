@@ -22,8 +22,8 @@ func unverified(v *view) (Finding, bool) {
 		Remedy:   []string{verifyAgain},
 	}
 	switch {
-	case v.after == unsure:
-	case v.after == works && v.onlySourceHolds() && v.mirrors == unsure:
+	case v.after == Unsure:
+	case v.after == Works && v.onlySourceHolds() && v.mirrors == Unsure:
 		f.Severity = v.fallBack()
 		f.Reason = "nobody could tell whether a mirror has the image; the source has it"
 	default:
