@@ -338,8 +338,9 @@ func TestClusterNamesWhatItMayNotRead(t *testing.T) {
 	}
 }
 
-// The rules that Rules returns are enough, and each of them is needed.
-func TestClusterNeedsItsRulesAndNoOthers(t *testing.T) {
+// The rules that Rules returns are enough. That none is idle follows from their
+// being made from the sources.
+func TestClusterNeedsNoMoreThanItsRules(t *testing.T) {
 	cfg := fromAPIServer(t)
 	admin := kubernetes.NewForConfigOrDie(cfg)
 	c, err := NewCluster(cfg, Options{})

@@ -204,3 +204,24 @@ func TestReadyNamesTheLastError(t *testing.T) {
 		}
 	})
 }
+
+// A cluster with nodes runs something: an empty inventory is a fault, not safety.
+func TestNodesWithoutImagesAreAFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}})
+		c := newCluster(mirrorReader{}, api, noCustom(), Options{})
+		run(t, c)
+		synctest.Wait()
+		const want = "no object names an image though there are nodes (1): the inventory cannot be complete"
+		if images, err := c.Images(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("Images() = %v, %v, want %s", images, err, want)
+		}
+		if err := api.CoreV1().Nodes().Delete(t.Context(), "worker-0", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if images, err := c.Images(t.Context()); len(images) != 0 || err != nil {
+			t.Errorf("without nodes: Images() = %v, %v, want none and no error", images, err)
+		}
+	})
+}

@@ -60,14 +60,16 @@ func (c *change) edit(objects []mirrors.Object) mirrors.Edit {
 }
 
 func (c *change) subject(objects []mirrors.Object) string {
-	subject := mirrors.NameOf(objects[0])
-	if len(objects) > 1 {
-		subject = fmt.Sprintf("%d objects", len(objects))
+	switch n := len(objects); {
+	case n > 1 && c.delete:
+		return fmt.Sprintf("Deleting %d objects", n)
+	case n > 1:
+		return fmt.Sprintf("The change of %d objects", n)
+	case c.delete:
+		return "Deleting " + mirrors.NameOf(objects[0])
+	default:
+		return mirrors.NameOf(objects[0])
 	}
-	if c.delete {
-		subject = "Deleting " + subject
-	}
-	return subject
 }
 
 // readObjects reads the mirror objects of one -f argument.

@@ -128,7 +128,7 @@ func (p *pullSecret) set(dockerConfigJSON []byte, err error) {
 	}
 	note := strings.Join(credentials.Problems(), "; ")
 	if err != nil {
-		note = fmt.Sprintf("registries are asked without credentials: %v", err)
+		note = fmt.Sprintf("registries were asked without credentials: %v", err)
 	}
 	p.client.SetCredentials(credentials)
 	p.store.SetNote("credentials", note)
@@ -208,7 +208,7 @@ func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) e
 	if data := dump.PullSecret(); data != nil {
 		credentials.set(data, nil)
 	} else {
-		credentials.set(nil, errors.New("the dump has no Secret openshift-config/pull-secret; give the nodes' with --pull-secret"))
+		credentials.set(nil, errors.New("no Secret openshift-config/pull-secret in the dump; see --pull-secret"))
 	}
 	open.inventory = dump
 	return nil
