@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -28,6 +30,15 @@ var builtins = map[schema.GroupKind]func() runtime.Object{
 	{Group: "apps", Kind: "DaemonSet"}:   func() runtime.Object { return new(appsv1.DaemonSet) },
 	{Group: "batch", Kind: "Job"}:        func() runtime.Object { return new(batchv1.Job) },
 	{Group: "batch", Kind: "CronJob"}:    func() runtime.Object { return new(batchv1.CronJob) },
+}
+
+// Kinds returns the kinds that Decode knows, in no order.
+func Kinds() []schema.GroupKind {
+	kinds := slices.Collect(maps.Keys(builtins))
+	for _, k := range customKinds {
+		kinds = append(kinds, schema.GroupKind{Group: k.resource.Group, Kind: k.kind})
+	}
+	return kinds
 }
 
 // Decode returns the images that an object, written as JSON, names. The error

@@ -115,6 +115,7 @@ var resources = map[schema.GroupVersionKind]string{
 	mirrors.TagMirrorSet:    "imagetagmirrorsets",
 	mirrors.DigestMirrorSet: "imagedigestmirrorsets",
 	mirrors.ContentPolicy:   "imagecontentsourcepolicies",
+	mirrors.ImageConfig:     "images",
 }
 
 func rules(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
@@ -129,7 +130,7 @@ func rules(operations ...admissionregistrationv1.OperationType) []admissionregis
 		return admissionregistrationv1.RuleWithOperations{Operations: operations, Rule: r}
 	}
 	return []admissionregistrationv1.RuleWithOperations{
-		rule(mirrors.TagMirrorSet, mirrors.DigestMirrorSet),
+		rule(mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ImageConfig),
 		rule(mirrors.ContentPolicy),
 	}
 }

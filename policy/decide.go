@@ -25,6 +25,23 @@ var rules = []rule{
 	{"ImageMissing", imageMissing},
 	{"CredentialsMissing", credentialsMissing},
 	{"Unverified", unverified},
+	{"PlatformMissing", platformMissing},
+	{"BlockLifted", blockLifted},
+	{"TagDrift", tagDrift},
+}
+
+// A planRule objects to the change as a whole: each of its findings speaks of the
+// configuration, not of an image.
+type planRule struct {
+	id    string
+	check func(Plan, Facts) []Finding
+}
+
+// planRules are tried in this order, after the rules for images.
+var planRules = []planRule{
+	{"NoEffect", noEffect},
+	{"BroadSource", broadSource},
+	{"MirrorInCluster", mirrorInCluster},
 }
 
 // A view is what a rule sees of one impact.
@@ -68,6 +85,13 @@ func (p Plan) Decide(facts Facts, s Settings) Verdict {
 		seen := s.view(impact, facts)
 		v.Counts.add(seen)
 		v.Findings = append(v.Findings, s.judge(seen)...)
+	}
+	for _, r := range planRules {
+		for _, f := range r.check(p, facts) {
+			f.Rule = r.id
+			f.Severity = s.severity(f)
+			v.Findings = append(v.Findings, f)
+		}
 	}
 	v.Findings = s.sorted(v.Findings)
 	v.Allowed = !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
@@ -129,8 +153,7 @@ func (v *view) pending() bool {
 	return slices.ContainsFunc(v.After.Open(), func(l mirrors.Location) bool { return v.facts[l].Presence == Unknown })
 }
 
-// sorted puts denials first, then the configuration as a whole before images,
-// then protected images before others.
+// sorted puts denials first, and protected images before others.
 func (s Settings) sorted(findings []Finding) []Finding {
 	type ranked struct {
 		Finding
@@ -138,10 +161,7 @@ func (s Settings) sorted(findings []Finding) []Finding {
 	}
 	all := make([]ranked, len(findings))
 	for i, f := range findings {
-		all[i] = ranked{f, -1}
-		if f.Image.Ref != "" {
-			all[i].rank = s.Rank(f.Image)
-		}
+		all[i] = ranked{f, s.findingRank(f)}
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int {
 		return cmp.Or(
@@ -155,6 +175,19 @@ func (s Settings) sorted(findings []Finding) []Finding {
 		findings[i] = r.Finding
 	}
 	return findings
+}
+
+// findingRank puts what is wrong with the whole before its images, and remarks on
+// the whole after them.
+func (s Settings) findingRank(f Finding) int {
+	switch {
+	case f.Image.Ref != "":
+		return s.Rank(f.Image)
+	case f.Rule == "RejectedByMCO":
+		return -1
+	default:
+		return 1 << 21
+	}
 }
 
 // sortUsers returns img with the users that matter most in front: protected
@@ -188,9 +221,12 @@ func kindRank(kind string) int {
 
 // RuleIDs returns the ids of all rules whose severity can be set, in order.
 func RuleIDs() []string {
-	ids := make([]string, len(rules))
-	for i, r := range rules {
-		ids[i] = r.id
+	var ids []string
+	for _, r := range rules {
+		ids = append(ids, r.id)
+	}
+	for _, r := range planRules {
+		ids = append(ids, r.id)
 	}
 	return ids
 }

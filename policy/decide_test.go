@@ -58,7 +58,7 @@ func summary(v Verdict) string {
 	return strings.Join(parts, ", ")
 }
 
-var running = []User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running}}
+var running = []User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running, Digest: "sha256:old"}}
 
 // TestDecide has a row for each way a rule can turn, with the reason for it.
 func TestDecide(t *testing.T) {
@@ -107,6 +107,19 @@ func TestDecide(t *testing.T) {
 		{"conflict mended", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local")), tag, facts("quay.io/x:1 present"), Settings{}, "warn RejectedByMCO"},
 		{"conflict untouched by another change", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local"), itms("c", "other.io", allow, "m.local")), tag, nil, Settings{}, "warn RejectedByMCO"},
 		{"no effect on any route", set(), set(itms("a", "other.io", never, "m.local")), tag, nil, Settings{}, ""},
+		{"a sparse copy", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"},
+		{"as sparse as before", set(itms("a", "quay.io", allow, "n.local")), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "n.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}}, Settings{}, "warn PlatformMissing"},
+		{"block lifted", set(idms("a", "quay.io", never, "m.local")), set(idms("a", "quay.io", never, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), tag, facts("m.local/x:1 present"), Settings{}, "warn BlockLifted"},
+		{"the tag has moved on at the mirror", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:new"}}, Settings{}, "warn TagDrift"},
+		{"the same tag", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:old"}}, Settings{}, ""},
+		{"what runs is a part of the index", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:index", MediaType: indexTypes[0], Children: []string{"sha256:old"}}}, Settings{}, ""},
+		{"an index nobody has read proves nothing", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:index", MediaType: indexTypes[0]}}, Settings{}, ""},
+		{"no mirror: no effect", set(), set(itms("a", "quay.io", never)), tag, nil, Settings{}, "warn NoEffect"},
+		{"upper case never matches", set(), set(itms("a", "Quay.io/x", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
+		{"a name without a host never matches", set(), set(itms("a", "nginx", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
+		{"index.docker.io never matches", set(), set(itms("a", "index.docker.io", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
+		{"an idle entry that was there before is old news", set(itms("a", "nginx", allow, "m.local")), set(itms("a", "nginx", allow, "m.local"), itms("b", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
+		{"a mirror on this cluster", set(), set(itms("a", "quay.io/x", allow, "image-registry.openshift-image-registry.svc:5000/x/x")), tag, facts("image-registry.openshift-image-registry.svc:5000/x/x:1 present"), Settings{}, "warn MirrorInCluster"},
 		{"malformed reference", set(), set(itms("a", "quay.io", allow, "m.local")), "Quay.io/X:1", nil, Settings{}, "warn MalformedReference"},
 	}
 	for _, tt := range tests {
@@ -120,6 +133,33 @@ func TestDecide(t *testing.T) {
 				t.Errorf("allowed = %v with %s", verdict.Allowed, tt.want)
 			}
 		})
+	}
+}
+
+// TestNarrow: the fewest scopes that cover what the mirror holds.
+func TestNarrow(t *testing.T) {
+	var images []Image
+	f := Facts{}
+	for _, line := range []string{
+		"shop/cart:v1 +", "shop/cart:v2 +", "shop/web:v1 +", "team/a:v1 +", "team/b:v1 -", "team/b:v2 +", "other/deep/x:v1 +", "other/deep/y:v1 +", "other/z:v1 -",
+	} {
+		ref, mark, _ := strings.Cut(line, " ")
+		images = append(images, Image{Ref: "quay.io/" + ref})
+		f[mirrors.Location{Ref: "m.local/q/" + ref}] = Fact{Presence: map[string]Presence{"+": Present, "-": Absent}[mark]}
+	}
+	images = append(images, Image{Ref: "quay.io/shop/cart" + digestA}) // not for a tag mirror
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local/q"))}, images)
+	var got []string
+	for _, e := range Narrow(plan, f, plan.Added[0]) {
+		got = append(got, e.Source+" -> "+strings.Join(e.Mirrors, ",")+" "+string(e.Policy))
+	}
+	want := []string{
+		"quay.io/other/deep -> m.local/q/other/deep NeverContactSource",
+		"quay.io/shop -> m.local/q/shop NeverContactSource",
+		"quay.io/team/a -> m.local/q/team/a NeverContactSource",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("narrowed (-want +got):\n%s", diff)
 	}
 }
 
@@ -272,6 +312,7 @@ func TestWarnings(t *testing.T) {
 		"ImageTagMirrorSet a reroutes 3 of 5 images: 1 verified",
 		"ImageMissing: 2 images: no place on its new route has the image; first quay.io/b:1",
 		"MalformedReference: 1 image: no node can parse the reference; first Bad:Ref:x",
+		"BroadSource: quay.io covers 3 images of 3 repositories in 1 namespace",
 	}
 	got := plan.Decide(f, Settings{}).Warnings("ImageTagMirrorSet a")
 	if diff := cmp.Diff(want, got); diff != "" {

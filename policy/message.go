@@ -263,6 +263,9 @@ func short(ref string) string {
 	return name + "@sha256:" + digest[:digits]
 }
 
+// shortDigest is short for a digest alone.
+func shortDigest(digest string) string { return strings.TrimPrefix(short("@"+digest), "@") }
+
 // count returns "1 image", "2,000 images".
 func count(n int, noun string) string {
 	if n != 1 {

@@ -24,7 +24,7 @@ const (
 // route as a node does: whatever an endpoint answers but the image
 // moves on to the next; what looks like the image and is not ends the pull.
 func Pull(img string, route mirrors.Route, facts Facts) Outcome {
-	if route.Err != nil {
+	if route.Err != nil || route.Refused != "" {
 		return Fails
 	}
 	return walk(img, route.Open(), facts)
@@ -73,4 +73,24 @@ func held(locs []mirrors.Location, facts Facts) bool {
 func host(ref string) string {
 	h, _, _ := strings.Cut(ref, "/")
 	return h
+}
+
+// served returns the fact about the place of route that a node would take the
+// image from, and whether there is one.
+func served(img string, route mirrors.Route, facts Facts) (mirrors.Location, Fact, bool) {
+	for _, l := range route.Open() {
+		switch answer(img, l, facts) {
+		case Present:
+			return l, facts[l], true
+		case Mismatch:
+			return l, Fact{}, false
+		}
+	}
+	return mirrors.Location{}, Fact{}, false
+}
+
+// sparse reports whether the place a node would choose lacks a part of the image.
+func sparse(route mirrors.Route, facts Facts) bool {
+	_, fact, ok := served("", route, facts)
+	return ok && len(fact.Missing) > 0
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // places says, in the order of the new route, what was found at each place. The
@@ -47,7 +49,12 @@ func (v *view) copyCommands() []string {
 	if len(targets) == 0 {
 		return nil
 	}
-	from, to := v.origin(), targets[0]
+	return v.copyTo(targets[0])
+}
+
+// copyTo returns the command that puts the image to a place.
+func (v *view) copyTo(to mirrors.Location) []string {
+	from := v.originBut(to)
 	if from == to.Ref {
 		return []string{"put the image back where it was: " + to.Ref}
 	}
@@ -58,10 +65,11 @@ func (v *view) copyCommands() []string {
 	return []string{fmt.Sprintf("skopeo copy %s docker://%s docker://%s", flags, from, to.Ref)}
 }
 
-// origin returns a place that holds the image, or the source where none is known.
-func (v *view) origin() string {
+// originBut returns a place other than but that holds the image, or the source
+// where none is known.
+func (v *view) originBut(but mirrors.Location) string {
 	for _, l := range slices.Concat(v.After.Open(), v.Before.Open()) {
-		if v.facts[l].Presence == Present {
+		if l != but && v.facts[l].Presence == Present {
 			return l.Ref
 		}
 	}

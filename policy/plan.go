@@ -36,6 +36,8 @@ type Plan struct {
 	Malformed []Image
 	// Total is the number of images that were compared.
 	Total int
+	// Added are the entries of mirror objects that the change brings or alters.
+	Added []mirrors.Entry
 	// Rejected says why MCO would not apply the new configuration, RejectedBefore
 	// why it does not apply the one in force; nil if it does. If Rejected is set,
 	// no route changes and Impacts is empty.
@@ -44,7 +46,7 @@ type Plan struct {
 
 // NewPlan compares the routes of images before and after c.
 func NewPlan(c Change, images []Image) Plan {
-	p := Plan{Total: len(images)}
+	p := Plan{Total: len(images), Added: added(c)}
 	before, err := mirrors.Resolve(c.Before)
 	if errors.As(err, &p.RejectedBefore) {
 		// The last configuration that MCO could apply is not known from the
@@ -64,6 +66,20 @@ func NewPlan(c Change, images []Image) Plan {
 	}
 	slices.SortStableFunc(p.Impacts, func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
 	return p
+}
+
+// added returns the entries after c that were not there before.
+func added(c Change) []mirrors.Entry {
+	before := map[string]bool{}
+	for _, e := range c.Before.Entries() {
+		before[entryKey(e)] = true
+	}
+	return slices.DeleteFunc(c.After.Entries(), func(e mirrors.Entry) bool { return before[entryKey(e)] })
+}
+
+// entryKey tells entries apart by all that nodes get of them.
+func entryKey(e mirrors.Entry) string {
+	return strings.Join(append([]string{mirrors.KindOf(e.Object), e.Source, string(e.Policy)}, e.Mirrors...), " ")
 }
 
 // neverContact returns, by source, the objects that block it for nodes. An entry
@@ -120,7 +136,7 @@ func (p Plan) Questions(facts Facts, s Settings) []mirrors.Location {
 		return questions
 	}
 	for _, i := range order {
-		if impact := p.Impacts[i]; !held(impact.After.Mirrors(), facts) {
+		if impact := p.Impacts[i]; !held(impact.After.Mirrors(), facts) || sparse(impact.After, facts) {
 			ask(impact.After.Open())
 			ask(impact.Before.Open())
 		}

@@ -97,6 +97,12 @@ type Fact struct {
 	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
 	// image or if nobody has read it.
 	Platforms []string
+	// Missing are platforms that the index lists for architectures that nodes
+	// have, and whose manifests the location does not hold: a sparse copy.
+	Missing []string
+	// Children are the digests of the manifests that an index lists, nil for a
+	// single image or if nobody has read it.
+	Children []string
 	// Detail is for people: one line that says what the registry answered. It is
 	// set if not Present, names no credentials and has no control characters.
 	Detail string

@@ -21,6 +21,7 @@ var pure = map[string]string{
 	"github.com/openshift/api/config/v1":                        "types",
 	"github.com/openshift/api/operator/v1alpha1":                "types",
 	"github.com/openshift/runtime-utils/pkg/registries":         "what MCO writes, by MCO's own code",
+	"github.com/containers/image/v5/docker/policyconfiguration": "the scopes of policy.json, by the runtime's own code",
 	"github.com/containers/image/v5/docker/reference":           "parses references as nodes do",
 	"github.com/containers/image/v5/pkg/sysregistriesv2":        "rewrites references by the runtime's own code",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors": "",

@@ -14,7 +14,17 @@ import (
 // The common way there: NeverContactSource on any entry of a source blocks the
 // source for tags and for digests, while the mirrors of an ITMS serve tags only
 // and those of an IDMS digests only. One kind cuts off the other kind's pulls.
+//
+// An image that the signature policy of the nodes refuses is as good as that: MCO
+// writes allowedRegistries and blockedRegistries of image.config there as well.
 func noRoute(v *view) (Finding, bool) {
+	if v.After.Refused != "" {
+		return Finding{
+			Severity: v.unlessBroken(),
+			Reason:   "nodes would refuse it whoever serves it: " + v.After.Refused,
+			Remedy:   []string{"name its registry in allowedRegistries, or take it off blockedRegistries"},
+		}, true
+	}
 	if v.After.Err != nil || len(v.After.Open()) > 0 {
 		return Finding{}, false
 	}

@@ -22,13 +22,16 @@ type checkOptions struct {
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{output: output{format: "table", formats: []string{"table", "json", "yaml", "junit"}}}
+	o := checkOptions{output: output{format: "table", formats: []string{"table", "json", "yaml", "junit", "narrowed"}}}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Say what the guard would say of a change, before it is made",
 		Long: `check reviews the change in -f as the webhook would: against the cluster of the
 kubeconfig, or against a dump of one (--from). All documents in all -f are one
 change. Nothing is changed, and no webhook needs to be installed.
+
+-o narrowed prints the objects with sources that cover what their mirrors hold and
+nothing that they lack.
 
 Exit code 0: admissible, warnings possible. 1: would be denied. 2: could not tell,
 or used wrongly.`,
@@ -90,6 +93,8 @@ func (o *checkOptions) print(w io.Writer, r review.Record) error {
 		return printReport(w, r)
 	case "junit":
 		return r.WriteJUnit(w)
+	case "narrowed":
+		return writeNarrowed(w, r)
 	default:
 		return o.output.write(w, r.Document())
 	}

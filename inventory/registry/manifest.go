@@ -120,11 +120,11 @@ func (q *question) judge(ctx context.Context, r response) (policy.Fact, error) {
 		Time:      time.Now(),
 	}
 	if q.endpoint.way.options.Platforms && isIndex(mediaType) {
-		platforms, err := q.platforms(ctx, r.body)
+		contents, err := q.contents(ctx, r.body)
 		if err != nil {
 			return policy.Fact{}, err
 		}
-		fact.Platforms = platforms
+		fact.Platforms, fact.Missing, fact.Children = contents.platforms, contents.missing, contents.children
 	}
 	return fact, nil
 }

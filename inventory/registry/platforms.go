@@ -13,35 +13,45 @@ import (
 // maxPlatforms bounds what a Fact remembers of an index.
 const maxPlatforms = 64
 
-// platforms returns what an index offers nodes, in its order. Where an
-// architecture is asked for, a child that the registry does not hold is left out:
-// a mirror may have copied the index and not all of what it lists.
-func (q *question) platforms(ctx context.Context, index []byte) ([]string, error) {
+// contents is what an index offers nodes.
+type contents struct {
+	platforms []string // in its order, those held or not looked up
+	missing   []string // listed for an architecture in use, and not held
+	children  []string // digests of all that it lists
+}
+
+// contents reads an index. Where an architecture is asked for, it is looked up
+// whether the registry holds the child: a mirror may have copied the index and not
+// all of what it lists.
+func (q *question) contents(ctx context.Context, index []byte) (contents, error) {
 	parsed, err := v1.ParseIndexManifest(bytes.NewReader(index))
 	if err != nil {
-		return nil, mismatch("%s serves an index that cannot be read; push the image again", q.endpoint.api)
+		return contents{}, mismatch("%s serves an index that cannot be read; push the image again", q.endpoint.api)
 	}
 	var architectures []string
 	if list := q.endpoint.way.options.Architectures; list != nil {
 		architectures = list()
 	}
-	platforms := []string{}
+	c := contents{platforms: []string{}}
 	for _, child := range parsed.Manifests {
-		if child.Platform == nil || child.Platform.OS == "unknown" || len(platforms) == maxPlatforms {
+		if child.Platform == nil || child.Platform.OS == "unknown" || len(c.children) == maxPlatforms {
 			continue // an attestation, or more than anybody needs
 		}
+		c.children = append(c.children, oneLine(child.Digest.String(), maxQuote))
+		platform := oneLine(child.Platform.String(), maxQuote)
 		if slices.Contains(architectures, child.Platform.Architecture) {
 			held, err := q.holds(ctx, child.Digest)
 			if err != nil {
-				return nil, err
+				return contents{}, err
 			}
 			if !held {
+				c.missing = append(c.missing, platform)
 				continue
 			}
 		}
-		platforms = append(platforms, oneLine(child.Platform.String(), maxQuote))
+		c.platforms = append(c.platforms, platform)
 	}
-	return platforms, nil
+	return c, nil
 }
 
 // holds reports whether the registry has the manifest of a child.

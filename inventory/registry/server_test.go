@@ -108,7 +108,10 @@ func newTestClient(t testing.TB, s *server, adjust ...func(*Options)) *Client {
 	o := Options{
 		RootCAs: trust(t),
 		Resolve: map[string]string{host: s.address()},
-		Timeout: 2 * time.Second,
+		// Much longer than anything takes, so that a busy machine changes no outcome.
+		// Tests of timeouts set their own.
+		Timeout:     30 * time.Second,
+		DialTimeout: 30 * time.Second,
 	}
 	for _, f := range adjust {
 		f(&o)

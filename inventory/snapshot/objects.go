@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,10 +18,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A node is what is kept of one.
-type node struct{ architecture string }
-
-// A header is what has to be known of a document to read the rest.
+// A header is what has to be known of a document to read the rest. What is not
+// even a map is read as an empty one.
 type header struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []json.RawMessage `json:"items"`
@@ -26,6 +28,11 @@ type header struct {
 
 // part takes the next part of a dump.
 func (r *reader) part(p part) error {
+	if p.kind != "" {
+		r.skip(p.kind)
+		r.objects++
+		return nil
+	}
 	if p.item > 0 {
 		return r.itemPart(p)
 	}
@@ -36,6 +43,8 @@ func (r *reader) part(p part) error {
 	}
 	return r.document(p.data, waiting)
 }
+
+func isMap(data []byte) bool { return len(data) > 0 && data[0] == '{' }
 
 // An item is one of a list. It may not say what it is.
 type item struct {
@@ -63,12 +72,12 @@ var errNoKind = errors.New("an object without a kind: is the end missing?")
 // document reads an object or a list of them.
 func (r *reader) document(data []byte, waiting []item) error {
 	var h header
-	if err := json.Unmarshal(data, &h); err != nil {
+	if err := json.Unmarshal(data, &h); err != nil && isMap(data) {
 		return err
 	}
 	switch {
 	case h.Kind == "" && h.APIVersion == "" && h.Items == nil && h.Metadata == nil:
-		r.skip("(no object)") // a folder of manifests has Helm values and the like
+		r.skip("(no object)") // Helm values in a folder of manifests, lists of numbers in a must-gather
 		return nil
 	case h.Kind == "":
 		return errNoKind
@@ -157,20 +166,43 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	return nil
 }
 
-// other reads what is wanted of kinds that name no images.
+// others are the kinds of which something else is wanted than images.
+var others = map[schema.GroupKind]func(*reader, []byte) error{
+	{Kind: "Node"}:      (*reader).node,
+	{Kind: "Namespace"}: (*reader).namespace,
+	{Kind: "Secret"}:    (*reader).secret,
+	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
+	{Group: "machineconfiguration.openshift.io", Kind: "MachineConfigPool"}: (*reader).pool,
+	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
+}
+
 func (r *reader) other(kind schema.GroupKind, data []byte) error {
-	switch kind {
-	case schema.GroupKind{Kind: "Node"}:
-		return r.node(data)
-	case schema.GroupKind{Kind: "Namespace"}:
-		return r.namespace(data)
-	case schema.GroupKind{Kind: "Secret"}:
-		return r.secret(data)
-	default:
+	read, ok := others[kind]
+	if !ok {
 		r.skip(kind.Kind)
 		return nil
 	}
+	if err := read(r, data); err != nil {
+		return fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	return nil
 }
+
+// isOfUse reports whether objects of a kind could be, in some API group.
+func isOfUse(kind string) bool { return strings.HasSuffix(kind, "List") || usefulKinds[kind] }
+
+var usefulKinds = func() map[string]bool {
+	kinds := map[string]bool{}
+	for _, k := range slices.Concat(inventory.Kinds(), slices.Collect(maps.Keys(others))) {
+		kinds[k.Kind] = true
+	}
+	for _, k := range []schema.GroupVersionKind{
+		mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ContentPolicy, mirrors.ImageConfig,
+	} {
+		kinds[k.Kind] = true
+	}
+	return kinds
+}()
 
 func (r *reader) skip(kind string) {
 	if r.skipped == nil {
@@ -181,20 +213,35 @@ func (r *reader) skip(kind string) {
 
 func (r *reader) node(data []byte) error {
 	var o corev1.Node
-	if err := json.Unmarshal(data, &o); err != nil {
-		return fmt.Errorf("reading Node: %w", err)
+	err := json.Unmarshal(data, &o)
+	if err == nil {
+		r.nodes.put(inventory.TrimNode(&o))
 	}
-	if r.nodes == nil {
-		r.nodes = map[string]node{}
+	return err
+}
+
+func (r *reader) pool(data []byte) error {
+	var o mcfgv1.MachineConfigPool
+	err := json.Unmarshal(data, &o)
+	if err == nil {
+		r.pools.put(inventory.TrimPool(&o))
 	}
-	r.nodes[o.Name] = node{architecture: o.Status.NodeInfo.Architecture}
-	return nil
+	return err
+}
+
+func (r *reader) budget(data []byte) error {
+	var o policyv1.PodDisruptionBudget
+	err := json.Unmarshal(data, &o)
+	if err == nil {
+		r.budgets.put(inventory.TrimDisruptionBudget(&o))
+	}
+	return err
 }
 
 func (r *reader) namespace(data []byte) error {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &o); err != nil {
-		return fmt.Errorf("reading Namespace: %w", err)
+		return err
 	}
 	if r.namespaces == nil {
 		r.namespaces = map[string]bool{}
@@ -208,7 +255,7 @@ func (r *reader) namespace(data []byte) error {
 func (r *reader) secret(data []byte) error {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &o); err != nil {
-		return fmt.Errorf("reading Secret: %w", err)
+		return err
 	}
 	if o.Namespace != "openshift-config" || o.Name != "pull-secret" {
 		r.skip("Secret")

@@ -1,7 +1,10 @@
 package snapshot
 
 import (
+	"archive/tar"
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,35 +12,44 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 )
 
 // MaxFile is the size of a file up to which it is read, in bytes. 20,000 pods of
 // 11 kB, as "oc get pods -A -o yaml" writes them, are 220 MB.
 const MaxFile = 1 << 30
 
-// Read reads a dump from path: a file, a folder with everything below it whose
-// name ends in .yaml, .yml or .json, or "-" for standard input. It fails if
-// path cannot be opened or has no objects at all.
-func Read(path string) (*Snapshot, error) {
-	if path == "-" {
-		return ReadFrom(os.Stdin, path)
+// MaxArchive is the size of all files in an archive up to which it is read, in
+// bytes. A must-gather of a large cluster unpacks to several GB, most of it logs,
+// which are passed over.
+const MaxArchive = 64 << 30
+
+// Read reads a dump from a path: a file, a folder with everything below it whose
+// name ends in .yaml, .yml or .json, or "-" for standard input. A file may be a
+// tar archive of such a folder, as must-gathers are sent, and may be compressed
+// with gzip. Read fails if it cannot be opened or has no objects at all.
+func Read(name string) (*Snapshot, error) {
+	if name == "-" {
+		return ReadFrom(os.Stdin, name)
 	}
-	info, err := os.Stat(path)
+	info, err := os.Stat(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the dump: %w", err)
 	}
 	var r reader
 	if info.IsDir() {
-		err = r.folder(path)
+		err = r.folder(name)
 	} else {
-		err = r.file(path)
+		err = r.file(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the dump: %w", err)
 	}
-	return r.finish(path)
+	return r.finish(name)
 }
 
 // ReadFrom reads a dump from a stream, which messages call name.
@@ -50,10 +62,14 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 // A reader fills a Snapshot.
 type reader struct {
 	Snapshot
-	waiting []item // that do not say what they are
+	waiting []item                          // that do not say what they are
+	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {
+	for _, h := range r.holders {
+		r.index.Put(*h)
+	}
 	if r.objects > 0 {
 		return &r.Snapshot, nil
 	}
@@ -68,12 +84,12 @@ func (r *reader) problem(file string, document int, err error) {
 	r.problems = append(r.problems, Problem{File: file, Document: document, Err: err})
 }
 
-func (r *reader) folder(path string) error {
-	return filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+func (r *reader) folder(top string) error {
+	return filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			r.problem(name, 0, err)
-		case entry.IsDir() && name != path && strings.HasPrefix(entry.Name(), "."):
+		case entry.IsDir() && name != top && strings.HasPrefix(entry.Name(), "."):
 			return fs.SkipDir // .git
 		case !entry.IsDir() && isManifest(name):
 			if err := r.file(name); err != nil {
@@ -85,7 +101,7 @@ func (r *reader) folder(path string) error {
 }
 
 func isManifest(name string) bool {
-	switch filepath.Ext(name) {
+	switch path.Ext(filepath.ToSlash(name)) {
 	case ".yaml", ".yml", ".json":
 		return true
 	default:
@@ -103,8 +119,52 @@ func (r *reader) file(name string) error {
 	return nil
 }
 
+// stream reads YAML, JSON, or a tar archive of files with either, compressed or
+// not.
 func (r *reader) stream(stream io.Reader, name string) {
-	buffered := bufio.NewReaderSize(&limited{stream, MaxFile}, 64<<10)
+	buffered := bufio.NewReader(stream)
+	if head, _ := buffered.Peek(2); string(head) == gzipMagic {
+		unzipped, err := gzip.NewReader(buffered)
+		if err != nil {
+			r.problem(name, 0, err)
+			return
+		}
+		buffered = bufio.NewReader(unzipped)
+	}
+	if head, _ := buffered.Peek(tarMagicOffset + len(tarMagic)); bytes.HasSuffix(head, []byte(tarMagic)) {
+		r.archive(buffered, name)
+		return
+	}
+	r.documents(buffered, name)
+}
+
+// What the formats begin with (RFC 1952, 2.3.1; POSIX.1-1988, ustar).
+const (
+	gzipMagic      = "\x1f\x8b"
+	tarMagic       = "ustar"
+	tarMagicOffset = 257
+)
+
+// archive reads the manifests in a tar archive.
+func (r *reader) archive(stream io.Reader, name string) {
+	archive := tar.NewReader(&limited{stream, MaxArchive, MaxArchive})
+	for {
+		entry, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			r.problem(name, 0, err)
+			return
+		}
+		if entry.Typeflag == tar.TypeReg && isManifest(entry.Name) {
+			r.documents(archive, name+":"+path.Clean(entry.Name))
+		}
+	}
+}
+
+func (r *reader) documents(stream io.Reader, name string) {
+	buffered := bufio.NewReaderSize(&limited{stream, MaxFile, MaxFile}, 64<<10)
 	parts := yamlParts
 	if startsLikeJSON(buffered) {
 		parts = jsonParts
@@ -116,11 +176,12 @@ func (r *reader) stream(stream io.Reader, name string) {
 	}
 }
 
-// A part is a document, or an item of a document that is a list, as JSON.
+// A part is a document, or an item of a document that is a list.
 type part struct {
-	document int // from 1
-	item     int // from 1; 0 for the document, which comes after its items
-	data     []byte
+	document int    // from 1, of those that are not empty
+	item     int    // from 1; 0 for the document, which comes after its items
+	kind     string // of an object that is of no use, which has no data
+	data     []byte // JSON
 	err      error
 }
 
@@ -128,12 +189,12 @@ type part struct {
 // looks like a whole one would be worse than none.
 type limited struct {
 	io.Reader
-	left int64
+	limit, left int64
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("larger than %d MiB", MaxFile>>20)
+		return 0, fmt.Errorf("larger than %d MiB", l.limit>>20)
 	}
 	n, err := l.Reader.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)

@@ -4,7 +4,8 @@
 //
 // A dump is whatever "oc get -o yaml" and its like write: YAML or JSON, one
 // object or many, lists of any kind, in a file, in a folder or on standard
-// input. Objects are taken by the same code as from a live cluster, so that the
+// input; a must-gather, unpacked or as it was sent; or what Write has written.
+// Objects are taken by the same code as from a live cluster, so that the
 // answers are the same.
 //
 // A dump is seldom perfect. What cannot be read is a Problem with its place,
@@ -21,6 +22,11 @@ import (
 	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -31,12 +37,32 @@ import (
 type Snapshot struct {
 	index      inventory.Index
 	set        mirrors.Set
-	nodes      map[string]node
+	nodes      byKey[*corev1.Node]
+	pools      byKey[*mcfgv1.MachineConfigPool]
+	budgets    byKey[*policyv1.PodDisruptionBudget]
 	namespaces map[string]bool
 	pullSecret []byte
 	objects    int            // that were understood, whether they name images or not
 	skipped    map[string]int // objects of other kinds, by kind
 	problems   []Problem
+}
+
+// byKey holds objects by namespace and name, the last one of a name.
+type byKey[T metav1.Object] map[string]T
+
+func (m *byKey[T]) put(o T) {
+	if *m == nil {
+		*m = byKey[T]{}
+	}
+	(*m)[o.GetNamespace()+"/"+o.GetName()] = o
+}
+
+func (m byKey[T]) sorted() []T {
+	all := make([]T, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, m[key])
+	}
+	return all
 }
 
 // A Problem is something in a dump that could not be read.
@@ -77,17 +103,21 @@ func (s *Snapshot) Images(context.Context) ([]policy.Image, error) {
 	return images, nil
 }
 
+// Nodes returns the nodes in the dump, as inventory.TrimNode leaves them, sorted
+// by name.
+func (s *Snapshot) Nodes() []*corev1.Node { return s.nodes.sorted() }
+
+// Pools returns the MachineConfigPools in the dump, as inventory.TrimPool leaves
+// them, sorted by name.
+func (s *Snapshot) Pools() []*mcfgv1.MachineConfigPool { return s.pools.sorted() }
+
+// DisruptionBudgets returns the PodDisruptionBudgets in the dump, as
+// inventory.TrimDisruptionBudget leaves them, sorted by namespace and name.
+func (s *Snapshot) DisruptionBudgets() []*policyv1.PodDisruptionBudget { return s.budgets.sorted() }
+
 // Architectures returns the architectures of the nodes in the dump as Go names
 // them ("amd64"), sorted, each once. Nil if there are no nodes in it.
-func (s *Snapshot) Architectures() []string {
-	found := map[string]bool{}
-	for _, n := range s.nodes {
-		if n.architecture != "" {
-			found[n.architecture] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
-}
+func (s *Snapshot) Architectures() []string { return inventory.ArchitecturesOf(s.Nodes()) }
 
 // Namespaces returns the names of the Namespace objects in the dump, sorted.
 func (s *Snapshot) Namespaces() []string { return slices.Sorted(maps.Keys(s.namespaces)) }

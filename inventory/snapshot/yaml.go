@@ -31,7 +31,7 @@ func yamlParts(r *bufio.Reader) iter.Seq[part] {
 				return
 			}
 			if err != nil {
-				s.emit(0, nil, err)
+				s.emit(part{err: err})
 				return
 			}
 		}
@@ -98,33 +98,76 @@ func (s *splitter) endItem() {
 		return
 	}
 	s.items++
-	data, err := yaml.YAMLToJSON(s.current)
-	s.emit(s.items, data, err)
-	s.current = nil // what was yielded may have been kept
+	s.convert(s.items, s.current, s.column+len("- "))
+	s.current = s.current[:0]
 }
 
 func (s *splitter) endDocument() {
 	s.endItem()
-	data, err := yaml.YAMLToJSON(s.rest)
-	if s.items > 0 || !bytes.Equal(data, []byte("null")) { // else nothing but comments
-		s.emit(0, data, err)
+	if s.convert(0, s.rest, 0) || s.items > 0 {
+		s.document++
 	}
-	s.document++
-	s.items, s.column, s.rest = 0, noList, nil
+	s.items, s.column, s.rest = 0, noList, s.rest[:0]
 }
 
-func (s *splitter) emit(item int, data []byte, err error) {
+// convert yields text, whose outermost keys stand in column, as JSON. It reports
+// false if there is nothing in it but comments.
+func (s *splitter) convert(item int, text []byte, column int) bool {
+	if kind := kindIn(text, column); kind != "" && !isOfUse(kind) {
+		s.emit(part{item: item, kind: kind})
+		return true
+	}
+	data, err := yaml.YAMLToJSON(text)
+	if bytes.Equal(data, []byte("null")) && s.items == 0 {
+		return false
+	}
+	s.emit(part{item: item, data: data, err: err})
+	return true
+}
+
+// kindIn returns the kind of an object without parsing it, or "" where that is
+// not as plain as it usually is. Most of a must-gather are events, and parsing
+// YAML goes at 5 MB a second.
+func kindIn(text []byte, column int) string {
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		text = rest
+		if i, _, _ := indentation(line); i != column {
+			continue
+		}
+		value, found := bytes.CutPrefix(line[column:], []byte("kind: "))
+		if found && isWord(value) {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+func isWord(text []byte) bool {
+	for _, c := range text {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return len(text) > 0
+}
+
+func (s *splitter) emit(p part) {
 	if !s.stopped {
-		s.stopped = !s.yield(part{document: s.document, item: item, data: data, err: err})
+		p.document = s.document
+		s.stopped = !s.yield(p)
 	}
 }
+
+// blanks may follow a marker.
+const blanks = " \t\r\n"
 
 // isSeparator reports whether line ends a document, and returns what it begins
 // the next one with.
 func isSeparator(line []byte) (after []byte, ok bool) {
 	for _, marker := range []string{"---", "..."} {
 		after, found := bytes.CutPrefix(line, []byte(marker))
-		if found && (len(after) == 0 || bytes.IndexByte([]byte(" \t\r\n"), after[0]) >= 0) {
+		if found && (len(after) == 0 || bytes.IndexByte([]byte(blanks), after[0]) >= 0) {
 			return after, true
 		}
 	}
@@ -139,7 +182,8 @@ func indentation(line []byte) (column int, isDash, isText bool) {
 	if isBlank(text) {
 		return column, false, false
 	}
-	return column, text[0] == '-' && (isBlank(text[1:]) || text[1] == ' '), true
+	isDash = text[0] == '-' && (len(text) == 1 || bytes.IndexByte([]byte(blanks), text[1]) >= 0)
+	return column, isDash, true
 }
 
 func isBlank(text []byte) bool {

@@ -56,6 +56,10 @@ type Route struct {
 	// Err says why the route cannot be computed. It aborts the whole pull, so
 	// that not even the source is asked: worse than an empty route.
 	Err error
+	// Refused says why nodes would not run the image whoever serves it: MCO writes
+	// the allowed and the blocked registries to the signature policy too. "" if they
+	// would.
+	Refused string
 }
 
 // Open returns the locations a node really asks: those that are not blocked.
@@ -91,7 +95,7 @@ func (r Route) SourceBlocked() bool {
 // Equal reports whether a node would do the same on both routes, whichever
 // entries they come from.
 func (r Route) Equal(other Route) bool {
-	if (r.Err == nil) != (other.Err == nil) {
+	if (r.Err == nil) != (other.Err == nil) || (r.Refused == "") != (other.Refused == "") {
 		return false
 	}
 	if r.Err != nil {

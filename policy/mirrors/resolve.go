@@ -18,8 +18,9 @@ import (
 
 // A Table holds the routes of one Set. It is safe for concurrent use.
 type Table struct {
-	conf  sysregistriesv2.V2RegistriesConf
-	index index
+	conf   sysregistriesv2.V2RegistriesConf
+	index  index
+	policy signaturePolicy
 }
 
 // defaultSearch is where MCO's base registries.conf looks for short names.
@@ -41,14 +42,19 @@ func ResolveUnchecked(s Set) (*Table, error) {
 	if n := len(s.Entries()); n > MaxEntries {
 		return nil, rejection(validate(s))
 	}
-	conf, err := generate(s)
+	blocked := s.blockedRegistries()
+	conf, err := generate(s, blocked)
 	if err != nil {
 		return nil, rejection([]string{fmt.Sprintf("the configuration cannot be generated: %v", err)})
 	}
 	if err := normalize(&conf); err != nil {
 		return nil, rejection([]string{fmt.Sprintf("nodes could not read the generated file: %v", err)})
 	}
-	return &Table{conf: conf, index: newIndex(conf.Registries)}, nil
+	policy, err := newSignaturePolicy(s, blocked)
+	if err != nil {
+		return nil, rejection([]string{err.Error()})
+	}
+	return &Table{conf: conf, index: newIndex(conf.Registries), policy: policy}, nil
 }
 
 func rejection(reasons []string) *Rejection {
@@ -56,8 +62,8 @@ func rejection(reasons []string) *Rejection {
 	return &Rejection{Reasons: slices.Compact(reasons)}
 }
 
-// generate runs MCO's generator.
-func generate(s Set) (sysregistriesv2.V2RegistriesConf, error) {
+// generate runs MCO's generator, with the blocked registries that it would use.
+func generate(s Set, blocked []string) (sysregistriesv2.V2RegistriesConf, error) {
 	var (
 		tags    []*configv1.ImageTagMirrorSet
 		digests []*configv1.ImageDigestMirrorSet
@@ -78,7 +84,7 @@ func generate(s Set) (sysregistriesv2.V2RegistriesConf, error) {
 		conf.UnqualifiedSearchRegistries = slices.Clone(search)
 	}
 	err := registries.EditRegistriesConfig(&conf,
-		s.Registries.InsecureRegistries, s.Registries.BlockedRegistries, legacy, digests, tags)
+		s.Registries.InsecureRegistries, blocked, legacy, digests, tags)
 	return conf, err
 }
 
@@ -226,11 +232,18 @@ func (t *Table) route(refs []reference.Named) Route {
 	var (
 		route  Route
 		failed error
+
+		allowed bool
 	)
 	for i, ref := range refs {
 		sources, entry, err := t.sources(ref)
 		if i == 0 {
 			route.Entry = entry
+		}
+		if why := t.policy.refuses(ref); why != "" {
+			route.Refused = why // unless another candidate is allowed
+		} else {
+			allowed = true
 		}
 		if err != nil {
 			failed = errors.Join(failed, err)
@@ -244,6 +257,9 @@ func (t *Table) route(refs []reference.Named) Route {
 	}
 	if len(route.Sources) == 0 {
 		route.Err = failed
+	}
+	if allowed {
+		route.Refused = ""
 	}
 	return route
 }
@@ -265,7 +281,7 @@ func Compare(from, to *Table, image string) (before, after Route, changed bool, 
 		return before, after, !before.Equal(after), nil
 	}
 	name := refs[0].Name()
-	if from.index.find(name) == nil && to.index.find(name) == nil {
+	if from.index.find(name) == nil && to.index.find(name) == nil && from.policy.refuses(refs[0]) == to.policy.refuses(refs[0]) {
 		return Route{}, Route{}, false, nil
 	}
 	before, after = from.route(refs), to.route(refs)

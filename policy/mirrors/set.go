@@ -28,6 +28,9 @@ type Set struct {
 	Objects []Object
 	// Registries are the registrySources of image.config.openshift.io "cluster".
 	Registries configv1.RegistrySources
+	// Payload is the release image of the cluster, by which MCO spares its
+	// repository from blockedRegistries; "" if it is not known.
+	Payload string
 }
 
 // An Edit is a proposed step from one Set to the next. It leaves its argument as

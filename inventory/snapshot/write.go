@@ -1,0 +1,188 @@
+package snapshot
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Source is what a dump can be written from: an *inventory.Cluster, or a
+// *Snapshot.
+type Source interface {
+	Mirrors(context.Context) (mirrors.Set, error)
+	Images(context.Context) ([]policy.Image, error)
+	Nodes() []*corev1.Node
+	Pools() []*mcfgv1.MachineConfigPool
+	DisruptionBudgets() []*policyv1.PodDisruptionBudget
+}
+
+// Write writes a dump of what source knows, for Read. It is a List in JSON with
+// an object on each line, the same for the same knowledge, and holds what an
+// answer can depend on and nothing else: no secret, no environment, no
+// annotation but the Machine Config Operator's. The objects that name images are
+// not in it; their names stand with the images, in a kind of its own.
+func Write(ctx context.Context, w io.Writer, source Source) error {
+	set, err := source.Mirrors(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the mirror configuration: %w", err)
+	}
+	images, err := source.Images(ctx)
+	if err != nil {
+		return fmt.Errorf("listing the images in use: %w", err)
+	}
+	out := writer{to: bufio.NewWriter(w)}
+	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
+	out.mirrors(set)
+	for _, n := range source.Nodes() {
+		out.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
+	}
+	for _, p := range source.Pools() {
+		out.object(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), p)
+	}
+	for _, b := range source.DisruptionBudgets() {
+		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
+	}
+	for _, img := range images {
+		out.object(imageUsersKind, imageUsersOf(img))
+	}
+	out.text("\n]}\n")
+	if out.err != nil {
+		return out.err
+	}
+	return out.to.Flush()
+}
+
+// A writer writes the items of a list. It does nothing after an error.
+type writer struct {
+	to    *bufio.Writer
+	items int
+	err   error
+}
+
+func (w *writer) text(s string) {
+	if w.err == nil {
+		_, w.err = w.to.WriteString(s)
+	}
+}
+
+// object writes o, which must not have its kind in it, as an item.
+func (w *writer) object(gvk schema.GroupVersionKind, o any) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		w.err = cmp.Or(w.err, err)
+		return
+	}
+	separator := ","
+	if w.items++; w.items == 1 {
+		separator = ""
+	}
+	w.text(fmt.Sprintf("%s\n{%q:%q,%q:%q", separator, "apiVersion", gvk.GroupVersion().String(), "kind", gvk.Kind))
+	w.text("," + string(data[1:])) // there is more than these two in every object
+}
+
+// mirrors writes what of the mirror objects ends up in registries.conf.
+func (w *writer) mirrors(set mirrors.Set) {
+	w.object(mirrors.ImageConfig, &configv1.Image{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
+		Spec:       configv1.ImageSpec{RegistrySources: set.Registries},
+	})
+	objects := slices.SortedFunc(slices.Values(set.Objects), func(a, b mirrors.Object) int {
+		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
+	})
+	for _, o := range objects {
+		named := metav1.ObjectMeta{Name: o.GetName()}
+		switch o := o.(type) {
+		case *configv1.ImageTagMirrorSet:
+			w.object(mirrors.TagMirrorSet, &configv1.ImageTagMirrorSet{ObjectMeta: named, Spec: o.Spec})
+		case *configv1.ImageDigestMirrorSet:
+			w.object(mirrors.DigestMirrorSet, &configv1.ImageDigestMirrorSet{ObjectMeta: named, Spec: o.Spec})
+		case *operatorv1alpha1.ImageContentSourcePolicy:
+			w.object(mirrors.ContentPolicy, &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: named, Spec: o.Spec})
+		}
+	}
+}
+
+// imageUsersKind is the kind of imageUsers.
+var imageUsersKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "ImageUsers"}
+
+// An imageUsers is a policy.Image in a dump.
+type imageUsers struct {
+	Image string      `json:"image"`
+	Users []imageUser `json:"users"`
+}
+
+// An imageUser is a policy.User in a dump.
+type imageUser struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Container string `json:"container,omitempty"`
+	Use       string `json:"use"`
+	Digest    string `json:"digest,omitempty"`
+}
+
+func imageUsersOf(img policy.Image) imageUsers {
+	users := make([]imageUser, len(img.Users))
+	for i, u := range img.Users {
+		users[i] = imageUser{u.Kind, u.Namespace, u.Name, u.Container, u.Use.String(), u.Digest}
+	}
+	return imageUsers{img.Ref, users}
+}
+
+// imageUsers reads one. What an object names is spread over as many of them, and
+// comes together in finish.
+func (r *reader) imageUsers(data []byte) error {
+	var o imageUsers
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	if o.Image == "" {
+		return fmt.Errorf("no image")
+	}
+	for _, u := range o.Users {
+		use, err := parseUse(u.Use)
+		if err != nil {
+			return err
+		}
+		h := r.holderOf(u)
+		h.References = append(h.References, inventory.Reference{Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest})
+	}
+	return nil
+}
+
+func (r *reader) holderOf(u imageUser) *inventory.Holder {
+	key := [3]string{u.Kind, u.Namespace, u.Name}
+	if r.holders == nil {
+		r.holders = map[[3]string]*inventory.Holder{}
+	}
+	if r.holders[key] == nil {
+		r.holders[key] = &inventory.Holder{Kind: u.Kind, Namespace: u.Namespace, Name: u.Name}
+	}
+	return r.holders[key]
+}
+
+func parseUse(text string) (policy.Use, error) {
+	for _, use := range []policy.Use{policy.Referenced, policy.Running, policy.History} {
+		if use.String() == text {
+			return use, nil
+		}
+	}
+	return 0, fmt.Errorf("use %q is none of referenced, running and history", text)
+}

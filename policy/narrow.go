@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Narrow returns the fewest entries, in the place of e, that cover every image of
+// the plan which a mirror of e is known to hold and e's kind serves, and none which
+// it is not known to hold. They are sorted by source; there is one, e itself, if e
+// covers nothing that is missing, and none if the mirrors hold nothing.
+//
+// An entry can be no narrower than a repository: where a mirror holds one tag of a
+// repository and lacks another, the repository is left out.
+func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
+	root := &scope{}
+	for _, i := range p.Impacts {
+		if i.After.Entry == e.Source && servesPullType(e, i.Image.Ref) {
+			root.insert(strings.Split(repository(i.Image.Ref), "/"), held(i.After.Mirrors(), facts))
+		}
+	}
+	if root.held > 0 && root.lacking == 0 {
+		return []mirrors.Entry{e}
+	}
+	var narrowed []mirrors.Entry
+	for _, source := range root.complete(nil) {
+		narrowed = append(narrowed, narrowTo(e, source))
+	}
+	return narrowed
+}
+
+// A scope is a node of the tree of repositories: a host, a namespace or a
+// repository.
+type scope struct {
+	children      map[string]*scope
+	held, lacking int // images at and below
+}
+
+func (s *scope) insert(path []string, held bool) {
+	if held {
+		s.held++
+	} else {
+		s.lacking++
+	}
+	if len(path) == 0 {
+		return
+	}
+	if s.children == nil {
+		s.children = map[string]*scope{}
+	}
+	child := s.children[path[0]]
+	if child == nil {
+		child = &scope{}
+		s.children[path[0]] = child
+	}
+	child.insert(path[1:], held)
+}
+
+// complete returns the widest scopes below s that lack nothing, sorted.
+func (s *scope) complete(path []string) []string {
+	if s.lacking == 0 && len(path) > 0 {
+		return []string{strings.Join(path, "/")}
+	}
+	var names []string
+	for name := range s.children {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var scopes []string
+	for _, name := range names {
+		scopes = append(scopes, s.children[name].complete(append(slices.Clone(path), name))...)
+	}
+	return scopes
+}
+
+// narrowTo returns e for a source below its own, with the mirrors where the
+// runtime looks for that part: what follows the match is added to the location.
+func narrowTo(e mirrors.Entry, source string) mirrors.Entry {
+	rest := strings.TrimPrefix(source, e.Source)
+	if suffix, ok := strings.CutPrefix(e.Source, "*"); ok {
+		rest = source[strings.Index(source, suffix)+len(suffix):]
+	}
+	narrow := mirrors.Entry{Object: e.Object, Source: source, Policy: e.Policy}
+	for _, m := range e.Mirrors {
+		if m != e.Source {
+			narrow.Mirrors = append(narrow.Mirrors, m+rest)
+		}
+	}
+	return narrow
+}
+
+// servesPullType reports whether e's mirrors are for pulls like that of ref.
+func servesPullType(e mirrors.Entry, ref string) bool {
+	return (mirrors.KindOf(e.Object) == mirrors.TagMirrorSet.Kind) != isDigest(ref)
+}
+
+// repository returns the normalised name of ref without tag and digest.
+func repository(ref string) string {
+	parsed, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ref
+	}
+	return parsed.Name()
+}

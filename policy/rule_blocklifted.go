@@ -1,0 +1,20 @@
+package policy
+
+import "fmt"
+
+// BlockLifted: a narrower entry lifts a wider NeverContactSource. Only the entry
+// with the longest prefix counts, and a block is never inherited, so an entry for
+// quay.io/app that says AllowContactingSource, or nothing, opens the way to a
+// source that was closed for all of quay.io. Pulls do not break by that; whoever
+// closed the source will want to know.
+func blockLifted(v *view) (Finding, bool) {
+	if v.HiddenBy == "" || v.After.Err != nil || !v.Before.SourceBlocked() || v.After.SourceBlocked() {
+		return Finding{}, false
+	}
+	return Finding{
+		Severity: Warn,
+		Reason:   fmt.Sprintf("the narrower source %s lifts the block of %s: nodes may contact the source again", v.HiddenBy, v.Before.Entry),
+		Detail:   v.places(),
+		Remedy:   []string{fmt.Sprintf("say NeverContactSource for %s too, once a mirror serves it", v.HiddenBy)},
+	}, true
+}

@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// NoEffect: an entry that the change brings does nothing, or can never match. The
+// generator drops an entry without mirrors, or with none but its source, and its
+// policy with it. And nodes look entries up by the normalised name of an image
+// (nginx is docker.io/library/nginx), case for case.
+func noEffect(p Plan, _ Facts) []Finding {
+	var findings []Finding
+	for _, e := range p.Added {
+		why, remedy := idle(e)
+		if why == "" {
+			continue
+		}
+		findings = append(findings, Finding{
+			Severity: Warn,
+			Reason:   fmt.Sprintf("the entry for %s does nothing: %s", e.Source, why),
+			Detail:   []string{mirrors.NameOf(e.Object)},
+			Remedy:   []string{remedy},
+		})
+	}
+	return findings
+}
+
+// idle says why nodes would not notice an entry, "" if they may.
+func idle(e mirrors.Entry) (why, remedy string) {
+	h := host(e.Source)
+	switch {
+	case !hasMirror(e):
+		return "without a mirror the generator drops it, and its mirrorSourcePolicy too", "name a mirror, or take the entry away"
+	case h == "index.docker.io":
+		return "nodes know this registry as docker.io", "write docker.io"
+	case e.Source == "docker.io" || strings.HasPrefix(e.Source, "*."):
+		return "", ""
+	case !strings.ContainsAny(h, ".:") && h != "localhost":
+		return "nodes take " + h + " for a name at docker.io", "write docker.io/library/" + e.Source + ", or the host with its domain"
+	case h == "docker.io" && strings.Count(e.Source, "/") == 1 && !strings.HasSuffix(e.Source, "/library"):
+		return "", "" // a user's namespace; whether "docker.io/nginx" was meant as a repository cannot be told
+	case h != strings.ToLower(h):
+		return "images name the host in lower case", "write " + strings.ToLower(h)
+	default:
+		return "", ""
+	}
+}
+
+// hasMirror reports whether e has a mirror that is not its source.
+func hasMirror(e mirrors.Entry) bool {
+	for _, m := range e.Mirrors {
+		if m != e.Source {
+			return true
+		}
+	}
+	return false
+}
