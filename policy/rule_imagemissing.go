@@ -25,6 +25,13 @@ func imageMissing(v *view) (Finding, bool) {
 			Detail:   v.places(),
 			Remedy:   v.copyCommands(),
 		}, true
+	case v.after == Unsure && len(v.After.Mirrors()) > 0 && v.mirrors == Fails:
+		return Finding{
+			Severity: v.unlessSo(),
+			Reason:   "no mirror on its new route has the image, and nobody could tell whether the source has",
+			Detail:   v.places(),
+			Remedy:   v.copyCommands(),
+		}, true
 	default:
 		return Finding{}, false
 	}
@@ -50,9 +57,17 @@ func (v *view) onlySourceHolds() bool {
 
 // fallBack is the severity of a route that is left with its source.
 func (v *view) fallBack() Severity {
+	if v.settings.AllowSourceFallback {
+		return Warn
+	}
+	return v.unlessSo()
+}
+
+// unlessSo is the severity of a route whose mirrors do not help: no denial if it
+// was so before.
+func (v *view) unlessSo() Severity {
 	before := v.Before.Mirrors()
-	wasSo := len(before) > 0 && !held(before, v.facts) && !v.Before.SourceBlocked()
-	if wasSo || v.settings.AllowSourceFallback {
+	if len(before) > 0 && !held(before, v.facts) && !v.Before.SourceBlocked() {
 		return Warn
 	}
 	return v.unlessBroken()

@@ -19,7 +19,7 @@ func (p Plan) rejectedByMCO() []Finding {
 	for _, reason := range reasonsOf(p.Rejected) {
 		f := Finding{
 			Rule: "RejectedByMCO", Severity: Deny, Reason: wouldReject, Detail: []string{reason},
-			Remedy: []string{"make all entries of a source agree, then apply again"},
+			Remedy: []string{"correct what is named above, then try again"},
 		}
 		if slices.Contains(reasonsOf(p.RejectedBefore), reason) {
 			f.Severity, f.Reason = Warn, rejects

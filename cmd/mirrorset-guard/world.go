@@ -60,8 +60,10 @@ func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
 }
 
-// open returns a client of registries and the store of its answers.
-func (r *registryFlags) open() (*registry.Client, *registry.Store, error) {
+// open returns a client of registries and the store of its answers. It reads
+// indexes for the architectures that nodes have; architectures is called with each
+// probe.
+func (r *registryFlags) open(architectures func() []string) (*registry.Client, *registry.Store, error) {
 	roots, err := r.roots()
 	if err != nil {
 		return nil, nil, err
@@ -72,6 +74,7 @@ func (r *registryFlags) open() (*registry.Client, *registry.Store, error) {
 	}
 	client := registry.NewClient(registry.Options{
 		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
+		Platforms: true, Architectures: architectures,
 	})
 	store := registry.NewStore(client, registry.StoreOptions{Lifetimes: registry.Lifetimes{
 		PresentDigest: r.factLifetime, PresentTag: min(r.factLifetime, maxTagLifetime), Absent: time.Nanosecond,
@@ -158,6 +161,14 @@ type openWorld struct {
 	stop       context.CancelFunc
 }
 
+// architectures returns those of the nodes, as far as they are known.
+func (w *openWorld) architectures() []string {
+	if nodes, ok := w.inventory.(interface{ Architectures() []string }); ok {
+		return nodes.Architectures()
+	}
+	return nil
+}
+
 func (w *openWorld) close() {
 	w.stop()
 	w.registries.Close()
@@ -175,12 +186,13 @@ func (w *world) openMirrors(ctx context.Context, io streams) (*openWorld, error)
 }
 
 func (w *world) openWith(ctx context.Context, io streams, images bool) (*openWorld, error) {
-	client, store, err := w.registries.open()
+	open := &openWorld{}
+	client, store, err := w.registries.open(open.architectures)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	open := &openWorld{registries: store, client: client, stop: stop}
+	open.registries, open.client, open.stop = store, client, stop
 	credentials := &pullSecret{client: client, store: store}
 	if w.from != "" {
 		err = w.readDump(open, credentials, io)

@@ -319,13 +319,34 @@ func TestIdentityToken(t *testing.T) {
 	}
 }
 
-func TestRegistryToken(t *testing.T) {
-	s := newTLSServer(t, challenged(`Bearer realm="https://mirror.example.com/token"`, "Bearer canary"))
-	c, err := ParseCredentials([]byte(`{"auths":{"mirror.example.com":{"registrytoken":"canary"}}}`))
-	if err != nil {
-		t.Fatal(err)
+// TestWhatNodesIgnore: an entry by which other clients could pull, and nodes cannot,
+// is as good as empty, and what is in it goes nowhere.
+func TestWhatNodesIgnore(t *testing.T) {
+	for _, tc := range []struct {
+		reason, entry, challenge, opens string
+	}{
+		{"a user and a password in the clear", `{"username":"user","password":"canary"}`, "Basic", basic(canary)},
+		{"a bearer token", `{"registrytoken":"canary"}`, `Bearer realm="https://mirror.example.com/token"`, "Bearer canary"},
+		{"an identity token by itself", `{"identitytoken":"canary"}`, "Basic", basic(canary)},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			s := newTLSServer(t, challenged(tc.challenge, tc.opens))
+			c, err := ParseCredentials([]byte(`{"auths":{"mirror.example.com":` + tc.entry + `}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantFact(t, probe(t, newTestClient(t, s, withCredentials(c)), tagged()), policy.Denied,
+				`the entry "mirror.example.com" of the global pull secret is empty`)
+			for _, r := range s.requests() {
+				if r.authorization != "" || strings.Contains(r.query, "canary") {
+					t.Errorf("%s %s?%s carried %q", r.method, r.path, r.query, r.authorization)
+				}
+			}
+			if len(c.Problems()) != 1 {
+				t.Errorf("problems: %q", c.Problems())
+			}
+		})
 	}
-	wantFact(t, probe(t, newTestClient(t, s, withCredentials(c)), tagged()), policy.Present)
 }
 
 // TestTokenServers that do not do what they should.

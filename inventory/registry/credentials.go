@@ -28,8 +28,6 @@ type credential struct {
 	username, password string
 	// identityToken is exchanged for bearer tokens (OAuth 2).
 	identityToken string
-	// registryToken is a bearer token itself.
-	registryToken string
 	// broken says why nodes could not use the entry. They do not go on to another
 	// one then: the pull fails.
 	broken string
@@ -50,7 +48,7 @@ func (c credential) GoString() string { return c.String() }
 
 // anonymous reports whether there is nothing to send.
 func (c credential) anonymous() bool {
-	return c.username == "" && c.password == "" && c.identityToken == "" && c.registryToken == ""
+	return c.username == "" && c.password == "" && c.identityToken == ""
 }
 
 // basic returns what HTTP basic authentication sends, "" if there is nothing.
@@ -110,43 +108,40 @@ func (c *Credentials) add(key string, raw json.RawMessage) {
 	}
 }
 
-// parseCredential reads one entry. Nodes read "auth" and "identitytoken" only
-// (containers/image pkg/docker/config, dockerAuthConfig), the first without mercy
-// (decodeDockerAuth): not base64 fails the pull, without a colon it is as if empty.
-// Other clients write and read the remaining fields, so they are used as well.
+// parseCredential reads one entry as nodes do (containers/image pkg/docker/config,
+// dockerAuthConfig and decodeDockerAuth): "auth" and "identitytoken" only, and the
+// second only where the first is good. Not base64 fails the pull; without a colon
+// the entry is as if empty. Other clients also read a user name and a password in
+// the clear, or a bearer token. What those could pull, nodes cannot, so that is not
+// used here, but named: it is most likely a mistake.
 func parseCredential(raw json.RawMessage) (cred credential, remark string) {
 	var fields struct {
-		Auth          string `json:"auth"`
-		Username      string `json:"username"`
-		Password      string `json:"password"`
-		IdentityToken string `json:"identitytoken"`
-		RegistryToken string `json:"registrytoken"`
+		Auth          string          `json:"auth"`
+		IdentityToken string          `json:"identitytoken"`
+		Username      json.RawMessage `json:"username"`
+		Password      json.RawMessage `json:"password"`
+		RegistryToken json.RawMessage `json:"registrytoken"`
 	}
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return credential{broken: "is not an object of strings"}, ""
-	}
-	cred = credential{
-		username:      fields.Username,
-		password:      fields.Password,
-		identityToken: fields.IdentityToken,
-		registryToken: fields.RegistryToken,
-	}
-	if fields.Auth == "" {
-		if !cred.anonymous() {
-			remark = "has no field auth, the only one that nodes read"
-		}
-		return cred, remark
 	}
 	decoded, err := base64.StdEncoding.DecodeString(fields.Auth)
 	if err != nil {
 		return credential{broken: "has a field auth that is not base64"}, ""
 	}
 	username, password, found := strings.Cut(string(decoded), ":")
-	if !found {
+	switch {
+	case found:
+		return credential{username: username, password: strings.Trim(password, "\x00"), identityToken: fields.IdentityToken}, ""
+	case len(decoded) > 0:
 		return credential{}, "has a field auth without a colon, which nodes ignore"
+	case fields.IdentityToken != "":
+		return credential{}, "has no field auth, without which nodes ignore identitytoken"
+	case len(fields.Username)+len(fields.Password)+len(fields.RegistryToken) > 0:
+		return credential{}, "has no field auth, the only one that nodes read"
+	default:
+		return credential{}, "" // docker leaves these behind where it uses a credential helper
 	}
-	cred.username, cred.password = username, strings.Trim(password, "\x00")
-	return cred, ""
 }
 
 // lookup returns the entry a node uses for a repository ("host/a/b"), and whether

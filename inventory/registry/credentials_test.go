@@ -58,7 +58,9 @@ func TestParseCredentials(t *testing.T) {
 		"f.io": {"registrytoken": "rt"},
 		"g.io": {},
 		"h.io": ["secret"],
-		"i.io": {"auth": "dTpw\u0000"}
+		"i.io": {"auth": "dTpw\u0000"},
+		"k.io": {"identitytoken": "idt"},
+		"l.io": {"auth": "dXNlcjpwYXNz", "username": 7, "password": "other"}
 	}, "credHelpers": {"j.io": "ecr-login"}, "credsStore": "x"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +68,16 @@ func TestParseCredentials(t *testing.T) {
 	want := map[string]credential{
 		"a.io": {username: "user", password: "pass"},
 		"b.io": {broken: "has a field auth that is not base64"},
-		"c.io": {username: "u", password: "p"},
+		"c.io": {},
 		"d.io": {},
 		"e.io": {username: "user", password: "pass", identityToken: "idt"},
-		"f.io": {registryToken: "rt"},
+		"f.io": {},
 		"g.io": {},
 		"h.io": {broken: "is not an object of strings"},
 		"i.io": {broken: "has a field auth that is not base64"},
 		"j.io": {helper: true},
+		"k.io": {},
+		"l.io": {username: "user", password: "pass"},
 	}
 	for host, w := range want {
 		w.entry = host
@@ -88,6 +92,7 @@ func TestParseCredentials(t *testing.T) {
 		`pull secret entry "f.io" has no field auth, the only one that nodes read`,
 		`pull secret entry "h.io" is not an object of strings`,
 		`pull secret entry "i.io" has a field auth that is not base64`,
+		`pull secret entry "k.io" has no field auth, without which nodes ignore identitytoken`,
 		`pull secret entry "j.io" names a credential helper, which only a node could run`,
 	}
 	if diff := cmp.Diff(wantProblems, c.Problems()); diff != "" {

@@ -194,8 +194,6 @@ func (q *question) authorization() string {
 	switch {
 	case q.grant != nil:
 		return "Bearer " + q.grant.value
-	case q.session.challenge.scheme == "bearer":
-		return "Bearer " + q.credential.registryToken
 	case q.session.challenge.scheme == "basic":
 		// Nodes without a credential send an empty one, which registries take for none.
 		return q.credential.basic()

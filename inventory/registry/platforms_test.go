@@ -42,48 +42,131 @@ func child(architecture, variant string) (body, descriptor string) {
 		ociManifest, len(body), digest.FromString(body), architecture, variant)
 }
 
-func TestPlatforms(t *testing.T) {
+// TestContents: what a Fact says about an index, and what it costs to know.
+func TestContents(t *testing.T) {
 	amd64, amd64Entry := child("amd64", "")
-	_, arm64Entry := child("arm64", "v8")
-	_, s390xEntry := child("s390x", "")
+	arm64, arm64Entry := child("arm64", "v8")
+	s390x, s390xEntry := child("s390x", "")
+	children := []string{sumOf(amd64), sumOf(arm64), sumOf(s390x)}
 	attestation := fmt.Sprintf(`{"mediaType":%q,"size":1,"digest":%q,"platform":{"os":"unknown","architecture":"unknown"}}`,
 		ociManifest, digest.FromString("x"))
-	index := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, ociIndex,
-		strings.Join([]string{amd64Entry, arm64Entry, s390xEntry, attestation}, ","))
-	s := newTLSServer(t, sparse(index, amd64))
+	nameless := fmt.Sprintf(`{"mediaType":%q,"size":1,"digest":%q}`, ociManifest, digest.FromString("y"))
+	index := indexOf(amd64Entry, attestation, arm64Entry, nameless, s390xEntry)
+	all := []string{"linux/amd64", "linux/arm64/v8", "linux/s390x"}
 	for _, tc := range []struct {
 		reason        string
+		held          []string
 		adjust        func(*Options)
-		want          []string
+		platforms     []string
+		missing       []string
+		children      []string
 		childRequests bool
 	}{
-		{"not asked for", func(*Options) {}, nil, false},
-		{"listed", func(o *Options) { o.Platforms = true }, []string{"linux/amd64", "linux/arm64/v8", "linux/s390x"}, false},
-		{"the children that nodes need are held", func(o *Options) {
-			o.Platforms = true
-			o.Architectures = func() []string { return []string{"amd64"} }
-		}, []string{"linux/amd64", "linux/arm64/v8", "linux/s390x"}, true},
-		{"a child that nodes need is missing", func(o *Options) {
-			o.Platforms = true
-			o.Architectures = func() []string { return []string{"amd64", "arm64"} }
-		}, []string{"linux/amd64", "linux/s390x"}, true},
+		{reason: "not asked for", held: []string{amd64}, adjust: func(*Options) {}},
+		{
+			reason: "listed only: nothing is known to be missing", held: nil, adjust: reading(),
+			platforms: all, children: children,
+		},
+		{
+			reason: "sparse, and what nodes need is held", held: []string{amd64}, adjust: reading("amd64"),
+			platforms: all, children: children, childRequests: true,
+		},
+		{
+			reason: "sparse, and a child that nodes need is missing", held: []string{amd64}, adjust: reading("amd64", "arm64"),
+			platforms: []string{"linux/amd64", "linux/s390x"}, missing: []string{"linux/arm64/v8"}, children: children, childRequests: true,
+		},
+		{
+			reason: "nothing but the index was copied", held: nil, adjust: reading("amd64", "arm64", "s390x"),
+			platforms: []string{}, missing: all, children: children, childRequests: true,
+		},
+		{
+			reason: "complete", held: []string{amd64, arm64, s390x}, adjust: reading("amd64", "arm64", "s390x"),
+			platforms: all, children: children, childRequests: true,
+		},
+		{
+			reason: "an architecture that the index does not list is not missing from the copy", held: []string{amd64},
+			adjust: reading("amd64", "ppc64le"), platforms: all, children: children, childRequests: true,
+		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			before := s.count(http.MethodHead, "sha256:")
+			s := newTLSServer(t, sparse(index, tc.held...))
 			got := probe(t, newTestClient(t, s, tc.adjust), tagged())
 			wantFact(t, got, policy.Present)
-			if diff := cmp.Diff(tc.want, got.Platforms); diff != "" {
+			want := policy.Fact{
+				Presence: policy.Present, Digest: sumOf(index), MediaType: ociIndex,
+				Platforms: tc.platforms, Missing: tc.missing, Children: tc.children, Time: got.Time,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			if got.MediaType != ociIndex || got.Digest != digest.FromString(index).String() {
-				t.Errorf("type %q, digest %q", got.MediaType, got.Digest)
-			}
-			if asked := s.count(http.MethodHead, "sha256:") > before; asked != tc.childRequests {
+			if asked := s.count(http.MethodHead, "sha256:") > 0; asked != tc.childRequests {
 				t.Errorf("children asked for: %v, want %v", asked, tc.childRequests)
+			}
+			for _, left := range []string{"x", "y"} {
+				if s.count("", sumOf(left)) > 0 {
+					t.Errorf("an attestation was asked for")
+				}
 			}
 		})
 	}
 }
+
+// TestContentsOfASingleImage: nothing is listed, so nothing can be missing.
+func TestContentsOfASingleImage(t *testing.T) {
+	c := newTestClient(t, newTLSServer(t, healthy), reading("amd64", "arm64"))
+	got := probe(t, c, digested())
+	wantFact(t, got, policy.Present)
+	if got.Platforms != nil || got.Missing != nil || got.Children != nil {
+		t.Errorf("platforms %q, missing %q, children %q, want none", got.Platforms, got.Missing, got.Children)
+	}
+}
+
+// TestContentsAreBounded: an index can list any number of manifests.
+func TestContentsAreBounded(t *testing.T) {
+	entries := make([]string, 10*maxPlatforms)
+	for i := range entries {
+		_, entries[i] = child("amd64", fmt.Sprint(i))
+	}
+	s := newTLSServer(t, sparse(indexOf(entries...)))
+	got := probe(t, newTestClient(t, s, reading("amd64")), tagged())
+	if len(got.Children) != maxPlatforms || len(got.Missing) != maxPlatforms || s.count(http.MethodHead, "sha256:") != maxPlatforms {
+		t.Errorf("%d children, %d missing after %d questions, want %d each",
+			len(got.Children), len(got.Missing), s.count(http.MethodHead, "sha256:"), maxPlatforms)
+	}
+}
+
+// TestChildThatCannotBeLookedUp: no answer about a child is no answer about the
+// image, and never "missing".
+func TestChildThatCannotBeLookedUp(t *testing.T) {
+	_, entry := child("amd64", "")
+	holds := sparse(indexOf(entry))
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "sha256:") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		holds(w, r)
+	})
+	got := probe(t, newTestClient(t, s, reading("amd64")), tagged())
+	wantFact(t, got, policy.Denied, "answers 403")
+	if got.Missing != nil {
+		t.Errorf("missing %q", got.Missing)
+	}
+}
+
+// reading makes a client read indexes, and look up the children for architectures.
+func reading(architectures ...string) func(*Options) {
+	return func(o *Options) {
+		o.Platforms = true
+		o.Architectures = func() []string { return architectures }
+	}
+}
+
+func indexOf(entries ...string) string {
+	return fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[%s]}`, ociIndex, strings.Join(entries, ","))
+}
+
+func sumOf(content string) string { return digest.FromString(content).String() }
 
 func TestIndexThatCannotBeRead(t *testing.T) {
 	s := newTLSServer(t, sparse(`{"schemaVersion":2,"manifests":[{"digest":"no digest"}]}`))

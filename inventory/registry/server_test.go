@@ -80,11 +80,12 @@ func (s *server) requests() []seen {
 	return append([]seen(nil), s.seen...)
 }
 
-// count returns the number of requests by method, to a path that contains part.
+// count returns the number of requests by method, or by any if it is "", to a path
+// that contains part.
 func (s *server) count(method, part string) int {
 	n := 0
 	for _, r := range s.requests() {
-		if r.method == method && strings.Contains(r.path, part) {
+		if (method == "" || r.method == method) && strings.Contains(r.path, part) {
 			n++
 		}
 	}

@@ -164,7 +164,7 @@ func (w *wallet) prepare(ctx context.Context, scopes []string) bool {
 // needed reports whether requests in session s carry a token that has to be
 // fetched.
 func (w *wallet) needed(s *session) bool {
-	return s.challenge.scheme == "bearer" && w.credential.registryToken == ""
+	return s.challenge.scheme == "bearer"
 }
 
 // plan enters grants for those of scopes that have none, in this order, many

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,13 +13,14 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-var (
-	_ review.Inventory = (*Snapshot)(nil)
-	_ review.Noter     = (*Snapshot)(nil)
-)
+// What a reviewer asks for; inventories know of no reviewer.
+var _ interface {
+	Mirrors(context.Context) (mirrors.Set, error)
+	Images(context.Context) ([]policy.Image, error)
+	Notes() []string
+} = (*Snapshot)(nil)
 
 // image is what a test wants to see of one: its reference and its users, as
 // "Kind namespace/name container use digest".

@@ -116,6 +116,16 @@ func (f *Front) Push(ref string, img v1.Image) error {
 	return remote.Write(target, img)
 }
 
+// PushIndex puts an index, with all that it lists, behind a reference.
+func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
+	host, rest, _ := strings.Cut(ref, "/")
+	target, err := name.ParseReference(f.registry.Addr+"/"+folder(host)+"/"+rest, name.Insecure)
+	if err != nil {
+		return err
+	}
+	return remote.WriteIndex(target, index)
+}
+
 // folder is where the content of a host lies in the registry.
 func folder(host string) string { return strings.ReplaceAll(strings.ToLower(host), ":", "_") }
 

@@ -87,12 +87,15 @@ func writeWant(t *testing.T, s *Scenario, got string) {
 		t.Fatal(err)
 	}
 	archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool { return f.Name == "want" })
-	got = Unfill(got, []string{"router", "dns", "cart", "web", "payload", "pause"})
+	got = Unfill(got, names)
 	archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
 	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
+
+// names are the images and indexes that stories speak of.
+var names = []string{"router", "dns", "cart", "web", "payload", "pause", "tag", "router-index", "cart-index", "tag-index"}
 
 // askPolicy asks the pure policy, with the facts that the story states.
 func askPolicy(t *testing.T, s *Scenario) Answer {
@@ -137,13 +140,41 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
-	case state == registries.Honest:
-		return policy.Fact{Presence: policy.Present}
+	case state == registries.Honest, state == Index, state == Sparse:
+		return presentFact(l.Ref, state)
 	case presence[state] != policy.Unknown:
 		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], host)}
 	default:
 		return policy.Fact{Presence: policy.Absent, Detail: host + ` answers 404: it does not hold this image, saying "manifest unknown"`}
 	}
+}
+
+// presentFact is what a prober learns of an image that is there.
+func presentFact(ref string, state registries.Behaviour) policy.Fact {
+	name := imageName(ref)
+	if state != registries.Honest {
+		name = indexName(ref)
+	}
+	digest, err := digestOf(name)
+	if err != nil {
+		panic(err) // the generator of images takes any name
+	}
+	f := policy.Fact{Presence: policy.Present, Digest: digest}
+	if state == registries.Honest {
+		return f
+	}
+	f.MediaType = "application/vnd.oci.image.index.v1+json"
+	for _, arch := range []string{"amd64", "arm64"} {
+		child, err := digestOf(strings.TrimSuffix(name, "-index") + " " + arch)
+		if err != nil {
+			panic(err)
+		}
+		f.Children = append(f.Children, child)
+	}
+	if state == Sparse {
+		f.Missing = []string{"linux/arm64"}
+	}
+	return f
 }
 
 // A world holds what the doors share: registries, a control plane with the guard
@@ -268,11 +299,14 @@ func (w *world) mux(t *testing.T) http.Handler {
 func (w *world) arrange(t *testing.T, s *Scenario) {
 	w.front.Reset()
 	for key, state := range s.States {
-		if state != registries.Honest {
+		switch state {
+		case registries.Honest:
+			w.push(t, key)
+		case Index, Sparse:
+			w.pushIndex(t, key, state)
+		default:
 			w.front.Set(key, state)
-			continue
 		}
-		w.push(t, key)
 	}
 	for ref := range w.pushed {
 		host, _, _ := strings.Cut(ref, "/")
@@ -297,6 +331,37 @@ func (w *world) push(t *testing.T, ref string) {
 	w.pushed[ref] = true
 }
 
+// pushIndex pushes an index with its two parts, and hides one if it is to be sparse.
+func (w *world) pushIndex(t *testing.T, ref string, state registries.Behaviour) {
+	t.Helper()
+	index, err := registries.Index(strings.TrimSuffix(indexName(ref), "-index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.front.PushIndex(ref, index); err != nil {
+		t.Fatal(err)
+	}
+	w.pushed[ref] = true
+	if state == Sparse {
+		manifest, err := index.IndexManifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		repo, _, _ := strings.Cut(ref, "@")
+		if i := strings.LastIndex(repo, ":"); i > strings.LastIndex(repo, "/") {
+			repo = repo[:i]
+		}
+		w.front.Set(repo+"@"+manifest.Manifests[1].Digest.String(), registries.Absent)
+	}
+}
+
+func indexName(ref string) string {
+	if name := imageName(ref); strings.HasSuffix(name, "-index") {
+		return name
+	}
+	return "tag-index"
+}
+
 // imageName finds the name whose digest the story put into ref; a tag may hold any
 // image.
 func imageName(ref string) string {
@@ -304,7 +369,7 @@ func imageName(ref string) string {
 	if !ok {
 		return "tag"
 	}
-	for _, name := range []string{"router", "dns", "cart", "web", "payload", "pause"} {
+	for _, name := range names {
 		if d, err := digestOf(name); err == nil && d == digest {
 			return name
 		}
@@ -315,7 +380,9 @@ func imageName(ref string) string {
 func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.front.CA)
-	client := registry.NewClient(registry.Options{RootCAs: pool, Resolve: w.resolve(s)})
+	client := registry.NewClient(registry.Options{
+		RootCAs: pool, Resolve: w.resolve(s), Platforms: true, Architectures: func() []string { return []string{"amd64", "arm64"} },
+	})
 	store := registry.NewStore(client, registry.StoreOptions{})
 	t.Cleanup(func() {
 		store.Close()
@@ -353,25 +420,37 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 			t.Errorf("taking the story's objects away: %v\n%s", err, out)
 		}
 	})
+	w.reportRunning(t, s)
 	w.waitForImages(t, s)
+}
+
+// reportRunning writes the status of pods, as a node would: apply leaves it out.
+func (w *world) reportRunning(t *testing.T, s *Scenario) {
+	t.Helper()
+	for _, img := range s.Images {
+		for _, u := range img.Users {
+			if u.Digest == "" {
+				continue
+			}
+			status, err := json.Marshal(map[string]any{"status": podStatus(img.Ref, u)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.stage(t, "", "patch", "pod", u.Name, "--namespace", u.Namespace, "--subresource=status", "--type=merge", "-p", string(status))
+		}
+	}
 }
 
 func (w *world) waitForImages(t *testing.T, s *Scenario) {
 	t.Helper()
-	want := map[string]bool{}
-	for _, img := range s.Images {
-		want[img.Ref] = true
-	}
+	want := digests(s.Images)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		images, err := w.images.Images(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := map[string]bool{}
-		for _, img := range images {
-			got[img.Ref] = true
-		}
+		got := digests(images)
 		if maps.Equal(got, want) {
 			return
 		}
@@ -380,6 +459,20 @@ func (w *world) waitForImages(t *testing.T, s *Scenario) {
 		}
 		time.Sleep(5 * time.Millisecond) // the inventory has no event for "as expected"
 	}
+}
+
+// digests returns the references of images, each with what runs under it.
+func digests(images []policy.Image) map[string]bool {
+	set := map[string]bool{}
+	for _, img := range images {
+		set[img.Ref] = true
+		for _, u := range img.Users {
+			if u.Digest != "" {
+				set[img.Ref+" runs "+u.Digest] = true
+			}
+		}
+	}
+	return set
 }
 
 // askCheck runs the command against a dump of the story's cluster.
@@ -418,11 +511,23 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	}
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: eyJhdXRocyI6eyJ1bnJlbGF0ZWQuZXhhbXBsZS5jb20iOnsiYXV0aCI6ImRUcHcifX19}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret}, workloads, s.Before), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, workloads, s.Before), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
+
+// nodes are those of every story.
+const nodes = `apiVersion: v1
+kind: Node
+metadata: {name: worker-0}
+status: {nodeInfo: {architecture: amd64}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: worker-1}
+status: {nodeInfo: {architecture: arm64}}
+`
 
 // askWebhook posts a review over HTTPS, as the API server would.
 func (w *world) askWebhook(t *testing.T, s *Scenario) Answer {

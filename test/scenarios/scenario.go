@@ -5,16 +5,18 @@
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
-//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER)]
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]]
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
-//	                      mismatch, unavailable or unreachable. A reference that is
-//	                      not named is absent.
+//	                      mismatch, unavailable or unreachable; for an image for
+//	                      amd64 and arm64: index, or sparse, which lacks the part for
+//	                      arm64. A reference that is not named is absent.
 //	-- put*.yaml --       objects that the change applies, or
 //	-- delete*.yaml --    objects that it takes away
 //	-- want --            "admitted" or "denied", the message, and the warnings
 //
 // {name} stands for the digest of an image of that name, {name:12} for its first
-// twelve digits.
+// twelve digits, {name-index} for that of an index. A tag holds the image "tag" or
+// the index "tag-index". There are nodes of both architectures.
 package scenarios
 
 import (
@@ -36,6 +38,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+)
+
+// The states of an image for two architectures, whole and in part.
+const (
+	Index  registries.Behaviour = "index"
+	Sparse registries.Behaviour = "sparse"
 )
 
 // A Scenario is one story.
@@ -133,7 +141,7 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 	return s, nil
 }
 
-var placeholder = regexp.MustCompile(`\{([a-z]+)(:12)?\}`)
+var placeholder = regexp.MustCompile(`\{([a-z]+(?:-index)?)(:12)?\}`)
 
 // fill replaces {name} by the digest of the image of that name.
 func fill(text string) (string, error) {
@@ -166,7 +174,16 @@ func Unfill(text string, names []string) string {
 	return text
 }
 
+// digestOf returns the digest of an image, or of an index if name ends in -index.
 func digestOf(name string) (string, error) {
+	if base, ok := strings.CutSuffix(name, "-index"); ok {
+		index, err := registries.Index(base)
+		if err != nil {
+			return "", err
+		}
+		digest, err := index.Digest()
+		return digest.String(), err
+	}
 	img, err := registries.Image(name)
 	if err != nil {
 		return "", err
@@ -176,7 +193,7 @@ func digestOf(name string) (string, error) {
 }
 
 // userPattern is "Deployment shop/cart (app)".
-var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)$`)
+var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?$`)
 
 func (s *Scenario) readImages(text string) error {
 	for line := range strings.Lines(text) {
@@ -190,7 +207,7 @@ func (s *Scenario) readImages(text string) error {
 			if m == nil {
 				return fmt.Errorf("image line %q: want REFERENCE KIND NAMESPACE/NAME (CONTAINER)", line)
 			}
-			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4]}
+			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4], Digest: m[5]}
 		}
 		if user.Kind == "Pod" {
 			user.Use = policy.Running
@@ -221,7 +238,7 @@ func (s *Scenario) readStates(text string) error {
 			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
 		}
 		b := registries.Behaviour(fields[1])
-		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down}, b) {
+		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, Index, Sparse}, b) {
 			return fmt.Errorf("registries line %q: unknown state", line)
 		}
 		s.States[fields[0]] = b
@@ -314,9 +331,25 @@ func workload(ref string, u policy.User) (runtime.Object, error) {
 			Schedule: "0 4 * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pod}},
 		}}, nil
 	case "Pod":
-		return &corev1.Pod{TypeMeta: kind("v1"), ObjectMeta: meta, Spec: pod.Spec}, nil
+		p := &corev1.Pod{TypeMeta: kind("v1"), ObjectMeta: meta, Spec: pod.Spec}
+		if u.Digest != "" {
+			p.Status = podStatus(ref, u)
+		}
+		return p, nil
 	default:
 		return nil, fmt.Errorf("a story cannot have a %s", u.Kind)
+	}
+}
+
+// podStatus is what the node would report of a running container.
+func podStatus(ref string, u policy.User) corev1.PodStatus {
+	name, _, _ := strings.Cut(ref, "@")
+	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
+		name = name[:i]
+	}
+	return corev1.PodStatus{
+		Phase:             corev1.PodRunning,
+		ContainerStatuses: []corev1.ContainerStatus{{Name: u.Container, Image: ref, ImageID: name + "@" + u.Digest}},
 	}
 }
 

@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+)
+
+var (
+	_ Source = (*Snapshot)(nil)
+	_ Source = (*inventory.Cluster)(nil)
+)
+
+// The canary is in every place of these objects that an answer does not depend on.
+const writeInput = podYAML + `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app, namespace: shop, annotations: {note: canary}}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: app, image: "quay.io/shop/app:1", args: [--password=canary], env: [{name: TOKEN, value: canary}]}
+---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: apps, annotations: {kubectl.kubernetes.io/last-applied-configuration: canary}, managedFields: [{manager: canary}]}
+spec:
+  imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop], mirrorSourcePolicy: NeverContactSource}]
+---
+apiVersion: config.openshift.io/v1
+kind: Image
+metadata: {name: cluster}
+spec: {additionalTrustedCA: {name: canary}, registrySources: {insecureRegistries: [mirror.example.com]}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: worker-0, annotations: {machineconfiguration.openshift.io/state: Done, other: canary}}
+spec: {providerID: canary}
+status: {nodeInfo: {architecture: amd64}, addresses: [{address: canary}]}
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: {name: worker, annotations: {note: canary}}
+spec: {paused: true, maxUnavailable: 2}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: router-default, namespace: openshift-ingress, annotations: {note: canary}}
+spec: {maxUnavailable: 25%}
+status: {disruptionsAllowed: 1, currentHealthy: 2, desiredHealthy: 1, expectedPods: 2}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: pull-secret, namespace: openshift-config}
+data: {.dockerconfigjson: Y2FuYXJ5}
+`
+
+func written(t *testing.T, s *Snapshot) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Write(t.Context(), &out, s); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestWrite(t *testing.T) {
+	s, err := ReadFrom(strings.NewReader(writeInput), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := written(t, s)
+	if strings.Contains(text, "canary") || strings.Contains(text, "Y2FuYXJ5") {
+		t.Errorf("the dump holds what nothing depends on:\n%s", text)
+	}
+	const line = `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"quay.io/shop/app:1","users":[` +
+		`{"kind":"Deployment","namespace":"shop","name":"app","container":"app","use":"referenced"},` +
+		`{"kind":"Pod","namespace":"shop","name":"app-0","container":"app","use":"running","digest":"sha256:e3b0"}]}`
+	if !strings.Contains(text, "\n"+line+"\n") {
+		t.Errorf("no line\n%s\nin\n%s", line, text)
+	}
+}
+
+// What has been written says the same as what it was written from.
+func TestWriteAndRead(t *testing.T) {
+	before, err := ReadFrom(strings.NewReader(writeInput), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := written(t, before)
+	after, err := ReadFrom(strings.NewReader(text), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := after.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	if again := written(t, after); again != text {
+		t.Errorf("written again, it differs: -first +second:\n%s", cmp.Diff(text, again))
+	}
+	set1, _ := before.Mirrors(t.Context())
+	set2, _ := after.Mirrors(t.Context())
+	for what, diff := range map[string]string{
+		"images":        cmp.Diff(imagesOf(t, before), imagesOf(t, after)),
+		"mirrors":       cmp.Diff(mirrorsOf(t, before), mirrorsOf(t, after)),
+		"registries":    cmp.Diff(set1.Registries, set2.Registries),
+		"architectures": cmp.Diff(before.Architectures(), after.Architectures()),
+		"nodes":         cmp.Diff(before.Nodes(), after.Nodes()),
+		"budgets":       cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
+		"pools":         cmp.Diff(before.Pools(), after.Pools()),
+	} {
+		if diff != "" {
+			t.Errorf("%s: -before +after:\n%s", what, diff)
+		}
+	}
+	if after.PullSecret() != nil {
+		t.Error("the dump has the pull secret")
+	}
+}
+
+func TestReadBrokenImageUsers(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"image": "a", "users": [{"kind": "Pod", "name": "p", "use": "eaten"}]}`: `f: document 1: item 1: reading ImageUsers: use "eaten" is none of referenced, running and history`,
+		`{"users": []}`: `f: document 1: item 1: reading ImageUsers: no image`,
+	} {
+		item := `{"apiVersion": "mirrorset-guard.io/v1alpha1", "kind": "ImageUsers", ` + text[1:]
+		s, err := ReadFrom(strings.NewReader(`{"apiVersion": "v1", "kind": "List", "items": [`+item+`]}`), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := s.Problems(); len(p) != 1 || p[0].Error() != want {
+			t.Errorf("problems %v, want %s", p, want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package trust
+
+import (
+	"net/http"
+	"net/url"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"golang.org/x/net/http/httpproxy"
+)
+
+// wayOf returns the proxies of nodes. The machine-config-operator sets HTTP_PROXY,
+// HTTPS_PROXY and NO_PROXY of CRI-O from the status, which has the cluster's own
+// networks and names in noProxy, and the spec has not.
+func wayOf(proxy *configv1.Proxy) httpproxy.Config {
+	return httpproxy.Config{
+		HTTPProxy:  proxy.Status.HTTPProxy,
+		HTTPSProxy: proxy.Status.HTTPSProxy,
+		NoProxy:    proxy.Status.NoProxy,
+	}
+}
+
+// proxyFunc decides as net/http does from the environment of CRI-O.
+func proxyFunc(way httpproxy.Config) func(*http.Request) (*url.URL, error) {
+	decide := way.ProxyFunc()
+	return func(r *http.Request) (*url.URL, error) { return decide(r.URL) }
+}
+
+// proxyProblems says which proxies cannot be used, without their URLs.
+func proxyProblems(way httpproxy.Config) []string {
+	var problems []string
+	for _, p := range []struct{ field, value string }{
+		{"status.httpProxy", way.HTTPProxy},
+		{"status.httpsProxy", way.HTTPSProxy},
+	} {
+		if what := proxyProblem(p.value); what != "" {
+			problems = append(problems, p.field+" of proxy.config "+what)
+		}
+	}
+	return problems
+}
+
+// proxyProblem returns "" for what net/http can use. It reads a value without a
+// scheme as one of http (httpproxy, parseProxy), and ignores what is no URL.
+func proxyProblem(value string) string {
+	if value == "" {
+		return ""
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme == "" || u.Host == "" {
+		u, err = url.Parse("http://" + value)
+	}
+	if err != nil || u.Hostname() == "" {
+		return "is not a URL; nodes ignore it"
+	}
+	switch u.Scheme {
+	case "http", "https", "socks5", "socks5h":
+		return ""
+	default:
+		return "has a scheme that nodes cannot use; it has to be http or https"
+	}
+}
