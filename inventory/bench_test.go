@@ -25,7 +25,7 @@ func encodedPod(tb testing.TB, i int) []byte {
 			Name:      fmt.Sprintf("application-%d-6d8f7c9b5d-x%04d", i/20, i%20),
 			Labels:    map[string]string{"app": fmt.Sprint("application-", i/20), "pod-template-hash": "6d8f7c9b5d"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{
-				Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat(`{"f:status":{"f:conditions":{}}}`, 110))},
+				Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat(`{"f:status":{"f:conditions":{}}}`, 110)),
 			}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},

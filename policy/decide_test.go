@@ -19,6 +19,8 @@ const (
 	digestA = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
+func mirrorOf(s string) configv1.ImageMirror { return configv1.ImageMirror(s) }
+
 func itms(name, source string, policy configv1.MirrorSourcePolicy, locations ...configv1.ImageMirror) mirrors.Object {
 	o := &configv1.ImageTagMirrorSet{}
 	o.Name = name
@@ -60,69 +62,21 @@ func summary(v Verdict) string {
 
 var running = []User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running, Digest: "sha256:old"}}
 
-// TestDecide has a row for each way a rule can turn, with the reason for it.
-func TestDecide(t *testing.T) {
-	const tag, dig = "quay.io/x:1", "quay.io/x" + digestA
-	tests := []struct {
-		name          string
-		before, after mirrors.Set
-		image         string
-		facts         Facts
-		settings      Settings
-		want          string
-	}{
-		{"mirror holds it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
-		{"mirror lacks it, source serves: the mirror set does not keep its promise", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny ImageMissing"},
-		{"the same, fall-back allowed", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{AllowSourceFallback: true}, "warn ImageMissing"},
-		{"nobody has it, as before", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 absent"), Settings{}, "warn ImageMissing"},
-		{"one of two mirrors holds it", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 present"), Settings{}, ""},
-		{"another mirror that lacks it, where the first lacked it too", set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "warn ImageMissing"},
-		{"mirror unreachable, source serves", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny Unverified"},
-		{"nothing known", set(), set(itms("a", "quay.io", allow, "m.local")), tag, nil, Settings{}, "deny Unverified"},
-		{"nothing known, by setting", set(), set(itms("a", "quay.io", allow, "m.local")), tag, nil, Settings{Severities: map[string]Severity{"Unverified": Warn}}, "warn Unverified"},
-		{"mirror unreachable, source gone, so it was lost before", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 absent"), Settings{}, "warn Unverified"},
-		{"a second mirror while the first is down", set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 unreachable", "n.local/x:1 unreachable", "quay.io/x:1 unreachable"), Settings{}, "warn Unverified"},
-		{"mirror denies", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 denied", "quay.io/x:1 present"), Settings{}, "deny CredentialsMissing"},
-		{"mirror denies and source lacks it, so it was lost before", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 denied", "quay.io/x:1 absent"), Settings{}, "warn ImageMissing"},
-		{"a mirror on the source's host denies: a pod's own pull secret may open it", set(), set(itms("a", "quay.io", allow, "quay.io/mirror")), tag, facts("quay.io/mirror/x:1 denied", "quay.io/x:1 present"), Settings{}, "deny Unverified"},
-		{"wrong content ends the pull though the source has it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 mismatch", "quay.io/x:1 present"), Settings{}, "deny ContentMismatch"},
-		{"wrong content after the image was found", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 present", "n.local/x:1 mismatch"), Settings{}, ""},
-		{"never, held", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
-		{"never, missing", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
-		{"never, unverified", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
-		{"allow to never with the mirror empty", set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
-		{"never to allow is a repair", set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "warn ImageMissing"},
-		{"never for tags cuts off digests", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " present"), Settings{}, "deny NoRoute"},
-		{"the same for what was lost before", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " absent"), Settings{}, "warn NoRoute"},
-		{"rewrite error", set(), set(itms("a", "quay.io", allow, "registry/x")), tag, facts("quay.io/x:1 present"), Settings{}, "deny RewriteError"},
-		{"hidden mirror, source serves", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" present"), Settings{}, "warn MirrorHidden"},
-		{"hidden mirror, source gone", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" absent"), Settings{}, "deny MirrorHidden"},
-		{"hidden mirror, source unreachable", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" unreachable"), Settings{}, "deny MirrorHidden"},
-		{"hidden mirror that never held it", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" absent", "quay.io/x"+digestA+" present"), Settings{}, "warn MirrorHidden"},
-		{"delete, source serves", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 present"), Settings{}, ""},
-		{"delete, source gone", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 absent"), Settings{}, "deny ImageMissing"},
-		{"delete, source unreachable", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 unreachable"), Settings{}, "deny Unverified"},
-		{"delete what never worked: the way back stays open", set(itms("a", "quay.io", never, "m.local")), set(), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, ""},
-		{"conflicting policies", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"},
-		{"conflict mended", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local")), tag, facts("quay.io/x:1 present"), Settings{}, "warn RejectedByMCO"},
-		{"conflict untouched by another change", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local"), itms("c", "other.io", allow, "m.local")), tag, nil, Settings{}, "warn RejectedByMCO"},
-		{"no effect on any route", set(), set(itms("a", "other.io", never, "m.local")), tag, nil, Settings{}, ""},
-		{"a sparse copy", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"},
-		{"as sparse as before", set(itms("a", "quay.io", allow, "n.local")), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "n.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}}, Settings{}, "warn PlatformMissing"},
-		{"block lifted", set(idms("a", "quay.io", never, "m.local")), set(idms("a", "quay.io", never, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), tag, facts("m.local/x:1 present"), Settings{}, "warn BlockLifted"},
-		{"the tag has moved on at the mirror", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:new"}}, Settings{}, "warn TagDrift"},
-		{"the same tag", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:old"}}, Settings{}, ""},
-		{"what runs is a part of the index", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:index", MediaType: indexTypes[0], Children: []string{"sha256:old"}}}, Settings{}, ""},
-		{"an index nobody has read proves nothing", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:index", MediaType: indexTypes[0]}}, Settings{}, ""},
-		{"no mirror: no effect", set(), set(itms("a", "quay.io", never)), tag, nil, Settings{}, "warn NoEffect"},
-		{"upper case never matches", set(), set(itms("a", "Quay.io/x", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
-		{"a name without a host never matches", set(), set(itms("a", "nginx", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
-		{"index.docker.io never matches", set(), set(itms("a", "index.docker.io", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
-		{"an idle entry that was there before is old news", set(itms("a", "nginx", allow, "m.local")), set(itms("a", "nginx", allow, "m.local"), itms("b", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
-		{"a mirror on this cluster", set(), set(itms("a", "quay.io/x", allow, "image-registry.openshift-image-registry.svc:5000/x/x")), tag, facts("image-registry.openshift-image-registry.svc:5000/x/x:1 present"), Settings{}, "warn MirrorInCluster"},
-		{"malformed reference", set(), set(itms("a", "quay.io", allow, "m.local")), "Quay.io/X:1", nil, Settings{}, "warn MalformedReference"},
-	}
-	for _, tt := range tests {
+// A turn is one way a rule can turn, with the reason for it in its name.
+type turn struct {
+	name          string
+	before, after mirrors.Set
+	image         string
+	facts         Facts
+	settings      Settings
+	want          string // findings as "severity Rule"
+}
+
+const tag, dig = "quay.io/x:1", "quay.io/x" + digestA
+
+func testTurns(t *testing.T, turns []turn) {
+	t.Helper()
+	for _, tt := range turns {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := NewPlan(Change{tt.before, tt.after}, []Image{{tt.image, running}})
 			verdict := plan.Decide(tt.facts, tt.settings)
@@ -134,6 +88,33 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// testText holds the findings of a turn to their exact text.
+func testText(t *testing.T, tt turn, want string) {
+	t.Helper()
+	plan := NewPlan(Change{tt.before, tt.after}, []Image{{tt.image, running}})
+	got := plan.Decide(tt.facts, tt.settings).Report("ImageTagMirrorSet a")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+// TestAdmitted has the turns at which no rule has anything to say.
+func TestAdmitted(t *testing.T) {
+	testTurns(t, []turn{
+		{"mirror holds it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
+		{"one of two mirrors holds it", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 present"), Settings{}, ""},
+		{"wrong content after the image was found", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 present", "n.local/x:1 mismatch"), Settings{}, ""},
+		{"never, held", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
+		{"delete, source serves", set(itms("a", "quay.io", allow, "m.local")), set(), tag, facts("m.local/x:1 present", "quay.io/x:1 present"), Settings{}, ""},
+		{"delete what never worked: the way back stays open", set(itms("a", "quay.io", never, "m.local")), set(), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, ""},
+		{"no effect on any route", set(), set(itms("a", "other.io", never, "m.local")), tag, nil, Settings{}, ""},
+		{"the same tag", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:old"}}, Settings{}, ""},
+		{"what runs is a part of the index", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:index", MediaType: indexTypes[0], Children: []string{"sha256:old"}}}, Settings{}, ""},
+		{"an index nobody has read proves nothing", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:index", MediaType: indexTypes[0]}}, Settings{}, ""},
+		{"an idle entry that was there before is old news", set(itms("a", "nginx", allow, "m.local")), set(itms("a", "nginx", allow, "m.local"), itms("b", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
+	})
 }
 
 // TestNarrow: the fewest scopes that cover what the mirror holds.

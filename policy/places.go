@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -26,6 +27,9 @@ func (v *view) places() []string {
 func describe(f Fact) string {
 	switch f.Presence {
 	case Present:
+		if len(f.Missing) > 0 {
+			return "found, without its part for " + strings.Join(f.Missing, ", ")
+		}
 		return "found"
 	case Absent:
 		return cmp.Or(f.Detail, "not found")

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containers/image/v5/docker/reference"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -47,12 +45,6 @@ func (v *view) hasMirror() bool {
 	return slices.ContainsFunc(v.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror })
 }
 
-// isDigest reports whether nodes pull ref by digest. A tag beside it is dropped.
-func isDigest(ref string) bool {
-	parsed, err := reference.ParseNormalizedNamed(ref)
-	if err != nil {
-		return false
-	}
-	_, digested := parsed.(reference.Canonical)
-	return digested
-}
+// isDigest reports whether nodes pull ref by digest. A tag beside it is dropped,
+// and an "@" stands nowhere else in a reference.
+func isDigest(ref string) bool { return strings.Contains(ref, "@") }

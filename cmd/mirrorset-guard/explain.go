@@ -120,7 +120,8 @@ func (o *explainOptions) ask(ctx context.Context, w *openWorld, locs []mirrors.L
 
 func printProbeNotes(w io.Writer, world *openWorld) {
 	for _, note := range world.registries.Notes() {
-		fmt.Fprintf(w, "\nNote: %s\n", note)
+		fmt.Fprintln(w)
+		writeLines(w, wrapped("Note: "+note, tableWidth), 0)
 	}
 	fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
 }
@@ -396,7 +397,11 @@ func (s side) blockText(scope string) string {
 		by = append(by, "NeverContactSource in "+namedUpTo(namesOf(never), maxMakers))
 	}
 	for _, listed := range s.set.Registries.BlockedRegistries {
-		if sameScope(listed, scope) || registries.ScopeIsNestedInsideScope(scope, listed) {
+		if sameScope(listed, scope) {
+			by = append(by, blockedList)
+			break
+		}
+		if registries.ScopeIsNestedInsideScope(scope, listed) {
 			by = append(by, fmt.Sprintf("%s in %s", listed, blockedList))
 			break
 		}

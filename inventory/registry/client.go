@@ -201,6 +201,19 @@ func (c *Client) SetHostRootCAs(pools map[string]*x509.CertPool) {
 	})
 }
 
+// SetProxy makes the next probe go the way that proxy says, on a connection of its
+// own; nil means http.ProxyFromEnvironment, as in Options. Functions cannot be
+// compared, so each call counts as a change.
+func (c *Client) SetProxy(proxy func(*http.Request) (*url.URL, error)) {
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	c.change(func() bool {
+		c.options.Proxy = proxy
+		return true
+	})
+}
+
 func samePool(a, b *x509.CertPool) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
 }

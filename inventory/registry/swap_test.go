@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,6 +57,38 @@ func TestSetRootCAs(t *testing.T) {
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
 	c.SetRootCAs(pool)
 	wantFact(t, probe(t, c, tagged()), policy.Present)
+}
+
+// TestSetProxy: the next probe takes the new way, on a connection of its own, and no
+// Fact gives the proxy's password away.
+func TestSetProxy(t *testing.T) {
+	s := newTLSServer(t, healthy)
+	var asked atomic.Int32
+	proxy := newPlainServer(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Header.Get("Proxy-Authorization") != basic(canary) {
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		tunnel(t, w, s.address())
+	})
+	by := func(password string) func(*http.Request) (*url.URL, error) {
+		return http.ProxyURL(&url.URL{Scheme: "http", User: url.UserPassword("user", password), Host: proxy.address()})
+	}
+	c := NewClient(Options{RootCAs: trust(t), Proxy: by("canary")})
+	defer c.Close()
+	wantFact(t, probe(t, c, tagged()), policy.Present)
+	generation := c.Generation()
+	c.SetProxy(by("canary-of-old"))
+	if c.Generation() == generation {
+		t.Error("the change does not count")
+	}
+	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "Proxy Authentication Required")
+	c.SetProxy(by("canary"))
+	wantFact(t, probe(t, c, tagged()), policy.Present)
+	if n := asked.Load(); n != 3 {
+		t.Errorf("%d connections to the proxy, want one after each change", n)
+	}
 }
 
 // TestChangeMeetsProbe: a probe that is under way when the credentials change starts

@@ -25,40 +25,41 @@ var blockStart = []byte("-----BEGIN ")
 // ones without a word (crypto/x509, AppendCertsFromPEM). An empty bundle is a good
 // one: operators create them first and fill them later.
 func parseBundle(bundle []byte) (certificates []*x509.Certificate, problems []string) {
-	blocks := blocksOf(bundle)
-	for i, block := range blocks {
+	total := bytes.Count(bundle, blockStart)
+	position := 0
+	skip := func(blocks int, what string) {
+		for range blocks {
+			position++
+			problems = append(problems, fmt.Sprintf("block %d of %d %s", position, total, what))
+		}
+	}
+	for {
+		block, rest := pem.Decode(bundle)
+		if block == nil {
+			break
+		}
+		skip(bytes.Count(bundle[:len(bundle)-len(rest)], blockStart)-1, undecodable)
+		bundle = rest
 		c, what := parseBlock(block)
-		if c != nil {
-			certificates = append(certificates, c)
+		if c == nil {
+			skip(1, what)
 			continue
 		}
-		problems = append(problems, fmt.Sprintf("block %d of %d %s", i+1, len(blocks), what))
+		position++
+		certificates = append(certificates, c)
 	}
-	if len(blocks) == 0 && len(bytes.TrimSpace(bundle)) > 0 {
+	skip(total-position, undecodable)
+	if total == 0 && len(bytes.TrimSpace(bundle)) > 0 {
 		problems = append(problems, "no PEM certificate in it")
 	}
-	if more := len(problems) - maxProblems; more > 0 {
-		problems = append(problems[:maxProblems], fmt.Sprintf("%d more blocks cannot be used", more))
-	}
-	return certificates, problems
+	return certificates, firstOf(problems)
 }
 
-// blocksOf cuts a bundle before each block, so that one that cannot be decoded keeps
-// its place in the count. Text before the first block is left out.
-func blocksOf(bundle []byte) [][]byte {
-	var blocks [][]byte
-	for _, rest := range bytes.Split(bundle, blockStart)[1:] {
-		blocks = append(blocks, append(bytes.Clone(blockStart), rest...))
-	}
-	return blocks
-}
+// undecodable is what pem.Decode passes over.
+const undecodable = "is no whole PEM block on lines of its own"
 
 // parseBlock returns the certificate in a block, or what is wrong with it.
-func parseBlock(data []byte) (*x509.Certificate, string) {
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, "is no PEM, which has to be copied whole"
-	}
+func parseBlock(block *pem.Block) (*x509.Certificate, string) {
 	if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
 		return nil, "is not a plain CERTIFICATE"
 	}
@@ -67,6 +68,13 @@ func parseBlock(data []byte) (*x509.Certificate, string) {
 		return nil, "is no certificate that can be read"
 	}
 	return c, ""
+}
+
+func firstOf(problems []string) []string {
+	if more := len(problems) - maxProblems; more > 0 {
+		problems = append(problems[:maxProblems], fmt.Sprintf("%d more blocks cannot be used", more))
+	}
+	return problems
 }
 
 // valueOf returns the value of a key as the machine-config-operator reads it: a text

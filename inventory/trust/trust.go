@@ -70,7 +70,8 @@ func New(s Settings) Trust {
 	// In this order: for the same host, the second replaces the first.
 	m.addHosts(managedNamespace, registryCAs, "")
 	m.addHosts(configNamespace, registryCAName(s.Image), "named by spec.additionalTrustedCA of image.config")
-	t := Trust{RootCAs: m.pool(), HostRootCAs: m.hostPools()}
+	t := Trust{RootCAs: m.pool()}
+	t.HostRootCAs = m.hostPools(t.RootCAs)
 	t.patterns = patternsOf(s.CredentialProviders)
 	if s.ClusterProxy != nil {
 		t.way = wayOf(s.ClusterProxy)
@@ -193,8 +194,8 @@ func (m *maker) pool() *x509.CertPool {
 	return with(cmp.Or(system, x509.NewCertPool()), m.everywhere)
 }
 
-func (m *maker) hostPools() map[string]*x509.CertPool {
-	everywhere := m.pool()
+// hostPools returns what is trusted at hosts besides everywhere.
+func (m *maker) hostPools(everywhere *x509.CertPool) map[string]*x509.CertPool {
 	pools := make(map[string]*x509.CertPool, len(m.hosts))
 	for host, certificates := range m.hosts {
 		if len(certificates) > 0 {

@@ -1,0 +1,307 @@
+package trust
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Options are the choices a user of Follow has. The zero value is the default.
+type Options struct {
+	// OnChange is told the Trust once everything has been read, and again whenever it
+	// is another one. Calls come one at a time; the next waits for the last to return.
+	OnChange func(Trust)
+	// Roots are trusted whatever the cluster says; nil means the system's.
+	Roots *x509.CertPool
+	// StaleAfter is how long an object may be out of reach before Notes says so. Zero
+	// means 2 min, which spans the restart of an API server behind a load balancer.
+	StaleAfter time.Duration
+	// Logger gets what client-go has to say about watches. The zero value is silent.
+	Logger logr.Logger
+}
+
+// A Follower keeps a Trust up to date from a cluster. It is safe for concurrent use.
+type Follower struct {
+	options Options
+	objects fixed
+	clients clients
+	dirty   chan struct{} // has room for one
+	ready   chan struct{} // closed once OnChange has been told
+
+	mu    sync.Mutex
+	named [2]*follow // the ConfigMaps that objects name: for registries, for the proxy
+	trust Trust
+}
+
+// fixed are the objects that have the same name in every cluster.
+type fixed struct {
+	image, proxy              *object
+	providers, providersAlpha *object
+	registryCAs, userCAs      *object
+}
+
+func (f *fixed) all() []*object {
+	return []*object{f.image, f.proxy, f.providers, f.providersAlpha, f.registryCAs, f.userCAs}
+}
+
+// A follow is an object that is followed for as long as something names it.
+type follow struct {
+	*object
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// Follow returns a Follower of the cluster that cfg leads to. It does not contact it
+// yet, and leaves cfg as it is.
+func Follow(cfg *rest.Config, o Options) (*Follower, error) {
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for ConfigMaps: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the cluster's configuration: %w", err)
+	}
+	if o.StaleAfter <= 0 {
+		o.StaleAfter = 2 * time.Minute
+	}
+	f := &Follower{
+		options: o,
+		clients: clients{kube, dyn},
+		dirty:   make(chan struct{}, 1),
+		ready:   make(chan struct{}),
+	}
+	f.objects = fixed{
+		image:          f.config("v1", "images", "image.config"),
+		proxy:          f.config("v1", "proxies", "proxy.config"),
+		providers:      f.config("v1", "criocredentialproviderconfigs", "criocredentialproviderconfig.config"),
+		providersAlpha: f.config("v1alpha1", "criocredentialproviderconfigs", "criocredentialproviderconfig.config"),
+		registryCAs:    f.configMap(managedNamespace, registryCAs),
+		userCAs:        f.configMap(configNamespace, userCABundle),
+	}
+	return f, nil
+}
+
+// Run follows the cluster until ctx ends, and then returns nil. It must be called
+// once.
+func (f *Follower) Run(ctx context.Context) error {
+	var objects sync.WaitGroup
+	defer objects.Wait()
+	for _, o := range f.objects.all() {
+		objects.Go(func() { o.follow(ctx, f.options.Logger) })
+	}
+	defer f.leave()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.dirty:
+			f.renew(ctx)
+		}
+	}
+}
+
+// Ready returns nil once OnChange has been told a Trust. Until then the error names
+// what has not been read.
+func (f *Follower) Ready() error {
+	select {
+	case <-f.ready:
+		return nil
+	default:
+	}
+	var waiting []string
+	for _, o := range f.all() {
+		switch s := o.read(); {
+		case s.synced:
+		case s.err != nil:
+			waiting = append(waiting, fmt.Sprintf("%s not read: %v", o, s.err))
+		default:
+			waiting = append(waiting, fmt.Sprintf("%s not read yet", o))
+		}
+	}
+	return fmt.Errorf("whom nodes trust is not known: %s", strings.Join(waiting, "; "))
+}
+
+// WaitReady returns nil as soon as Ready would. When ctx ends before, the error is
+// its cause and what Ready says.
+func (f *Follower) WaitReady(ctx context.Context) error {
+	select {
+	case <-f.ready:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), f.Ready())
+	}
+}
+
+// Notes says what is wrong with the Trust, and what it does not rest on, each in one
+// line: for those who read an answer that rests on it.
+func (f *Follower) Notes() []string {
+	var notes []string
+	for _, o := range f.all() {
+		s := o.read()
+		if s.denied {
+			notes = append(notes, fmt.Sprintf("no permission to read %s: nodes may trust other CAs or use other proxies", o))
+		}
+		if age := time.Since(s.heard); s.err != nil && s.synced && age >= f.options.StaleAfter {
+			notes = append(notes, fmt.Sprintf("%s out of reach for %s: %v", o, age.Round(time.Second), s.err))
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append(slices.Compact(notes), f.trust.Problems()...) // one kind is read in two versions
+}
+
+// all returns every object that is followed at the moment.
+func (f *Follower) all() []*object {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.objects.all()
+	for _, n := range f.named {
+		if n != nil {
+			all = append(all, n.object)
+		}
+	}
+	return all
+}
+
+func (f *Follower) touch() {
+	select {
+	case f.dirty <- struct{}{}:
+	default: // it will be looked at anyway
+	}
+}
+
+// renew makes the Trust of what is known now. Before everything is known there is
+// none: for a moment without its CA, a registry would be called untrusted.
+func (f *Follower) renew(ctx context.Context) {
+	s := f.settings()
+	f.name(ctx, 0, registryCAName(s.Image))
+	proxyCA := proxyCAName(s.ClusterProxy)
+	if proxyCA == userCABundle {
+		proxyCA = "" // is followed anyway
+	}
+	f.name(ctx, 1, proxyCA)
+	for _, o := range f.all() {
+		if !o.read().synced {
+			return
+		}
+	}
+	if trust := New(f.settings()); f.keep(trust) && f.options.OnChange != nil {
+		f.options.OnChange(trust)
+	}
+	f.announce()
+}
+
+// announce makes Ready return nil. Only Run calls it.
+func (f *Follower) announce() {
+	select {
+	case <-f.ready:
+	default:
+		close(f.ready)
+	}
+}
+
+// keep reports whether trust is news.
+func (f *Follower) keep(trust Trust) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.trust.RootCAs != nil && f.trust.equal(trust) {
+		return false
+	}
+	f.trust = trust
+	return true
+}
+
+// name makes f follow the ConfigMap of that name in the place of the one followed
+// before, none if it is "".
+func (f *Follower) name(ctx context.Context, slot int, name string) {
+	old := f.named[slot] // only Run writes to it
+	if old == nil && name == "" || old != nil && old.name == name {
+		return
+	}
+	var fresh *follow
+	if name != "" {
+		fresh = f.start(ctx, f.configMap(configNamespace, name))
+	}
+	f.mu.Lock()
+	f.named[slot] = fresh
+	f.mu.Unlock()
+	if old != nil {
+		old.stop()
+	}
+}
+
+func (f *Follower) start(ctx context.Context, o *object) *follow {
+	ctx, cancel := context.WithCancel(ctx)
+	n := &follow{object: o, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(n.done)
+		o.follow(ctx, f.options.Logger)
+	}()
+	return n
+}
+
+func (n *follow) stop() {
+	n.cancel()
+	<-n.done
+}
+
+// leave ends what name has started.
+func (f *Follower) leave() {
+	for _, n := range f.named {
+		if n != nil {
+			n.stop()
+		}
+	}
+}
+
+// settings returns what is known now.
+func (f *Follower) settings() Settings {
+	s := Settings{
+		Roots:        f.options.Roots,
+		Image:        typed[configv1.Image](f.objects.image),
+		ClusterProxy: typed[configv1.Proxy](f.objects.proxy),
+	}
+	for _, o := range []*object{f.objects.providers, f.objects.providersAlpha} {
+		if c := typed[configv1.CRIOCredentialProviderConfig](o); c != nil { // both versions have the same fields
+			s.CredentialProviders = append(s.CredentialProviders, c)
+		}
+	}
+	for _, o := range f.all() {
+		switch state := o.read(); {
+		case o.namespace == "":
+		case state.value != nil:
+			s.ConfigMaps = append(s.ConfigMaps, state.value.(*corev1.ConfigMap))
+		case state.denied:
+			s.Unread = append(s.Unread, o.namespace+"/"+o.name)
+		}
+	}
+	return s
+}
+
+// typed returns the value of a custom resource, nil if there is none. The API server
+// has checked its types; should they differ from ours all the same, what could be
+// read is more than nothing.
+func typed[T any](o *object) *T {
+	u, ok := o.read().value.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	value := new(T)
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, value)
+	return value
+}

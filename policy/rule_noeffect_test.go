@@ -1,0 +1,24 @@
+package policy
+
+import "testing"
+
+func TestNoEffect(t *testing.T) {
+	testTurns(t, []turn{
+		{"no mirror: no effect", set(), set(itms("a", "quay.io", never)), tag, nil, Settings{}, "warn NoEffect"},
+		{"upper case never matches", set(), set(itms("a", "Quay.io/x", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
+		{"a name without a host never matches", set(), set(itms("a", "nginx", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
+		{"index.docker.io never matches", set(), set(itms("a", "index.docker.io", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
+	})
+}
+
+func TestNoEffectText(t *testing.T) {
+	testText(t, turn{"no mirror: no effect", set(), set(itms("a", "quay.io", never)), tag, nil, Settings{}, "warn NoEffect"}, `ImageTagMirrorSet a is admitted: it reroutes 0 of 1 image, so there was nothing to verify.
+
+Warnings:
+
+1. the configuration as a whole
+   NoEffect: the entry for quay.io does nothing: without a mirror the generator drops it, and its mirrorSourcePolicy too
+   - ImageTagMirrorSet a
+   To do: name a mirror, or take the entry away
+`)
+}

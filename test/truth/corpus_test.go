@@ -1,0 +1,112 @@
+package truth
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+)
+
+// A corpus is a distribution registry that holds one image in every condition, a
+// repository for each. The hosts of all scenarios serve from it.
+type corpus struct {
+	addr string
+	// single and index are the digests of the image and of the index that
+	// references name.
+	single, index string
+}
+
+// tags are those that references use; "latest" is what a reference without one means.
+var tags = []string{"v1", "latest"}
+
+// The repositories of a corpus.
+const (
+	wholeImage   = "whole-image"
+	wholeIndex   = "whole-index"
+	hollowImage  = "hollow-image" // lacks its layer
+	foreignIndex = "foreign-index" // lists no architecture that a node has
+	otherImage   = "other-image"
+	nothing      = "nothing" // nobody pushes there
+)
+
+// sparseIndex is a repository with the index, but not with its part for arch.
+func sparseIndex(arch string) string { return "sparse-index-" + arch }
+
+func newCorpus(t *testing.T) *corpus {
+	t.Helper()
+	process, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := process.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := &corpus{addr: process.Addr}
+	image := must(registries.Image("app"))(t)
+	index := must(registries.Index("app"))(t)
+	c.single, c.index = must(image.Digest())(t).String(), must(index.Digest())(t).String()
+	c.push(t, wholeImage, image)
+	c.push(t, hollowImage, image)
+	c.push(t, otherImage, must(registries.Image("other"))(t))
+	c.push(t, foreignIndex, foreign(t))
+	for _, repository := range []string{wholeIndex, sparseIndex("amd64"), sparseIndex("arm64")} {
+		c.push(t, repository, index)
+	}
+	layers := must(image.Layers())(t)
+	c.drop(t, hollowImage, "blobs", must(layers[0].Digest())(t).String())
+	for _, child := range must(index.IndexManifest())(t).Manifests {
+		c.drop(t, sparseIndex(child.Platform.Architecture), "manifests", child.Digest.String())
+	}
+	return c
+}
+
+// must takes the error away from a pair of results.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func foreign(t *testing.T) v1.ImageIndex {
+	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{
+		Add:        must(registries.Image("app s390x"))(t),
+		Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}},
+	})
+}
+
+// push puts a v1.Image or a v1.ImageIndex under all tags of a repository.
+func (c *corpus) push(t *testing.T, repository string, content remote.Taggable) {
+	t.Helper()
+	for _, tag := range tags {
+		ref := must(name.NewTag(c.addr+"/"+repository+":"+tag, name.Insecure))(t)
+		if err := remote.Push(ref, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// drop takes a part away from a repository.
+func (c *corpus) drop(t *testing.T, repository, kind, digest string) {
+	t.Helper()
+	req := must(http.NewRequestWithContext(t.Context(), http.MethodDelete, fmt.Sprintf("http://%s/v2/%s/%s/%s", c.addr, repository, kind, digest), nil))(t)
+	resp := must(http.DefaultClient.Do(req))(t)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("deleting %s %s of %s: %s", kind, digest, repository, resp.Status)
+	}
+}

@@ -1,0 +1,8 @@
+// Package truth holds the guard to real runtimes. Its test makes up scenarios (a
+// mirror configuration, registries on loopback that hold an image or misbehave, and
+// a reference), writes the registries.conf and the policy.json that nodes would
+// get, and lets skopeo and containers/image itself pull. The guard must say "can be
+// pulled" if and only if they pull, and name the place they pull from.
+//
+// docs/truth.md says what is compared, which differences remain and why.
+package truth
