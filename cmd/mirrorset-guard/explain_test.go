@@ -391,7 +391,7 @@ func TestExplainProbe(t *testing.T) {
 	// example.com is in the certificate of httptest.
 	set := tagSet("shop", "quay.example.com/shop", "NeverContactSource", "example.com/shop")
 	got := invoke(t, "", "explain", "--probe", "--from", written(t, "dump.yaml", set), "--registry-ca", ca,
-		"--resolve", "example.com="+address, "--allow-loopback", "--pull-secret", written(t, "auth.json", `{"auths":{}}`),
+		"--resolve", "example.com="+address, "--allow-loopback", "--pull-secret", written(t, "auth.json", `{"auths":{"example.com":{"auth":"dTpw"}}}`),
 		"quay.example.com/shop/cart:v1")
 	want := `quay.example.com/shop/cart:v1
   entry quay.example.com/shop, made by ImageTagMirrorSet shop
@@ -555,9 +555,8 @@ func (r random) image(s mirrors.Set) string {
 	return scope + oneOf(r, []string{"", "/app"}) + oneOf(r, randomTails)
 }
 
-// nodeWith writes the registries.conf that MCO makes of s, and returns the
-// system that reads it.
-func nodeWith(t *testing.T, s mirrors.Set) *types.SystemContext {
+// mcoFile is the registries.conf that MCO makes of s.
+func mcoFile(t *testing.T, s mirrors.Set) string {
 	t.Helper()
 	var (
 		tags    []*configv1.ImageTagMirrorSet
@@ -583,7 +582,7 @@ func nodeWith(t *testing.T, s mirrors.Set) *types.SystemContext {
 	if err := toml.NewEncoder(&file).Encode(conf); err != nil {
 		t.Fatal(err)
 	}
-	return nodeReading(t, file.String())
+	return file.String()
 }
 
 func nodeReading(t *testing.T, registriesConf string) *types.SystemContext {
@@ -681,7 +680,7 @@ func TestExplainIsTheRuntimes(t *testing.T) {
 			{"before", before, func(e review.Explained) review.Route { return e.Before }},
 			{"after", after, func(e review.Explained) review.Route { return e.After }},
 		} {
-			node := nodeWith(t, side.set)
+			node := nodeReading(t, mcoFile(t, side.set))
 			for i, image := range images {
 				got, want := side.route(doc.Images[i]), nodeRoute(t, node, image)
 				if diff := cmp.Diff(want, got.Sources); diff != "" || (got.Error == "") != (len(want) > 0) {
@@ -752,7 +751,7 @@ func explanation(t *testing.T, args []string) review.Explanation {
 // mirrors it has, to what it generates.
 func TestReasons(t *testing.T) {
 	inherited := 0
-	for seed := range uint64(3000) {
+	for seed := range uint64(5000) {
 		r := random{rand.New(rand.NewPCG(seed, 3))}
 		set := mirrors.All(mirrors.Put(r.imageConfig()), mirrors.Put(r.object()), mirrors.Put(r.object()))(mirrors.Set{})
 		s, err := newSide(set, "")

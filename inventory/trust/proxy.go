@@ -3,6 +3,7 @@ package trust
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	"golang.org/x/net/http/httpproxy"
@@ -39,18 +40,17 @@ func proxyProblems(way httpproxy.Config) []string {
 	return problems
 }
 
-// proxyProblem returns "" for what net/http can use. It reads a value without a
-// scheme as one of http (httpproxy, parseProxy), and ignores what is no URL.
+// proxyProblem returns "" for what net/http can use. Without a scheme it means http.
 func proxyProblem(value string) string {
 	if value == "" {
 		return ""
 	}
-	u, err := url.Parse(value)
-	if err != nil || u.Scheme == "" || u.Host == "" {
-		u, err = url.Parse("http://" + value)
+	if !strings.Contains(value, "://") {
+		value = "http://" + value
 	}
-	if err != nil || u.Hostname() == "" {
-		return "is not a URL; nodes ignore it"
+	u, err := url.Parse(value)
+	if err != nil || u.Hostname() == "" { // nodes would make of it what nobody meant
+		return "is not a URL that nodes can use"
 	}
 	switch u.Scheme {
 	case "http", "https", "socks5", "socks5h":

@@ -18,8 +18,10 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // A Cluster is a running control plane.
@@ -75,6 +77,7 @@ func Start(dir string) (*Cluster, error) {
 	}
 	// Pods name service accounts that no controller makes here.
 	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
+	log.SetLogger(logr.Discard()) // else controller-runtime complains that nobody did
 	config, err := env.Start()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), env.Stop())

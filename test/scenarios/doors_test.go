@@ -77,6 +77,8 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
+	t.Run("narrowed", func(t *testing.T) { testNarrowed(t, w) })
+	t.Run("apply times", func(t *testing.T) { testApplyTimes(t, w) })
 }
 
 func writeWant(t *testing.T, s *Scenario, got string) {

@@ -91,15 +91,28 @@ type host struct {
 	arch     string // of the node
 
 	mu       sync.Mutex
-	asked    []string // repositories whose manifest was asked for by GET, in order
+	asked    request // the last
 	attempts map[string]int
+}
+
+// A request is one for a manifest, by GET.
+type request struct {
+	at         time.Time
+	repository string // with its host
 }
 
 // begin forgets what was asked, so that the next client meets the same host.
 func (h *host) begin() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked, h.attempts = nil, map[string]int{}
+	h.asked, h.attempts = request{}, map[string]int{}
+}
+
+// last returns the last request for a manifest, the zero value if there was none.
+func (h *host) last() request {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked
 }
 
 // start listens until the test ends. The address is the scenario's own, so that a
@@ -249,7 +262,7 @@ func (h *host) note(r *http.Request, repository string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r.Method == http.MethodGet {
-		h.asked = append(h.asked, repository)
+		h.asked = request{time.Now(), h.addr + "/" + repository}
 	}
 	h.attempts[repository]++
 	return h.attempts[repository] - 1
@@ -268,9 +281,10 @@ func (h *host) serveManifest(w http.ResponseWriter, r *http.Request, repository,
 	case wrong:
 		h.forward(w, r, otherImage, "manifests", tags[0])
 	case untyped:
-		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped(""))
+		w.Header()["Content-Type"] = nil // or net/http would find one
+		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped(nil))
 	case mistyped:
-		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped("application/json"))
+		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped([]string{"application/json"}))
 	case huge:
 		w.Header().Set("Content-Type", "text/html")
 		io.WriteString(w, strings.Repeat("<p>much</p>", 5<<20/11+1)) //nolint:errcheck // the client may leave
@@ -360,12 +374,9 @@ func (h *host) forwardWith(w http.ResponseWriter, r *http.Request, repository, k
 }
 
 // retyped replaces the content type.
-func retyped(contentType string) func(*http.Response) error {
+func retyped(contentType []string) func(*http.Response) error {
 	return func(resp *http.Response) error {
-		resp.Header["Content-Type"] = nil // or net/http would find one
-		if contentType != "" {
-			resp.Header.Set("Content-Type", contentType)
-		}
+		resp.Header["Content-Type"] = contentType
 		return nil
 	}
 }

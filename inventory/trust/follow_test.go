@@ -1,0 +1,424 @@
+package trust
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+)
+
+// patience is how long a test waits for what must happen soon.
+const patience = 90 * time.Second
+
+// A world is a real API server with what a Follower reads.
+type world struct {
+	t    *testing.T
+	cfg  *rest.Config
+	kube kubernetes.Interface
+	dyn  dynamic.Interface
+}
+
+// newWorld starts an API server that serves OpenShift's configuration.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c, err := cluster.Start(t.TempDir())
+	if errors.Is(err, cluster.ErrNoAssets) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &world{t: t, cfg: c.Config}
+	if w.kube, err = kubernetes.NewForConfig(c.Config); err != nil {
+		t.Fatal(err)
+	}
+	if w.dyn, err = dynamic.NewForConfig(c.Config); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"openshift-config", "openshift-config-managed"} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := w.kube.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// rules are all that a Follower may do in the tests: they are what the manifests have
+// to grant.
+var (
+	clusterRules = []rbacv1.PolicyRule{{
+		APIGroups: []string{"config.openshift.io"},
+		Resources: []string{"images", "proxies", "criocredentialproviderconfigs"},
+		Verbs:     []string{"list", "watch"},
+		// Lists and watches that select this name are granted by it.
+		ResourceNames: []string{"cluster"},
+	}}
+	configRules = []rbacv1.PolicyRule{{ // in openshift-config; administrators choose the names
+		APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"},
+	}}
+	managedRules = []rbacv1.PolicyRule{{ // in openshift-config-managed
+		APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"},
+		ResourceNames: []string{"image-registry-ca"},
+	}}
+)
+
+const guardUser = "guard"
+
+// asGuard returns the way to the API server for a user with no more than the rules.
+func (w *world) asGuard() *rest.Config {
+	w.t.Helper()
+	w.grant("", clusterRules)
+	w.grant("openshift-config", configRules)
+	w.grant("openshift-config-managed", managedRules)
+	cfg := rest.CopyConfig(w.cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: guardUser}
+	return cfg
+}
+
+func (w *world) grant(namespace string, rules []rbacv1.PolicyRule) {
+	w.t.Helper()
+	m := metav1.ObjectMeta{Namespace: namespace, Name: "guard"}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: guardUser}}
+	rbac := w.kube.RbacV1()
+	var errs []error
+	note := func(_ any, err error) { errs = append(errs, err) }
+	if namespace == "" {
+		note(rbac.ClusterRoles().Create(w.t.Context(), &rbacv1.ClusterRole{ObjectMeta: m, Rules: rules}, metav1.CreateOptions{}))
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: m.Name}
+		note(rbac.ClusterRoleBindings().Create(w.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: m, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{}))
+	} else {
+		note(rbac.Roles(namespace).Create(w.t.Context(), &rbacv1.Role{ObjectMeta: m, Rules: rules}, metav1.CreateOptions{}))
+		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: m.Name}
+		note(rbac.RoleBindings(namespace).Create(w.t.Context(), &rbacv1.RoleBinding{ObjectMeta: m, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{}))
+	}
+	if err := errors.Join(errs...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// putConfigMap creates or replaces a ConfigMap.
+func (w *world) putConfigMap(namespace, name string, data map[string]string) {
+	w.t.Helper()
+	cm := configMap(namespace, name, data)
+	_, err := w.kube.CoreV1().ConfigMaps(namespace).Update(w.t.Context(), cm, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = w.kube.CoreV1().ConfigMaps(namespace).Create(w.t.Context(), cm, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// put creates or replaces the object "cluster" of config.openshift.io, its status too.
+func (w *world) put(plural, kind string, object runtime.Object) {
+	w.t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetAPIVersion("config.openshift.io/v1")
+	u.SetKind(kind)
+	u.SetName("cluster")
+	client := w.dyn.Resource(schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: plural})
+	current, err := client.Get(w.t.Context(), "cluster", metav1.GetOptions{})
+	if err == nil {
+		u.SetResourceVersion(current.GetResourceVersion())
+		current, err = client.Update(w.t.Context(), u, metav1.UpdateOptions{})
+	} else {
+		current, err = client.Create(w.t.Context(), u, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u.SetResourceVersion(current.GetResourceVersion())
+	if _, err := client.UpdateStatus(w.t.Context(), u, metav1.UpdateOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// installProviders makes the API server serve CRIOCredentialProviderConfig.
+func (w *world) installProviders() {
+	w.t.Helper()
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api")
+	cmd.Dir = cluster.Root()
+	dir, err := cmd.Output()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	const crd = "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml"
+	path := filepath.Join(strings.TrimSpace(string(dir)), filepath.FromSlash(crd))
+	if _, err := envtest.InstallCRDs(w.cfg, envtest.CRDInstallOptions{Paths: []string{path}, ErrorIfPathMissing: true}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// follow starts a Follower and returns what it tells.
+func (w *world) follow(cfg *rest.Config, o Options) (*Follower, <-chan Trust) {
+	w.t.Helper()
+	told := make(chan Trust, 100)
+	o.OnChange = func(t Trust) { told <- t }
+	f, err := Follow(cfg, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Error(err)
+		}
+	})
+	return f, told
+}
+
+// next waits for a Trust that is ok.
+func next(t *testing.T, what string, told <-chan Trust, ok func(Trust) bool) Trust {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case trust := <-told:
+			if ok(trust) {
+				return trust
+			}
+		case <-deadline:
+			t.Fatalf("still not after %s: %s", patience, what)
+		}
+	}
+}
+
+// TestFollow goes through the life of a cluster, with no more rights than the rules.
+func TestFollow(t *testing.T) {
+	w := newWorld(t)
+	system, user, proxy := newAuthority(t, "system"), newAuthority(t, "user"), newAuthority(t, "proxy")
+	a, b := newAuthority(t, "a"), newAuthority(t, "b")
+	f, told := w.follow(w.asGuard(), Options{Roots: poolOf(system)})
+
+	everywhere := func(as ...authority) func(Trust) bool {
+		return func(t Trust) bool { return t.RootCAs.Equal(poolOf(append(as, system)...)) }
+	}
+	at := func(host string, as ...authority) func(Trust) bool {
+		return func(t Trust) bool {
+			pool := t.HostRootCAs[host]
+			return len(as) == 0 && pool == nil || pool != nil && pool.Equal(poolOf(append(as, system)...))
+		}
+	}
+	first := next(t, "a cluster without anything of its own", told, everywhere())
+	if len(first.HostRootCAs) != 0 || first.Proxy != nil || len(first.Problems()) != 0 {
+		t.Errorf("%v, problems %q", first, first.Problems())
+	}
+	if err := f.WaitReady(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	w.put("images", "Image", imageConfig("registry-cas"))
+	missing := next(t, "a name without a ConfigMap", told, func(t Trust) bool { return len(t.Problems()) > 0 })
+	want := []string{"ConfigMap openshift-config/registry-cas, named by spec.additionalTrustedCA of image.config, does not exist"}
+	if diff := cmp.Diff(want, missing.Problems()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want, f.Notes()); diff != "" {
+		t.Error(diff)
+	}
+
+	w.putConfigMap("openshift-config", "registry-cas", map[string]string{"mirror.example.com..5000": a.pem})
+	next(t, "the CA of a mirror", told, at("mirror.example.com:5000", a))
+	w.putConfigMap("openshift-config", "registry-cas", map[string]string{"mirror.example.com..5000": b.pem})
+	next(t, "a rotated CA", told, at("mirror.example.com:5000", b))
+	w.putConfigMap("openshift-config-managed", "image-registry-ca", map[string]string{"internal.svc..5000": a.pem})
+	next(t, "the CA of the internal registry", told, at("internal.svc:5000", a))
+	w.putConfigMap("openshift-config", "other-cas", map[string]string{"mirror.example.com..5000": a.pem})
+	w.put("images", "Image", imageConfig("other-cas"))
+	next(t, "another name", told, at("mirror.example.com:5000", a))
+	w.putConfigMap("openshift-config", "registry-cas", map[string]string{"late.example.com": b.pem})
+
+	w.putConfigMap("openshift-config", "user-ca-bundle", map[string]string{"ca-bundle.crt": user.pem})
+	after := next(t, "a CA that counts everywhere", told, everywhere(user))
+	if !at("mirror.example.com:5000", a, user)(after) || !at("late.example.com")(after) {
+		t.Error("what counts at hosts is not what is named now and what counts everywhere")
+	}
+	w.putConfigMap("openshift-config", "proxy-ca", map[string]string{"ca-bundle.crt": proxy.pem})
+	w.put("proxies", "Proxy", proxyConfig("proxy-ca", configv1.ProxyStatus{
+		HTTPSProxy: "http://user:canary@proxy.example.com:3128", NoProxy: "mirror.example.com",
+	}))
+	by := next(t, "a proxy and its CA", told, func(t Trust) bool { return everywhere(user, proxy)(t) && t.Proxy != nil && t.way.HTTPSProxy != "" })
+	if got := askProxy(t, by, "https://quay.io/v2/"); got != "proxy.example.com:3128" {
+		t.Errorf("proxy %q", got)
+	}
+	if got := askProxy(t, by, "https://mirror.example.com/v2/"); got != "" {
+		t.Errorf("proxy %q", got)
+	}
+
+	w.installProviders() // as an upgrade would
+	w.put("criocredentialproviderconfigs", "CRIOCredentialProviderConfig", provider("*.example.com"))
+	next(t, "other credentials for pods", told, func(t Trust) bool {
+		return t.Matches("mirror.example.com/app:1") && !t.Matches("example.com/app:1")
+	})
+
+	if err := w.kube.CoreV1().ConfigMaps("openshift-config").Delete(t.Context(), "user-ca-bundle", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next(t, "a CA that is no longer trusted", told, everywhere(proxy))
+	if notes := f.Notes(); len(notes) != 0 {
+		t.Errorf("notes: %q", notes)
+	}
+}
+
+// TestFollowWithoutRights: what may not be read is said, and stops nothing.
+func TestFollowWithoutRights(t *testing.T) {
+	w := newWorld(t)
+	w.put("images", "Image", imageConfig("registry-cas"))
+	w.grant("", clusterRules)
+	cfg := rest.CopyConfig(w.cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: guardUser}
+	f, told := w.follow(cfg, Options{})
+	next(t, "a trust", told, func(Trust) bool { return true })
+	want := []string{
+		"no permission to read ConfigMap openshift-config-managed/image-registry-ca: nodes may trust other CAs or use other proxies",
+		"no permission to read ConfigMap openshift-config/user-ca-bundle: nodes may trust other CAs or use other proxies",
+		"no permission to read ConfigMap openshift-config/registry-cas: nodes may trust other CAs or use other proxies",
+	}
+	if diff := cmp.Diff(want, f.Notes()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestFollowNobody: without an API server nothing is known, and that is said.
+func TestFollowNobody(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	f, err := Follow(&rest.Config{Host: s.URL}, Options{OnChange: func(Trust) { t.Error("a trust, out of nothing") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- f.Run(ctx) }()
+	for f.objects.image.read().err == nil {
+		time.Sleep(time.Millisecond) // the other end is not ours to hook into
+	}
+	err = f.Ready()
+	for _, name := range []string{"image.config/cluster not read", "ConfigMap openshift-config/user-ca-bundle not read"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error = %v, want it to have %q", err, name)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := f.WaitReady(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// TestRotatedCA: the next probe trusts the new CA of a registry, and no longer the
+// old one.
+func TestRotatedCA(t *testing.T) {
+	const host = "mirror.example.com:5000"
+	w := newWorld(t)
+	before, after := newAuthority(t, "before"), newAuthority(t, "after")
+	w.put("images", "Image", imageConfig("registry-cas"))
+	w.putConfigMap("openshift-config", "registry-cas", map[string]string{"mirror.example.com..5000": before.pem})
+	var serving atomic.Pointer[tls.Certificate]
+	use := func(a authority) {
+		c := a.serving(t, "mirror.example.com")
+		serving.Store(&c)
+	}
+	use(before)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(serveManifest))
+	s.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return serving.Load(), nil }}
+	s.StartTLS()
+	defer s.Close()
+	client := registry.NewClient(registry.Options{RootCAs: x509.NewCertPool(), Resolve: map[string]string{host: s.Listener.Addr().String()}})
+	defer client.Close()
+	_, told := w.follow(w.cfg, Options{Roots: x509.NewCertPool()})
+	probe := func(trusted authority) policy.Fact {
+		next(t, "the CA", told, func(t Trust) bool {
+			client.SetRootCAs(t.RootCAs)
+			client.SetHostRootCAs(t.HostRootCAs)
+			client.SetProxy(t.Proxy)
+			return t.HostRootCAs[host] != nil && t.HostRootCAs[host].Equal(poolOf(trusted))
+		})
+		return client.Probe(t.Context(), mirrors.Location{Ref: host + "/app:1"})
+	}
+	if got := probe(before); got.Presence != policy.Present {
+		t.Fatalf("%v: %s", got.Presence, got.Detail)
+	}
+	w.putConfigMap("openshift-config", "registry-cas", map[string]string{"mirror.example.com..5000": after.pem})
+	if got := probe(after); got.Presence != policy.Unreachable || !strings.Contains(got.Detail, "unknown authority") {
+		t.Errorf("%v: %s, want the old certificate to be refused on a new connection", got.Presence, got.Detail)
+	}
+	use(after)
+	w.putConfigMap("openshift-config", "registry-cas", map[string]string{"mirror.example.com..5000": before.pem})
+	probe(before)
+	w.putConfigMap("openshift-config", "registry-cas", map[string]string{"mirror.example.com..5000": after.pem})
+	if got := probe(after); got.Presence != policy.Present {
+		t.Errorf("%v: %s", got.Presence, got.Detail)
+	}
+}
+
+func serveManifest(w http.ResponseWriter, r *http.Request) {
+	const manifest = `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json"}`
+	if r.URL.Path == "/v2/" {
+		return
+	}
+	w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+	fmt.Fprint(w, manifest)
+}
+
+// TestNotesOfStaleObjects: what was read once stays, and its age is told.
+func TestNotesOfStaleObjects(t *testing.T) {
+	f, err := Follow(&rest.Config{Host: "https://api.example.com"}, Options{StaleAfter: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := f.objects.image
+	o.set(nil)
+	o.update(func(s *status) { s.err, s.heard = errors.New("connection refused"), time.Now().Add(-30*time.Second) })
+	if notes := f.Notes(); len(notes) != 0 {
+		t.Errorf("notes after a short while: %q", notes)
+	}
+	o.update(func(s *status) { s.heard = time.Now().Add(-2 * time.Minute) })
+	want := []string{"image.config/cluster out of reach for 2m0s: connection refused"}
+	if notes := f.Notes(); !slices.Equal(notes, want) {
+		t.Errorf("notes %q, want %q", notes, want)
+	}
+}

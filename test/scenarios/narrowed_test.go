@@ -1,0 +1,111 @@
+package scenarios
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+)
+
+// testNarrowed: what `check -o narrowed` prints of a refused change is an object
+// that is admitted.
+func testNarrowed(t *testing.T, w *world) {
+	s := load(t, "36_broad_source_says_what_would_do")
+	w.arrange(t, &s)
+	got := w.checkAs(t, &s, "narrowed")
+	want := `---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata:
+  name: quay
+spec:
+  imageTagMirrors:
+  - mirrors:
+    - mirror.example.com/shop
+    source: quay.io/shop
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("narrowed (-want +got):\n%s", diff)
+	}
+	s.Change = []string{strings.TrimPrefix(got, "---\n")}
+	answer := w.askAPIServer(t, &s)
+	wantWarning := "ImageTagMirrorSet quay reroutes 2 of 3 images: all verified"
+	if !answer.Allowed || len(answer.Warnings) != 1 || answer.Warnings[0] != wantWarning {
+		t.Errorf("applying it:\n%s", answer)
+	}
+}
+
+func load(t *testing.T, name string) Scenario {
+	t.Helper()
+	all, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no story %s", name)
+	return Scenario{}
+}
+
+// checkAs runs the command with an output format, and returns what it prints.
+func (w *world) checkAs(t *testing.T, s *Scenario, format string) string {
+	t.Helper()
+	dir := t.TempDir()
+	change := filepath.Join(dir, "change.yaml")
+	if err := os.WriteFile(change, []byte(strings.Join(s.Change, "\n---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"check", "-f", change, "--from", w.dump(t, s, dir), "-o", format, "--registry-ca", w.caFile}
+	for host, addr := range w.resolve(s) {
+		args = append(args, "--resolve", host+"="+addr)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), w.binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() == 2 {
+		t.Fatalf("check: %v\n%s", err, stderr.Bytes())
+	}
+	return stdout.String()
+}
+
+// testApplyTimes reports how long kubectl waits for the answer about 200 images,
+// with and without facts at hand. It asserts the answers, not the times.
+func testApplyTimes(t *testing.T, w *world) {
+	s := Scenario{States: map[string]registries.Behaviour{}, Change: []string{
+		"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: many}\nspec: {imageTagMirrors: [{source: quay.io/many, mirrors: [mirror.example.com/many]}]}\n",
+	}}
+	for i := range 200 {
+		ref := fmt.Sprintf("many/app-%d:v%d", i/10, i%10)
+		s.States["mirror.example.com/"+ref] = registries.Honest
+		if err := s.readImages(fmt.Sprintf("quay.io/%s Deployment many/app-%d (app)\n", ref, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.arrange(t, &s)
+	for _, round := range []string{"cold", "warm"} {
+		start := time.Now()
+		requests := w.front.Requests()
+		out, err := w.cluster.Kubectl(t.Context(), s.Change[0], "apply", "--dry-run=server", "-f", "-")
+		took := time.Since(start)
+		if err != nil || !strings.Contains(out, "reroutes 200 of 200 images: all verified") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		t.Logf("200 images, %s facts: kubectl took %v, %d requests to registries", round, took.Round(time.Millisecond), w.front.Requests()-requests)
+	}
+	start := time.Now()
+	if out, err := w.cluster.Kubectl(t.Context(), "", "get", "namespaces"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("the floor, kubectl get namespaces: %v", time.Since(start).Round(time.Millisecond))
+}

@@ -1,0 +1,403 @@
+package truth
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A scenario is one pull: of an image, with a configuration, from hosts. It follows
+// from the seed and its number alone, but for the port.
+type scenario struct {
+	number int
+	// hosts are two that sources name and two for mirrors, though each may be
+	// either.
+	hosts []*host
+	set   mirrors.Set
+	table *mirrors.Table
+	image string
+	index bool
+	arch  string
+	// pullSecret is the global one; podSecret, "user:password", that of the pod, ""
+	// if it has none.
+	pullSecret []byte
+	podSecret  string
+	// traits are what the scenario is a case of.
+	traits []string
+}
+
+// A gen draws what a scenario consists of.
+type gen struct{ *rand.Rand }
+
+func (g gen) chance(percent int) bool { return g.IntN(100) < percent }
+
+func pick[T any](g gen, from ...T) T { return from[g.IntN(len(from))] }
+
+// A share is something to draw, and how often in relation to the others.
+type share[T any] struct {
+	of     T
+	weight int
+}
+
+func draw[T any](g gen, shares []share[T]) T {
+	total := 0
+	for _, s := range shares {
+		total += s.weight
+	}
+	at := g.IntN(total)
+	for _, s := range shares {
+		if at -= s.weight; at < 0 {
+			return s.of
+		}
+	}
+	panic("not reached: at is less than the sum of the weights")
+}
+
+var (
+	manners = []share[manner]{
+		{trusted, 120},
+		{clear, 20}, {untrusted, 8}, {private, 8}, {down, 6},
+		{hangingUp, 2}, {ill, 2}, {page, 3}, {homepage, 2}, {closed, 2},
+	}
+	doors = []share[door]{
+		{open, 70},
+		{basic, 15}, {bearer, 15}, {bearerForAll, 5}, {bearerBroken, 1}, {unannounced, 2},
+	}
+	// One state in two is that all is well: a route has several places, and the more
+	// of them are odd the less depends on each.
+	states = []share[state]{
+		{present, 100}, {absent, 45},
+		{denied, 4}, {forbidden, 4}, {html, 5}, {wrong, 8}, {untyped, 3}, {mistyped, 3}, {huge, 2}, {cutShort, 2},
+		{failing, 2}, {hiccup, 2}, {busy, 2}, {overrun, 2}, {swamped, 1},
+		{sparseHere, 8}, {sparse, 5}, {foreignOne, 3}, {hollow, 4},
+		{headAbsent, 4}, {headUnfit, 3}, {headBare, 3}, {headOnly, 3}, {garbled, 3}, {moved, 4},
+	}
+)
+
+// newScenario makes up scenario number.
+func newScenario(w *world, number int) *scenario {
+	g := gen{rand.New(rand.NewPCG(w.seed, uint64(number)))} //nolint:gosec // to be repeatable
+	s := &scenario{number: number, arch: pick(g, "amd64", "arm64"), index: g.chance(40)}
+	for i := range 4 {
+		s.hosts = append(s.hosts, s.newHost(g, w, i))
+	}
+	s.configure(g, w.corpus)
+	s.secrets(g)
+	s.place(g)
+	return s
+}
+
+func (s *scenario) newHost(g gen, w *world, i int) *host {
+	ip := fmt.Sprintf("127.%d.%d.%d", 100+s.number/250, 1+s.number%250, 1+i)
+	h := &host{ip: ip, addr: ip + ":" + w.port, manner: draw(g, manners), door: draw(g, doors), places: map[string]state{}, corpus: w.corpus, index: s.index, arch: s.arch}
+	h.begin()
+	return h
+}
+
+// configure draws an image and a set that MCO would apply, four times out of five
+// one that covers the image.
+func (s *scenario) configure(g gen, c *corpus) {
+	covered := g.chance(85)
+	for {
+		s.traits = nil
+		s.set = s.newSet(g)
+		s.image = s.newImage(g, c)
+		s.lists(g)
+		table, err := mirrors.Resolve(s.set)
+		if err != nil {
+			continue // MCO would not apply it
+		}
+		route, err := table.Route(s.image)
+		if err != nil {
+			continue
+		}
+		if covered && route.Entry == "" {
+			continue
+		}
+		s.table = table
+		s.describe(route)
+		return
+	}
+}
+
+func (s *scenario) newImage(g gen, c *corpus) string {
+	repository := pick(g, "team/app", "team/app", "team/app", "team/web", "team/app/part", "app")
+	digest := c.single
+	if s.index {
+		digest = c.index
+	}
+	tail := pick(g, ":v1", ":v1", "@"+digest, "@"+digest, "", ":v1@"+digest)
+	s.trait("reference: " + strings.ReplaceAll(strings.ReplaceAll("name"+tail, digest, "digest"), "v1", "tag"))
+	if g.chance(6) {
+		s.set.Registries.ContainerRuntimeSearchRegistries = []string{s.hosts[0].addr, s.hosts[1].addr}
+		s.trait("reference: short name")
+		return repository + tail
+	}
+	return pick(g, s.hosts[0], s.hosts[0], s.hosts[0], s.hosts[1]).addr + "/" + repository + tail
+}
+
+func (s *scenario) trait(text string) { s.traits = append(s.traits, text) }
+
+// scope draws what an entry may name.
+func (s *scenario) scope(g gen) string {
+	h := pick(g, s.hosts[0], s.hosts[0], s.hosts[0], s.hosts[1])
+	switch {
+	case g.chance(4):
+		return "*." + h.ip[strings.Index(h.ip, ".")+1:]
+	case g.chance(4):
+		return h.ip // covers every port of it
+	}
+	return h.addr + pick(g, "", "/team", "/team", "/team/app", "/team/app", "/team/app/part", "/team/web")
+}
+
+func (s *scenario) mirror(g gen) string {
+	switch {
+	case g.chance(6):
+		return s.hosts[2].ip
+	case g.chance(6):
+		return s.scope(g)
+	}
+	return pick(g, s.hosts[2], s.hosts[2], s.hosts[3], s.hosts[1]).addr + pick(g, "", "/x", "/team", "/x/app")
+}
+
+func (s *scenario) mirrors(g gen) []configv1.ImageMirror {
+	var list []configv1.ImageMirror
+	for range draw(g, []share[int]{{0, 1}, {1, 12}, {2, 8}, {3, 3}}) {
+		list = append(list, configv1.ImageMirror(s.mirror(g)))
+	}
+	return list
+}
+
+// newSet draws mirror objects. Entries of one source agree on its policy, or nearly
+// all sets would be rejected.
+func (s *scenario) newSet(g gen) mirrors.Set {
+	policies := map[string]configv1.MirrorSourcePolicy{}
+	policy := func(source string) configv1.MirrorSourcePolicy {
+		if _, ok := policies[source]; !ok {
+			policies[source] = pick(g, "", configv1.AllowContactingSource, configv1.AllowContactingSource, configv1.NeverContactSource)
+		}
+		return policies[source]
+	}
+	var set mirrors.Set
+	for i := range g.IntN(3) {
+		o := &configv1.ImageTagMirrorSet{}
+		o.Name = fmt.Sprint("itms", i)
+		for range 1 + g.IntN(2) {
+			source := s.scope(g)
+			o.Spec.ImageTagMirrors = append(o.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: source, Mirrors: s.mirrors(g), MirrorSourcePolicy: policy(source)})
+		}
+		set.Objects = append(set.Objects, o)
+	}
+	for i := range g.IntN(3) {
+		o := &configv1.ImageDigestMirrorSet{}
+		o.Name = fmt.Sprint("idms", i)
+		for range 1 + g.IntN(2) {
+			source := s.scope(g)
+			o.Spec.ImageDigestMirrors = append(o.Spec.ImageDigestMirrors, configv1.ImageDigestMirrors{Source: source, Mirrors: s.mirrors(g), MirrorSourcePolicy: policy(source)})
+		}
+		set.Objects = append(set.Objects, o)
+	}
+	if g.chance(12) {
+		o := &operatorv1alpha1.ImageContentSourcePolicy{}
+		o.Name = "icsp"
+		o.Spec.RepositoryDigestMirrors = []operatorv1alpha1.RepositoryDigestMirrors{{Source: s.scope(g), Mirrors: []string{s.mirror(g)}}}
+		set.Objects = append(set.Objects, o)
+	}
+	return set
+}
+
+// lists draws the registry lists of image.config. A registry that needs it is
+// usually listed as insecure.
+func (s *scenario) lists(g gen) {
+	r := &s.set.Registries
+	for _, h := range s.hosts {
+		odd := h.manner == clear || h.manner == untrusted
+		if odd && g.chance(75) || g.chance(4) {
+			r.InsecureRegistries = append(r.InsecureRegistries, h.addr+pick(g, "", "", "", "/team", "/x"))
+		}
+	}
+	for range draw(g, []share[int]{{0, 80}, {1, 15}, {2, 5}}) {
+		h := pick(g, s.hosts...)
+		r.BlockedRegistries = append(r.BlockedRegistries, h.addr+pick(g, "", "", "/team", "/x", "/team/app"))
+	}
+	if g.chance(5) {
+		r.AllowedRegistries = []string{pick(g, s.hosts...).addr + pick(g, "", "/team")}
+	}
+	if len(r.BlockedRegistries) > 0 && g.chance(40) {
+		s.set.Payload = s.hosts[0].addr + pick(g, "/team/app", "/team/app", "/release") + "@sha256:" + strings.Repeat("a", 64)
+	}
+}
+
+// describe notes what s is a case of, for the table at the end.
+func (s *scenario) describe(route mirrors.Route) {
+	if s.index {
+		s.trait("image: index")
+	} else {
+		s.trait("image: single")
+	}
+	noted := map[string]bool{
+		"route: no entry":         route.Entry == "",
+		"route: wildcard entry":   strings.HasPrefix(route.Entry, "*"),
+		"route: entry of a host":  route.Entry != "" && !strings.ContainsAny(route.Entry, ":/*"),
+		"route: rewrite error":    route.Err != nil,
+		"route: source blocked":   route.SourceBlocked(),
+		"route: blocked mirror":   slices.ContainsFunc(route.Sources, func(p mirrors.PullSource) bool { return p.Mirror && p.Blocked }),
+		"route: several mirrors":  len(route.Mirrors()) > 1,
+		"route: insecure place":   slices.ContainsFunc(route.Sources, func(p mirrors.PullSource) bool { return p.Insecure }),
+		"route: nested scopes":    s.nested(route),
+		"policy: refused":         route.Refused != "",
+		"policy: with a payload":  s.set.Payload != "",
+		"policy: allowed list":    len(s.set.Registries.AllowedRegistries) > 0,
+		"policy: blocked list":    len(s.set.Registries.BlockedRegistries) > 0,
+		"objects: ICSP":           s.has(mirrors.ContentPolicy.Kind),
+		"objects: tag and digest": s.has(mirrors.TagMirrorSet.Kind) && s.has(mirrors.DigestMirrorSet.Kind),
+	}
+	for trait, ok := range noted {
+		if ok {
+			s.trait(trait)
+		}
+	}
+	slices.Sort(s.traits)
+}
+
+// nested reports whether an entry lies around the one that covers the image.
+func (s *scenario) nested(route mirrors.Route) bool {
+	return slices.ContainsFunc(s.set.Entries(), func(e mirrors.Entry) bool {
+		return strings.HasPrefix(route.Entry, e.Source+"/")
+	})
+}
+
+func (s *scenario) has(kind string) bool {
+	return slices.ContainsFunc(s.set.Objects, func(o mirrors.Object) bool { return mirrors.KindOf(o) == kind })
+}
+
+// secrets draws what nodes may log in with: mostly what is right.
+func (s *scenario) secrets(g gen) {
+	auths := map[string]any{"unrelated.example.com": entry(user, password)}
+	for _, h := range s.hosts {
+		if h.door == open && g.chance(90) {
+			continue
+		}
+		key := h.addr + pick(g, "", "", "", "/team", "/x", "/team/app")
+		switch {
+		case g.chance(70):
+			auths[key] = entry(user, password)
+		case g.chance(40):
+			auths[key] = entry(user, "wrong")
+		case g.chance(30): // the longer key wins, whatever it holds
+			auths[h.addr], auths[h.addr+"/team"] = entry(user, password), entry(user, "wrong")
+		case g.chance(30):
+			auths[key] = map[string]string{}
+		case g.chance(30):
+			auths[key] = map[string]string{"auth": "%%%"}
+		}
+	}
+	s.pullSecret, _ = json.Marshal(map[string]any{"auths": auths}) // strings only
+	if g.chance(4) {
+		s.podSecret = user + ":" + pick(g, password, password, "wrong")
+		s.trait("pod with a pull secret")
+	}
+}
+
+func entry(name, pass string) map[string]string {
+	return map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(name + ":" + pass))}
+}
+
+// place gives a state to every place where a careless reading of the configuration
+// would look, so that the runtime meets something there if it does.
+func (s *scenario) place(g gen) {
+	for _, candidate := range s.candidates() {
+		s.placeAt(g, candidate)
+		for _, e := range s.set.Entries() {
+			rest, ok := beyond(candidate, e.Source)
+			for _, m := range e.Mirrors {
+				if ok {
+					s.placeAt(g, m+rest)
+				}
+			}
+		}
+	}
+}
+
+// candidates are the repositories that the image may name.
+func (s *scenario) candidates() []string {
+	names, err := s.table.Candidates(s.image)
+	if err != nil {
+		return nil
+	}
+	for i, n := range names {
+		names[i] = repositoryOf(n)
+	}
+	return names
+}
+
+// beyond returns what follows scope in name.
+func beyond(name, scope string) (string, bool) {
+	if suffix, ok := strings.CutPrefix(scope, "*"); ok {
+		_, rest, found := strings.Cut(name, suffix)
+		return rest, found
+	}
+	return strings.CutPrefix(name, scope)
+}
+
+func (s *scenario) placeAt(g gen, name string) {
+	h, repository := s.find(name)
+	if h == nil || h.places[repository] != "" {
+		return
+	}
+	h.places[repository] = draw(g, states)
+}
+
+// find returns the host and the repository of a name, nil if there is no such host.
+func (s *scenario) find(name string) (*host, string) {
+	addr, repository, _ := strings.Cut(name, "/")
+	for _, h := range s.hosts {
+		if h.addr == addr {
+			return h, repository
+		}
+	}
+	return nil, ""
+}
+
+// repositoryOf cuts tag and digest off.
+func repositoryOf(ref string) string {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ref
+	}
+	return named.Name()
+}
+
+// stateAt returns what the host at ref does about it.
+func (s *scenario) stateAt(ref string) state {
+	h, repository := s.find(repositoryOf(ref))
+	if h == nil || h.places[repository] == "" {
+		return absent
+	}
+	return h.places[repository]
+}
+
+// String describes s to who has to find out about it.
+func (s *scenario) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "image %s for %s, index %v, pod secret %q\n", s.image, s.arch, s.index, s.podSecret)
+	for _, e := range s.set.Entries() {
+		fmt.Fprintf(&b, "  %s: %s -> %v %s\n", mirrors.NameOf(e.Object), e.Source, e.Mirrors, e.Policy)
+	}
+	r := s.set.Registries
+	fmt.Fprintf(&b, "  blocked %v insecure %v allowed %v search %v payload %s\n", r.BlockedRegistries, r.InsecureRegistries, r.AllowedRegistries, r.ContainerRuntimeSearchRegistries, s.set.Payload)
+	for _, h := range s.hosts {
+		fmt.Fprintf(&b, "  host %s: %s; %s; %v\n", h.addr, h.manner, h.door, h.places)
+	}
+	fmt.Fprintf(&b, "  pull secret %s\n", s.pullSecret)
+	return b.String()
+}
