@@ -51,8 +51,8 @@ mirror objects: of those in force, or with -f, of those after the change. -o dif
 prints what the change does to it.
 
 On standard error it says whether the Machine Config Operator has applied the
-objects in force, by what MachineConfig ` + generatedRegistries + ` holds. A difference
-means that it is still at work, or stuck.
+objects in force, by what MachineConfig ` + generatedRegistries + `
+holds. A difference means that it is still at work, or stuck.
 
 Exit code 0: rendered. 2: the Machine Config Operator would reject the objects, or
 used wrongly.`,

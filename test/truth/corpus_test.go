@@ -32,7 +32,7 @@ var tags = []string{"v1", "latest"}
 const (
 	wholeImage   = "whole-image"
 	wholeIndex   = "whole-index"
-	hollowImage  = "hollow-image" // lacks its layer
+	hollowImage  = "hollow-image"  // lacks its layer
 	foreignIndex = "foreign-index" // lists no architecture that a node has
 	otherImage   = "other-image"
 	nothing      = "nothing" // nobody pushes there

@@ -153,8 +153,7 @@ func skopeo() (runtime, error) {
 // fullName returns the reference as CRI-O passes it on: with a digest or a tag. A
 // short name is more than one reference, of which skopeo knows nothing.
 func fullName(s *scenario) (string, bool) {
-	host, _, _ := strings.Cut(s.image, "/")
-	if !strings.Contains(host, ":") {
+	if host, _, found := strings.Cut(s.image, "/"); !found || !strings.Contains(host, ":") {
 		return "", false
 	}
 	ref, err := reference.ParseDockerRef(s.image)
