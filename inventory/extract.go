@@ -29,7 +29,7 @@ func Extract(o runtime.Object) (Holder, bool) {
 	case *corev1.ReplicationController:
 		return fromReplicationController(o), true
 	case *batchv1.Job:
-		return fromTemplate("Job", o, o.Spec.Template, policy.Referenced), true
+		return fromTemplate("Job", o, o.Spec.Template, jobUse(o)), true
 	case *batchv1.CronJob:
 		return fromTemplate("CronJob", o, o.Spec.JobTemplate.Spec.Template, policy.Referenced), true
 	default:
@@ -56,12 +56,24 @@ func fromOperand(kind string, o metav1.Object, template corev1.PodTemplateSpec) 
 	return h
 }
 
-// fromPod reads a pod. A pod that has finished names images that it needed: no
-// node runs it again, so it is Referenced, not Running.
+// jobUse says that a Job which has ended makes no more pods
+// (https://kubernetes.io/docs/concepts/workloads/controllers/job/#terminal-job-conditions).
+func jobUse(job *batchv1.Job) policy.Use {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return policy.History
+		}
+	}
+	return policy.Referenced
+}
+
+// fromPod reads a pod. A pod that has finished names images that it needed, and no
+// node runs it again. A cluster is full of such pods, of installers and builds,
+// whose images nobody mirrors any more.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		h.addSpec(&pod.Spec, policy.Referenced, nil)
+		h.addSpec(&pod.Spec, policy.History, nil)
 		return h
 	}
 	h.addSpec(&pod.Spec, policy.Running, runningDigests(pod.Status))

@@ -41,6 +41,7 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		digests []*configv1.ImageDigestMirrorSet
 		legacy  []*operatorv1alpha1.ImageContentSourcePolicy
 		image   configv1.Image
+		version []*configv1.ClusterVersion
 	)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -56,13 +57,28 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		return err
 	})
 	g.Go(func() error { return c.mirrors.get(ctx, imageConfig, nil, &image) })
+	g.Go(func() (err error) {
+		version, err = readAll[configv1.ClusterVersion](ctx, c.mirrors, clusterVersions)
+		return err
+	})
 	if err := g.Wait(); err != nil {
 		return mirrors.Set{}, err
 	}
 	return mirrors.Set{
 		Objects:    append(append(objects(tags), objects(digests)...), objects(legacy)...),
 		Registries: image.Spec.RegistrySources,
+		Payload:    payloadOf(version),
 	}, nil
+}
+
+// payloadOf returns the release image of the cluster, "" if it has none.
+func payloadOf(versions []*configv1.ClusterVersion) string {
+	for _, v := range versions {
+		if v.Name == "version" { // the only one that the cluster version operator heeds
+			return v.Status.Desired.Image
+		}
+	}
+	return ""
 }
 
 // The paths of what ends up in registries.conf.
@@ -71,6 +87,7 @@ const (
 	digestMirrorSets = "/apis/config.openshift.io/v1/imagedigestmirrorsets"
 	contentPolicies  = "/apis/operator.openshift.io/v1alpha1/imagecontentsourcepolicies"
 	imageConfig      = "/apis/config.openshift.io/v1/images/cluster"
+	clusterVersions  = "/apis/config.openshift.io/v1/clusterversions"
 )
 
 func objects[T mirrors.Object](typed []T) []mirrors.Object {

@@ -125,8 +125,10 @@ var customKinds = []customKind{
 		// The first item of a tag is what it means today.
 		resource: resourceOf("image.openshift.io", "v1", "imagestreams"),
 		kind:     "ImageStream",
-		fields: append(referenced("spec.tags[].from", "status.tags[].items[0].dockerImageReference"),
-			history("status.tags[].items[1:].dockerImageReference")...),
+		// A tag is a catalogue entry: no node pulls for it. What uses it has the image
+		// in its own template or build. The samples alone name hundreds of images that
+		// a disconnected cluster never mirrors.
+		fields: history("spec.tags[].from", "status.tags[].items[].dockerImageReference"),
 	},
 	{
 		resource: resourceOf("build.openshift.io", "v1", "buildconfigs"),

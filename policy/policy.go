@@ -31,7 +31,9 @@ const (
 	Referenced Use = iota
 	// Running means that a pod that is there now names the image.
 	Running
-	// History means that the image was used once and is named for a way back.
+	// History means that nothing pulls the image as things are: it was used once, or
+	// is offered (an old revision, a finished pod, an available update, a tag of an
+	// image stream). It is reported, and never a reason to refuse.
 	History
 )
 

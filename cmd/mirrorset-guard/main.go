@@ -61,6 +61,6 @@ change takes the cluster down.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newRender(), newInventory(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newRender(), newInventory(), newSnapshot(), newVersion())
 	return root
 }

@@ -199,7 +199,7 @@ const (
 // A comparison says whether MCO has applied the objects in force.
 type comparison struct {
 	Name  string `json:"name"`
-	State string `json:"state"` // one of the four below
+	State string `json:"state"` // one of those below
 	// Detail is why the state is not known, "" otherwise.
 	Detail string `json:"detail"`
 	// Differences are the entries that differ, sorted by scope.
@@ -212,7 +212,7 @@ type comparison struct {
 const (
 	stateApplied  = "applied"  // the MachineConfig says what the objects say
 	stateDiffers  = "differs"  // it says something else
-	stateRejected = "rejected" // MCO rejects the objects and applies nothing
+	stateRejected = "rejected" // MCO rejects the objects and applies nothing; where JSON is asked for, that is an error
 	stateUnknown  = "unknown"  // it was not found or could not be read
 )
 

@@ -28,6 +28,7 @@ type lane struct {
 	key     laneKey
 	now     []*job             // somebody waits for these
 	later   []*job             // nobody does any more
+	kept    []*job             // nobody does yet: they keep facts fresh
 	fresh   []mirrors.Location // those that nothing was prepared for yet
 	running int
 	state   laneState
@@ -47,9 +48,9 @@ const (
 	broke                    // it does not: one at a time
 )
 
-// next returns the job to run next, nil if there is none. Jobs that nobody wants
-// any more are handed to drop.
-func (l *lane) next(now time.Time, linger time.Duration, drop func(*job)) *job {
+// next returns the job to run next, nil if there is none; one that keeps a fact fresh
+// only if that is allowed. Jobs that nobody wants any more are handed to drop.
+func (l *lane) next(now time.Time, linger time.Duration, drop func(*job), keep bool) *job {
 	for len(l.now) > 0 {
 		j := l.now[0]
 		l.now = l.now[1:]
@@ -61,9 +62,18 @@ func (l *lane) next(now time.Time, linger time.Duration, drop func(*job)) *job {
 			return j
 		}
 	}
-	for len(l.later) > 0 {
-		j := l.later[0]
-		l.later = l.later[1:]
+	j := takeWanted(&l.later, now, linger, drop)
+	if j == nil && keep {
+		j = takeWanted(&l.kept, now, linger, drop)
+	}
+	return j
+}
+
+// takeWanted takes the first job off a queue of those that nobody waits for.
+func takeWanted(queue *[]*job, now time.Time, linger time.Duration, drop func(*job)) *job {
+	for len(*queue) > 0 {
+		j := (*queue)[0]
+		*queue = (*queue)[1:]
 		switch {
 		case j.started:
 		case now.Sub(j.asked) > linger:

@@ -15,7 +15,7 @@ type Lifetimes struct {
 	PresentDigest time.Duration
 	// PresentTag is for images that were asked for by tag, which may be moved. 2 min.
 	PresentTag time.Duration
-	// Absent is for misses. They deny changes, and end when somebody copies the
+	// Absent is for misses, of an image or of what an index lists. They deny changes, and end when somebody copies the
 	// image and tries again at once, so they are as good as asked again before they
 	// deny: 2 s is what one review may take to come back to a location.
 	Absent time.Duration
@@ -41,6 +41,9 @@ func (l Lifetimes) withDefaults() Lifetimes {
 func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
 	switch f.Presence {
 	case policy.Present:
+		if len(f.Missing) > 0 {
+			return l.Absent
+		}
 		if strings.Contains(ref, "@") {
 			return l.PresentDigest
 		}

@@ -23,6 +23,8 @@ type memo struct {
 	fact       policy.Fact
 	learned    time.Time
 	generation uint64
+	// inherited is set for what an earlier process has learned.
+	inherited bool
 }
 
 func newMemory(most int) *memory {

@@ -44,6 +44,13 @@ type StoreOptions struct {
 	// Linger is how long after the last question about it a location may still be
 	// looked up, for the next try to find the answer; 0 means 2 min.
 	Linger time.Duration
+	// MaxKept bounds the locations that Keep keeps fresh; 0 means half of MaxFacts.
+	MaxKept int
+	// KeepRate is how many of them are asked about a second at one registry, at most;
+	// 0 means 50, a tenth of what Quay lets through.
+	KeepRate float64
+	// Path is a file in which facts survive a restart; "" for none. See Restore.
+	Path string
 }
 
 func (o StoreOptions) withDefaults() StoreOptions {
@@ -63,6 +70,12 @@ func (o StoreOptions) withDefaults() StoreOptions {
 	if o.Linger <= 0 {
 		o.Linger = 2 * time.Minute
 	}
+	if o.MaxKept <= 0 {
+		o.MaxKept = o.MaxFacts / 2
+	}
+	if o.KeepRate <= 0 {
+		o.KeepRate = 50
+	}
 	return o
 }
 
@@ -81,7 +94,10 @@ type Store struct {
 	ready   []*lane // lanes that may have a job to run, in turn
 	running int
 	notes   map[string]string
+	keeper  *keeper
 	work    sync.WaitGroup
+
+	file file
 }
 
 // NewStore returns a Store that asks p.
@@ -97,23 +113,41 @@ func NewStore(p Prober, o StoreOptions) *Store {
 		jobs:    map[mirrors.Location]*job{},
 		lanes:   map[laneKey]*lane{},
 		notes:   map[string]string{},
+		keeper:  newKeeper(o.MaxKept),
+		file:    file{path: o.Path, most: o.MaxFacts},
 	}
 }
 
-// Close ends the probes under way and waits for them. Afterwards Presence knows
-// what was known.
+// Close ends the probes under way, waits for them and saves what is known, where
+// Restore has been called. Afterwards Presence knows what was known. It may be called
+// twice.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.cancel()
 	s.mu.Unlock()
 	s.work.Wait()
+	s.save()
 }
 
-// Run closes the store when ctx ends, for those who keep what they run in a group.
+// Run keeps fresh what Keep has named, and saves what is known from time to time, until
+// ctx ends; then it closes the store and returns nil. It must be called once, or not at
+// all where nothing is to be kept.
 func (s *Store) Run(ctx context.Context) error {
-	<-ctx.Done()
-	s.Close()
-	return nil
+	defer s.Close()
+	refresh := time.NewTicker(keepTick)
+	defer refresh.Stop()
+	save := time.NewTicker(saveEvery)
+	defer save.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-refresh.C:
+			s.refresh()
+		case <-save.C:
+			s.save()
+		}
+	}
 }
 
 // Presence implements review.Registries: it returns what is known about locs by the
@@ -215,12 +249,16 @@ func (s *Store) job(l mirrors.Location, now time.Time) *job {
 }
 
 func (s *Store) lane(l mirrors.Location) *lane {
-	host, _, _ := strings.Cut(l.Ref, "/")
-	key := laneKey{host, l.Insecure}
+	key := keyOf(l)
 	if s.lanes[key] == nil {
 		s.lanes[key] = &lane{key: key}
 	}
 	return s.lanes[key]
+}
+
+func keyOf(l mirrors.Location) laneKey {
+	host, _, _ := strings.Cut(l.Ref, "/")
+	return laneKey{host, l.Insecure}
 }
 
 func (s *Store) readyUp(l *lane) {
@@ -258,10 +296,11 @@ func (s *Store) start(l *lane) bool {
 		s.open(l)
 		return false
 	}
-	if l.running >= l.width(s.options.PerRegistry) {
+	width := l.width(s.options.PerRegistry)
+	if l.running >= width {
 		return false // the end of a job puts it back
 	}
-	j := l.next(time.Now(), s.options.Linger, s.forget)
+	j := l.next(time.Now(), s.options.Linger, s.forget, l.running < max(1, width/keepShare))
 	if j == nil {
 		s.retire(l)
 		return false
@@ -334,8 +373,10 @@ func (s *Store) run(l *lane, j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.fact = fact
-	if fact.Presence != policy.Unknown {
-		s.memory.put(memo{j.location, fact, time.Now(), generation})
+	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, generation) {
+		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: generation}
+		s.memory.put(m)
+		s.keeper.learned(m, s.options.Lifetimes.of(m.location.Ref, fact))
 	}
 	if l.state == broke && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
 		l.state = opened

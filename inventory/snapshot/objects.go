@@ -162,8 +162,21 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	if h.Name == "" {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
-	r.index.Put(h)
+	r.put(h)
 	return nil
+}
+
+// put enters what an object names.
+func (r *reader) put(h inventory.Holder) {
+	r.index.Put(h)
+	if h.Kind != "ClusterVersion" || h.Name != "version" {
+		return
+	}
+	for _, ref := range h.References {
+		if ref.Container == "status.desired.image" {
+			r.set.Payload = ref.Image
+		}
+	}
 }
 
 // others are the kinds of which something else is wanted than images.

@@ -68,7 +68,7 @@ type reader struct {
 
 func (r *reader) finish(name string) (*Snapshot, error) {
 	for _, h := range r.holders {
-		r.index.Put(*h)
+		r.put(*h)
 	}
 	if r.objects > 0 {
 		return &r.Snapshot, nil

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+)
+
+// snapshotOptions are the choices of the command snapshot.
+type snapshotOptions struct {
+	world world
+	file  string
+}
+
+func newSnapshot() *cobra.Command {
+	var o snapshotOptions
+	cmd := &cobra.Command{
+		Use:   "snapshot -o FILE",
+		Short: "Write what a check needs of a cluster into a file, for --from",
+		Long: `snapshot writes the mirror configuration, the images with their users and the
+nodes' architectures: trimmed, the same file for the same cluster, and without any
+secret. check, explain and inventory read it with --from, elsewhere and later.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), streamsOf(cmd))
+		},
+	}
+	o.world.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "file to write, or - for standard output")
+	return cmd
+}
+
+func (o *snapshotOptions) run(ctx context.Context, s streams) error {
+	if o.file == "" {
+		return errors.New("nowhere to write to: name a file with -o FILE, or -o -")
+	}
+	w, err := o.world.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	source, ok := w.inventory.(snapshot.Source)
+	if !ok {
+		return fmt.Errorf("a %T cannot be written", w.inventory)
+	}
+	if o.file == "-" {
+		return snapshot.Write(ctx, s.out, source)
+	}
+	return writeFile(o.file, func(out io.Writer) error { return snapshot.Write(ctx, out, source) })
+}
+
+// writeFile writes a file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // gone already if all went well
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}

@@ -1,0 +1,255 @@
+package registry
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A file keeps facts over a restart: a header on a line of its own, then one fact a
+// line, all in JSON. It holds names of images and nothing secret. Only good news about
+// digests is in it: the rest does not outlive a restart by much.
+type file struct {
+	path string
+	most int
+
+	mu       sync.Mutex
+	restored bool // before, what is there must not be replaced by less
+}
+
+// saveEvery bounds what a crash costs.
+const saveEvery = 5 * time.Minute
+
+const (
+	fileKind    = "mirrorset-guard facts"
+	fileVersion = 1
+	// maxFileSize is far above what 100,000 facts of indexes with a few platforms need.
+	maxFileSize = 256 << 20
+)
+
+// A fileHeader says what follows.
+type fileHeader struct {
+	Kind    string `json:"kind"`
+	Version int    `json:"version"`
+	// Sum is the SHA-256 of everything behind the header's line.
+	Sum string `json:"sha256"`
+}
+
+// A fileFact is a fact about a location whose reference has a digest.
+type fileFact struct {
+	Ref       string    `json:"ref"`
+	Insecure  bool      `json:"insecure,omitempty"`
+	MediaType string    `json:"mediaType"`
+	Platforms []string  `json:"platforms,omitempty"`
+	Children  []string  `json:"children,omitempty"`
+	Time      time.Time `json:"time"`
+}
+
+// Restore takes over what an earlier process saved at StoreOptions.Path, as far as it
+// is still fresh, and allows the Store to save there. It is called once, after the
+// credentials and the trust of the nodes are set: what is taken over counts under
+// those, and under no others. Facts that are to be kept are asked for again soon.
+//
+// A file that is damaged, or not one of these, is not used at all; a note says so
+// until it is replaced by the next one saved.
+func (s *Store) Restore() {
+	if s.file.path == "" {
+		return
+	}
+	s.file.mu.Lock()
+	defer s.file.mu.Unlock()
+	s.file.restored = true
+	facts, err := s.file.load()
+	if err != nil {
+		s.SetNote(fileTopic, fmt.Sprintf("saved facts are not used: %v", err))
+		return
+	}
+	s.inherit(facts)
+}
+
+const fileTopic = "saved facts"
+
+// inherit remembers facts that are fresh and not known better.
+func (s *Store) inherit(facts []memo) {
+	generation := s.generation()
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range facts {
+		m.generation, m.inherited = generation, true
+		known, ok := s.memory.get(m.location)
+		// A fact of the future is by a clock that was wrong: it would live for too long.
+		if ok && s.fresh(known, generation, now) || m.learned.After(now) || !s.fresh(m, generation, now) {
+			continue
+		}
+		s.memory.put(m)
+	}
+}
+
+// save writes what is worth it.
+func (s *Store) save() {
+	s.file.mu.Lock()
+	defer s.file.mu.Unlock()
+	if s.file.path == "" || !s.file.restored {
+		return
+	}
+	if err := s.file.replace(s.worthSaving()); err != nil {
+		s.SetNote(fileTopic, fmt.Sprintf("facts cannot be saved: %v", err))
+		return
+	}
+	s.SetNote(fileTopic, "")
+}
+
+// worthSaving returns the facts to save, the oldest first.
+func (s *Store) worthSaving() []fileFact {
+	generation := s.generation()
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var facts []fileFact
+	for e := s.memory.byAge.Front(); e != nil; e = e.Next() {
+		if m := *e.Value.(*memo); s.fresh(m, generation, now) && lasting(m) {
+			facts = append(facts, fileFact{
+				Ref: m.location.Ref, Insecure: m.location.Insecure,
+				MediaType: m.fact.MediaType, Platforms: m.fact.Platforms, Children: m.fact.Children,
+				Time: m.learned.Round(0),
+			})
+		}
+	}
+	return facts
+}
+
+// lasting reports whether m is good news about a digest, in full.
+func lasting(m memo) bool {
+	return m.fact.Presence == policy.Present && len(m.fact.Missing) == 0 && strings.Contains(m.location.Ref, "@")
+}
+
+// replace writes facts so that a reader finds the old file or the new one, whole.
+func (f *file) replace(facts []fileFact) error {
+	var body bytes.Buffer
+	lines := json.NewEncoder(&body)
+	for _, fact := range facts {
+		if err := lines.Encode(fact); err != nil {
+			return fmt.Errorf("encoding: %w", err)
+		}
+	}
+	head, err := json.Marshal(fileHeader{fileKind, fileVersion, sumOfBody(body.Bytes())})
+	if err != nil {
+		return fmt.Errorf("encoding: %w", err)
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(f.path), ".facts-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(slices.Concat(head, []byte("\n"), body.Bytes()))
+	err = errors.Join(err, temporary.Sync(), temporary.Close())
+	if err == nil {
+		err = os.Rename(temporary.Name(), f.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary.Name()))
+	}
+	return nil
+}
+
+// load returns the facts in the file, none if there is no file. One bad line is
+// enough to doubt them all.
+func (f *file) load() ([]memo, error) {
+	data, err := readFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, body, _ := bytes.Cut(data, []byte("\n"))
+	var header fileHeader
+	switch err := json.Unmarshal(head, &header); {
+	case err != nil || header.Kind != fileKind:
+		return nil, fmt.Errorf("%s is not a file of facts", f.path)
+	case header.Version != fileVersion:
+		return nil, fmt.Errorf("%s has version %d, this program writes %d", f.path, header.Version, fileVersion)
+	case header.Sum != sumOfBody(body):
+		return nil, fmt.Errorf("%s is damaged", f.path)
+	}
+	return f.parse(body)
+}
+
+// parse reads the lines, the newest ones if there are too many.
+func (f *file) parse(body []byte) ([]memo, error) {
+	var facts []memo
+	for line := range bytes.Lines(body) {
+		var fact fileFact
+		if err := json.Unmarshal(line, &fact); err != nil {
+			return nil, fmt.Errorf("%s has a line that is no fact", f.path)
+		}
+		m, ok := fact.memo()
+		if !ok {
+			return nil, fmt.Errorf("%s has a fact that cannot be true", f.path)
+		}
+		facts = append(facts, m)
+	}
+	return facts[max(0, len(facts)-f.most):], nil
+}
+
+// memo returns the fact, unless it is none that a Client could have found.
+func (f fileFact) memo() (memo, bool) {
+	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure}
+	t, err := parseTarget(l)
+	if err != nil || t.digest == "" || !slices.Contains(manifestTypes, f.MediaType) {
+		return memo{}, false
+	}
+	if len(f.Platforms) > maxPlatforms || len(f.Children) > maxPlatforms || f.Time.IsZero() {
+		return memo{}, false
+	}
+	plain := func(s string) bool { return s == oneLine(s, maxQuote) }
+	if !all(f.Platforms, plain) || !all(f.Children, func(s string) bool { return digest.Digest(s).Validate() == nil }) {
+		return memo{}, false
+	}
+	fact := policy.Fact{
+		Presence: policy.Present, Digest: t.digest.String(), MediaType: f.MediaType,
+		Platforms: f.Platforms, Children: f.Children, Time: f.Time,
+	}
+	return memo{location: l, fact: fact, learned: f.Time}, true
+}
+
+func all(values []string, ok func(string) bool) bool {
+	return !slices.ContainsFunc(values, func(s string) bool { return !ok(s) })
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFileSize {
+		return nil, fmt.Errorf("%s is longer than any file of facts", path)
+	}
+	return data, nil
+}
+
+func sumOfBody(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,225 @@
+package registry
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A keeper knows which facts are to be kept fresh, and when each is to be asked for
+// again. It is not safe for concurrent use.
+type keeper struct {
+	most       int // locations
+	topics     map[string]topic
+	due        map[mirrors.Location]time.Time
+	generation uint64 // under which due was set
+}
+
+// A topic is a reason to keep facts fresh.
+type topic struct {
+	locations []mirrors.Location
+	until     time.Time // zero: until it is replaced
+	since     time.Time
+}
+
+const (
+	// maxTopics is the live configuration and a change that was refused by each of
+	// those who may be working on one.
+	maxTopics = 32
+	// keepTick is how often the Store looks for facts that are due.
+	keepTick = time.Second
+	// keepShare is which part of what may be under way to one registry is for nobody.
+	keepShare = 8
+	// keepRetry is how often bad news is asked for again: seldom enough for a registry
+	// that is not well, and often enough for somebody who copies images and tries
+	// again. It is jittered by a quarter.
+	keepRetry = time.Minute
+)
+
+func newKeeper(most int) *keeper {
+	return &keeper{most: most, topics: map[string]topic{}, due: map[mirrors.Location]time.Time{}}
+}
+
+// set makes locs the locations of a topic, or ends it if there are none.
+func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, now time.Time) {
+	delete(k.topics, name)
+	if len(locs) > 0 {
+		t := topic{locations: slices.Clone(locs), since: now}
+		if ttl > 0 {
+			t.until = now.Add(ttl)
+		}
+		for i := range t.locations {
+			// A reference may be a part of a whole object that it would keep in memory.
+			t.locations[i].Ref = strings.Clone(t.locations[i].Ref)
+		}
+		k.topics[strings.Clone(name)] = t
+	}
+	k.drop(now)
+	k.collect(now)
+}
+
+// drop ends topics whose time is over and, if there are still too many, those that
+// would end first.
+func (k *keeper) drop(now time.Time) (ended bool) {
+	for name, t := range k.topics {
+		if !t.until.IsZero() && !now.Before(t.until) {
+			delete(k.topics, name)
+			ended = true
+		}
+	}
+	names := k.byWeight()
+	for _, name := range names[min(len(names), maxTopics):] {
+		delete(k.topics, name)
+		ended = true
+	}
+	return ended
+}
+
+// byWeight returns the topics, those first that stay for longest, and of these the
+// latest: a flood of refused changes must not push the live configuration out.
+func (k *keeper) byWeight() []string {
+	return slices.SortedFunc(maps.Keys(k.topics), func(a, b string) int {
+		x, y := k.topics[a], k.topics[b]
+		if x.until.IsZero() != y.until.IsZero() {
+			if x.until.IsZero() {
+				return -1
+			}
+			return 1
+		}
+		if c := y.until.Compare(x.until); c != 0 {
+			return c
+		}
+		if c := y.since.Compare(x.since); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// collect makes due what the topics name, up to the bound. What was due before keeps
+// its time.
+func (k *keeper) collect(now time.Time) {
+	due := make(map[mirrors.Location]time.Time, len(k.due))
+	for _, name := range k.byWeight() {
+		for _, l := range k.topics[name].locations {
+			if len(due) == k.most {
+				break
+			}
+			at, ok := k.due[l]
+			if !ok {
+				at = now
+			}
+			due[l] = at
+		}
+	}
+	k.due = due
+}
+
+// learned sets when a location is due again, if it is kept at all.
+func (k *keeper) learned(m memo, life time.Duration) {
+	if _, kept := k.due[m.location]; kept {
+		k.due[m.location] = m.learned.Add(again(m.fact, life))
+	}
+}
+
+// again returns how long after it was learned a fact is asked for again. Good news is
+// so before it ends, at a time of its own, so that what was learned in one second is
+// not asked for in one second for ever.
+func again(f policy.Fact, life time.Duration) time.Duration {
+	if f.Presence == policy.Present && len(f.Missing) == 0 {
+		return life/2 + jitter(life*2/5)
+	}
+	return max(life, keepRetry*3/4+jitter(keepRetry/2))
+}
+
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d) //nolint:gosec // not a secret
+}
+
+// Keep makes the Store keep what it knows about locs fresh, while Run runs: facts are
+// asked for again before they end, in the background, after everybody's questions.
+// The topic says why ("live", "refused: ImageTagMirrorSet apps"); a later call for it
+// replaces this one, no locations end it, and so does the end of ttl unless it is 0.
+// The first locations, of topics without a ttl, are kept first; how many are kept is
+// bounded by StoreOptions.
+func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeper.set(topic, locs, ttl, now)
+	for l, at := range s.keeper.due {
+		if m, ok := s.memory.get(l); ok && at.Equal(now) && !m.inherited {
+			s.keeper.learned(m, s.options.Lifetimes.of(l.Ref, m.fact))
+		}
+	}
+}
+
+// refresh asks for what is due, no more than the rate for each registry, and leaves
+// the rest for the next time.
+func (s *Store) refresh() {
+	generation := s.generation() // it may take a lock that probes hold
+	now := time.Now()
+	most := max(1, int(s.options.KeepRate*keepTick.Seconds()))
+	asked := map[laneKey]int{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeper.renew(generation, now)
+	for l, at := range s.keeper.due {
+		key := keyOf(l)
+		if now.Before(at) || asked[key] == most || !s.askForNobody(l, now) {
+			continue
+		}
+		asked[key]++
+		// Until there is an answer, which sets another time; there may be none.
+		s.keeper.due[l] = now.Add(again(policy.Fact{}, 0))
+	}
+	s.schedule()
+}
+
+// renew ends topics whose time is over. Under other credentials, or other trust,
+// everything is due.
+func (k *keeper) renew(generation uint64, now time.Time) {
+	if k.drop(now) {
+		k.collect(now)
+	}
+	if k.generation == generation {
+		return
+	}
+	k.generation = generation
+	for l := range k.due {
+		k.due[l] = now
+	}
+}
+
+// askForNobody queues a job for l behind those that somebody waits for, and reports
+// whether it did. It is called with the lock held.
+func (s *Store) askForNobody(l mirrors.Location, now time.Time) bool {
+	if s.jobs[l] != nil || len(s.jobs) >= s.options.MaxFacts/2 || s.ctx.Err() != nil {
+		return false
+	}
+	j := &job{location: l, done: make(chan struct{}), asked: now}
+	s.jobs[l] = j
+	lane := s.lane(l)
+	lane.kept = append(lane.kept, j)
+	lane.fresh = append(lane.fresh, l)
+	s.readyUp(lane)
+	return true
+}
+
+// takesAway reports whether fact would take good news away for want of an answer. A
+// question that nobody has asked must not leave the Store knowing less.
+func (s *Store) takesAway(j *job, fact policy.Fact, generation uint64) bool {
+	if j.waiting > 0 || fact.Presence != policy.Unreachable {
+		return false
+	}
+	m, ok := s.memory.get(j.location)
+	return ok && m.fact.Presence == policy.Present && s.fresh(m, generation, time.Now())
+}
