@@ -181,8 +181,8 @@ spec: {relatedImages: [{name: db, image: quay.io/db@x}]}
 				}}}},
 			},
 			Holder{"ImageStream", "openshift", "cli", []Reference{
-				{Image: "quay.io/base:1", Container: "spec.tags[latest].from"},
-				{Image: "quay.io/cli@2", Container: "status.tags[latest].items[0].dockerImageReference"},
+				{Image: "quay.io/base:1", Container: "spec.tags[latest].from", Use: policy.History},
+				{Image: "quay.io/cli@2", Container: "status.tags[latest].items[0].dockerImageReference", Use: policy.History},
 				{Image: "quay.io/cli@1", Container: "status.tags[latest].items[1].dockerImageReference", Use: policy.History},
 			}},
 		},

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containers/image/v5/docker/reference"
@@ -33,6 +35,7 @@ func manyImages(n, sources int) []Image {
 	for i := range images {
 		images[i] = Image{fmt.Sprintf("quay.io/team-%d/app-%d:v1", i%(2*sources), i), running}
 	}
+	slices.SortFunc(images, func(a, b Image) int { return strings.Compare(a.Ref, b.Ref) }) // as an inventory is
 	return images
 }
 
@@ -62,7 +65,7 @@ func BenchmarkNewPlan(b *testing.B) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	const n = 100_000
+	const n = 50_000 // with a mirror and a source each, 100,000 facts
 	plan := NewPlan(Change{set(), manySources(500, 200)}, manyImages(2*n, 500))
 	f := Facts{}
 	for i, l := range plan.Locations() {

@@ -53,17 +53,21 @@ type view struct {
 	before, after Outcome
 	// mirrors is what comes of a pull from the mirrors of the new route alone.
 	mirrors Outcome
+
+	// The places that are not blocked, of the new route and of the old.
+	open, mirrorPlaces, beforeOpen, beforeMirrors []mirrors.Location
 }
 
 func (s Settings) view(i Impact, facts Facts) *view {
-	return &view{
-		Impact:   i,
-		facts:    facts,
-		settings: s,
-		before:   Pull(i.Image.Ref, i.Before, facts),
-		after:    Pull(i.Image.Ref, i.After, facts),
-		mirrors:  walk(i.Image.Ref, i.After.Mirrors(), facts),
+	v := &view{
+		Impact: i, facts: facts, settings: s,
+		open: i.After.Open(), mirrorPlaces: i.After.Mirrors(),
+		beforeOpen: i.Before.Open(), beforeMirrors: i.Before.Mirrors(),
 	}
+	v.before = pull(i.Image.Ref, i.Before, v.beforeOpen, facts)
+	v.after = pull(i.Image.Ref, i.After, v.open, facts)
+	v.mirrors = walk(i.Image.Ref, v.mirrorPlaces, facts)
+	return v
 }
 
 // unlessBroken is the severity of what would be the end of a pull: no denial if
@@ -150,7 +154,7 @@ func (c *Counts) add(v *view) {
 
 // pending reports whether an answer about the new route was still awaited.
 func (v *view) pending() bool {
-	return slices.ContainsFunc(v.After.Open(), func(l mirrors.Location) bool { return v.facts[l].Presence == Unknown })
+	return slices.ContainsFunc(v.open, func(l mirrors.Location) bool { return v.facts[l].Presence == Unknown })
 }
 
 // sorted puts denials first, and protected images before others.

@@ -24,10 +24,15 @@ const (
 // route as a node does: whatever an endpoint answers but the image
 // moves on to the next; what looks like the image and is not ends the pull.
 func Pull(img string, route mirrors.Route, facts Facts) Outcome {
+	return pull(img, route, route.Open(), facts)
+}
+
+// pull is Pull for who has the open places of route already.
+func pull(img string, route mirrors.Route, open []mirrors.Location, facts Facts) Outcome {
 	if route.Err != nil || route.Refused != "" {
 		return Fails
 	}
-	return walk(img, route.Open(), facts)
+	return walk(img, open, facts)
 }
 
 func walk(img string, locs []mirrors.Location, facts Facts) Outcome {

@@ -46,9 +46,9 @@ func describe(f Fact) string {
 
 // copyCommands returns the command that puts the image where a node looks first.
 func (v *view) copyCommands() []string {
-	targets := v.After.Mirrors()
+	targets := v.mirrorPlaces
 	if len(targets) == 0 {
-		targets = v.After.Open()
+		targets = v.open
 	}
 	if len(targets) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (v *view) copyTo(to mirrors.Location) []string {
 // originBut returns a place other than but that holds the image, or the source
 // where none is known.
 func (v *view) originBut(but mirrors.Location) string {
-	for _, l := range slices.Concat(v.After.Open(), v.Before.Open()) {
+	for _, l := range slices.Concat(v.open, v.beforeOpen) {
 		if l != but && v.facts[l].Presence == Present {
 			return l.Ref
 		}

@@ -64,7 +64,10 @@ func NewPlan(c Change, images []Image) Plan {
 	for _, img := range images {
 		p.add(img, before, after, never)
 	}
-	slices.SortStableFunc(p.Impacts, func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
+	byRef := func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }
+	if !slices.IsSortedFunc(p.Impacts, byRef) { // an inventory is, as a rule
+		slices.SortStableFunc(p.Impacts, byRef)
+	}
 	return p
 }
 

@@ -8,7 +8,7 @@ func contentMismatch(v *view) (Finding, bool) {
 	if v.After.Err != nil || v.after != Fails {
 		return Finding{}, false
 	}
-	for _, l := range v.After.Open() {
+	for _, l := range v.open {
 		if v.facts[l].Presence == Mismatch {
 			return Finding{
 				Severity: v.unlessBroken(),

@@ -33,7 +33,7 @@ func credentialsMissing(v *view) (Finding, bool) {
 
 // deniedBy returns the first host on the new route that wants credentials.
 func (v *view) deniedBy() string {
-	for _, l := range v.After.Open() {
+	for _, l := range v.open {
 		if v.facts[l].Presence == Denied {
 			return host(l.Ref)
 		}

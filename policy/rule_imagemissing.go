@@ -25,7 +25,7 @@ func imageMissing(v *view) (Finding, bool) {
 			Detail:   v.places(),
 			Remedy:   v.copyCommands(),
 		}, true
-	case v.after == Unsure && len(v.After.Mirrors()) > 0 && v.mirrors == Fails:
+	case v.after == Unsure && len(v.mirrorPlaces) > 0 && v.mirrors == Fails:
 		return Finding{
 			Severity: v.unlessSo(),
 			Reason:   "no mirror on its new route has the image, and nobody could tell whether the source has",
@@ -40,7 +40,7 @@ func imageMissing(v *view) (Finding, bool) {
 // absentSomewhere reports whether a place on the new route says that it does not
 // have the image, rather than that nobody may know.
 func (v *view) absentSomewhere() bool {
-	for _, l := range v.After.Open() {
+	for _, l := range v.open {
 		if v.facts[l].Presence == Absent {
 			return true
 		}
@@ -51,7 +51,7 @@ func (v *view) absentSomewhere() bool {
 // onlySourceHolds reports whether the new route has mirrors and none of them is
 // known to hold the image.
 func (v *view) onlySourceHolds() bool {
-	mirrors := v.After.Mirrors()
+	mirrors := v.mirrorPlaces
 	return len(mirrors) > 0 && !held(mirrors, v.facts)
 }
 
@@ -66,7 +66,7 @@ func (v *view) fallBack() Severity {
 // unlessSo is the severity of a route whose mirrors do not help: no denial if it
 // was so before.
 func (v *view) unlessSo() Severity {
-	before := v.Before.Mirrors()
+	before := v.beforeMirrors
 	if len(before) > 0 && !held(before, v.facts) && !v.Before.SourceBlocked() {
 		return Warn
 	}

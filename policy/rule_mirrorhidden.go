@@ -15,8 +15,11 @@ import (
 // It denies where the image is then not (or not verifiably) on its route, and
 // warns where it still is.
 func mirrorHidden(v *view) (Finding, bool) {
+	if v.HiddenBy == "" || v.After.Err != nil {
+		return Finding{}, false
+	}
 	lost := v.lostMirrors()
-	if v.HiddenBy == "" || v.After.Err != nil || len(lost) == 0 {
+	if len(lost) == 0 {
 		return Finding{}, false
 	}
 	f := Finding{
@@ -34,8 +37,9 @@ func mirrorHidden(v *view) (Finding, bool) {
 
 // lostMirrors returns the mirrors that the new route no longer has.
 func (v *view) lostMirrors() []mirrors.Location {
-	after := v.After.Mirrors()
-	return slices.DeleteFunc(v.Before.Mirrors(), func(l mirrors.Location) bool { return slices.Contains(after, l) })
+	return slices.DeleteFunc(slices.Clone(v.beforeMirrors), func(l mirrors.Location) bool {
+		return slices.Contains(v.mirrorPlaces, l)
+	})
 }
 
 func pullType(ref string) string {

@@ -23,7 +23,7 @@ func noRoute(v *view) (Finding, bool) {
 			Remedy:   []string{"name its registry in allowedRegistries, or take it off blockedRegistries"},
 		}, true
 	}
-	if v.After.Err != nil || len(v.After.Open()) > 0 {
+	if v.After.Err != nil || len(v.open) > 0 {
 		return Finding{}, false
 	}
 	f := Finding{

@@ -8,7 +8,7 @@ package policy
 // What is missing and what could not be verified have different reasons, so that
 // messages count them apart.
 func notFullySynced(v *view) (Finding, bool) {
-	if !v.After.SourceBlocked() || len(v.After.Mirrors()) == 0 || held(v.After.Mirrors(), v.facts) {
+	if !v.After.SourceBlocked() || len(v.mirrorPlaces) == 0 || held(v.mirrorPlaces, v.facts) {
 		return Finding{}, false
 	}
 	f := Finding{

@@ -39,9 +39,9 @@ const verifyAgain = "make the registry answer, then try again; answers that arri
 
 // gained reports whether a route that had mirrors keeps every place it had.
 func (v *view) gained() bool {
-	if len(v.Before.Mirrors()) == 0 {
+	if len(v.beforeMirrors) == 0 {
 		return false
 	}
-	after := v.After.Open()
-	return !slices.ContainsFunc(v.Before.Open(), func(l mirrors.Location) bool { return !slices.Contains(after, l) })
+	after := v.open
+	return !slices.ContainsFunc(v.beforeOpen, func(l mirrors.Location) bool { return !slices.Contains(after, l) })
 }

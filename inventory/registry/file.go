@@ -39,8 +39,9 @@ const saveEvery = 5 * time.Minute
 const (
 	fileKind    = "mirrorset-guard facts"
 	fileVersion = 1
-	// maxFileSize is far above what 100,000 facts of indexes with a few platforms need.
-	maxFileSize = 256 << 20
+	// maxFileSize is what 100,000 images need, and more than the indexes among them. The
+	// oldest facts are left out beyond it.
+	maxFileSize = 32 << 20
 )
 
 // A fileHeader says what follows.
@@ -56,8 +57,8 @@ type fileFact struct {
 	Ref       string    `json:"ref"`
 	Insecure  bool      `json:"insecure,omitempty"`
 	MediaType string    `json:"mediaType"`
-	Platforms []string  `json:"platforms,omitempty"`
-	Children  []string  `json:"children,omitempty"`
+	Platforms []string  `json:"platforms"`
+	Children  []string  `json:"children"`
 	Time      time.Time `json:"time"`
 }
 
@@ -116,19 +117,19 @@ func (s *Store) save() {
 	s.SetNote(fileTopic, "")
 }
 
-// worthSaving returns the facts to save, the oldest first.
+// worthSaving returns the facts to save, the newest first.
 func (s *Store) worthSaving() []fileFact {
 	generation := s.generation()
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var facts []fileFact
-	for e := s.memory.byAge.Front(); e != nil; e = e.Next() {
+	for e := s.memory.byAge.Back(); e != nil; e = e.Prev() {
 		if m := *e.Value.(*memo); s.fresh(m, generation, now) && lasting(m) {
 			facts = append(facts, fileFact{
 				Ref: m.location.Ref, Insecure: m.location.Insecure,
 				MediaType: m.fact.MediaType, Platforms: m.fact.Platforms, Children: m.fact.Children,
-				Time: m.learned.Round(0),
+				Time: m.fact.Time.Round(0),
 			})
 		}
 	}
@@ -137,19 +138,18 @@ func (s *Store) worthSaving() []fileFact {
 
 // lasting reports whether m is good news about a digest, in full.
 func lasting(m memo) bool {
-	return m.fact.Presence == policy.Present && len(m.fact.Missing) == 0 && strings.Contains(m.location.Ref, "@")
+	return m.fact.Presence == policy.Present && !m.fact.Time.IsZero() && len(m.fact.Missing) == 0 &&
+		strings.Contains(m.location.Ref, "@") &&
+		(m.fact.Platforms != nil || !isIndex(m.fact.MediaType)) // else nobody has read the index
 }
 
 // replace writes facts so that a reader finds the old file or the new one, whole.
 func (f *file) replace(facts []fileFact) error {
-	var body bytes.Buffer
-	lines := json.NewEncoder(&body)
-	for _, fact := range facts {
-		if err := lines.Encode(fact); err != nil {
-			return fmt.Errorf("encoding: %w", err)
-		}
+	body, err := encode(facts)
+	if err != nil {
+		return err
 	}
-	head, err := json.Marshal(fileHeader{fileKind, fileVersion, sumOfBody(body.Bytes())})
+	head, err := json.Marshal(fileHeader{fileKind, fileVersion, sumOfBody(body)})
 	if err != nil {
 		return fmt.Errorf("encoding: %w", err)
 	}
@@ -157,8 +157,9 @@ func (f *file) replace(facts []fileFact) error {
 	if err != nil {
 		return err
 	}
-	_, err = temporary.Write(slices.Concat(head, []byte("\n"), body.Bytes()))
-	err = errors.Join(err, temporary.Sync(), temporary.Close())
+	_, err = temporary.Write(append(head, '\n'))
+	_, bodyErr := temporary.Write(body)
+	err = errors.Join(err, bodyErr, temporary.Sync(), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), f.path)
 	}
@@ -168,7 +169,23 @@ func (f *file) replace(facts []fileFact) error {
 	return nil
 }
 
-// load returns the facts in the file, none if there is no file. One bad line is
+// encode returns the lines of as many facts as may be in a file.
+func encode(facts []fileFact) ([]byte, error) {
+	var body []byte
+	for _, fact := range facts {
+		line, err := json.Marshal(fact)
+		if err != nil {
+			return nil, fmt.Errorf("encoding: %w", err)
+		}
+		if len(body)+len(line) > maxFileSize-1<<10 { // and the header
+			break
+		}
+		body = append(append(body, line...), '\n')
+	}
+	return body, nil
+}
+
+// load returns the facts in the file, the oldest first, none if there is no file. One bad line is
 // enough to doubt them all.
 func (f *file) load() ([]memo, error) {
 	data, err := readFile(f.path)
@@ -191,7 +208,7 @@ func (f *file) load() ([]memo, error) {
 	return f.parse(body)
 }
 
-// parse reads the lines, the newest ones if there are too many.
+// parse reads the lines, of which the first hold the newest facts.
 func (f *file) parse(body []byte) ([]memo, error) {
 	var facts []memo
 	for line := range bytes.Lines(body) {
@@ -205,7 +222,9 @@ func (f *file) parse(body []byte) ([]memo, error) {
 		}
 		facts = append(facts, m)
 	}
-	return facts[max(0, len(facts)-f.most):], nil
+	facts = facts[:min(len(facts), f.most)]
+	slices.Reverse(facts)
+	return facts, nil
 }
 
 // memo returns the fact, unless it is none that a Client could have found.
@@ -215,7 +234,7 @@ func (f fileFact) memo() (memo, bool) {
 	if err != nil || t.digest == "" || !slices.Contains(manifestTypes, f.MediaType) {
 		return memo{}, false
 	}
-	if len(f.Platforms) > maxPlatforms || len(f.Children) > maxPlatforms || f.Time.IsZero() {
+	if len(f.Platforms) > maxPlatforms || len(f.Children) > maxPlatforms {
 		return memo{}, false
 	}
 	plain := func(s string) bool { return s == oneLine(s, maxQuote) }
@@ -226,7 +245,8 @@ func (f fileFact) memo() (memo, bool) {
 		Presence: policy.Present, Digest: t.digest.String(), MediaType: f.MediaType,
 		Platforms: f.Platforms, Children: f.Children, Time: f.Time,
 	}
-	return memo{location: l, fact: fact, learned: f.Time}, true
+	m := memo{location: l, fact: fact, learned: f.Time}
+	return m, lasting(m)
 }
 
 func all(values []string, ok func(string) bool) bool {

@@ -64,7 +64,7 @@ type Route struct {
 
 // Open returns the locations a node really asks: those that are not blocked.
 func (r Route) Open() []Location {
-	var open []Location
+	open := make([]Location, 0, len(r.Sources))
 	for _, s := range r.Sources {
 		if !s.Blocked {
 			open = append(open, s.Location)
@@ -75,7 +75,10 @@ func (r Route) Open() []Location {
 
 // Mirrors returns the mirrors a node really asks, in order.
 func (r Route) Mirrors() []Location {
-	var open []Location
+	if len(r.Sources) < 2 {
+		return nil // the source is there as well
+	}
+	open := make([]Location, 0, len(r.Sources)-1)
 	for _, s := range r.Sources {
 		if s.Mirror && !s.Blocked {
 			open = append(open, s.Location)

@@ -269,6 +269,9 @@ func (t *Table) route(refs []reference.Named) Route {
 // could parse image with the tables of to. It saves most of the work where no
 // entry of either table covers the image, which is the common case.
 func Compare(from, to *Table, image string) (before, after Route, changed bool, err error) {
+	if name, ok := plainName(image); ok && from.leavesAlone(name) && to.leavesAlone(name) {
+		return Route{}, Route{}, false, nil
+	}
 	refs, err := to.candidates(image)
 	if err != nil {
 		return Route{}, Route{}, false, err
@@ -289,6 +292,11 @@ func Compare(from, to *Table, image string) (before, after Route, changed bool, 
 		return Route{}, Route{}, false, nil
 	}
 	return before, after, true, nil
+}
+
+// leavesAlone reports whether nothing in t is about a repository.
+func (t *Table) leavesAlone(name string) bool {
+	return t.policy.isEmpty() && t.index.find(name) == nil
 }
 
 // sources returns the places a node tries for ref, and the scope that covers it.

@@ -56,9 +56,11 @@ func toSet(scopes []string) map[string]bool {
 	return set
 }
 
+func (p signaturePolicy) isEmpty() bool { return len(p.allowed) == 0 && len(p.blocked) == 0 }
+
 // refuses says why a node would not run ref whoever serves it, "" if it would.
 func (p signaturePolicy) refuses(ref reference.Named) string {
-	if len(p.allowed) == 0 && len(p.blocked) == 0 {
+	if p.isEmpty() {
 		return ""
 	}
 	for _, scope := range policyScopes(ref) {

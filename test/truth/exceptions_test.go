@@ -1,9 +1,14 @@
 package truth
 
-import "github.com/mirrorset-guard/mirrorset-guard/policy"
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
 
 // An exception is a difference between the guard and a runtime that has a reason
-// and stays. docs/truth.md tells the reasons at length.
+// and stays. docs/truth.md tells the reasons.
 type exception struct {
 	name string
 	// covers recognises the difference by the place it comes from, so that nothing
@@ -11,35 +16,11 @@ type exception struct {
 	covers func(*scenario, verdict, result) bool
 }
 
-// taken covers a place that the guard says nodes take the image from, and where a
-// runtime gets nothing and stops.
-func taken(at state) func(*scenario, verdict, result) bool {
-	return func(s *scenario, v verdict, got result) bool {
-		return v.works() && !got.pulled && s.stateAt(v.from.Ref) == at && got.from == repositoryOf(v.from.Ref)
-	}
-}
-
-// passed covers a place that the guard says nodes take the image from, and that a
-// runtime passes by.
-func passed(at state) func(*scenario, verdict, result) bool {
-	return func(s *scenario, v verdict, got result) bool {
-		return v.works() && s.stateAt(v.from.Ref) == at
-	}
-}
-
-// missed covers a place that a runtime takes the image from, and of which the guard
-// cannot say that.
-func missed(at state) func(*scenario, verdict, result) bool {
-	return func(s *scenario, v verdict, got result) bool {
-		return got.pulled && s.stateAt(got.from) == at && (v.outcome == policy.Unsure || v.works())
-	}
-}
-
 var exceptions = []exception{
 	{"layers are not looked at", taken(hollow)},
 	{"a manifest that HEAD shows is not read", taken(garbled)},
-	{"GET refuses what HEAD shows", passed(headOnly)},
 	{"an index without the node's architecture", taken(foreignOne)},
+	{"GET refuses what HEAD shows", passed(headOnly)},
 	{"a registry that is ill for a moment is asked again", passed(hiccup)},
 	{"a registry that limits the rate for longer is given up", missed(overrun)},
 	{"credentials are not sent along a redirect", func(s *scenario, v verdict, got result) bool {
@@ -47,14 +28,50 @@ var exceptions = []exception{
 		return missed(moved)(s, v, got) && h.door != open
 	}},
 	{"the pod's own pull secret", func(s *scenario, v verdict, got result) bool {
-		if s.podSecret == "" {
-			return false
+		atSource := func(name string) bool {
+			return slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == hostOf(name) })
 		}
-		for _, name := range s.candidates() {
-			if v.works() && hostOf(v.from.Ref) == hostOf(name) || got.pulled && hostOf(got.from) == hostOf(name) {
-				return true
-			}
-		}
-		return false
+		return s.podSecret != "" && (v.works() && atSource(v.from.Ref) || got.pulled && atSource(got.from))
 	}},
+}
+
+// faults are differences in which the guard is wrong. Each is to be mended, and
+// then to be taken off the list.
+var faults = []exception{
+	{"fault: more than 4 MiB are taken for the end of the pull", func(s *scenario, v verdict, got result) bool {
+		return v.outcome == policy.Fails && got.pulled && slices.ContainsFunc(v.places, func(name string) bool { return s.stateAt(name) == huge })
+	}},
+	{"fault: the candidates of a short name are taken for one pull", func(s *scenario, v verdict, got result) bool {
+		return s.short() && len(v.places) > 1
+	}},
+	{"fault: blockedRegistries that name the payload's repository", func(s *scenario, v verdict, got result) bool {
+		wide := !v.works() && got.pulled                                       // MCO accepts the payload by name
+		narrow := v.works() && strings.Contains(got.says, "rejected by policy") // MCO accepts nothing else
+		return s.set.Payload != "" && len(s.set.Registries.BlockedRegistries) > 0 && (wide || narrow)
+	}},
+}
+
+// taken covers a place that the guard says nodes take the image from, and where a
+// runtime gets nothing. That is the end of the pull, but for a short name.
+func taken(at state) func(*scenario, verdict, result) bool {
+	return func(s *scenario, v verdict, got result) bool {
+		stopped := !got.pulled && got.from == repositoryOf(v.from.Ref)
+		return v.works() && s.stateAt(v.from.Ref) == at && (stopped || s.short())
+	}
+}
+
+// passed covers a place that the guard says nodes take the image from, and that a
+// runtime passes by.
+func passed(at state) func(*scenario, verdict, result) bool {
+	return func(s *scenario, v verdict, _ result) bool {
+		return v.works() && s.stateAt(v.from.Ref) == at
+	}
+}
+
+// missed covers a place that a runtime takes the image from, and that the guard has
+// asked in vain.
+func missed(at state) func(*scenario, verdict, result) bool {
+	return func(s *scenario, v verdict, got result) bool {
+		return got.pulled && s.stateAt(got.from) == at && slices.Contains(v.places, got.from)
+	}
 }

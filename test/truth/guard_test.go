@@ -22,6 +22,8 @@ type verdict struct {
 	// sparse is set if that place lacks the node's part of an index, about which
 	// the rule PlatformMissing speaks.
 	sparse bool
+	// places are the repositories that the guard looked at.
+	places []string
 }
 
 // works reports whether the guard says that the image can be pulled.
@@ -64,10 +66,12 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 	}
 	route.Sources = r.sources(route.Sources)
 	facts := policy.Facts{}
+	v := verdict{}
 	for _, l := range route.Open() {
 		facts[l] = r.fact(g.look(ctx, l))
+		v.places = append(v.places, repositoryOf(l.Ref))
 	}
-	v := verdict{outcome: policy.Pull(g.scenario.image, route, facts)}
+	v.outcome = policy.Pull(g.scenario.image, route, facts)
 	if v.outcome == policy.Works {
 		v.from = route.Open()[slices.IndexFunc(route.Open(), func(l mirrors.Location) bool { return facts[l].Presence == policy.Present })]
 		v.sparse = len(facts[v.from].Missing) > 0

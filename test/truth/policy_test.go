@@ -3,7 +3,6 @@ package truth
 import (
 	"encoding/json"
 	"slices"
-	"testing"
 
 	"github.com/containers/image/v5/docker/reference"
 	configv1 "github.com/openshift/api/config/v1"
@@ -29,9 +28,11 @@ var (
 
 // signaturePolicy writes policy.json as MCO does from its template and the registry
 // lists (updatePolicyJSON in its container-runtime-config controller).
-func signaturePolicy(t *testing.T, set mirrors.Set) []byte {
-	t.Helper()
-	blocked, allowed := policyLists(t, set)
+func signaturePolicy(set mirrors.Set) ([]byte, error) {
+	blocked, allowed, err := policyLists(set)
+	if err != nil {
+		return nil, err
+	}
 	scopes := map[string][]requirement{}
 	p := policyJSON{Default: accept, Transports: map[string]map[string][]requirement{"docker-daemon": {"": accept}}}
 	if len(allowed) > 0 {
@@ -49,25 +50,22 @@ func signaturePolicy(t *testing.T, set mirrors.Set) []byte {
 	if len(scopes) > 0 {
 		p.Transports["docker"] = scopes
 	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return json.Marshal(p)
 }
 
 // policyLists returns what MCO rejects and allows in policy.json. It spares the
 // repository of the release payload, provided that a digest mirror serves it
 // (getValidBlockedAndAllowedRegistries, payloadRepoHasUnblockedMirror).
-func policyLists(t *testing.T, set mirrors.Set) (blocked, allowed []string) {
-	t.Helper()
-	payload, err := reference.ParseNamed(set.Payload)
+func policyLists(set mirrors.Set) (blocked, allowed []string, err error) {
+	payload, noPayload := reference.ParseNamed(set.Payload)
 	for _, scope := range set.Registries.BlockedRegistries {
-		if err != nil || !registries.ScopeIsNestedInsideScope(payload.Name(), scope) {
+		if noPayload != nil || !registries.ScopeIsNestedInsideScope(payload.Name(), scope) {
 			blocked = append(blocked, scope)
 			continue
 		}
-		if !mirrored(t, set, payload) {
+		if held, err := mirrored(set, payload); err != nil {
+			return nil, nil, err
+		} else if !held {
 			continue // MCO leaves the entry out
 		}
 		if scope != payload.Name() {
@@ -75,27 +73,29 @@ func policyLists(t *testing.T, set mirrors.Set) (blocked, allowed []string) {
 		}
 		allowed = append(allowed, payload.Name())
 	}
-	return blocked, append(allowed, set.Registries.AllowedRegistries...)
+	return blocked, append(allowed, set.Registries.AllowedRegistries...), nil
 }
 
 // mirrored reports whether a place that is not blocked serves the payload. Tag
 // mirrors do not count.
-func mirrored(t *testing.T, set mirrors.Set, payload reference.Named) bool {
-	t.Helper()
+func mirrored(set mirrors.Set, payload reference.Named) (bool, error) {
 	without(mirrors.TagMirrorSet.Kind)(&set)
 	set.Payload = ""
 	set.Registries = configv1.RegistrySources{BlockedRegistries: set.Registries.BlockedRegistries, InsecureRegistries: set.Registries.InsecureRegistries}
 	table, err := mirrors.ResolveUnchecked(set)
 	if err != nil {
-		t.Fatal(err)
+		return false, err
 	}
 	route, err := table.Route(payload.String())
-	if err != nil || route.Err != nil {
-		return false
+	if err == nil {
+		err = route.Err
+	}
+	if err != nil {
+		return false, err
 	}
 	return slices.ContainsFunc(route.Sources, func(p mirrors.PullSource) bool {
 		return !slices.ContainsFunc(set.Registries.BlockedRegistries, func(scope string) bool {
 			return registries.ScopeIsNestedInsideScope(repositoryOf(p.Ref), scope)
 		})
-	})
+	}), nil
 }

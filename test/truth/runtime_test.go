@@ -67,7 +67,7 @@ func newNode(t *testing.T, w *world, s *scenario) node {
 		t.Fatal(err)
 	}
 	n.write(t, configFile, config.Bytes())
-	n.write(t, policyFile, signaturePolicy(t, s.set))
+	n.write(t, policyFile, s.policy)
 	n.write(t, authFile, s.pullSecret)
 	n.write(t, caFile, w.ca.pem)
 	for _, h := range s.hosts {
@@ -153,7 +153,7 @@ func skopeo() (runtime, error) {
 // fullName returns the reference as CRI-O passes it on: with a digest or a tag. A
 // short name is more than one reference, of which skopeo knows nothing.
 func fullName(s *scenario) (string, bool) {
-	if host, _, found := strings.Cut(s.image, "/"); !found || !strings.Contains(host, ":") {
+	if s.short() {
 		return "", false
 	}
 	ref, err := reference.ParseDockerRef(s.image)

@@ -2,7 +2,6 @@ package truth
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,9 +23,12 @@ type scenario struct {
 	hosts []*host
 	set   mirrors.Set
 	table *mirrors.Table
-	image string
-	index bool
-	arch  string
+	// policy is the policy.json that goes with it.
+	policy []byte
+	image  string
+	index  bool // whether the image is an index
+	arch   string
+	corpus *corpus
 	// pullSecret is the global one; podSecret, "user:password", that of the pod, ""
 	// if it has none.
 	pullSecret []byte
@@ -83,63 +85,89 @@ var (
 	}
 )
 
-// newScenario makes up scenario number.
+// newScenario makes up scenario number: one of those that are there on purpose, or
+// one by chance.
 func newScenario(w *world, number int) *scenario {
 	g := gen{rand.New(rand.NewPCG(w.seed, uint64(number)))} //nolint:gosec // to be repeatable
-	s := &scenario{number: number, arch: pick(g, "amd64", "arm64"), index: g.chance(40)}
+	s := &scenario{number: number, arch: pick(g, "amd64", "arm64"), corpus: w.corpus}
 	for i := range 4 {
-		s.hosts = append(s.hosts, s.newHost(g, w, i))
+		s.hosts = append(s.hosts, s.newHost(w.port, i))
 	}
-	s.configure(g, w.corpus)
-	s.secrets(g)
-	s.place(g)
+	if plots := plots(); number < len(plots) {
+		s.stage(plots[number])
+	} else {
+		s.draw(g)
+	}
+	for _, h := range s.hosts {
+		h.index = s.index
+	}
 	return s
 }
 
-func (s *scenario) newHost(g gen, w *world, i int) *host {
+// newHost returns a host that is in order and holds nothing.
+func (s *scenario) newHost(port string, i int) *host {
 	ip := fmt.Sprintf("127.%d.%d.%d", 100+s.number/250, 1+s.number%250, 1+i)
-	h := &host{ip: ip, addr: ip + ":" + w.port, manner: draw(g, manners), door: draw(g, doors), places: map[string]state{}, corpus: w.corpus, index: s.index, arch: s.arch}
+	h := &host{ip: ip, addr: ip + ":" + port, manner: trusted, door: open, places: map[string]state{}, corpus: s.corpus, arch: s.arch}
 	h.begin()
 	return h
 }
 
-// configure draws an image and a set that MCO would apply, four times out of five
-// one that covers the image.
-func (s *scenario) configure(g gen, c *corpus) {
+// draw makes s up by chance.
+func (s *scenario) draw(g gen) {
+	s.index = g.chance(40)
+	for _, h := range s.hosts {
+		h.manner, h.door = draw(g, manners), draw(g, doors)
+	}
+	s.configure(g)
+	s.secrets(g)
+	s.place(g)
+}
+
+// configure draws an image and a set that MCO would apply, usually one that covers
+// the image.
+func (s *scenario) configure(g gen) {
 	covered := g.chance(85)
 	for {
 		s.traits = nil
 		s.set = s.newSet(g)
-		s.image = s.newImage(g, c)
+		s.image = s.newImage(g)
 		s.lists(g)
-		table, err := mirrors.Resolve(s.set)
-		if err != nil {
-			continue // MCO would not apply it
+		route, err := s.resolve()
+		if err == nil && (route.Entry != "" || !covered) {
+			return
 		}
-		route, err := table.Route(s.image)
-		if err != nil {
-			continue
-		}
-		if covered && route.Entry == "" {
-			continue
-		}
-		s.table = table
-		s.describe(route)
-		return
 	}
 }
 
-func (s *scenario) newImage(g gen, c *corpus) string {
-	repository := pick(g, "team/app", "team/app", "team/app", "team/web", "team/app/part", "app")
-	digest := c.single
-	if s.index {
-		digest = c.index
+// resolve works out what nodes would get, and what s is a case of.
+func (s *scenario) resolve() (mirrors.Route, error) {
+	var err error
+	if s.table, err = mirrors.Resolve(s.set); err != nil {
+		return mirrors.Route{}, err
 	}
-	tail := pick(g, ":v1", ":v1", "@"+digest, "@"+digest, "", ":v1@"+digest)
-	s.trait("reference: " + strings.ReplaceAll(strings.ReplaceAll("name"+tail, digest, "digest"), "v1", "tag"))
+	if s.policy, err = signaturePolicy(s.set); err != nil {
+		return mirrors.Route{}, err
+	}
+	route, err := s.table.Route(s.image)
+	if err == nil {
+		s.describe(route)
+	}
+	return route, err
+}
+
+// digest is that of the image that hosts hold.
+func (s *scenario) digest() string {
+	if s.index {
+		return s.corpus.index
+	}
+	return s.corpus.single
+}
+
+func (s *scenario) newImage(g gen) string {
+	repository := pick(g, "team/app", "team/app", "team/app", "team/web", "team/app/part", "app")
+	tail := pick(g, ":v1", ":v1", "@"+s.digest(), "@"+s.digest(), "", ":v1@"+s.digest())
 	if g.chance(6) {
 		s.set.Registries.ContainerRuntimeSearchRegistries = []string{s.hosts[0].addr, s.hosts[1].addr}
-		s.trait("reference: short name")
 		return repository + tail
 	}
 	return pick(g, s.hosts[0], s.hosts[0], s.hosts[0], s.hosts[1]).addr + "/" + repository + tail
@@ -159,7 +187,8 @@ func (s *scenario) scope(g gen) string {
 	return h.addr + pick(g, "", "/team", "/team", "/team/app", "/team/app", "/team/app/part", "/team/web")
 }
 
-func (s *scenario) mirror(g gen) string {
+// location draws what a mirror may be.
+func (s *scenario) location(g gen) string {
 	switch {
 	case g.chance(6):
 		return s.hosts[2].ip
@@ -172,7 +201,7 @@ func (s *scenario) mirror(g gen) string {
 func (s *scenario) mirrors(g gen) []configv1.ImageMirror {
 	var list []configv1.ImageMirror
 	for range draw(g, []share[int]{{0, 1}, {1, 12}, {2, 8}, {3, 3}}) {
-		list = append(list, configv1.ImageMirror(s.mirror(g)))
+		list = append(list, configv1.ImageMirror(s.location(g)))
 	}
 	return list
 }
@@ -209,7 +238,7 @@ func (s *scenario) newSet(g gen) mirrors.Set {
 	if g.chance(12) {
 		o := &operatorv1alpha1.ImageContentSourcePolicy{}
 		o.Name = "icsp"
-		o.Spec.RepositoryDigestMirrors = []operatorv1alpha1.RepositoryDigestMirrors{{Source: s.scope(g), Mirrors: []string{s.mirror(g)}}}
+		o.Spec.RepositoryDigestMirrors = []operatorv1alpha1.RepositoryDigestMirrors{{Source: s.scope(g), Mirrors: []string{s.location(g)}}}
 		set.Objects = append(set.Objects, o)
 	}
 	return set
@@ -233,18 +262,29 @@ func (s *scenario) lists(g gen) {
 		r.AllowedRegistries = []string{pick(g, s.hosts...).addr + pick(g, "", "/team")}
 	}
 	if len(r.BlockedRegistries) > 0 && g.chance(40) {
-		s.set.Payload = s.hosts[0].addr + pick(g, "/team/app", "/team/app", "/release") + "@sha256:" + strings.Repeat("a", 64)
+		s.set.Payload = s.hosts[0].addr + pick(g, "/team/app", "/team/app", "/release") + "@" + s.digest()
 	}
+}
+
+// short reports whether the image is named without its registry.
+func (s *scenario) short() bool {
+	host, _, found := strings.Cut(s.image, "/")
+	return !found || !strings.Contains(host, ":")
 }
 
 // describe notes what s is a case of, for the table at the end.
 func (s *scenario) describe(route mirrors.Route) {
-	if s.index {
-		s.trait("image: index")
-	} else {
-		s.trait("image: single")
-	}
+	tail := s.image[strings.LastIndex(s.image, "/")+1:]
+	digest := strings.Contains(tail, "@")
+	tag := strings.Contains(strings.TrimSuffix(tail, "@"+s.digest()), ":")
 	noted := map[string]bool{
+		"image: index":            s.index,
+		"image: single":           !s.index,
+		"reference: short":        s.short(),
+		"reference: tag":          tag && !digest,
+		"reference: digest":       digest && !tag,
+		"reference: both":         digest && tag,
+		"reference: neither":      !digest && !tag,
 		"route: no entry":         route.Entry == "",
 		"route: wildcard entry":   strings.HasPrefix(route.Entry, "*"),
 		"route: entry of a host":  route.Entry != "" && !strings.ContainsAny(route.Entry, ":/*"),
@@ -266,7 +306,6 @@ func (s *scenario) describe(route mirrors.Route) {
 			s.trait(trait)
 		}
 	}
-	slices.Sort(s.traits)
 }
 
 // nested reports whether an entry lies around the one that covers the image.
@@ -301,7 +340,7 @@ func (s *scenario) secrets(g gen) {
 			auths[key] = map[string]string{"auth": "%%%"}
 		}
 	}
-	s.pullSecret, _ = json.Marshal(map[string]any{"auths": auths}) // strings only
+	s.pullSecret = dockerConfig(auths)
 	if g.chance(4) {
 		s.podSecret = user + ":" + pick(g, password, password, "wrong")
 		s.trait("pod with a pull secret")

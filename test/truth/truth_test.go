@@ -177,7 +177,7 @@ func (p *play) compare(t *testing.T, name string, got result) {
 	if !differs(p.verdict, got) {
 		return
 	}
-	for _, e := range exceptions {
+	for _, e := range slices.Concat(exceptions, faults) {
 		if e.covers(p.scenario, p.verdict, got) {
 			p.excused[name] = e
 			return

@@ -1,0 +1,280 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// running runs s until the test ends, inside its bubble.
+func running(t *testing.T, s *Store) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// digests returns n locations by digest at one registry.
+func digests(n int, format string) []mirrors.Location {
+	return locations(n, format+"@sha256:"+manifestSum.Encoded())
+}
+
+// TestKeep: what is kept is asked for again, and no more often than it takes; what is
+// not kept any more is not.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: time.Second, presence: policy.Present}
+		s := newTestStore(p)
+		defer running(t, s)()
+		kept := digests(100, "h.io/kept%d")
+		s.Keep("live", kept, 0)
+		time.Sleep(10 * time.Hour)
+		// Each after 50 to 90 % of an hour, for ten hours.
+		if n := p.probed.Load(); n < 100*11 || n > 100*21 {
+			t.Errorf("%d probes in ten hours, want about 1,500", n)
+		}
+		s.Keep("live", nil, 0)
+		synctest.Wait()
+		before := p.probed.Load()
+		time.Sleep(3 * time.Hour)
+		if n := p.probed.Load(); n != before {
+			t.Errorf("%d probes for nobody", n-before)
+		}
+	})
+}
+
+// TestKeepNeverEnds: a question about a kept fact never has to wait for an answer.
+func TestKeepNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: time.Second, presence: policy.Present}
+		s := newTestStore(p)
+		defer running(t, s)()
+		kept := append(digests(50, "h.io/a%d"), locations(50, "h.io/b%d:1")...)
+		s.Keep("live", kept, 0)
+		time.Sleep(30 * time.Second)
+		for range 10_000 {
+			time.Sleep(time.Second)
+			start := time.Now()
+			if facts := s.Presence(t.Context(), kept); len(facts) != len(kept) || time.Since(start) > 0 {
+				t.Fatalf("%d facts after %v", len(facts), time.Since(start))
+			}
+		}
+	})
+}
+
+// TestKeepIsPolite: what is due all at once is asked for a little at a time.
+func TestKeepIsPolite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: 20 * time.Millisecond, presence: policy.Present}
+		s := newTestStore(p)
+		defer running(t, s)()
+		s.Keep("live", slices.Concat(digests(10_000, "h.io/a%d"), digests(10_000, "g.io/a%d")), 0)
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		if n := p.probed.Load(); n != 1000 {
+			t.Errorf("%d probes in 10 s at two registries, want 50 a second at each", n)
+		}
+		if n := p.most.Load(); n > 2*64/keepShare {
+			t.Errorf("%d at once, want at most %d at each registry", n, 64/keepShare)
+		}
+	})
+}
+
+// TestKeepComesAfterQuestions: somebody who waits does not wait for what nobody waits
+// for, however slow the registry.
+func TestKeepComesAfterQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: 10 * time.Second, presence: policy.Present}
+		s := newTestStore(p)
+		defer running(t, s)()
+		s.Keep("live", digests(1000, "h.io/kept%d"), 0)
+		time.Sleep(5 * time.Second) // all that may be under way for nobody is
+		start := time.Now()
+		facts := s.Presence(t.Context(), digests(56, "h.io/asked%d"))
+		if took := time.Since(start); len(facts) != 56 || took != 10*time.Second {
+			t.Errorf("%d facts after %v, want 56 at once", len(facts), took)
+		}
+	})
+}
+
+// TestKeptAndAskedFor: a question about a location that is about to be asked for anyway
+// is answered by the one probe.
+func TestKeptAndAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: 10 * time.Second, presence: policy.Present}
+		s := newTestStore(p)
+		defer running(t, s)()
+		kept := digests(50, "h.io/a%d")
+		s.Keep("live", kept, 0)
+		time.Sleep(5 * time.Second) // 8 under way, 42 in the queue
+		start := time.Now()
+		facts := s.Presence(t.Context(), kept)
+		if took := time.Since(start); len(facts) != 50 || took != 10*time.Second || p.probed.Load() != 50 {
+			t.Errorf("%d facts after %v and %d probes", len(facts), took, p.probed.Load())
+		}
+	})
+}
+
+// TestKeepForAWhile: the topic of a refused change ends by itself.
+func TestKeepForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{presence: policy.Present}
+		s := newTestStore(p)
+		defer running(t, s)()
+		s.Keep("refused: ImageTagMirrorSet apps", digests(10, "h.io/a%d"), 30*time.Minute)
+		time.Sleep(29 * time.Minute)
+		if n := p.probed.Load(); n != 10 {
+			t.Errorf("%d probes, want 10", n)
+		}
+		time.Sleep(5 * time.Hour)
+		if n := p.probed.Load(); n != 10 || len(s.keeper.topics) != 0 || len(s.keeper.due) != 0 {
+			t.Errorf("%d probes, %d topics, %d due after the end", n, len(s.keeper.topics), len(s.keeper.due))
+		}
+	})
+}
+
+// TestKeepBadNews: what is not there is looked for now and then, not every 2 s.
+func TestKeepBadNews(t *testing.T) {
+	for _, presence := range []policy.Presence{policy.Absent, policy.Denied, policy.Unreachable, policy.Unknown} {
+		t.Run(presence.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &fakeProber{presence: presence}
+				s := newTestStore(p)
+				defer running(t, s)()
+				s.Keep("live", digests(10, "h.io/a%d"), 0)
+				time.Sleep(time.Hour)
+				if n := p.probed.Load(); n < 10*45 || n > 10*85 {
+					t.Errorf("%d probes of 10 locations in an hour, want one a minute each", n)
+				}
+			})
+		})
+	}
+}
+
+// TestSparseCopyIsBadNews: whoever copies what is missing tries again at once.
+func TestSparseCopyIsBadNews(t *testing.T) {
+	l := Lifetimes{}.withDefaults()
+	f := policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
+	if got := l.of(digested().Ref, f); got != l.Absent {
+		t.Errorf("a sparse copy counts for %v, want %v", got, l.Absent)
+	}
+}
+
+// TestKeepTakesNothingAway: a registry that is down for a moment, when nobody has
+// asked, does not end facts before their time.
+func TestKeepTakesNothingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		p := ProberFunc(func(context.Context, mirrors.Location) policy.Fact {
+			if down.Load() {
+				return policy.Fact{Presence: policy.Unreachable}
+			}
+			return policy.Fact{Presence: policy.Present}
+		})
+		s := newTestStore(p)
+		defer running(t, s)()
+		kept := digests(10, "h.io/a%d")
+		s.Keep("live", kept, 0)
+		time.Sleep(10 * time.Second)
+		present := func() (n int) {
+			for _, f := range s.Presence(t.Context(), kept) {
+				if f.Presence == policy.Present {
+					n++
+				}
+			}
+			return n
+		}
+		down.Store(true)
+		time.Sleep(59 * time.Minute)
+		if n := present(); n != 10 {
+			t.Errorf("%d of 10 are present within their hour", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := present(); n != 0 {
+			t.Errorf("%d of 10 are present after their hour", n)
+		}
+		down.Store(false)
+		time.Sleep(2 * time.Minute)
+		if n := present(); n != 10 {
+			t.Errorf("%d of 10 are present again", n)
+		}
+	})
+}
+
+// TestKeepAfterARotation: under other credentials everything is asked for again soon.
+func TestKeepAfterARotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &changingProber{fakeProber: fakeProber{presence: policy.Present}}
+		s := newTestStore(p)
+		defer running(t, s)()
+		s.Keep("live", digests(100, "h.io/a%d"), 0)
+		time.Sleep(10 * time.Second)
+		p.generation.Add(1)
+		time.Sleep(10 * time.Second)
+		if n := p.probed.Load(); n != 200 {
+			t.Errorf("%d probes, want 200", n)
+		}
+	})
+}
+
+// TestKeepIsBounded: refused changes, however many, push neither each other's number
+// nor the live configuration out of bounds.
+func TestKeepIsBounded(t *testing.T) {
+	s := newTestStore(&fakeProber{}, func(o *StoreOptions) { o.MaxKept = 1000 })
+	defer s.Close()
+	live := digests(600, "h.io/live%d")
+	s.Keep("live", live, 0)
+	for i := range 1000 {
+		s.Keep(fmt.Sprintf("refused: ImageTagMirrorSet %d", i), digests(100, fmt.Sprintf("h.io/refused%d-", i)+"%d"), time.Hour)
+	}
+	if len(s.keeper.topics) != maxTopics || len(s.keeper.due) != 1000 {
+		t.Errorf("%d topics, %d locations, want %d and 1,000", len(s.keeper.topics), len(s.keeper.due), maxTopics)
+	}
+	for _, l := range live {
+		if _, ok := s.keeper.due[l]; !ok {
+			t.Fatalf("%s of the live configuration is not kept", l.Ref)
+		}
+	}
+	if last := "h.io/refused999-0@"; !slices.ContainsFunc(slices.Collect(maps.Keys(s.keeper.due)), func(l mirrors.Location) bool {
+		return strings.HasPrefix(l.Ref, last)
+	}) {
+		t.Error("the latest refused change is not kept")
+	}
+}
+
+// TestKeepForADeadRegistry does not pile jobs up.
+func TestKeepForADeadRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: time.Hour, presence: policy.Present} // ended by ProbeTimeout
+		s := newTestStore(p)
+		stop := running(t, s)
+		s.Keep("live", digests(5000, "h.io/a%d"), 0)
+		for range 60 {
+			time.Sleep(time.Minute)
+			s.mu.Lock()
+			jobs, lanes := len(s.jobs), len(s.lanes)
+			s.mu.Unlock()
+			if jobs > 10_000 || lanes != 1 {
+				t.Fatalf("%d jobs in %d lanes", jobs, lanes)
+			}
+		}
+		stop()
+		if s.running != 0 {
+			t.Errorf("%d probes are left", s.running)
+		}
+	})
+}
