@@ -85,7 +85,7 @@ func TestExtract(t *testing.T) {
 			Holder{"Pod", "shop", "app-0", []Reference{{Image: app, Container: "a", Use: policy.Running}}},
 		},
 		{
-			"a pod that has finished does not run",
+			"a pod that has finished is history",
 			&corev1.Pod{
 				ObjectMeta: named("shop", "job-1"), Spec: containers(app),
 				Status: corev1.PodStatus{
@@ -93,12 +93,12 @@ func TestExtract(t *testing.T) {
 					ContainerStatuses: []corev1.ContainerStatus{{Name: "a", ImageID: "quay.io/shop/app@" + digest}},
 				},
 			},
-			Holder{"Pod", "shop", "job-1", referenced},
+			Holder{"Pod", "shop", "job-1", []Reference{{Image: app, Container: "a", Use: policy.History}}},
 		},
 		{
-			"nor does one that failed",
+			"so is one that failed",
 			&corev1.Pod{ObjectMeta: named("shop", "job-2"), Spec: containers(app), Status: corev1.PodStatus{Phase: corev1.PodFailed}},
-			Holder{"Pod", "shop", "job-2", referenced},
+			Holder{"Pod", "shop", "job-2", []Reference{{Image: app, Container: "a", Use: policy.History}}},
 		},
 		{
 			"a reference that no node could parse is kept as it is: it is for the policy to report",
@@ -149,6 +149,14 @@ func TestExtract(t *testing.T) {
 			"Job",
 			&batchv1.Job{ObjectMeta: named("shop", "migrate"), Spec: batchv1.JobSpec{Template: templateOf(app)}},
 			Holder{"Job", "shop", "migrate", referenced},
+		},
+		{
+			"a Job that has ended makes no more pods",
+			&batchv1.Job{
+				ObjectMeta: named("shop", "migrate"), Spec: batchv1.JobSpec{Template: templateOf(app)},
+				Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},
+			},
+			Holder{"Job", "shop", "migrate", []Reference{{Image: app, Container: "a", Use: policy.History}}},
 		},
 		{
 			"a CronJob that is suspended may be resumed",

@@ -10,6 +10,8 @@
 // A Client asks one registry about one image and states the answer as a
 // [policy.Fact]. A Store keeps facts for as long as they can be trusted, asks
 // about many locations at once, and goes on asking when the caller has to leave.
+// While its Run runs, what Keep has named stays fresh, and with a Path and a call of
+// Restore good news about digests outlives a restart.
 //
 // # What a node does
 //

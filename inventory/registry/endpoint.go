@@ -90,7 +90,7 @@ func (e *endpoint) worthClearText(err error) bool {
 	if errors.As(err, &f) && f.refused {
 		return false
 	}
-	return !(hasPort(e.api) && errors.As(err, &f) && f.timedOut)
+	return !hasPort(e.api) || !errors.As(err, &f) || !f.timedOut
 }
 
 func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {

@@ -50,7 +50,7 @@ func (q *question) answer(ctx context.Context) (policy.Fact, error) {
 	if err != nil {
 		return policy.Fact{}, err
 	}
-	if fact, ok := q.present(r); ok && !(q.endpoint.way.options.Platforms && isIndex(fact.MediaType)) {
+	if fact, ok := q.present(r); ok && (!q.endpoint.way.options.Platforms || !isIndex(fact.MediaType)) {
 		return fact, nil
 	}
 	if r, err = q.get(ctx, r); err != nil {
