@@ -40,6 +40,8 @@ const (
 	bearer       door = "Bearer"
 	bearerForAll door = "Bearer, anybody gets a token"
 	bearerBroken door = "Bearer, no token server"
+	bearerClear  door = "Bearer, token server without TLS"
+	negotiate    door = "Negotiate"
 	unannounced  door = "401 without a challenge at /v2/"
 )
 
@@ -71,7 +73,10 @@ const (
 	headBare   state = "HEAD without a digest"
 	headOnly   state = "404 to GET, not to HEAD"
 	garbled    state = "half a manifest"
+	empty      state = "nothing with 200"
+	charset    state = "content type with a charset"
 	moved      state = "redirect to itself"
+	movedAway  state = "redirect to plain http"
 )
 
 const (
@@ -87,6 +92,7 @@ type host struct {
 	door     door
 	places   map[string]state // by repository; absent if not there
 	corpus   *corpus
+	tokens   string // a token server without TLS
 	index    bool   // whether the image is an index
 	arch     string // of the node
 
@@ -157,7 +163,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.manner == page:
 		writeHTML(w)
 	case r.URL.Path == "/token":
-		h.serveToken(w, r)
+		grant(w, r, h.door == bearerForAll)
 	case r.URL.Path == "/v2/":
 		h.servePing(w, r)
 	case h.admits(r):
@@ -200,19 +206,23 @@ func (h *host) challenge(w http.ResponseWriter) {
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s://%s/token",service="registry"`, scheme, h.addr))
 	case bearerBroken:
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s://%s/no-token",service="registry"`, scheme, h.addr))
+	case bearerClear:
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="registry"`, h.tokens))
+	case negotiate:
+		w.Header().Set("WWW-Authenticate", "Negotiate")
 	}
 }
 
-// serveToken grants a token to those who know the password; to others one that is
-// good for nothing, as distribution's token servers do.
-func (h *host) serveToken(w http.ResponseWriter, r *http.Request) {
+// grant gives a token to those who know the password, or to everybody. Others get
+// one that is good for nothing, as from distribution's token servers.
+func grant(w http.ResponseWriter, r *http.Request, toAll bool) {
 	name, pass, ok := r.BasicAuth()
 	value := "anonymous"
 	switch {
 	case ok && (name != user || pass != password):
 		w.WriteHeader(http.StatusUnauthorized)
 		return
-	case ok, h.door == bearerForAll:
+	case ok, toAll:
 		value = token
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -221,10 +231,10 @@ func (h *host) serveToken(w http.ResponseWriter, r *http.Request) {
 
 func (h *host) admits(r *http.Request) bool {
 	switch h.door {
-	case basic, unannounced:
+	case basic, negotiate, unannounced:
 		name, pass, _ := r.BasicAuth()
 		return name == user && pass == password
-	case bearer, bearerForAll, bearerBroken:
+	case bearer, bearerForAll, bearerBroken, bearerClear:
 		return r.Header.Get("Authorization") == "Bearer "+token
 	default:
 		return true
@@ -312,10 +322,15 @@ func (h *host) serveManifest(w http.ResponseWriter, r *http.Request, repository,
 		if !head {
 			forward()
 		}
+	case empty:
+	case charset:
+		h.forwardWith(w, r, h.repository(repository), "manifests", id, withCharset)
 	case garbled:
 		h.forwardWith(w, r, h.repository(repository), "manifests", id, halved)
 	case moved:
 		http.Redirect(w, r, "/v2/moved-to/"+repository+"/manifests/"+id, http.StatusTemporaryRedirect)
+	case movedAway:
+		http.Redirect(w, r, "http://"+h.corpus.addr+"/v2/"+h.repository(repository)+"/manifests/"+id, http.StatusTemporaryRedirect)
 	default:
 		forward()
 	}
@@ -379,6 +394,11 @@ func retyped(contentType []string) func(*http.Response) error {
 		resp.Header["Content-Type"] = contentType
 		return nil
 	}
+}
+
+func withCharset(resp *http.Response) error {
+	resp.Header.Set("Content-Type", resp.Header.Get("Content-Type")+"; charset=utf-8")
+	return nil
 }
 
 // halved cuts a manifest in two. The header still speaks of the whole.

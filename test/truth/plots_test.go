@@ -46,15 +46,19 @@ func plots() []plot {
 		for _, pass := range []string{"", password, "wrong"} {
 			add(fmt.Sprintf("mirror: %s, password %q", d.of, pass), func(s *scenario) { s.locked(mirror, d.of, pass) })
 		}
+		add("insecure mirror: "+string(d.of), func(s *scenario) {
+			s.locked(mirror, d.of, password)
+			s.set.Registries.InsecureRegistries = []string{s.hosts[mirror].addr}
+		})
 	}
 	for _, st := range []state{wrong, html, huge, sparseHere, foreignOne, hollow} {
 		add("first of two search registries: "+string(st), func(s *scenario) {
-			s.short2()
+			s.nameless()
 			s.hosts[source].places["team/app"] = st
 		})
 	}
 	add("second of two search registries is not allowed", func(s *scenario) {
-		s.short2()
+		s.nameless()
 		s.hosts[source].places["team/app"] = absent
 		s.set.Registries.AllowedRegistries = []string{s.hosts[source].addr}
 	})
@@ -108,8 +112,8 @@ func (s *scenario) byDigest() {
 	s.image = s.hosts[source].addr + "/team/app@" + s.digest()
 }
 
-// short2 leaves the registry out of the image, and gives two to search.
-func (s *scenario) short2() {
+// nameless leaves the registry out of the image, and has nodes search two.
+func (s *scenario) nameless() {
 	s.index = true
 	s.image = "team/app@" + s.digest()
 	s.set.Objects = nil

@@ -72,7 +72,7 @@ var (
 	}
 	doors = []share[door]{
 		{open, 70},
-		{basic, 15}, {bearer, 15}, {bearerForAll, 5}, {bearerBroken, 1}, {unannounced, 2},
+		{basic, 15}, {bearer, 15}, {bearerForAll, 5}, {bearerBroken, 1}, {bearerClear, 2}, {negotiate, 1}, {unannounced, 2},
 	}
 	// One state in two is that all is well: a route has several places, and the more
 	// of them are odd the less depends on each.
@@ -81,17 +81,18 @@ var (
 		{denied, 4}, {forbidden, 4}, {html, 5}, {wrong, 8}, {untyped, 3}, {mistyped, 3}, {huge, 2}, {cutShort, 2},
 		{failing, 2}, {hiccup, 2}, {busy, 2}, {overrun, 2}, {swamped, 1},
 		{sparseHere, 8}, {sparse, 5}, {foreignOne, 3}, {hollow, 4},
-		{headAbsent, 4}, {headUnfit, 3}, {headBare, 3}, {headOnly, 3}, {garbled, 3}, {moved, 4},
+		{headAbsent, 4}, {headUnfit, 3}, {headBare, 3}, {headOnly, 3}, {garbled, 3},
+		{empty, 2}, {charset, 2}, {moved, 4}, {movedAway, 2},
 	}
 )
 
 // newScenario makes up scenario number: one of those that are there on purpose, or
 // one by chance.
 func newScenario(w *world, number int) *scenario {
-	g := gen{rand.New(rand.NewPCG(w.seed, uint64(number)))} //nolint:gosec // to be repeatable
+	g := gen{rand.New(rand.NewPCG(w.seed, uint64(number)))}
 	s := &scenario{number: number, arch: pick(g, "amd64", "arm64"), corpus: w.corpus}
 	for i := range 4 {
-		s.hosts = append(s.hosts, s.newHost(w.port, i))
+		s.hosts = append(s.hosts, s.newHost(w, i))
 	}
 	if plots := plots(); number < len(plots) {
 		s.stage(plots[number])
@@ -105,9 +106,9 @@ func newScenario(w *world, number int) *scenario {
 }
 
 // newHost returns a host that is in order and holds nothing.
-func (s *scenario) newHost(port string, i int) *host {
+func (s *scenario) newHost(w *world, i int) *host {
 	ip := fmt.Sprintf("127.%d.%d.%d", 100+s.number/250, 1+s.number%250, 1+i)
-	h := &host{ip: ip, addr: ip + ":" + port, manner: trusted, door: open, places: map[string]state{}, corpus: s.corpus, arch: s.arch}
+	h := &host{ip: ip, addr: ip + ":" + w.port, manner: trusted, door: open, places: map[string]state{}, corpus: s.corpus, tokens: w.tokens, arch: s.arch}
 	h.begin()
 	return h
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -21,6 +23,7 @@ type world struct {
 	// ca is trusted everywhere, private at its hosts, unknown nowhere.
 	ca, private, unknown *authority
 	corpus               *corpus
+	tokens               string // a token server without TLS
 	runtimes             []runtime
 }
 
@@ -28,7 +31,7 @@ type world struct {
 const defaultSeed = 20260810
 
 // usual is how many scenarios there are unless TRUTH_SCENARIOS says otherwise.
-const usual = 320
+const usual = 400
 
 // TestTruth says of each scenario what will come of the pull, and then pulls. A
 // scenario that fails is run again by its number: -run 'TestTruth/scenarios/0042'.
@@ -69,6 +72,9 @@ func newWorld(t *testing.T) *world {
 	}
 	w.findRuntimes(t)
 	w.corpus = newCorpus(t)
+	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { grant(w, r, false) }))
+	t.Cleanup(tokens.Close)
+	w.tokens = tokens.Listener.Addr().String()
 	return w
 }
 
