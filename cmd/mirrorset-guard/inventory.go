@@ -119,10 +119,10 @@ func printImages(w io.Writer, images []policy.Image) error {
 func use(img policy.Image) policy.Use {
 	best := policy.History
 	for _, u := range img.Users {
-		switch {
-		case u.Use == policy.Running:
+		switch u.Use {
+		case policy.Running:
 			return policy.Running
-		case u.Use == policy.Referenced:
+		case policy.Referenced:
 			best = policy.Referenced
 		}
 	}

@@ -58,6 +58,27 @@ func TestKeep(t *testing.T) {
 	})
 }
 
+// TestKeepWhatIsKnown: facts that are fresh are not asked for again at once, however
+// often they are named.
+func TestKeepWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &changingProber{fakeProber: fakeProber{presence: policy.Present}}
+		p.generation.Add(1)
+		s := newTestStore(p)
+		defer running(t, s)()
+		known := digests(100, "h.io/a%d")
+		s.Presence(t.Context(), known)
+		for range 29 {
+			s.Keep("live", known, 0)
+			s.Keep("refused: ImageDigestMirrorSet apps", known[:50], time.Hour)
+			time.Sleep(time.Minute)
+		}
+		if n := p.probed.Load(); n != 100 {
+			t.Errorf("%d probes, want 100", n)
+		}
+	})
+}
+
 // TestKeepNeverEnds: a question about a kept fact never has to wait for an answer.
 func TestKeepNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

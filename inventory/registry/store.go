@@ -104,7 +104,7 @@ type Store struct {
 func NewStore(p Prober, o StoreOptions) *Store {
 	o = o.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background()) // ended by Close
-	return &Store{
+	s := &Store{
 		prober:  p,
 		options: o,
 		ctx:     ctx,
@@ -116,6 +116,8 @@ func NewStore(p Prober, o StoreOptions) *Store {
 		keeper:  newKeeper(o.MaxKept),
 		file:    file{path: o.Path, most: o.MaxFacts},
 	}
+	s.keeper.generation = s.generation()
+	return s
 }
 
 // Close ends the probes under way, waits for them and saves what is known, where

@@ -38,7 +38,8 @@ func newSignaturePolicy(s Set, blocked []string) (signaturePolicy, error) {
 			rejected = append(rejected, scope)
 		}
 	}
-	if len(allowed) > 0 && len(rejected) > 0 && !(len(allowed) == 1 && allowed[0] == payload) {
+	onlyPayload := len(allowed) == 1 && allowed[0] == payload
+	if len(allowed) > 0 && len(rejected) > 0 && !onlyPayload {
 		return signaturePolicy{}, errors.New("allowedRegistries and blockedRegistries of Image cluster are both set")
 	}
 	p := signaturePolicy{blocked: toSet(rejected)}

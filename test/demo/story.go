@@ -95,9 +95,11 @@ func (s *stage) check(ctx context.Context) error {
 		"--registry-ca", filepath.Join(s.dir, "tls", "ca.crt"), "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr)
 	out, err := cmd.CombinedOutput()
 	fmt.Fprintf(s.out, "%s%d\n", out, cmd.ProcessState.ExitCode())
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		return fmt.Errorf("exit code %d, want 1 (%v)", cmd.ProcessState.ExitCode(), err)
+	if err == nil {
+		return errors.New("exit code 0, want 1")
+	}
+	if cmd.ProcessState.ExitCode() != 1 {
+		return fmt.Errorf("exit code %d, want 1: %w", cmd.ProcessState.ExitCode(), err)
 	}
 	return contains(string(out), refusal)
 }

@@ -3,6 +3,8 @@ package truth
 import (
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // An exception is a difference between the guard and a runtime that has a reason
@@ -25,6 +27,10 @@ var exceptions = []exception{
 		h, _ := s.find(got.from)
 		return missed(moved)(s, v, got) && h.door != open
 	}},
+	{"redirects to plain http are not followed", missed(movedAway)},
+	{"a token server without TLS is not asked", func(s *scenario, v verdict, got result) bool {
+		return s.tokenInClear(v, got) && v.outcome != policy.Fails
+	}},
 	{"the pod's own pull secret", func(s *scenario, v verdict, got result) bool {
 		atSource := func(name string) bool {
 			return slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == hostOf(name) })
@@ -41,6 +47,9 @@ var faults = []exception{
 	}},
 	{"fault: the candidates of a short name are taken for one pull", func(s *scenario, v verdict, got result) bool {
 		return s.short() && len(v.places) > 1
+	}},
+	{"fault: a password that was withheld counts as refused", func(s *scenario, v verdict, got result) bool {
+		return s.tokenInClear(v, got) && v.outcome == policy.Fails
 	}},
 	{"fault: blockedRegistries that name the payload's repository", func(s *scenario, v verdict, got result) bool {
 		wide := !v.works() && got.pulled                                        // MCO accepts the payload by name
@@ -72,4 +81,11 @@ func missed(at state) func(*scenario, verdict, result) bool {
 	return func(s *scenario, v verdict, got result) bool {
 		return got.pulled && s.stateAt(got.from) == at && slices.Contains(v.places, got.from)
 	}
+}
+
+// tokenInClear covers a registry whose token server has no TLS, and which therefore
+// gets no password from the guard.
+func (s *scenario) tokenInClear(v verdict, got result) bool {
+	h, _ := s.find(got.from)
+	return got.pulled && h.door == bearerClear && slices.Contains(v.places, got.from)
 }

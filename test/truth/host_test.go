@@ -73,7 +73,7 @@ const (
 	headBare   state = "HEAD without a digest"
 	headOnly   state = "404 to GET, not to HEAD"
 	garbled    state = "half a manifest"
-	empty      state = "nothing with 200"
+	void       state = "nothing with 200"
 	charset    state = "content type with a charset"
 	moved      state = "redirect to itself"
 	movedAway  state = "redirect to plain http"
@@ -322,7 +322,7 @@ func (h *host) serveManifest(w http.ResponseWriter, r *http.Request, repository,
 		if !head {
 			forward()
 		}
-	case empty:
+	case void:
 	case charset:
 		h.forwardWith(w, r, h.repository(repository), "manifests", id, withCharset)
 	case garbled:

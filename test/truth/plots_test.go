@@ -51,6 +51,17 @@ func plots() []plot {
 			s.set.Registries.InsecureRegistries = []string{s.hosts[mirror].addr}
 		})
 	}
+	for _, st := range []state{present, absent, html, huge} {
+		add("only the mirror: "+string(st), func(s *scenario) {
+			s.hosts[mirror].places["team/app"] = st
+			s.never()
+		})
+	}
+	add("only the mirror, insecure: "+string(bearerClear), func(s *scenario) {
+		s.locked(mirror, bearerClear, password)
+		s.set.Registries.InsecureRegistries = []string{s.hosts[mirror].addr}
+		s.never()
+	})
 	for _, st := range []state{wrong, html, huge, sparseHere, foreignOne, hollow} {
 		add("first of two search registries: "+string(st), func(s *scenario) {
 			s.nameless()
@@ -104,6 +115,18 @@ func (s *scenario) stage(p plot) {
 		panic(fmt.Sprintf("plot %q: %v", p.name, err))
 	}
 	s.trait("plot")
+}
+
+// never forbids the source.
+func (s *scenario) never() {
+	for _, o := range s.set.Objects {
+		switch o := o.(type) {
+		case *configv1.ImageTagMirrorSet:
+			o.Spec.ImageTagMirrors[0].MirrorSourcePolicy = configv1.NeverContactSource
+		case *configv1.ImageDigestMirrorSet:
+			o.Spec.ImageDigestMirrors[0].MirrorSourcePolicy = configv1.NeverContactSource
+		}
+	}
 }
 
 // byDigest makes the image an index that is named by its digest.

@@ -82,7 +82,7 @@ var (
 		{failing, 2}, {hiccup, 2}, {busy, 2}, {overrun, 2}, {swamped, 1},
 		{sparseHere, 8}, {sparse, 5}, {foreignOne, 3}, {hollow, 4},
 		{headAbsent, 4}, {headUnfit, 3}, {headBare, 3}, {headOnly, 3}, {garbled, 3},
-		{empty, 2}, {charset, 2}, {moved, 4}, {movedAway, 2},
+		{void, 2}, {charset, 2}, {moved, 4}, {movedAway, 2},
 	}
 )
 
