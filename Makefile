@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets demo test lint bench fuzz clean
+.PHONY: help build assets demo test truth lint bench fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: build assets ## tell the story on a real API server with real registries (
 
 test: assets ## run every test, with the race detector
 	@CGO_ENABLED=1 go test -race -timeout 20m ./...
+
+truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
+	@TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000} go test -v -timeout 60m -run TestTruth ./test/truth
 
 lint: bin/golangci-lint ## gofumpt, go vet, staticcheck and the rules of .golangci.yml
 	@bin/golangci-lint run ./...
