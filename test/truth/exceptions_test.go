@@ -32,10 +32,11 @@ var exceptions = []exception{
 		return s.tokenInClear(v, got) && v.outcome != policy.Fails
 	}},
 	{"the pod's own pull secret", func(s *scenario, v verdict, got result) bool {
-		atSource := func(name string) bool {
-			return slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == hostOf(name) })
+		locked := func(name string) bool {
+			h, _ := s.find(name)
+			return h != nil && h.door != open && slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == h.addr })
 		}
-		return s.podSecret != "" && (v.works() && atSource(v.from.Ref) || got.pulled && atSource(got.from))
+		return s.podSecret != "" && (v.works() && locked(repositoryOf(v.from.Ref)) || got.pulled && locked(got.from))
 	}},
 }
 
@@ -54,9 +55,11 @@ var faults = []exception{
 		return s.tokenInClear(v, got) && v.outcome == policy.Fails
 	}},
 	{"fault: blockedRegistries that name the payload's repository", func(s *scenario, v verdict, got result) bool {
-		wide := !v.works() && got.pulled                                        // MCO accepts the payload by name
-		narrow := v.works() && strings.Contains(got.says, "rejected by policy") // MCO accepts nothing else
-		return s.set.Payload != "" && len(s.set.Registries.BlockedRegistries) > 0 && (wide || narrow)
+		payload := repositoryOf(s.set.Payload)
+		below := func(name string) bool { return strings.HasPrefix(name+"/", payload+"/") }
+		accepted := !v.works() && got.pulled && slices.ContainsFunc(s.candidates(), below)
+		rejected := v.works() && strings.Contains(got.says, "rejected by policy") && slices.Contains(s.set.Registries.BlockedRegistries, payload)
+		return s.set.Payload != "" && (accepted || rejected)
 	}},
 }
 
