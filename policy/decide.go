@@ -64,9 +64,9 @@ func (s Settings) view(i Impact, facts Facts) *view {
 		open: i.After.Open(), mirrorPlaces: i.After.Mirrors(),
 		beforeOpen: i.Before.Open(), beforeMirrors: i.Before.Mirrors(),
 	}
-	v.before = pull(i.Image.Ref, i.Before, v.beforeOpen, facts)
-	v.after = pull(i.Image.Ref, i.After, v.open, facts)
-	v.mirrors = walk(i.Image.Ref, v.mirrorPlaces, facts)
+	v.before = Pull(i.Image.Ref, i.Before, facts)
+	v.after = Pull(i.Image.Ref, i.After, facts)
+	v.mirrors = walk(i.Image.Ref, i.After.Sources, facts, true)
 	return v
 }
 

@@ -24,28 +24,22 @@ const (
 // route as a node does: whatever an endpoint answers but the image
 // moves on to the next; what looks like the image and is not ends the pull.
 func Pull(img string, route mirrors.Route, facts Facts) Outcome {
-	return pull(img, route, route.Open(), facts)
+	return walk(img, route.Sources, facts, false)
 }
 
-// pull is Pull for who has the open places of route already.
-func pull(img string, route mirrors.Route, open []mirrors.Location, facts Facts) Outcome {
-	if route.Err != nil || route.Refused != "" {
-		return Fails
-	}
-	return walk(img, open, facts)
-}
-
-func walk(img string, locs []mirrors.Location, facts Facts) Outcome {
-	open := false // whether an earlier place may hold the image
-	for _, l := range locs {
-		switch answer(img, l, facts) {
+// walk is what comes of asking sources, or only the mirrors among them. A candidate
+// of a short name that has come to its end leaves the others to be tried.
+func walk(img string, sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
+	open, ended := false, -1 // whether an earlier place may hold the image
+	for _, s := range sources {
+		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {
+			continue
+		}
+		switch answer(img, s.Location, facts) {
 		case Present:
 			return Works
 		case Mismatch:
-			if open {
-				return Unsure
-			}
-			return Fails
+			ended = s.Candidate
 		case Absent, Denied:
 		default:
 			open = true
@@ -81,17 +75,29 @@ func host(ref string) string {
 }
 
 // served returns the fact about the place of route that a node would take the
-// image from, and whether there is one.
-func served(img string, route mirrors.Route, facts Facts) (mirrors.Location, Fact, bool) {
-	for _, l := range route.Open() {
-		switch answer(img, l, facts) {
+// image from, and whether there is one. Where that copy lacks a part, the next
+// candidate of a short name may be whole.
+func served(img string, route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
+	ended := -1
+	for _, s := range route.Sources {
+		if !s.Tried() || s.Candidate == ended {
+			continue
+		}
+		switch answer(img, s.Location, facts) {
 		case Present:
-			return l, facts[l], true
+			f := facts[s.Location]
+			if len(f.Missing) == 0 {
+				return s.Location, f, true
+			}
+			if !ok {
+				place, fact, ok = s.Location, f, true
+			}
+			ended = s.Candidate
 		case Mismatch:
-			return l, Fact{}, false
+			ended = s.Candidate
 		}
 	}
-	return mirrors.Location{}, Fact{}, false
+	return place, fact, ok
 }
 
 // sparse reports whether the place a node would choose lacks a part of the image.

@@ -14,9 +14,12 @@ import (
 func (v *view) places() []string {
 	var lines []string
 	for _, s := range v.After.Sources {
-		found := "blocked by the entry " + s.BlockedBy
-		if !s.Blocked {
-			found = describe(v.facts[s.Location])
+		found := describe(v.facts[s.Location])
+		switch {
+		case s.Refused:
+			found = "refused by the registry lists of Image cluster"
+		case s.Blocked:
+			found = "blocked by the entry " + s.BlockedBy
 		}
 		lines = append(lines, short(s.Ref)+": "+found)
 	}

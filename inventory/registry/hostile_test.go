@@ -110,13 +110,13 @@ func TestHostileRegistries(t *testing.T) {
 		want    policy.Presence
 		detail  string
 	}{
-		{"an endless body", head405(endless), policy.Mismatch, "mirror.example.com answers with more than 4 MiB, which nodes take for no manifest"},
-		{"a gzip bomb", head405(bomb), policy.Mismatch, "more than 4 MiB"},
+		{"an endless body", head405(endless), policy.Unreachable, "mirror.example.com answers with more than 4 MiB, which nodes take for no manifest"},
+		{"a gzip bomb", head405(bomb), policy.Unreachable, "more than 4 MiB"},
 		{"one byte at a time", head405(drip), policy.Unreachable, "mirror.example.com did not answer within 500ms"},
 		{"silence after the ping", byMethod(silent, silent), policy.Unreachable, "mirror.example.com did not answer within 500ms"},
 		{"silence", silent, policy.Unreachable, "mirror.example.com did not answer within 500ms"},
 		{"a connection that is cut", head405(cutOff), policy.Unreachable, "mirror.example.com broke the connection off"},
-		{"an endless ping, and an endless manifest after it", endless, policy.Mismatch, "more than 4 MiB"},
+		{"an endless ping, and an endless manifest after it", endless, policy.Unreachable, "more than 4 MiB"},
 		{"a ping that drips", drip, policy.Unreachable, "did not answer within 500ms"},
 		{"huge headers", byMethod(hugeHeader, hugeHeader), policy.Unreachable, "mirror.example.com "},
 		{"an endless error", head405(func(w http.ResponseWriter, r *http.Request) {

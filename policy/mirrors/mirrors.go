@@ -39,11 +39,19 @@ type PullSource struct {
 	Blocked bool
 	// BlockedBy is the scope of that entry, "" if it does not block.
 	BlockedBy string
+	// Candidate counts the references that a short name may stand for, from 0. Each
+	// is a pull of its own: what ends one is not the end of the next.
+	Candidate int
+	// Refused is set where the signature policy refuses the candidate.
+	Refused bool
 }
+
+// Tried reports whether a node asks there.
+func (s PullSource) Tried() bool { return !s.Blocked && !s.Refused }
 
 // same reports whether a node does the same at both, whoever says so.
 func (s PullSource) same(other PullSource) bool {
-	return s.Location == other.Location && s.Mirror == other.Mirror && s.Blocked == other.Blocked
+	return s.Location == other.Location && s.Mirror == other.Mirror && s.Blocked == other.Blocked && s.Refused == other.Refused
 }
 
 // A Route is what a node does to pull one reference.
@@ -62,11 +70,11 @@ type Route struct {
 	Refused string
 }
 
-// Open returns the locations a node really asks: those that are not blocked.
+// Open returns the locations a node really asks.
 func (r Route) Open() []Location {
 	open := make([]Location, 0, len(r.Sources))
 	for _, s := range r.Sources {
-		if !s.Blocked {
+		if s.Tried() {
 			open = append(open, s.Location)
 		}
 	}
@@ -80,7 +88,7 @@ func (r Route) Mirrors() []Location {
 	}
 	open := make([]Location, 0, len(r.Sources)-1)
 	for _, s := range r.Sources {
-		if s.Mirror && !s.Blocked {
+		if s.Mirror && s.Tried() {
 			open = append(open, s.Location)
 		}
 	}
@@ -91,7 +99,7 @@ func (r Route) Mirrors() []Location {
 // blocked, so that only mirrors are left.
 func (r Route) SourceBlocked() bool {
 	return len(r.Sources) > 0 && !slices.ContainsFunc(r.Sources, func(s PullSource) bool {
-		return !s.Mirror && !s.Blocked
+		return !s.Mirror && s.Tried()
 	})
 }
 

@@ -240,7 +240,8 @@ func (t *Table) route(refs []reference.Named) Route {
 		if i == 0 {
 			route.Entry = entry
 		}
-		if why := t.policy.refuses(ref); why != "" {
+		why := t.policy.refuses(ref)
+		if why != "" {
 			route.Refused = why // unless another candidate is allowed
 		} else {
 			allowed = true
@@ -248,6 +249,9 @@ func (t *Table) route(refs []reference.Named) Route {
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue // the next candidate of a short name is another pull
+		}
+		for k := range sources {
+			sources[k].Candidate, sources[k].Refused = i, why != ""
 		}
 		if len(refs) == 1 {
 			route.Sources = sources

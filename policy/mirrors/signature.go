@@ -17,8 +17,9 @@ import (
 // for, not by the mirror that served it (docker_image_src.go, Reference), so that a
 // mirror is no way around.
 type signaturePolicy struct {
-	allowed map[string]bool // nil: everything but rejected
-	blocked map[string]bool
+	allowed, blocked map[string]bool
+	// rest says why what neither names is refused, "" if it is accepted.
+	rest string
 }
 
 // newSignaturePolicy does what MCO does with the lists, given those that it blocks
@@ -42,9 +43,13 @@ func newSignaturePolicy(s Set, blocked []string) (signaturePolicy, error) {
 	if len(allowed) > 0 && len(rejected) > 0 && !onlyPayload {
 		return signaturePolicy{}, errors.New("allowedRegistries and blockedRegistries of Image cluster are both set")
 	}
-	p := signaturePolicy{blocked: toSet(rejected)}
-	if len(s.Registries.AllowedRegistries) > 0 {
-		p.allowed = toSet(allowed)
+	p := signaturePolicy{allowed: toSet(allowed), blocked: toSet(rejected)}
+	switch {
+	case len(allowed) == 0 || len(rejected) > 0: // the list that is written last sets the default
+	case len(s.Registries.AllowedRegistries) > 0:
+		p.rest = "allowedRegistries of Image cluster does not name its registry"
+	default:
+		p.rest = "blockedRegistries of Image cluster names the release payload's repository alone, which makes nodes accept nothing else"
 	}
 	return p, nil
 }
@@ -72,10 +77,7 @@ func (p signaturePolicy) refuses(ref reference.Named) string {
 			return ""
 		}
 	}
-	if len(p.allowed) > 0 {
-		return "allowedRegistries of Image cluster does not name its registry"
-	}
-	return ""
+	return p.rest
 }
 
 // policyScopes are the keys of policy.json that cover ref, the narrowest first.

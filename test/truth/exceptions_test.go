@@ -2,7 +2,6 @@ package truth
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -43,23 +42,8 @@ var exceptions = []exception{
 // faults are differences in which the guard is wrong. Each is to be mended, and
 // then to be taken off the list.
 var faults = []exception{
-	{"fault: more than 4 MiB are taken for the end of the pull", func(s *scenario, v verdict, got result) bool {
-		return !v.works() && got.pulled && slices.ContainsFunc(v.places, func(name string) bool { return s.stateAt(name) == huge })
-	}},
-	{"fault: the candidates of a short name are taken for one pull", func(s *scenario, v verdict, got result) bool {
-		goesOn := !v.works() && got.pulled
-		refused := v.works() && strings.Contains(got.says, "rejected by policy")
-		return s.short() && (goesOn || refused)
-	}},
 	{"fault: a password that was withheld counts as refused", func(s *scenario, v verdict, got result) bool {
 		return s.tokenInClear(v, got) && v.outcome == policy.Fails
-	}},
-	{"fault: blockedRegistries that name the payload's repository", func(s *scenario, v verdict, got result) bool {
-		payload := repositoryOf(s.set.Payload)
-		below := func(name string) bool { return strings.HasPrefix(name+"/", payload+"/") }
-		accepted := !v.works() && got.pulled && slices.ContainsFunc(s.candidates(), below)
-		rejected := v.works() && strings.Contains(got.says, "rejected by policy") && slices.Contains(s.set.Registries.BlockedRegistries, payload)
-		return s.set.Payload != "" && (accepted || rejected)
 	}},
 }
 
