@@ -74,10 +74,10 @@ func host(ref string) string {
 	return h
 }
 
-// served returns the fact about the place of route that a node would take the
+// Served returns the fact about the place of route that a node would take the
 // image from, and whether there is one. Where that copy lacks a part, the next
 // candidate of a short name may be whole.
-func served(img string, route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
+func Served(img string, route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
 	ended := -1
 	for _, s := range route.Sources {
 		if !s.Tried() || s.Candidate == ended {
@@ -102,6 +102,6 @@ func served(img string, route mirrors.Route, facts Facts) (place mirrors.Locatio
 
 // sparse reports whether the place a node would choose lacks a part of the image.
 func sparse(route mirrors.Route, facts Facts) bool {
-	_, fact, ok := served("", route, facts)
+	_, fact, ok := Served("", route, facts)
 	return ok && len(fact.Missing) > 0
 }

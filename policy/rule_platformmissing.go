@@ -13,7 +13,7 @@ import (
 // place, and then a 404 for its own part of it (semantics §2: after a 200 there is
 // no way back).
 func platformMissing(v *view) (Finding, bool) {
-	place, fact, ok := served(v.Image.Ref, v.After, v.facts)
+	place, fact, ok := Served(v.Image.Ref, v.After, v.facts)
 	if !ok || len(fact.Missing) == 0 {
 		return Finding{}, false
 	}
@@ -23,7 +23,7 @@ func platformMissing(v *view) (Finding, bool) {
 		Detail:   v.places(),
 		Remedy:   v.copyTo(place),
 	}
-	if _, before, ok := served(v.Image.Ref, v.Before, v.facts); ok && containsAll(before.Missing, fact.Missing) {
+	if _, before, ok := Served(v.Image.Ref, v.Before, v.facts); ok && containsAll(before.Missing, fact.Missing) {
 		f.Severity = Warn // the same nodes lack the same parts today
 	}
 	return f, true

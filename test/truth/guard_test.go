@@ -74,8 +74,8 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 	}
 	v.outcome = policy.Pull(g.scenario.image, route, facts)
 	if v.outcome == policy.Works {
-		v.from = route.Open()[slices.IndexFunc(route.Open(), func(l mirrors.Location) bool { return facts[l].Presence == policy.Present })]
-		v.sparse = len(facts[v.from].Missing) > 0
+		place, fact, _ := policy.Served(g.scenario.image, route, facts)
+		v.from, v.sparse = place, len(fact.Missing) > 0
 	}
 	return v
 }
