@@ -331,15 +331,24 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 	read(t, "clusterrole.yaml", &cluster)
 	var secret rbacv1.Role
 	read(t, "pullsecret-role.yaml", &secret)
-	got := append(grants("", cluster.Rules), grants(secret.Namespace, secret.Rules)...)
+	var registryCA rbacv1.Role
+	read(t, "registryca-role.yaml", &registryCA)
+	got := slices.Concat(grants("", cluster.Rules), grants(secret.Namespace, secret.Rules), grants(registryCA.Namespace, registryCA.Rules))
 
 	c, err := inventory.NewCluster(&rest.Config{Host: "https://127.0.0.1:1"}, inventory.Options{}) // contacts nobody before Run
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := append(grants("", c.Rules()), grants("openshift-config", []rbacv1.PolicyRule{inventory.PullSecretRule()})...)
+	for _, verb := range []string{"list", "watch"} { // what package trust follows
+		for _, resource := range []string{"images", "proxies", "criocredentialproviderconfigs"} {
+			want = append(want, grant{"", verb, "config.openshift.io", resource, "cluster"})
+		}
+		want = append(want, grant{"openshift-config", verb, "", "configmaps", ""},
+			grant{"openshift-config-managed", verb, "", "configmaps", "image-registry-ca"})
+	}
 	order := cmpopts.SortSlices(func(a, b grant) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
 	})
 	if diff := gocmp.Diff(want, got, order, gocmp.AllowUnexported(grant{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

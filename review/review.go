@@ -60,6 +60,8 @@ type Reviewer struct {
 	Inventory  Inventory
 	Registries Registries
 	Settings   policy.Settings
+	// Noters are asked for notes beside Inventory and Registries.
+	Noters []Noter
 }
 
 // Review says what would come of edit, which messages call subject. An error
@@ -122,6 +124,9 @@ func (r *Reviewer) notes() []string {
 		if n, ok := source.(Noter); ok {
 			notes = append(notes, n.Notes()...)
 		}
+	}
+	for _, n := range r.Noters {
+		notes = append(notes, n.Notes()...)
 	}
 	return notes
 }

@@ -460,7 +460,10 @@ func (e *explainer) paragraphs(s side, image string, route mirrors.Route) []para
 		return nil
 	}
 	all := e.candidateParagraphs(s, candidates)
-	if route.Err == nil && len(route.Open()) == 0 {
+	switch {
+	case route.Refused != "":
+		all = append(all, paragraph{head: "nodes refuse it whoever serves it: " + route.Refused})
+	case route.Err == nil && len(route.Open()) == 0:
 		all = append(all, paragraph{head: "nothing is left to try: it cannot be pulled"})
 	}
 	return all

@@ -183,6 +183,7 @@ quay.io/team/x:1
   2. quay.io/team/x:1
      source, blocked by the entry quay.io/team (NeverContactSource in ImageTagMirrorSet team;
        quay.io in blockedRegistries of Image cluster)
+  nodes refuse it whoever serves it: blockedRegistries of Image cluster names quay.io
 `},
 		{"a short name", tagSet("hub", "docker.io/library", "AllowContactingSource", "m.local"), "", []string{"nginx"}, `
 nginx

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -102,6 +104,7 @@ type guard struct {
 	cluster  *inventory.Cluster
 	client   *registry.Client
 	store    *registry.Store
+	trust    *trust.Follower
 	certs    *certs.Reloader
 	mux      *http.ServeMux
 	registry *prometheus.Registry
@@ -122,11 +125,14 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	if g.cluster, err = inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, Logger: log}); err != nil {
 		return nil, err
 	}
+	if g.trust, err = o.registries.followTrust(config, g.client, log); err != nil {
+		return nil, err
+	}
 	if g.certs, err = certs.Load(o.tlsDir); err != nil {
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &review.Reviewer{Inventory: g.cluster, Registries: g.store, Settings: settings},
+		Reviewer: &review.Reviewer{Inventory: g.cluster, Registries: g.store, Settings: settings, Noters: []review.Noter{g.trust}},
 		Ready:    g.ready,
 		Log:      log,
 		Metrics:  g.registry,
@@ -135,7 +141,7 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 }
 
 // ready says why no verdict can be given.
-func (g *guard) ready() error { return g.cluster.Ready() }
+func (g *guard) ready() error { return errors.Join(g.cluster.Ready(), g.trust.Ready()) }
 
 // run serves until ctx ends, and a while longer, so that the API server learns
 // of the end before the port is closed.
@@ -146,6 +152,8 @@ func (g *guard) run(ctx context.Context) error {
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return g.cluster.Run(serving) })
+	group.Go(func() error { return g.trust.Run(serving) })
+	group.Go(func() error { return g.store.Run(serving) })
 	group.Go(func() error {
 		g.certs.Run(serving, g.log)
 		return nil
@@ -202,7 +210,7 @@ func (g *guard) healthMux() *http.ServeMux {
 			return
 		}
 		fmt.Fprintln(w, "ok")
-		for _, note := range append(g.cluster.Notes(), g.store.Notes()...) {
+		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes()) {
 			fmt.Fprintln(w, "note:", note)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -17,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -114,6 +116,20 @@ func (r *registryFlags) resolved() (map[string]string, error) {
 	return resolve, nil
 }
 
+// followTrust returns what follows the CAs and proxies of the nodes, and hands them
+// to client. --registry-ca stays trusted.
+func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client, log logr.Logger) (*trust.Follower, error) {
+	roots, err := r.roots()
+	if err != nil {
+		return nil, err
+	}
+	return trust.Follow(config, trust.Options{Roots: roots, Logger: log, OnChange: func(t trust.Trust) {
+		client.SetRootCAs(t.RootCAs)
+		client.SetHostRootCAs(t.HostRootCAs)
+		client.SetProxy(t.Proxy)
+	}})
+}
+
 // A pullSecret hands the nodes' credentials to the client as they change.
 type pullSecret struct {
 	client *registry.Client
@@ -158,6 +174,7 @@ type openWorld struct {
 	inventory  review.Inventory
 	registries *registry.Store
 	client     *registry.Client
+	noters     []review.Noter
 	stop       context.CancelFunc
 }
 
@@ -250,12 +267,21 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 		open.inventory = mirrorsOnly{cluster}
 		return nil
 	}
-	go cluster.Run(ctx) // ends with open.stop
+	trusted, err := w.registries.followTrust(config, open.client, logr.Discard())
+	if err != nil {
+		return err
+	}
+	go cluster.Run(ctx) // both end with open.stop
+	go trusted.Run(ctx)
 	waiting, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	if err := cluster.WaitReady(waiting); err != nil {
 		return fmt.Errorf("reading the cluster: %w", err)
 	}
+	if err := trusted.WaitReady(waiting); err != nil {
+		return fmt.Errorf("reading the cluster: %w", err)
+	}
+	open.noters = append(open.noters, trusted)
 	return nil
 }
 

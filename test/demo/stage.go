@@ -231,7 +231,7 @@ func (s *stage) apply(ctx context.Context, text string) error {
 // access are the manifests that give the guard its account and its rights.
 var access = []string{
 	"namespace.yaml", "serviceaccount.yaml", "clusterrole.yaml", "clusterrolebinding.yaml",
-	"pullsecret-role.yaml", "pullsecret-rolebinding.yaml",
+	"pullsecret-role.yaml", "pullsecret-rolebinding.yaml", "registryca-role.yaml", "registryca-rolebinding.yaml",
 }
 
 // startGuard starts the guard as the service account of its manifests and waits
