@@ -7,10 +7,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets demo test truth lint bench fuzz clean
+.PHONY: help build assets demo test truth lint bench bench-presence fuzz clean
 
 help: ## print this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/mirrorset-guard, static
 	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
@@ -25,7 +25,7 @@ test: assets ## run every test, with the race detector
 	@CGO_ENABLED=1 go test -race -timeout 20m ./...
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
-	@TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000} go test -v -timeout 60m -run TestTruth ./test/truth
+	@TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
 
 lint: bin/golangci-lint ## gofumpt, go vet, staticcheck and the rules of .golangci.yml
 	@bin/golangci-lint run ./...
@@ -36,6 +36,9 @@ bin/golangci-lint: tools/go.mod tools/go.sum
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
+
+bench-presence: assets ## compare who asks registries (10 minutes or more; IMAGES=200,2000 DELAYS=20ms for less)
+	@go run ./test/presence $(if $(IMAGES),-images $(IMAGES)) $(if $(DELAYS),-delays $(DELAYS))
 
 fuzz: ## fuzz each fuzz test for FUZZTIME (30s)
 	@for pkg in $$(go list ./...); do \
