@@ -22,7 +22,8 @@ demo: build assets ## tell the story on a real API server with real registries (
 	@go run ./test/demo $(if $(KEEP),-keep)
 
 test: assets ## run every test, with the race detector
-	@CGO_ENABLED=1 go test -race -timeout 20m ./...
+	@CGO_ENABLED=1 go test -race -run '^$$' ./... >/dev/null # builds on all cores
+	@CGO_ENABLED=1 go test -race -p 1 -timeout 40m ./... # one package at a time: some measure time
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
 	@TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
