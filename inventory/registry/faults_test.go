@@ -134,11 +134,12 @@ func TestRecovery(t *testing.T) {
 func TestManyHosts(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s, func(o *Options) {
+		o.Timeout, o.DialTimeout = 5*time.Minute, 5*time.Minute // hundreds of handshakes at once
 		for i := range maxEndpoints + 50 {
 			o.Resolve[fmt.Sprintf("h%d.example.com", i)] = s.address()
 		}
 	})
-	store := NewStore(c, StoreOptions{})
+	store := NewStore(c, StoreOptions{Concurrency: 32, ProbeTimeout: 5 * time.Minute})
 	defer store.Close()
 	facts := store.Presence(t.Context(), locations(maxEndpoints+50, "h%d.example.com/a:1"))
 	if n := count(facts)[policy.Present]; n != maxEndpoints+50 {
