@@ -1,27 +1,60 @@
 package mirrors
 
-import "strings"
+import (
+	"strings"
 
-// plainName returns the repository of image, with its host, if image is written in
-// the plain way that almost all are: a host with a dot or a port, a path in lower
-// case, a tag or a sha256 digest. It reports false for everything else, right or
-// wrong, which containers/image then has to parse. It costs a tenth of that, and a
-// fuzz test holds it to it.
-func plainName(image string) (string, bool) {
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+)
+
+// A plainRef is a reference that is written in the plain way that almost all are: a
+// host with a dot or a port, a path in lower case, a tag or a sha256 digest. What
+// containers/image makes of one can be said without its regular expressions, at a
+// tenth of the time. Everything else, right or wrong, is left to containers/image.
+// Fuzz tests hold the one to the other.
+type plainRef struct {
+	full string // with ":latest" where the image names no version
+	name string // the repository with its host
+}
+
+// parsePlain returns image as a plain reference, and false if it is none.
+func parsePlain(image string) (plainRef, bool) {
 	name, ok := cutVersion(image)
-	if !ok || len(name) > maxName {
-		return "", false
+	if !ok || !isPlainName(name) {
+		return plainRef{}, false
 	}
+	if name == image {
+		image += ":latest"
+	}
+	return plainRef{full: image, name: name}, true
+}
+
+// version returns the tag or the digest, with what stands before it.
+func (r plainRef) version() string { return r.full[len(r.name):] }
+
+func (r plainRef) isDigested() bool { return r.version()[0] == '@' }
+
+// at returns what r is at another place, whose location stands instead of the first
+// cut bytes.
+func (r plainRef) at(location string, cut int) (plainRef, bool) {
+	if location == r.full[:cut] {
+		return r, true
+	}
+	moved := plainRef{full: location + r.full[cut:]}
+	moved.name = moved.full[:len(moved.full)-len(r.version())]
+	return moved, isPlainName(moved.name)
+}
+
+func isPlainName(name string) bool {
 	host, path, found := strings.Cut(name, "/")
-	if !found || !isPlainHost(host) {
-		return "", false
+	if !found || len(name) > maxName || !isPlainHost(host) {
+		return false
 	}
 	for component := range strings.SplitSeq(path, "/") {
 		if !isPlainWord(component) {
-			return "", false
+			return false
 		}
 	}
-	return name, true
+	return true
 }
 
 // maxName is well below what containers/image allows a name to have (255).
@@ -64,4 +97,51 @@ func isPlainWord(s string) bool {
 		}
 	}
 	return !separator
+}
+
+// plainRoute is Route for a plain reference. It reports false where the entry is not
+// of the simple kind, and has no part in what the signature policy says.
+func (t *Table) plainRoute(ref plainRef) (Route, bool) {
+	if !t.policy.isEmpty() {
+		return Route{}, false
+	}
+	reg := t.index.find(ref.name)
+	if reg == nil {
+		return Route{Sources: []PullSource{{Location: Location{Ref: ref.full}}}}, true
+	}
+	if strings.HasPrefix(reg.Prefix, "*") || reg.MirrorByDigestOnly {
+		return Route{}, false
+	}
+	sources := make([]PullSource, 0, len(reg.Mirrors)+1)
+	for i := range len(reg.Mirrors) + 1 {
+		endpoint, mirror := &reg.Endpoint, i < len(reg.Mirrors)
+		if mirror {
+			endpoint = &reg.Mirrors[i]
+			if !serves(endpoint, ref) {
+				continue
+			}
+		}
+		moved, ok := ref.at(endpoint.Location, len(reg.Prefix))
+		if !ok {
+			return Route{}, false
+		}
+		s := PullSource{Location: Location{Ref: moved.full, Insecure: endpoint.Insecure}, Mirror: mirror}
+		if covering := t.index.find(moved.name); covering != nil && covering.Blocked {
+			s.Blocked, s.BlockedBy = true, covering.Prefix
+		}
+		sources = append(sources, s)
+	}
+	return Route{Sources: sources, Entry: reg.Prefix}, true
+}
+
+// serves reports whether a mirror is asked for references of the kind of ref.
+func serves(mirror *sysregistriesv2.Endpoint, ref plainRef) bool {
+	switch mirror.PullFromMirror {
+	case sysregistriesv2.MirrorByDigestOnly:
+		return ref.isDigested()
+	case sysregistriesv2.MirrorByTagOnly:
+		return !ref.isDigested()
+	default:
+		return true
+	}
 }

@@ -1,15 +1,17 @@
 package mirrors
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/containers/image/v5/docker/reference"
+	configv1 "github.com/openshift/api/config/v1"
 )
 
-func TestPlainName(t *testing.T) {
+func TestParsePlain(t *testing.T) {
 	tests := []struct {
-		image, want string // "": not plain
+		image, want string // the repository; "": not plain
 	}{
 		{"quay.io/team/app:v1.2.3", "quay.io/team/app"},
 		{"quay.io/team/app", "quay.io/team/app"},
@@ -27,19 +29,19 @@ func TestPlainName(t *testing.T) {
 		{"quay.io/" + strings.Repeat("a", 250), ""},
 	}
 	for _, tt := range tests {
-		if got, _ := plainName(tt.image); got != tt.want {
-			t.Errorf("plainName(%q) = %q, want %q", tt.image, got, tt.want)
+		if got, _ := parsePlain(tt.image); got.name != tt.want {
+			t.Errorf("parsePlain(%q) = %q, want %q", tt.image, got.name, tt.want)
 		}
 	}
 }
 
-// FuzzPlainName: what is plain parses, to that name.
-func FuzzPlainName(f *testing.F) {
+// FuzzParsePlain: what is plain parses, to that name and version.
+func FuzzParsePlain(f *testing.F) {
 	for _, seed := range []string{"quay.io/team/app:v1.2.3", "reg.local:5000/a@" + digestA, "a.b:1/c-d_e.f:x", "quay.io/x:1@" + digestA, "1.2.3.4/5/6:7"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, image string) {
-		name, ok := plainName(image)
+		plain, ok := parsePlain(image)
 		if !ok {
 			return
 		}
@@ -47,8 +49,47 @@ func FuzzPlainName(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is plain, but: %v", image, err)
 		}
-		if ref.Name() != name {
-			t.Errorf("%q: plain name %q, want %q", image, name, ref.Name())
+		if ref.Name() != plain.name || ref.String() != plain.full {
+			t.Errorf("%q: plain %+v, want %q", image, plain, ref)
+		}
+		if _, digested := ref.(reference.Canonical); digested != plain.isDigested() {
+			t.Errorf("%q: digested %v, want %v", image, plain.isDigested(), digested)
+		}
+	})
+}
+
+// FuzzPlainRoute: the route of a plain reference is the one that containers/image
+// gives, whatever the mirrors look like.
+func FuzzPlainRoute(f *testing.F) {
+	f.Add("quay.io", "mirror.example.com:5000/a", "quay.io/blocked", "quay.io/team/app:v1")
+	f.Add("quay.io/team", "localhost/x", "mirror.example.com", "quay.io/team/app@"+digestA)
+	f.Add("quay.io/team/app", "Mirror.example.com/UP", "quay.io", "quay.io/team/app")
+	f.Add("reg.local", "m.example.com//", "reg.local:5000/a", "reg.local:5000/a:1")
+	f.Fuzz(func(t *testing.T, source, mirror, blocked, image string) {
+		set := Set{Objects: []Object{
+			itms("tags", source, "", configv1.ImageMirror(mirror)),
+			idms("digests", source, configv1.NeverContactSource, configv1.ImageMirror(mirror+"/d")),
+		}}
+		set.Registries.BlockedRegistries = []string{blocked}
+		table, err := ResolveUnchecked(set)
+		if err != nil {
+			return
+		}
+		table.policy = signaturePolicy{} // it keeps the plain way from being taken
+		ref, ok := parsePlain(image)
+		if !ok {
+			return
+		}
+		got, ok := table.plainRoute(ref)
+		if !ok {
+			return
+		}
+		want, err := table.parsedRoute(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", image, got, want)
 		}
 	})
 }

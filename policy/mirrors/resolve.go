@@ -221,6 +221,16 @@ func isQualified(image string) bool {
 // Route returns what a node does to pull image. The error says why no node could
 // parse image; a route that cannot be computed is not an error but Route.Err.
 func (t *Table) Route(image string) (Route, error) {
+	if ref, ok := parsePlain(image); ok {
+		if route, ok := t.plainRoute(ref); ok {
+			return route, nil
+		}
+	}
+	return t.parsedRoute(image)
+}
+
+// parsedRoute is Route by containers/image alone.
+func (t *Table) parsedRoute(image string) (Route, error) {
 	refs, err := t.candidates(image)
 	if err != nil {
 		return Route{}, err
@@ -273,25 +283,31 @@ func (t *Table) route(refs []reference.Named) Route {
 // could parse image with the tables of to. It saves most of the work where no
 // entry of either table covers the image, which is the common case.
 func Compare(from, to *Table, image string) (before, after Route, changed bool, err error) {
-	if name, ok := plainName(image); ok && from.leavesAlone(name) && to.leavesAlone(name) {
-		return Route{}, Route{}, false, nil
+	if ref, ok := parsePlain(image); ok {
+		if from.leavesAlone(ref.name) && to.leavesAlone(ref.name) {
+			return Route{}, Route{}, false, nil
+		}
+		before, ok1 := from.plainRoute(ref)
+		after, ok2 := to.plainRoute(ref)
+		if ok1 && ok2 {
+			return unlessEqual(before, after)
+		}
 	}
 	refs, err := to.candidates(image)
 	if err != nil {
 		return Route{}, Route{}, false, err
 	}
-	if !isQualified(image) { // the tables may differ in their search registries
-		after = to.route(refs)
-		if before, err = from.Route(image); err != nil {
-			before = Route{Err: err}
-		}
-		return before, after, !before.Equal(after), nil
+	if isQualified(image) {
+		return unlessEqual(from.route(refs), to.route(refs))
 	}
-	name := refs[0].Name()
-	if from.index.find(name) == nil && to.index.find(name) == nil && from.policy.refuses(refs[0]) == to.policy.refuses(refs[0]) {
-		return Route{}, Route{}, false, nil
+	// Of a short name, the tables may differ in their search registries.
+	if before, err = from.parsedRoute(image); err != nil {
+		before = Route{Err: err}
 	}
-	before, after = from.route(refs), to.route(refs)
+	return unlessEqual(before, to.route(refs))
+}
+
+func unlessEqual(before, after Route) (Route, Route, bool, error) {
 	if before.Equal(after) {
 		return Route{}, Route{}, false, nil
 	}
