@@ -251,6 +251,10 @@ func TestRealms(t *testing.T) {
 			"elsewhere, in clear text, for an insecure location", insecure, true, "http://auth.example.com/token", policy.Unreachable, false,
 			`mirror.example.com names a token server that does not use TLS ("auth.example.com"); credentials are not sent there`,
 		},
+		{
+			"elsewhere, in clear text, with tokens for anybody that open nothing", insecure, true, "http://auth.example.com/useless", policy.Unreachable, false,
+			`mirror.example.com names a token server that does not use TLS ("auth.example.com"); credentials are not sent there`,
+		},
 		{"no URL", tagged(), false, "auth.example.com", policy.Unreachable, false, "names no usable token server"},
 		{"not http", tagged(), false, "file:///etc/passwd", policy.Unreachable, false, "names no usable token server"},
 		{"with credentials of its own", tagged(), false, "https://a:b@auth.example.com/token", policy.Unreachable, false, "names no usable token server"},
@@ -266,7 +270,13 @@ func TestRealms(t *testing.T) {
 			if tc.plainRealm {
 				start = newPlainServer
 			}
-			elsewhere := start(t, tokens.ServeHTTP)
+			elsewhere := start(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/useless" {
+					fmt.Fprint(w, `{"token":"t.nothing"}`)
+					return
+				}
+				tokens.ServeHTTP(w, r)
+			})
 			s := newTLSServer(t, bearer(func() string { return tc.realm }, tokens))
 			c := newTestClient(t, s, withCredentials(credentials(t, entry)), func(o *Options) {
 				o.Resolve["auth.example.com"] = elsewhere.address()

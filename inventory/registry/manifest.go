@@ -98,7 +98,7 @@ func (q *question) judge(ctx context.Context, r response) (policy.Fact, error) {
 	host := q.endpoint.api
 	switch {
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return policy.Fact{}, denied(host, r, q.credential)
+		return policy.Fact{}, q.denied(r)
 	case r.status != http.StatusOK:
 		return policy.Fact{}, statusFailure(host, r)
 	case r.cut:
@@ -128,6 +128,15 @@ func (q *question) judge(ctx context.Context, r response) (policy.Fact, error) {
 		fact.Platforms, fact.Missing, fact.Children = contents.platforms, contents.missing, contents.children
 	}
 	return fact, nil
+}
+
+// denied says what it means that the registry refuses r. It is no proof if what it
+// was shown is less than what nodes show.
+func (q *question) denied(r response) *failure {
+	if q.grant != nil && q.grant.withheld != nil {
+		return q.grant.withheld
+	}
+	return denied(q.endpoint.api, r, q.credential)
 }
 
 // manifestType returns the type as which nodes would read r. They go by the

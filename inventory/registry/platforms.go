@@ -75,7 +75,7 @@ func (q *question) holds(ctx context.Context, child v1.Hash) (bool, error) {
 	case r.status == http.StatusNotFound, r.status == http.StatusGone:
 		return false, nil
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return false, denied(q.endpoint.api, r, q.credential)
+		return false, q.denied(r)
 	case r.status != http.StatusOK:
 		return false, statusFailure(q.endpoint.api, r)
 	}

@@ -23,6 +23,9 @@ const (
 type token struct {
 	value string
 	life  time.Duration
+	// withheld is set if the credential was not sent for it: what it opens is less
+	// than what nodes get.
+	withheld *failure
 }
 
 // A tokenRequest asks the token server of a registry for access to repositories.
@@ -82,15 +85,25 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 		}
 		return token{}, f
 	}
-	return q.parse(realm, r)
+	t, err := q.parse(realm, r)
+	if cred != q.credential {
+		t.withheld = q.withheld(realm, r)
+	}
+	return t, err
 }
 
 func (q *tokenRequest) denied(realm *url.URL, r response, sent credential) *failure {
-	if sent == q.credential {
-		return denied(q.server(realm), r, q.credential)
+	if sent != q.credential {
+		return q.withheld(realm, r)
 	}
+	return denied(q.server(realm), r, q.credential)
+}
+
+// withheld says that the credential was not sent. Nodes do send it, so that what
+// they get is not known.
+func (q *tokenRequest) withheld(realm *url.URL, r response) *failure {
 	f := unreachable("%s names a token server that does not use TLS (%s); credentials are not sent there",
-		q.endpoint.api, quote(realm.Host)) // nodes do send them, so what they get is not known
+		q.endpoint.api, quote(realm.Host))
 	f.status = r.status
 	return f
 }

@@ -39,9 +39,9 @@ const (
 type grant struct {
 	scopes []string
 	done   chan struct{}
-	value  string
-	err    error
-	until  time.Time // for how long it counts, once done
+	token
+	err   error
+	until time.Time // for how long it counts, once done
 }
 
 func newWallet(e *endpoint, cred credential) *wallet {
@@ -223,7 +223,7 @@ func (w *wallet) fetch(ctx context.Context, s *session, g *grant) {
 		return
 	}
 	t, err := (&tokenRequest{w.endpoint, s, w.credential, g.scopes}).fetch(ctx)
-	g.value, g.err, g.until = t.value, err, time.Now().Add(t.life-t.life/10)
+	g.token, g.err, g.until = t, err, time.Now().Add(t.life-t.life/10)
 	if err != nil {
 		g.until = time.Now().Add(grudge)
 		w.refused(g)

@@ -41,11 +41,7 @@ var exceptions = []exception{
 
 // faults are differences in which the guard is wrong. Each is to be mended, and
 // then to be taken off the list.
-var faults = []exception{
-	{"fault: a password that was withheld counts as refused", func(s *scenario, v verdict, got result) bool {
-		return s.tokenInClear(v, got) && v.outcome == policy.Fails
-	}},
-}
+var faults []exception
 
 // taken covers a place that the guard says nodes take the image from, and where a
 // runtime gets nothing. That is the end of the pull, but for a short name.
