@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -379,50 +377,49 @@ func toJSON(t *testing.T, text string) string {
 	return string(data)
 }
 
-// TestRenderCluster asks an API server, which has or has not a MachineConfig.
+// TestRenderCluster compares with a MachineConfig that a real API server keeps.
 func TestRenderCluster(t *testing.T) {
-	const path = "/apis/machineconfiguration.openshift.io/v1/machineconfigs/99-worker-generated-registries"
-	config := toJSON(t, workerConfig(registriesFile(teamConf)))
-	idms := toJSON(t, teamDigests)
-	list := `{"kind":"ImageDigestMirrorSetList","apiVersion":"config.openshift.io/v1","metadata":{},"items":[` + idms + `]}`
-	tests := []struct {
-		name string
-		code int
-		body string
-		want string
-	}{
-		{"applied", http.StatusOK, config, saysApplied},
-		{"no such object or kind", http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`, "Whether the Machine Config Operator has applied the objects in force is not known: the cluster has no MachineConfig 99-worker-generated-registries.\n"},
-		{"not allowed to read it", http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"machineconfigs is forbidden"}`, "Whether the Machine Config Operator has applied the objects in force is not known: reading MachineConfig 99-worker-generated-registries: machineconfigs is forbidden.\n"},
+	c := newCluster(t)
+	for _, tt := range []struct{ name, apply, want string }{
+		{"no MachineConfig", teamDigests, "Whether the Machine Config Operator has applied the objects in force is not known: the cluster has no MachineConfig 99-worker-generated-registries.\n"},
+		{"applied", workerConfig(registriesFile(teamConf)), saysApplied},
+		{"stuck", workerConfig(registriesFile(emptyConf)), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
+- quay.io/team
+    objects:       mirror m.local/team (digests)
+    MachineConfig: (no entry)
+` + saysAdvice},
+	} {
+		c.apply(t, tt.apply)
+		got := invoke(t, "", "render", "--kubeconfig", c.Kubeconfig)
+		if diff := cmp.Diff(outcome{out: teamConf, err: tt.want}, got, cmp.AllowUnexported(outcome{})); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", tt.name, diff)
+		}
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			mux := http.NewServeMux()
-			mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(tt.code)
-				fmt.Fprint(w, tt.body)
-			})
-			mux.HandleFunc("GET /apis/config.openshift.io/v1/imagedigestmirrorsets", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list) })
-			server := httptest.NewServer(mux)
-			defer server.Close()
-			got := invoke(t, "", "render", "--kubeconfig", kubeconfigFor(t, server))
-			if diff := cmp.Diff(outcome{out: teamConf, err: tt.want}, got, cmp.AllowUnexported(outcome{})); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
+	t.Run("not allowed to read it", func(t *testing.T) {
+		c.apply(t, readerOfMirrors)
+		want := "Whether the Machine Config Operator has applied the objects in force is not known: reading MachineConfig 99-worker-generated-registries: " +
+			`machineconfigs.machineconfiguration.openshift.io "99-worker-generated-registries" is forbidden: User "reader" cannot get resource "machineconfigs" in API group "machineconfiguration.openshift.io" at the cluster scope.` + "\n"
+		got := invoke(t, "", "render", "--kubeconfig", c.kubeconfigAs(t, "reader"))
+		if diff := cmp.Diff(outcome{out: teamConf, err: want}, got, cmp.AllowUnexported(outcome{})); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
 }
 
-func kubeconfigFor(t *testing.T, server *httptest.Server) string {
-	t.Helper()
-	return written(t, "kubeconfig", fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: %q}}]
-contexts: [{name: c, context: {cluster: c}}]
-current-context: c
-`, server.URL))
-}
+// readerOfMirrors lets a user read what render wants, but for MachineConfigs.
+const readerOfMirrors = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: mirrors}
+rules:
+- {apiGroups: [config.openshift.io, operator.openshift.io], resources: ["*"], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: mirrors}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrors}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
+`
 
 // TestRenderIsWhatNodesGet holds the file, and the comparison, to the one that
 // MCO's generator makes, for random configurations.

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// The table is written in lines of at most tableWidth characters: what fits a
+// terminal, a ticket and a printed page.
+const (
+	tableWidth  = 100
+	margin      = 2
+	columnWidth = (tableWidth - 2*margin) / 2 // two columns, each with a margin to its left
+)
+
+// A paragraph is a place with what there is to say of it, or a remark on the
+// places that follow.
+type paragraph struct {
+	label string // "" for a remark, which has no body either
+	head  string // of a place its reference, which a column must not break
+	body  string
+}
+
+func (e *explainer) print(w io.Writer, changed bool) {
+	for i, img := range e.images {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		writeLines(w, wrapped(short(img.image), tableWidth), 0)
+		e.printRoutes(w, img, changed)
+	}
+}
+
+func (e *explainer) printRoutes(w io.Writer, img explained, changed bool) {
+	before, after := e.paragraphs(e.before, img.image, img.before), e.paragraphs(e.after, img.image, img.after)
+	switch {
+	case !changed:
+		writeStacked(w, after, margin)
+	case slices.Equal(before, after):
+		writeLines(w, []string{"the same before and after the change:"}, margin)
+		writeStacked(w, after, 2*margin)
+	case fitColumn(before) && fitColumn(after):
+		writeSideBySide(w, before, after)
+	default:
+		writeLines(w, []string{"before the change:"}, margin)
+		writeStacked(w, before, 2*margin)
+		writeLines(w, []string{"after the change:"}, margin)
+		writeStacked(w, after, 2*margin)
+	}
+}
+
+// paragraphs tells the way of a node to image by the configuration of s.
+func (e *explainer) paragraphs(s side, image string, route mirrors.Route) []paragraph {
+	candidates, err := s.table.Candidates(image)
+	if err != nil { // then there is no route either
+		return nil
+	}
+	all := e.candidateParagraphs(s, candidates)
+	switch {
+	case route.Refused != "":
+		all = append(all, paragraph{head: "nodes refuse it whoever serves it: " + route.Refused})
+	case route.Err == nil && len(route.Open()) == 0:
+		all = append(all, paragraph{head: "nothing is left to try: it cannot be pulled"})
+	}
+	return all
+}
+
+func (e *explainer) candidateParagraphs(s side, candidates []string) []paragraph {
+	var all []paragraph
+	if len(candidates) > 1 {
+		all = append(all, paragraph{head: fmt.Sprintf("a short name: the %d search registries are tried in turn", len(candidates))})
+	}
+	tried := 0
+	for _, ref := range candidates {
+		route, err := s.table.Route(ref)
+		if err != nil {
+			continue // a candidate is a reference
+		}
+		head := s.entryText(route.Entry)
+		if len(candidates) > 1 {
+			head = short(ref) + ": " + head
+		}
+		all = append(all, paragraph{head: head})
+		all = append(all, e.stepParagraphs(s, ref, route, tried)...)
+		tried += len(route.Sources)
+	}
+	return all
+}
+
+// stepParagraphs numbers the steps to ref from what has been tried before.
+func (e *explainer) stepParagraphs(s side, ref string, route mirrors.Route, tried int) []paragraph {
+	if route.Err != nil {
+		return []paragraph{{head: "the pull fails before anything is asked: " + short(route.Err.Error())}}
+	}
+	var all []paragraph
+	for _, step := range s.steps(ref, route) {
+		label := "-"
+		if step.serves == "" {
+			tried++
+			label = fmt.Sprintf("%d.", tried)
+		}
+		all = append(all, paragraph{label: label, head: short(step.Ref), body: e.remark(s, step)})
+	}
+	return all
+}
+
+func (e *explainer) remark(s side, step step) string {
+	what := "source"
+	if step.Mirror {
+		what = "mirror"
+	}
+	switch {
+	case step.serves != "":
+		return fmt.Sprintf("%s, skipped: serves %s only", what, step.serves)
+	case step.Blocked:
+		return fmt.Sprintf("%s, %s", what, s.blockText(step.BlockedBy))
+	}
+	text := what + ", tried"
+	if step.Insecure {
+		text += " without verifying certificates (" + insecureList + ")"
+	}
+	if f, ok := e.facts[step.Location]; ok {
+		text += ": " + factText(f)
+	}
+	return text
+}
+
+func factText(f policy.Fact) string {
+	if f.Detail == "" {
+		return f.Presence.String()
+	}
+	return f.Presence.String() + ": " + short(f.Detail)
+}
+
+// short cuts the digests in text to twelve digits, as denials do.
+func short(text string) string { return longDigest.ReplaceAllString(text, "$1") }
+
+var longDigest = regexp.MustCompile(`(sha(?:256|384|512):[0-9a-f]{12})[0-9a-f]{52,}`)
+
+func (p paragraph) lines(width int) []string {
+	if p.label == "" {
+		return wrapped(p.head, width)
+	}
+	lines := slices.Concat(wrapped(p.head, width-labelWidth-1), wrapped(p.body, width-labelWidth-1))
+	for i, line := range lines {
+		label := ""
+		if i == 0 {
+			label = p.label
+		}
+		lines[i] = fmt.Sprintf("%-*s %s", labelWidth-1, label, line)
+	}
+	return lines
+}
+
+// labelWidth is that of "1. "; one more is kept free for a tenth place.
+const labelWidth = 3
+
+func fitColumn(ps []paragraph) bool {
+	return !slices.ContainsFunc(ps, func(p paragraph) bool { return p.label != "" && labelWidth+len(p.head) >= columnWidth })
+}
+
+func writeStacked(w io.Writer, ps []paragraph, indent int) {
+	for _, p := range ps {
+		writeLines(w, p.lines(tableWidth-indent), indent)
+	}
+}
+
+func writeLines(w io.Writer, lines []string, indent int) {
+	for _, line := range lines {
+		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", indent), line)
+	}
+}
+
+// writeSideBySide writes two routes in columns, the paragraphs of each pair at
+// the same height.
+func writeSideBySide(w io.Writer, left, right []paragraph) {
+	writeRow(w, []string{"before the change"}, []string{"after the change"})
+	for i := range max(len(left), len(right)) {
+		writeRow(w, linesAt(left, i), linesAt(right, i))
+	}
+}
+
+func linesAt(ps []paragraph, i int) []string {
+	if i >= len(ps) {
+		return nil
+	}
+	return ps[i].lines(columnWidth)
+}
+
+func writeRow(w io.Writer, left, right []string) {
+	for i := range max(len(left), len(right)) {
+		var l, r string
+		if i < len(left) {
+			l = left[i]
+		}
+		if i < len(right) {
+			r = right[i]
+		}
+		line := fmt.Sprintf("%*s%-*s%*s%s", margin, "", columnWidth, l, margin, "", r)
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
+}
+
+// wrapped breaks text at spaces, and a word that is too long for a line where it
+// can be read best. Lines after the first are set in by two.
+func wrapped(text string, width int) []string {
+	const hang = "  "
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if strings.TrimSpace(line) != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), hang
+		}
+		if strings.TrimSpace(line) != "" {
+			line += " "
+		}
+		line += word
+		for len(line) > width {
+			cut := breakAt(line, width)
+			lines, line = append(lines, line[:cut]), hang+line[cut:]
+		}
+	}
+	return append(lines, line)
+}
+
+// breakAt returns where to break a line without spaces: before a separator of
+// references in its second half, or else at its width.
+func breakAt(line string, width int) int {
+	if cut := strings.LastIndexAny(line[:width], "/@:"); cut > width/2 {
+		return cut
+	}
+	cut := width
+	for !utf8.RuneStart(line[cut]) {
+		cut--
+	}
+	return cut
+}
