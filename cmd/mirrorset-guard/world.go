@@ -124,9 +124,7 @@ func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client
 		return nil, err
 	}
 	return trust.Follow(config, trust.Options{Roots: roots, Logger: log, OnChange: func(t trust.Trust) {
-		client.SetRootCAs(t.RootCAs)
-		client.SetHostRootCAs(t.HostRootCAs)
-		client.SetProxy(t.Proxy)
+		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
 	}})
 }
 

@@ -42,9 +42,9 @@ type Options struct {
 	// AllowLoopback admits registries at loopback addresses. Other addresses that
 	// mean something only from where the guard runs are always refused.
 	AllowLoopback bool
-	// Proxy returns the proxy for a request, nil for none; if it is nil itself,
-	// http.ProxyFromEnvironment does. What a proxy resolves, it can reach.
-	Proxy func(*http.Request) (*url.URL, error)
+	// Proxy says by which way to go; if it is nil, http.ProxyFromEnvironment does. What
+	// a proxy resolves, it can reach.
+	Proxy Proxy
 	// PerRegistry bounds the requests under way to one registry; 0 means 64. There
 	// are fewer where a registry is slow or refuses.
 	PerRegistry int
@@ -74,9 +74,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DialTimeout <= 0 {
 		o.DialTimeout = 3 * time.Second
-	}
-	if o.Proxy == nil {
-		o.Proxy = http.ProxyFromEnvironment
 	}
 	if o.PerRegistry <= 0 {
 		o.PerRegistry = 64
@@ -182,37 +179,23 @@ func (c *Client) SetCredentials(credentials Credentials) {
 	})
 }
 
-// SetRootCAs makes the next probe trust pool, or the system's CAs if it is nil.
-func (c *Client) SetRootCAs(pool *x509.CertPool) {
+// SetTrust makes the next probe trust roots (nil: the system's CAs), at their hosts
+// hostRoots in their place, and go the way that proxy says, on connections of its own
+// (nil: http.ProxyFromEnvironment). They are what Options.RootCAs, HostRootCAs and
+// Proxy were, and one change, however many of them differ. Functions cannot be
+// compared, so that a proxy counts as a change; no proxy where there was none does not.
+func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertPool, proxy Proxy) {
 	c.change(func() bool {
-		same := samePool(c.options.RootCAs, pool)
-		c.options.RootCAs = pool
+		o := &c.options
+		same := samePool(o.RootCAs, roots) && maps.EqualFunc(o.HostRootCAs, hostRoots, samePool) &&
+			o.Proxy == nil && proxy == nil
+		o.RootCAs, o.HostRootCAs, o.Proxy = roots, maps.Clone(hostRoots), proxy
 		return !same
 	})
 }
 
-// SetHostRootCAs makes the next probe trust pools at their hosts, in the place of
-// the CAs that are trusted elsewhere.
-func (c *Client) SetHostRootCAs(pools map[string]*x509.CertPool) {
-	c.change(func() bool {
-		same := maps.EqualFunc(c.options.HostRootCAs, pools, samePool)
-		c.options.HostRootCAs = maps.Clone(pools)
-		return !same
-	})
-}
-
-// SetProxy makes the next probe go the way that proxy says, on a connection of its
-// own; nil means http.ProxyFromEnvironment, as in Options. Functions cannot be
-// compared, so each call counts as a change.
-func (c *Client) SetProxy(proxy func(*http.Request) (*url.URL, error)) {
-	if proxy == nil {
-		proxy = http.ProxyFromEnvironment
-	}
-	c.change(func() bool {
-		c.options.Proxy = proxy
-		return true
-	})
-}
+// A Proxy returns the proxy for a request, nil for none.
+type Proxy = func(*http.Request) (*url.URL, error)
 
 func samePool(a, b *x509.CertPool) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)

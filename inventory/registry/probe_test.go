@@ -269,9 +269,9 @@ func TestHostRootCAs(t *testing.T) {
 	c := newTestClient(t, s, func(o *Options) { o.RootCAs = nil })
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
 	pool := trust(t)
-	c.SetHostRootCAs(map[string]*x509.CertPool{"elsewhere.example.com": pool})
+	c.SetTrust(nil, map[string]*x509.CertPool{"elsewhere.example.com": pool}, nil)
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
-	c.SetHostRootCAs(map[string]*x509.CertPool{host: pool})
+	c.SetTrust(nil, map[string]*x509.CertPool{host: pool}, nil)
 	wantFact(t, probe(t, c, tagged()), policy.Present)
 }
 

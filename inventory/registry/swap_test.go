@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/x509"
 	"net/http"
 	"net/url"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 func TestSetCredentials(t *testing.T) {
@@ -48,20 +50,56 @@ func TestSetCredentialsDropsTokens(t *testing.T) {
 	}
 }
 
-func TestSetRootCAs(t *testing.T) {
+func TestSetTrust(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s)
 	pool := trust(t)
 	wantFact(t, probe(t, c, tagged()), policy.Present)
-	c.SetRootCAs(nil)
+	c.SetTrust(nil, nil, nil)
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "unknown authority")
-	c.SetRootCAs(pool)
+	c.SetTrust(pool, nil, nil)
 	wantFact(t, probe(t, c, tagged()), policy.Present)
 }
 
-// TestSetProxy: the next probe takes the new way, on a connection of its own, and no
+// TestSetTrustIsOneChange: however much of it is new, and none if nothing is.
+func TestSetTrustIsOneChange(t *testing.T) {
+	c := NewClient(Options{})
+	defer c.Close()
+	before := c.Generation()
+	all := func() {
+		c.SetTrust(trust(t), map[string]*x509.CertPool{host: trust(t)}, http.ProxyFromEnvironment)
+	}
+	if all(); c.Generation() != before+1 {
+		t.Errorf("generation %d after %d", c.Generation(), before)
+	}
+	before = c.Generation() + 1 // for taking the proxy away
+	for range 3 {
+		if c.SetTrust(trust(t), map[string]*x509.CertPool{host: trust(t)}, nil); c.Generation() != before {
+			t.Errorf("generation %d, want %d", c.Generation(), before)
+		}
+	}
+}
+
+// TestNoErrorOutlivesItsCause: what a registry said to an old password, or an old CA
+// of it, is not repeated once there is a new one; though it would be for a while.
+func TestNoErrorOutlivesItsCause(t *testing.T) {
+	s := newTLSServer(t, challenged("Basic", basic(canary)))
+	c := newTestClient(t, s)
+	store := NewStore(c, StoreOptions{Lifetimes: Lifetimes{Trouble: time.Hour}})
+	defer store.Close()
+	ask := func() policy.Fact { return store.Presence(t.Context(), []mirrors.Location{tagged()})[tagged()] }
+	wantFact(t, ask(), policy.Denied)
+	c.SetCredentials(credentials(t, map[string]string{host: canary}))
+	wantFact(t, ask(), policy.Present)
+	c.SetTrust(nil, nil, nil)
+	wantFact(t, ask(), policy.Unreachable, "unknown authority")
+	c.SetTrust(nil, map[string]*x509.CertPool{host: trust(t)}, nil)
+	wantFact(t, ask(), policy.Present)
+}
+
+// TestNewProxy: the next probe takes the new way, on a connection of its own, and no
 // Fact gives the proxy's password away.
-func TestSetProxy(t *testing.T) {
+func TestNewProxy(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	var asked atomic.Int32
 	proxy := newPlainServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -75,16 +113,17 @@ func TestSetProxy(t *testing.T) {
 	by := func(password string) func(*http.Request) (*url.URL, error) {
 		return http.ProxyURL(&url.URL{Scheme: "http", User: url.UserPassword("user", password), Host: proxy.address()})
 	}
-	c := NewClient(Options{RootCAs: trust(t), Proxy: by("canary")})
+	pool := trust(t)
+	c := NewClient(Options{RootCAs: pool, Proxy: by("canary")})
 	defer c.Close()
 	wantFact(t, probe(t, c, tagged()), policy.Present)
 	generation := c.Generation()
-	c.SetProxy(by("canary-of-old"))
+	c.SetTrust(pool, nil, by("canary-of-old"))
 	if c.Generation() == generation {
 		t.Error("the change does not count")
 	}
 	wantFact(t, probe(t, c, tagged()), policy.Unreachable, "Proxy Authentication Required")
-	c.SetProxy(by("canary"))
+	c.SetTrust(pool, nil, by("canary"))
 	wantFact(t, probe(t, c, tagged()), policy.Present)
 	if n := asked.Load(); n != 3 {
 		t.Errorf("%d connections to the proxy, want one after each change", n)

@@ -130,7 +130,11 @@ func (w *way) proxy(req *http.Request) (*url.URL, error) {
 	if _, mapped := w.mapped(hostPort(req.URL)); mapped {
 		return nil, nil // the mapping says where to go
 	}
-	proxy, err := w.options.Proxy(req)
+	choose := w.options.Proxy
+	if choose == nil {
+		choose = http.ProxyFromEnvironment
+	}
+	proxy, err := choose(req)
 	if err == nil && proxy != nil {
 		w.proxies.Store(hostPort(proxy), nil)
 	}

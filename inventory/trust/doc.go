@@ -2,9 +2,7 @@
 // which way they go: certificate authorities and proxies.
 //
 //	follower, err := trust.Follow(config, trust.Options{OnChange: func(t trust.Trust) {
-//		client.SetRootCAs(t.RootCAs)
-//		client.SetHostRootCAs(t.HostRootCAs)
-//		client.SetProxy(t.Proxy)
+//		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
 //	}})
 //	go follower.Run(ctx)
 //

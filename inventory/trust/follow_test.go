@@ -372,9 +372,7 @@ func TestRotatedCA(t *testing.T) {
 	_, told := w.follow(w.cfg, Options{Roots: x509.NewCertPool()})
 	probe := func(trusted authority) policy.Fact {
 		next(t, "the CA", told, func(t Trust) bool {
-			client.SetRootCAs(t.RootCAs)
-			client.SetHostRootCAs(t.HostRootCAs)
-			client.SetProxy(t.Proxy)
+			client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
 			return t.HostRootCAs[host] != nil && t.HostRootCAs[host].Equal(poolOf(trusted))
 		})
 		return client.Probe(t.Context(), mirrors.Location{Ref: host + "/app:1"})
