@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -114,19 +115,32 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 // containers, and its image volumes. The digests are by container name, which is
 // unique over all three lists.
 func (h *Holder) addSpec(spec *corev1.PodSpec, use policy.Use, digests map[string]string) {
+	own := namesPullSecret(spec)
+	add := func(image, container, digest string) {
+		h.add(Reference{Image: image, Container: container, Use: use, Digest: digest, OwnPullSecret: own})
+	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
-			h.add(Reference{Image: c.Image, Container: c.Name, Use: use, Digest: digests[c.Name]})
+			add(c.Image, c.Name, digests[c.Name])
 		}
 	}
 	for _, c := range spec.EphemeralContainers {
-		h.add(Reference{Image: c.Image, Container: c.Name, Use: use, Digest: digests[c.Name]})
+		add(c.Image, c.Name, digests[c.Name])
 	}
 	for _, v := range spec.Volumes {
 		if v.Image != nil {
-			h.add(Reference{Image: v.Image.Reference, Container: "volume " + v.Name, Use: use})
+			add(v.Image.Reference, "volume "+v.Name, "")
 		}
 	}
+}
+
+// namesPullSecret reports whether somebody has given a pod a pull secret. OpenShift
+// gives every pod the one of its service account for the internal registry
+// ("default-dockercfg-x7k2p").
+func namesPullSecret(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool {
+		return s.Name != "" && !strings.Contains(s.Name, "-dockercfg-")
+	})
 }
 
 func runningDigests(status corev1.PodStatus) map[string]string {

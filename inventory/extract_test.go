@@ -38,6 +38,14 @@ func templateOf(images ...string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: containers(images...)}
 }
 
+func withPullSecrets(names ...string) corev1.PodTemplateSpec {
+	template := templateOf("quay.io/shop/app:1")
+	for _, name := range names {
+		template.Spec.ImagePullSecrets = append(template.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	return template
+}
+
 func replicas(n int32) *int32 { return &n }
 
 func TestExtract(t *testing.T) {
@@ -50,6 +58,16 @@ func TestExtract(t *testing.T) {
 		object runtime.Object
 		want   Holder
 	}{
+		{
+			"a pull secret that somebody has set",
+			&batchv1.CronJob{ObjectMeta: named("shop", "nightly"), Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: withPullSecrets("default-dockercfg-x7k2p", "quay")}}}},
+			Holder{Kind: "CronJob", Namespace: "shop", Name: "nightly", References: []Reference{{Image: app, Container: "a", OwnPullSecret: true}}},
+		},
+		{
+			"the pull secret that every pod of OpenShift has",
+			&batchv1.Job{ObjectMeta: named("shop", "once"), Spec: batchv1.JobSpec{Template: withPullSecrets("default-dockercfg-x7k2p")}},
+			Holder{Kind: "Job", Namespace: "shop", Name: "once", References: referenced},
+		},
 		{
 			"every list of containers and every image volume is pulled by the kubelet; other volumes hold no image",
 			&corev1.Pod{

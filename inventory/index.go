@@ -16,7 +16,7 @@ import (
 //
 // It is made for a hundred thousand pods that name a few thousand images and
 // change all the time, with a review of them now and then. An object costs its
-// name and 32 bytes a reference. A change only marks the images it touches; the
+// name and 40 bytes a reference. A change only marks the images it touches; the
 // next call of Images brings those up to date and no others.
 type Index struct {
 	mu      sync.Mutex
@@ -37,6 +37,7 @@ type use struct {
 	container unique.Handle[string]
 	digest    unique.Handle[string]
 	use       policy.Use
+	ownSecret bool
 }
 
 // An image is a reference that at least one object names.
@@ -126,6 +127,7 @@ func (x *Index) put(h Holder) {
 			container: unique.Make(r.Container),
 			digest:    unique.Make(r.Digest),
 			use:       r.Use,
+			ownSecret: r.OwnPullSecret,
 		}
 	}
 	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
@@ -246,6 +248,8 @@ func (x *Index) user(o changedObject, u use) policy.User {
 		Container: u.container.Value(),
 		Use:       u.use,
 		Digest:    u.digest.Value(),
+
+		OwnPullSecret: u.ownSecret,
 	}
 }
 

@@ -28,6 +28,8 @@ type Reference struct {
 	Use       policy.Use
 	// Digest is what the node reported to run ("sha256:..."), "" if nothing.
 	Digest string
+	// OwnPullSecret is as in policy.User.
+	OwnPullSecret bool
 }
 
 // A Holder is an object and the images it names.

@@ -47,7 +47,8 @@ var planRules = []planRule{
 // A view is what a rule sees of one impact.
 type view struct {
 	Impact
-	facts    Facts
+	facts    Facts // weighed
+	found    Facts // as they were found
 	settings Settings
 	// before and after are what comes of a pull on either route.
 	before, after Outcome
@@ -59,8 +60,10 @@ type view struct {
 }
 
 func (s Settings) view(i Impact, facts Facts) *view {
+	found := facts
+	facts = i.weigh(found)
 	v := &view{
-		Impact: i, facts: facts, settings: s,
+		Impact: i, facts: facts, found: found, settings: s,
 		open: i.After.Open(), mirrorPlaces: i.After.Mirrors(),
 		beforeOpen: i.Before.Open(), beforeMirrors: i.Before.Mirrors(),
 	}

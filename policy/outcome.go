@@ -62,6 +62,25 @@ func answer(img string, l mirrors.Location, facts Facts) Presence {
 	return p
 }
 
+// weigh returns what facts say for this image: where nodes may have credentials that
+// the guard does not have, it proves nothing that a place denies the guard.
+func (i Impact) weigh(facts Facts) Facts {
+	if !i.OtherCredentials {
+		return facts
+	}
+	weighed := Facts{}
+	for _, l := range slices.Concat(i.After.Open(), i.Before.Open()) {
+		f, known := facts[l]
+		if f.Presence == Denied {
+			f.Presence, f.Detail = Unreachable, describe(f)+"; by CRIOCredentialProviderConfig, nodes may have other credentials"
+		}
+		if known {
+			weighed[l] = f
+		}
+	}
+	return weighed
+}
+
 // held reports whether one of locs has the image.
 func held(locs []mirrors.Location, facts Facts) bool {
 	return slices.ContainsFunc(locs, func(l mirrors.Location) bool { return facts[l].Presence == Present })

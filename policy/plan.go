@@ -23,6 +23,10 @@ type Impact struct {
 	// HiddenBy is the scope of the narrower entry that covers the image after the
 	// change in the place of a wider one that is still there; "" if there is none.
 	HiddenBy string
+	// OtherCredentials is set by the caller if nodes may have other credentials for the
+	// image, and for its mirrors, than the guard (those that CRI-O's credential provider
+	// finds in a pod's namespace). To be denied is no proof then.
+	OtherCredentials bool
 	// Never are the objects that make the source of the entry After.Entry
 	// NeverContactSource, by name ("ImageTagMirrorSet apps").
 	Never []string

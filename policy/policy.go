@@ -54,6 +54,10 @@ type User struct {
 	// Digest is the digest that runs now, as the node reported it ("sha256:..."),
 	// "" if nothing runs or nothing was reported.
 	Digest string
+	// OwnPullSecret is set if it names a pull secret of its namespace, other than those
+	// that OpenShift adds to every pod. Nodes show it to the source, and not to mirrors
+	// on other hosts.
+	OwnPullSecret bool
 }
 
 // An Image is a reference, as written, that something in the cluster depends on.

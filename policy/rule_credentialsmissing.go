@@ -5,7 +5,9 @@ import "fmt"
 // CredentialsMissing: the mirrors answer 401 or 403 with the credentials that
 // nodes have. For a mirror on another host than the source these are the global
 // pull secret's only; pull secrets of pods and service accounts are never used
-// there (semantics §4).
+// there (semantics §4), which surprises those who have set some. At the host of the
+// source they are used, and where CRIOCredentialProviderConfig matches the image they
+// are found for mirrors too: what is denied there is a matter of the rule Unverified.
 func credentialsMissing(v *view) (Finding, bool) {
 	if v.After.Err != nil || v.After.SourceBlocked() || v.absentSomewhere() {
 		return Finding{}, false
@@ -17,7 +19,7 @@ func credentialsMissing(v *view) (Finding, bool) {
 	f := Finding{
 		Reason: "no mirror on its new route lets nodes in",
 		Detail: v.places(),
-		Remedy: []string{fmt.Sprintf("add credentials for %s to Secret openshift-config/pull-secret", denied)},
+		Remedy: []string{fmt.Sprintf("add credentials for %s to Secret openshift-config/pull-secret; nodes use no others for mirrors", denied)},
 	}
 	switch {
 	case v.after == Fails:
@@ -28,7 +30,20 @@ func credentialsMissing(v *view) (Finding, bool) {
 	default:
 		return Finding{}, false
 	}
+	if owner, ok := v.ownPullSecret(); ok {
+		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets that %s names are for the source; nodes do not show them to %s", owner, denied))
+	}
 	return f, true
+}
+
+// ownPullSecret returns the first user that names pull secrets of its own.
+func (v *view) ownPullSecret() (User, bool) {
+	for _, u := range v.settings.sortUsers(v.Image).Users {
+		if u.OwnPullSecret {
+			return u, true
+		}
+	}
+	return User{}, false
 }
 
 // deniedBy returns the first host on the new route that wants credentials.

@@ -1,6 +1,10 @@
 package policy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 func TestCredentialsMissing(t *testing.T) {
 	testTurns(t, []turn{
@@ -16,6 +20,74 @@ func TestCredentialsMissingText(t *testing.T) {
    CredentialsMissing: no mirror on its new route lets nodes in; only the source does
    - m.local/x:1: access denied
    - quay.io/x:1: found
-   To do: add credentials for m.local to Secret openshift-config/pull-secret
+   To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 `)
+}
+
+// deniedPlan is of a change to a mirror that denies the guard, of an image with users.
+func deniedPlan(users ...User) (Plan, Facts) {
+	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
+	return NewPlan(change, []Image{{tag, users}}), facts("m.local/x:1 denied", "quay.io/x:1 present")
+}
+
+// TestOwnPullSecret: who has set one wonders why it does not do.
+func TestOwnPullSecret(t *testing.T) {
+	pod := User{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", OwnPullSecret: true}
+	deployment := User{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", OwnPullSecret: true}
+	without := User{Kind: "CronJob", Namespace: "crm", Name: "nightly", Container: "run"}
+	plan, found := deniedPlan(pod, deployment, without)
+	want := `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by CronJob crm/nightly (run), Deployment shop/cart (app), Pod shop/cart-1 (app)
+   CredentialsMissing: no mirror on its new route lets nodes in; only the source does
+   - m.local/x:1: access denied
+   - quay.io/x:1: found
+   - the pull secrets that Deployment shop/cart (app) names are for the source; nodes do not show them to m.local
+   To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
+`
+	if diff := cmp.Diff(want, plan.Decide(found, Settings{}).Report("ImageTagMirrorSet a")); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+// TestOtherCredentials: to be denied is no proof where nodes may have credentials that
+// the guard does not have, and the facts stay what they are.
+func TestOtherCredentials(t *testing.T) {
+	plan, found := deniedPlan(running...)
+	plan.Impacts[0].OtherCredentials = true
+	want := `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment shop/cart (app)
+   Unverified: nobody could tell whether a mirror has the image; the source has it
+   - m.local/x:1: access denied; by CRIOCredentialProviderConfig, nodes may have other credentials
+   - quay.io/x:1: found
+   To do: let the guard see for itself: add credentials for m.local to Secret openshift-config/pull-secret
+`
+	if diff := cmp.Diff(want, plan.Decide(found, Settings{}).Report("ImageTagMirrorSet a")); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+	if got := found[plan.Impacts[0].After.Mirrors()[0]]; got.Presence != Denied {
+		t.Errorf("the fact has become %v", got)
+	}
+}
+
+// TestOtherCredentialsNeverContactSource: the mirror is all there is, and may well do.
+func TestOtherCredentialsNeverContactSource(t *testing.T) {
+	change := Change{set(), set(itms("a", "quay.io", never, "m.local"))}
+	plan := NewPlan(change, []Image{{tag, running}})
+	found := facts("m.local/x:1 denied", "quay.io/x:1 present")
+	for _, tc := range []struct {
+		other  bool
+		reason string
+	}{
+		{false, "the source may not be contacted, and no mirror has the image"},
+		{true, "the source may not be contacted, and no mirror could be verified to have the image"},
+	} {
+		plan.Impacts[0].OtherCredentials = tc.other
+		if f := plan.Decide(found, Settings{}).Findings[0]; f.Rule != "NotFullySynced" || f.Reason != tc.reason {
+			t.Errorf("other credentials %v: %s: %s", tc.other, f.Rule, f.Reason)
+		}
+	}
 }

@@ -19,7 +19,7 @@ func notFullySynced(v *view) (Finding, bool) {
 	}
 	if v.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
-		f.Remedy = []string{verifyAgain}
+		f.Remedy = v.waysToVerify()
 		if v.gained() {
 			f.Severity = Warn
 		}

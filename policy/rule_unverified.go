@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -19,7 +20,7 @@ func unverified(v *view) (Finding, bool) {
 		Severity: v.unlessBroken(),
 		Reason:   "nobody could tell whether the image stays available",
 		Detail:   v.places(),
-		Remedy:   []string{verifyAgain},
+		Remedy:   v.waysToVerify(),
 	}
 	switch {
 	case v.after == Unsure:
@@ -33,6 +34,17 @@ func unverified(v *view) (Finding, bool) {
 		f.Severity = Warn
 	}
 	return f, true
+}
+
+// waysToVerify returns what would let the guard find out. Where a place denies it, no
+// second try would.
+func (v *view) waysToVerify() []string {
+	for _, l := range v.open {
+		if v.found[l].Presence == Denied {
+			return []string{fmt.Sprintf("let the guard see for itself: add credentials for %s to Secret openshift-config/pull-secret", host(l.Ref))}
+		}
+	}
+	return []string{verifyAgain}
 }
 
 const verifyAgain = "make the registry answer, then try again; answers that arrive late are kept for the next try"

@@ -60,6 +60,9 @@ type Reviewer struct {
 	Inventory  Inventory
 	Registries Registries
 	Settings   policy.Settings
+	// OtherCredentials reports whether nodes may have other credentials for an image, and
+	// for its mirrors, than those with which Registries are asked; nil: for none.
+	OtherCredentials func(ref string) bool
 	// Noters are asked for notes beside Inventory and Registries.
 	Noters []Noter
 }
@@ -92,7 +95,13 @@ func (r *Reviewer) plan(ctx context.Context, edit mirrors.Edit) (policy.Plan, er
 	if err != nil {
 		return policy.Plan{}, fmt.Errorf("listing the images in use: %w", err)
 	}
-	return policy.NewPlan(policy.Change{Before: set, After: edit(set)}, images), nil
+	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, images)
+	if r.OtherCredentials != nil {
+		for i, impact := range plan.Impacts {
+			plan.Impacts[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
+		}
+	}
+	return plan, nil
 }
 
 // lookUp asks what the plan wants to know, round by round: what a later round

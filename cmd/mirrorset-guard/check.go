@@ -71,7 +71,10 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	defer w.close()
-	reviewer := review.Reviewer{Inventory: w.inventory, Registries: w.registries, Settings: settings, Noters: w.noters}
+	reviewer := review.Reviewer{
+		Inventory: w.inventory, Registries: w.registries, Settings: settings,
+		OtherCredentials: w.otherCredentials, Noters: w.noters,
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	record, err := reviewer.Review(ctx, subject, edit)

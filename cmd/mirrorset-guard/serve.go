@@ -132,10 +132,13 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &review.Reviewer{Inventory: g.cluster, Registries: g.store, Settings: settings, Noters: []review.Noter{g.trust}},
-		Ready:    g.ready,
-		Log:      log,
-		Metrics:  g.registry,
+		Reviewer: &review.Reviewer{
+			Inventory: g.cluster, Registries: g.store, Settings: settings,
+			OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust},
+		},
+		Ready:   g.ready,
+		Log:     log,
+		Metrics: g.registry,
 	})
 	return g, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	configv1 "github.com/openshift/api/config/v1"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -173,7 +174,9 @@ type openWorld struct {
 	registries *registry.Store
 	client     *registry.Client
 	noters     []review.Noter
-	stop       context.CancelFunc
+	// otherCredentials is as in review.Reviewer.
+	otherCredentials func(ref string) bool
+	stop             context.CancelFunc
 }
 
 // architectures returns those of the nodes, as far as they are known.
@@ -238,6 +241,7 @@ func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) e
 		credentials.set(nil, errors.New("no Secret openshift-config/pull-secret in the dump; see --pull-secret"))
 	}
 	open.inventory = dump
+	open.otherCredentials = trust.New(trust.Settings{CredentialProviders: dump.CredentialProviders()}).Matches
 	return nil
 }
 
@@ -280,7 +284,23 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 		return fmt.Errorf("reading the cluster: %w", err)
 	}
 	open.noters = append(open.noters, trusted)
+	open.otherCredentials = trusted.Matches
+	open.inventory = followed{cluster, trusted}
 	return nil
+}
+
+// followed is a cluster of which it is also known where its nodes find credentials, so
+// that a dump has it too.
+type followed struct {
+	*inventory.Cluster
+	trust *trust.Follower
+}
+
+var _ snapshot.Provided = followed{}
+
+// CredentialProviders implements snapshot.Provided.
+func (f followed) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
+	return f.trust.CredentialProviders()
 }
 
 // mirrorsOnly is a cluster of which only the mirror configuration is read.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -186,6 +187,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Kind: "Secret"}:    (*reader).secret,
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
 	{Group: "machineconfiguration.openshift.io", Kind: "MachineConfigPool"}: (*reader).pool,
+	{Group: configv1.GroupName, Kind: providerKind}:                         (*reader).provider,
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 }
 
@@ -247,6 +249,18 @@ func (r *reader) budget(data []byte) error {
 	err := json.Unmarshal(data, &o)
 	if err == nil {
 		r.budgets.put(inventory.TrimDisruptionBudget(&o))
+	}
+	return err
+}
+
+const providerKind = "CRIOCredentialProviderConfig"
+
+// provider reads one of any version: their fields are the same.
+func (r *reader) provider(data []byte) error {
+	var o configv1.CRIOCredentialProviderConfig
+	err := json.Unmarshal(data, &o)
+	if err == nil {
+		r.providers.put(&o)
 	}
 	return err
 }

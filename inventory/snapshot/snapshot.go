@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -40,6 +41,7 @@ type Snapshot struct {
 	nodes      byKey[*corev1.Node]
 	pools      byKey[*mcfgv1.MachineConfigPool]
 	budgets    byKey[*policyv1.PodDisruptionBudget]
+	providers  byKey[*configv1.CRIOCredentialProviderConfig]
 	namespaces map[string]bool
 	pullSecret []byte
 	objects    int            // that were understood, whether they name images or not
@@ -114,6 +116,12 @@ func (s *Snapshot) Pools() []*mcfgv1.MachineConfigPool { return s.pools.sorted()
 // DisruptionBudgets returns the PodDisruptionBudgets in the dump, as
 // inventory.TrimDisruptionBudget leaves them, sorted by namespace and name.
 func (s *Snapshot) DisruptionBudgets() []*policyv1.PodDisruptionBudget { return s.budgets.sorted() }
+
+// CredentialProviders returns the CRIOCredentialProviderConfigs in the dump, sorted by
+// name.
+func (s *Snapshot) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
+	return s.providers.sorted()
+}
 
 // Architectures returns the architectures of the nodes in the dump as Go names
 // them ("amd64"), sorted, each once. Nil if there are no nodes in it.

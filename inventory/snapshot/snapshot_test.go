@@ -46,7 +46,7 @@ func usersOf(img policy.Image) []string {
 	var users []string
 	for _, u := range img.Users {
 		users = append(users, strings.TrimSpace(strings.Join([]string{
-			u.Kind, u.Namespace + "/" + u.Name, u.Container, u.Use.String(), u.Digest,
+			u.Kind, u.Namespace + "/" + u.Name, u.Container, u.Use.String(), u.Digest, map[bool]string{true: "own pull secret"}[u.OwnPullSecret],
 		}, " ")))
 	}
 	return users

@@ -33,6 +33,12 @@ type Source interface {
 	DisruptionBudgets() []*policyv1.PodDisruptionBudget
 }
 
+// A Provided is a Source that knows of credential providers. What a dump does not say
+// about them, nobody will know.
+type Provided interface {
+	CredentialProviders() []*configv1.CRIOCredentialProviderConfig
+}
+
 // Write writes a dump of what source knows, for Read. It is a List in JSON with
 // an object on each line, the same for the same knowledge, and holds what an
 // answer can depend on and nothing else: no secret, no environment, no
@@ -58,6 +64,13 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	}
 	for _, b := range source.DisruptionBudgets() {
 		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
+	}
+	if p, ok := source.(Provided); ok {
+		for _, c := range p.CredentialProviders() {
+			out.object(configv1.GroupVersion.WithKind(providerKind), &configv1.CRIOCredentialProviderConfig{
+				ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: c.Spec,
+			})
+		}
 	}
 	for _, img := range images {
 		out.object(imageUsersKind, imageUsersOf(img))
@@ -136,12 +149,14 @@ type imageUser struct {
 	Container string `json:"container,omitempty"`
 	Use       string `json:"use"`
 	Digest    string `json:"digest,omitempty"`
+
+	OwnPullSecret bool `json:"ownPullSecret,omitempty"`
 }
 
 func imageUsersOf(img policy.Image) imageUsers {
 	users := make([]imageUser, len(img.Users))
 	for i, u := range img.Users {
-		users[i] = imageUser{u.Kind, u.Namespace, u.Name, u.Container, u.Use.String(), u.Digest}
+		users[i] = imageUser{u.Kind, u.Namespace, u.Name, u.Container, u.Use.String(), u.Digest, u.OwnPullSecret}
 	}
 	return imageUsers{img.Ref, users}
 }
@@ -162,7 +177,9 @@ func (r *reader) imageUsers(data []byte) error {
 			return err
 		}
 		h := r.holderOf(u)
-		h.References = append(h.References, inventory.Reference{Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest})
+		h.References = append(h.References, inventory.Reference{
+			Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest, OwnPullSecret: u.OwnPullSecret,
+		})
 	}
 	return nil
 }

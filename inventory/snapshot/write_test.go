@@ -23,6 +23,7 @@ metadata: {name: app, namespace: shop, annotations: {note: canary}}
 spec:
   template:
     spec:
+      imagePullSecrets: [{name: canary}]
       containers:
       - {name: app, image: "quay.io/shop/app:1", args: [--password=canary], env: [{name: TOKEN, value: canary}]}
 ---
@@ -54,6 +55,11 @@ metadata: {name: router-default, namespace: openshift-ingress, annotations: {not
 spec: {maxUnavailable: 25%}
 status: {disruptionsAllowed: 1, currentHealthy: 2, desiredHealthy: 1, expectedPods: 2}
 ---
+apiVersion: config.openshift.io/v1alpha1
+kind: CRIOCredentialProviderConfig
+metadata: {name: cluster, annotations: {note: canary}}
+spec: {matchImages: ["*.example.com"]}
+---
 apiVersion: v1
 kind: Secret
 metadata: {name: pull-secret, namespace: openshift-config}
@@ -79,7 +85,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("the dump holds what nothing depends on:\n%s", text)
 	}
 	const line = `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"quay.io/shop/app:1","users":[` +
-		`{"kind":"Deployment","namespace":"shop","name":"app","container":"app","use":"referenced"},` +
+		`{"kind":"Deployment","namespace":"shop","name":"app","container":"app","use":"referenced","ownPullSecret":true},` +
 		`{"kind":"Pod","namespace":"shop","name":"app-0","container":"app","use":"running","digest":"sha256:e3b0"}]}`
 	if !strings.Contains(text, "\n"+line+"\n") {
 		t.Errorf("no line\n%s\nin\n%s", line, text)
@@ -112,6 +118,7 @@ func TestWriteAndRead(t *testing.T) {
 		"architectures": cmp.Diff(before.Architectures(), after.Architectures()),
 		"nodes":         cmp.Diff(before.Nodes(), after.Nodes()),
 		"budgets":       cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
+		"providers":     cmp.Diff(before.CredentialProviders()[0].Spec, after.CredentialProviders()[0].Spec),
 		"pools":         cmp.Diff(before.Pools(), after.Pools()),
 	} {
 		if diff != "" {

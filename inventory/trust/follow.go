@@ -165,6 +165,19 @@ func (f *Follower) Notes() []string {
 	return append(slices.Compact(notes), f.trust.Problems()...) // one kind is read in two versions
 }
 
+// Matches is Trust.Matches for the cluster as it is known now.
+func (f *Follower) Matches(ref string) bool {
+	f.mu.Lock()
+	trust := f.trust
+	f.mu.Unlock()
+	return trust.Matches(ref)
+}
+
+// CredentialProviders returns the CRIOCredentialProviderConfigs as they are known now.
+func (f *Follower) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
+	return f.settings().CredentialProviders
+}
+
 // all returns every object that is followed at the moment.
 func (f *Follower) all() []*object {
 	f.mu.Lock()

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// deniedByAll starts a registry that lets nobody in, known as example.com, and returns
+// the flags that lead there.
+func deniedByAll(t *testing.T) (flags []string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Basic")
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	address := strings.TrimPrefix(server.URL, "https://")
+	return []string{
+		"--registry-ca", written(t, "ca.pem", string(ca)), "--allow-loopback",
+		"--resolve", "example.com=" + address, "--resolve", "quay.example.com=" + address,
+	}
+}
+
+const (
+	cartDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"cart"},"spec":{"template":{"spec":{"containers":[{"name":"app","image":"quay.example.com/shop/cart:v1"}]}}}}`
+	credentialFor  = `{"apiVersion":"config.openshift.io/v1alpha1","kind":"CRIOCredentialProviderConfig","metadata":{"name":"cluster"},"spec":{"matchImages":[%q]}}`
+	shopMirror     = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[{"source":"quay.example.com/shop","mirrors":["example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]}}`
+
+	noMirrorHas   = "the source may not be contacted, and no mirror has the image"
+	noMirrorKnown = "the source may not be contacted, and no mirror could be verified to have the image"
+	othersRemark  = "example.com/shop/cart:v1: example.com answers 401 and the global pull secret has no entry for it; add one; by CRIOCredentialProviderConfig, nodes may have other credentials"
+)
+
+// TestCheckKnowsCredentialProviders: a 401 is a proof, unless nodes may have credentials
+// that the guard has not.
+func TestCheckKnowsCredentialProviders(t *testing.T) {
+	for matches, want := range map[string][]string{
+		"*.example.com/shop":  {noMirrorKnown, othersRemark},
+		"*.example.com/other": {noMirrorHas, "example.com/shop/cart:v1: example.com answers 401"},
+	} {
+		dump := fmt.Sprintf(`{"apiVersion":"v1","kind":"List","items":[%s,%s]}`, cartDeployment, fmt.Sprintf(credentialFor, matches))
+		args := append([]string{"check", "-f", "-", "--from", written(t, "dump.json", dump)}, deniedByAll(t)...)
+		got := invoke(t, shopMirror, args...)
+		for _, words := range want {
+			if !strings.Contains(got.out, words) {
+				t.Errorf("with matchImages %q, no %q in\n%s%s", matches, words, got.out, got.err)
+			}
+		}
+	}
+}
+
+// TestServeKnowsCredentialProviders puts the same question to the webhook.
+func TestServeKnowsCredentialProviders(t *testing.T) {
+	api := apiServer(t, map[string]string{
+		"/apis/apps/v1/deployments":                                        cartDeployment,
+		"/apis/config.openshift.io/v1alpha1/criocredentialproviderconfigs": fmt.Sprintf(credentialFor, "*.example.com"),
+	})
+	g := newTestGuard(t, api, deniedByAll(t)...)
+	review := admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
+		UID: "u", Operation: admissionv1.Create, Name: "shop", Object: runtime.RawExtension{Raw: []byte(shopMirror)},
+	}}
+	review.APIVersion, review.Kind = "admission.k8s.io/v1", "AdmissionReview"
+	review.Request.Kind.Group, review.Request.Kind.Version, review.Request.Kind.Kind = "config.openshift.io", "v1", "ImageTagMirrorSet"
+	review.Request.Resource.Group, review.Request.Resource.Version, review.Request.Resource.Resource = "config.openshift.io", "v1", "imagetagmirrorsets"
+	body, err := json.Marshal(review)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := httptest.NewRequest(http.MethodPost, webhook.Path+"?timeout=30s", bytes.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	g.mux.ServeHTTP(answer, req)
+	for _, words := range []string{noMirrorKnown, othersRemark} {
+		if !strings.Contains(answer.Body.String(), words) {
+			t.Errorf("no %q in %s", words, answer.Body)
+		}
+	}
+}
+
+// newTestGuard returns the server of the command serve, which follows api and is ready.
+func newTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := certs.SelfSigned(dir, []string{"localhost"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	var o serveOptions
+	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	o.addFlags(set)
+	if err := set.Parse(append(flags, "--tls-dir", dir)); err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGuard(api, &o, logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.client.Close)
+	t.Cleanup(g.store.Close)
+	go g.cluster.Run(t.Context()) //nolint:errcheck // the test would not get ready
+	go g.trust.Run(t.Context())   //nolint:errcheck // as above
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := errors.Join(g.cluster.WaitReady(ctx), g.trust.WaitReady(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// apiServer serves one object of each of some collections, and nothing of the others
+// it is asked for. Nothing ever changes.
+func apiServer(t *testing.T, objects map[string]string) *rest.Config {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		query := r.URL.Query()
+		switch {
+		case query.Has("sendInitialEvents"): // as an API server that cannot stream lists
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+		case query.Has("watch"):
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case strings.Contains(path.Dir(r.URL.Path), "."): // a custom resource
+			fmt.Fprintf(w, `{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":"1"},"items":[%s]}`, objects[r.URL.Path])
+		default: // one that the client knows
+			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"1"},"items":[%s]}`, objects[r.URL.Path])
+		}
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections() // else Close waits for the watches
+		server.Close()
+	})
+	return &rest.Config{Host: server.URL, QPS: -1}
+}
