@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -30,8 +30,8 @@ type Options struct {
 	// or that it has no .dockerconfigjson; the content is nil then. Calls come one
 	// at a time and should return at once. Nil means that the secret is not read.
 	OnPullSecret func(dockerconfigjson []byte, err error)
-	// StaleAfter is how long a source may be out of reach before Notes says so.
-	// Zero means DefaultStaleAfter.
+	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
+	// lists it, and Notes says so. Zero means DefaultStaleAfter.
 	StaleAfter time.Duration
 	// Logger gets what client-go has to say about watches. The zero value is
 	// silent.
@@ -45,14 +45,13 @@ const DefaultStaleAfter = 2 * time.Minute
 // A Cluster is the inventory of a running cluster. It is safe for concurrent
 // use. Until Run has been called it knows nothing.
 type Cluster struct {
-	index      Index
-	nodes      table[*corev1.Node]
-	pools      table[*mcfgv1.MachineConfigPool]
-	budgets    table[*policyv1.PodDisruptionBudget]
-	mirrors    mirrorReader
-	sources    []*source
-	staleAfter time.Duration
-	log        logr.Logger
+	index   Index
+	nodes   table[*corev1.Node]
+	pools   table[*mcfgv1.MachineConfigPool]
+	budgets table[*policyv1.PodDisruptionBudget]
+	mirrors mirrorReader
+	sources []*source
+	log     logr.Logger
 
 	pending atomic.Int64  // sources that have not synced
 	ready   chan struct{} // closed when there are none
@@ -78,10 +77,7 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 }
 
 func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
-	c := &Cluster{mirrors: mirrors, staleAfter: o.StaleAfter, log: o.Logger, ready: make(chan struct{})}
-	if c.staleAfter == 0 {
-		c.staleAfter = DefaultStaleAfter
-	}
+	c := &Cluster{mirrors: mirrors, log: o.Logger, ready: make(chan struct{})}
 	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
 		nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
 	})
@@ -92,6 +88,7 @@ func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Int
 	for _, s := range c.sources {
 		s.status.Name = s.name
 		s.onSync = c.sourceSynced
+		s.staleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
 	}
 	return c
 }
@@ -188,51 +185,4 @@ func (c *Cluster) Sources() []SourceStatus {
 	}
 	slices.SortFunc(statuses, func(a, b SourceStatus) int { return strings.Compare(a.Name, b.Name) })
 	return statuses
-}
-
-// Notes says on what the inventory does not rest: a line for each source that is
-// out of reach, and one for those that may not be read. What the cluster does
-// not serve is no gap, and found in Sources: hardly a cluster has HyperShift, and
-// to say so with each answer would teach people not to read warnings.
-func (c *Cluster) Notes() []string {
-	var notes, forbidden []string
-	for _, s := range c.sources {
-		status := s.Status()
-		if apierrors.IsForbidden(status.Lacking) && !s.isSecret() {
-			forbidden = append(forbidden, status.Name)
-		}
-		if note := c.trouble(status); note != "" {
-			notes = append(notes, note)
-		}
-	}
-	if len(forbidden) > 0 {
-		notes = append(notes, "no permission to read "+firstOf(forbidden, namedSources)+"; images named there are unknown")
-	}
-	return notes
-}
-
-// namedSources is how many sources a note names: a line has 120 characters.
-const namedSources = 2
-
-// firstOf lists the first n of names and counts the others.
-func firstOf(names []string, n int) string {
-	slices.Sort(names)
-	text := strings.Join(names[:min(n, len(names))], ", ")
-	if more := len(names) - n; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-func (c *Cluster) trouble(s SourceStatus) string {
-	switch age := time.Since(s.Heard); {
-	case s.Err == nil:
-		return ""
-	case !s.Synced:
-		return fmt.Sprintf("%s could not be read: %v", s.Name, s.Err)
-	case age >= c.staleAfter:
-		return fmt.Sprintf("%s out of reach for %s: %v", s.Name, age.Round(time.Second), s.Err)
-	default:
-		return ""
-	}
 }

@@ -19,14 +19,21 @@ type SourceStatus struct {
 	// Zero if it never did.
 	Heard time.Time
 	// Err is what stands between the cluster and fresher knowledge; nil if
-	// nothing does.
+	// nothing does, or nobody has noticed yet.
 	Err error
+	// Stale is set when a source that is served has been out of reach for too long
+	// (Options.StaleAfter): objects may have come, changed and gone since Heard.
+	Stale bool
 }
 
 // A health keeps a SourceStatus.
 type health struct {
 	mu     sync.Mutex
 	status SourceStatus
+	// due is when the source should have been heard again at the latest, be it that
+	// a watch has ended; zero if nothing is under way.
+	due        time.Time
+	staleAfter time.Duration
 	// onSync is called once, when the source has synced.
 	onSync func()
 }
@@ -35,8 +42,14 @@ type health struct {
 func (h *health) Status() SourceStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.status
+	s := h.status
+	s.Stale = s.Synced && s.Lacking == nil && time.Since(s.Heard) >= h.staleAfter && (s.Err != nil || h.overdue())
+	return s
 }
+
+// overdue tells a connection that is dead, though nobody has said so, from a
+// source where nothing happens.
+func (h *health) overdue() bool { return !h.due.IsZero() && time.Now().After(h.due) }
 
 // succeed says that the source has answered.
 func (h *health) succeed() {
@@ -44,6 +57,14 @@ func (h *health) succeed() {
 	defer h.mu.Unlock()
 	h.status.Heard = time.Now()
 	h.status.Err = nil
+}
+
+// expect says that something will be heard within d: the end of a watch, if
+// nothing else.
+func (h *health) expect(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.due = time.Now().Add(d)
 }
 
 func (h *health) failed(err error) {

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -157,6 +158,11 @@ func customKindOf(kind schema.GroupKind) (customKind, bool) {
 		}
 	}
 	return customKind{}, false
+}
+
+// isHistory reports whether nothing pulls what the kind names.
+func (k customKind) isHistory() bool {
+	return len(k.templates) == 0 && !slices.ContainsFunc(k.fields, func(f imageField) bool { return f.use != policy.History })
 }
 
 // extract returns the images that an object of the kind names.

@@ -23,7 +23,10 @@ import (
 // what is left of it goes to the sink.
 type source struct {
 	// name is the resource as a person types it: "pods", "deployments.apps".
-	name   string
+	name string
+	// kind is that of the objects, as Holder.Kind has it; "" for those that name no
+	// images, or none that anything pulls.
+	kind   string
 	client resource
 	// selects narrows the resource down to what is wanted of it.
 	selects metav1.ListOptions
@@ -119,7 +122,7 @@ func (s *source) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 	options := s.selects
 	options.Limit = s.page
 	for {
-		page, err := s.client.List(ctx, options)
+		page, err := s.listPage(ctx, options)
 		if err != nil {
 			return nil, s.fail(err)
 		}
@@ -132,6 +135,16 @@ func (s *source) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 		}
 		options.Continue, all.Continue = all.Continue, ""
 	}
+}
+
+// listTimeout is how long a page may take: longer than an API server works on it
+// (--request-timeout, 1 min), so that only a dead connection is cut.
+const listTimeout = 90 * time.Second
+
+func (s *source) listPage(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	return s.client.List(ctx, options)
 }
 
 func (s *source) appendPage(all *metainternalversion.List, page runtime.Object) error {
@@ -147,16 +160,6 @@ func (s *source) appendPage(all *metainternalversion.List, page runtime.Object) 
 		}
 		return err
 	})
-}
-
-func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.FieldSelector, options.LabelSelector = s.selects.FieldSelector, s.selects.LabelSelector
-	w, err := s.client.Watch(ctx, options)
-	if err != nil {
-		return nil, s.fail(err)
-	}
-	s.succeed()
-	return w, nil
 }
 
 // fail notes err and returns it, so that the Reflector backs off.

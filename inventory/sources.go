@@ -24,6 +24,7 @@ func workloads(kube kubernetes.Interface, index *Index) []*source {
 	holders := func(name, kind string, r resource) *source {
 		return &source{
 			name:   name,
+			kind:   kind,
 			client: r,
 			page:   pageSize,
 			trim:   func(o runtime.Object) any { h, _ := Extract(o); return h },
@@ -63,6 +64,9 @@ func custom(dyn dynamic.Interface, index *Index) []*source {
 	var sources []*source
 	for _, k := range customKinds {
 		s := optional(k.resource, dyn)
+		if !k.isHistory() {
+			s.kind = k.kind
+		}
 		s.trim = func(o runtime.Object) any { return k.extract(o.(*unstructured.Unstructured)) }
 		s.sink = holderSink{index, k.kind}
 		if k.large {

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // The cases here need an API server that fails in a particular way and a clock
@@ -95,12 +98,16 @@ func TestClusterSaysWhenAWatchIsBroken(t *testing.T) {
 		api.cut.Store(true)
 		(<-api.watches).Stop()
 		time.Sleep(4 * time.Minute)
-		if notes := c.Notes(); len(notes) != 0 {
-			t.Errorf("after 4m: Notes() = %q, want none yet", notes)
+		if notes, gaps := c.Notes(), c.Gaps(); len(notes) != 0 || len(gaps) != 0 {
+			t.Errorf("after 4m: Notes() = %q, Gaps() = %v, want none yet", notes, gaps)
 		}
 		time.Sleep(2 * time.Minute)
 		if diff := cmp.Diff([]string{"pods out of reach for 6m0s: connection refused"}, c.Notes()); diff != "" {
 			t.Errorf("after 6m: Notes() -want +got:\n%s", diff)
+		}
+		gap := policy.Gap{Source: "pods", Kind: "Pod", Detail: "out of reach for 6m0s: connection refused"}
+		if diff := cmp.Diff([]policy.Gap{gap}, c.Gaps()); diff != "" {
+			t.Errorf("after 6m: Gaps() -want +got:\n%s", diff)
 		}
 		if err := c.Ready(); err != nil {
 			t.Errorf("Ready() = %v, though it has been", err)
@@ -108,8 +115,63 @@ func TestClusterSaysWhenAWatchIsBroken(t *testing.T) {
 
 		api.cut.Store(false)
 		time.Sleep(16 * time.Second) // the longest wait between two attempts is 15 s
-		if notes := c.Notes(); len(notes) != 0 {
-			t.Errorf("mended: Notes() = %q, want none", notes)
+		if notes, gaps := c.Notes(), c.Gaps(); len(notes) != 0 || len(gaps) != 0 {
+			t.Errorf("mended: Notes() = %q, Gaps() = %v, want none", notes, gaps)
+		}
+	})
+}
+
+// Where nothing happens for an hour, watches end and begin, and that is enough.
+func TestQuietIsNotStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(mirrorReader{}, newFlakyAPI(runningPod("a", "quay.io/a:1")), noCustom(), Options{})
+		run(t, c)
+		synctest.Wait()
+		for range 60 {
+			time.Sleep(time.Minute)
+			if gaps := c.Gaps(); len(gaps) != 0 {
+				t.Fatalf("Gaps() = %v, want none", gaps)
+			}
+		}
+	})
+}
+
+// A silentAPI takes requests for watches and, while it is silent, never answers.
+type silentAPI struct {
+	resource
+	silent atomic.Bool
+}
+
+func (r *silentAPI) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if !r.silent.Load() {
+		return r.resource.Watch(ctx, o)
+	}
+	<-ctx.Done()
+	return watch.NewEmptyWatch(), nil // what client-go makes of a timeout
+}
+
+func (*silentAPI) IsWatchListSemanticsUnSupported() bool { return true }
+
+// A connection may be dead without either end having heard of it: no error comes,
+// and no event. It is what does not come that tells.
+func TestSilenceIsStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(mirrorReader{}, newFlakyAPI(runningPod("a", "quay.io/a:1")), noCustom(), Options{StaleAfter: time.Minute})
+		api := &silentAPI{resource: c.sources[0].client}
+		c.sources[0].client = api
+		run(t, c)
+		synctest.Wait()
+		api.silent.Store(true)
+		longest := 2*watchFor + watchGrace
+		time.Sleep(longest + time.Second)
+		want := []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "not heard from for 2m11s"}}
+		if diff := cmp.Diff(want, c.Gaps()); diff != "" {
+			t.Errorf("the end of the watch did not come: -want +got:\n%s", diff)
+		}
+		api.silent.Store(false)
+		time.Sleep(longest + time.Second)
+		if gaps := c.Gaps(); len(gaps) != 0 {
+			t.Errorf("it answers again: Gaps() = %v, want none", gaps)
 		}
 	})
 }

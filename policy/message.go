@@ -53,12 +53,13 @@ func (v Verdict) Report(subject string) string {
 
 func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	denials := v.of(Deny)
-	if whole := ofConfiguration(denials); len(whole) > 0 {
+	whole := ofConfiguration(denials)
+	if len(whole) == len(denials) {
 		writeInvalid(b, subject, whole)
 		return
 	}
 	fmt.Fprintf(b, "%s is refused: %s it reroutes could not be pulled safely afterwards.\n",
-		subject, outOf(len(denials), v.Counts.Rerouted))
+		subject, outOf(len(denials)-len(whole), v.Counts.Rerouted))
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		writeFinding(b, f)
@@ -129,6 +130,10 @@ func writeRest(b *strings.Builder, rest []Finding) {
 			fmt.Fprintf(b, "- and %d more rules\n", len(groups)-i)
 			break
 		}
+		if g.whole {
+			fmt.Fprintf(b, "- %s: %s\n", g.rule, g.reason)
+			continue
+		}
 		fmt.Fprintf(b, "- %s: %s (%s)\n", g.rule, count(len(g.findings), "image"), namespaces(g.findings, maxUsers))
 	}
 }
@@ -143,6 +148,7 @@ func (v Verdict) writeProgress(b *strings.Builder) {
 
 type group struct {
 	rule     string
+	whole    bool // whether they are about the configuration, not images
 	reason   string
 	findings []Finding
 }
@@ -151,10 +157,11 @@ type group struct {
 func groupByRule(findings []Finding) []group {
 	var groups []group
 	for _, f := range findings {
-		i := slices.IndexFunc(groups, func(g group) bool { return g.rule == f.Rule })
+		whole := f.Image.Ref == ""
+		i := slices.IndexFunc(groups, func(g group) bool { return g.rule == f.Rule && g.whole == whole })
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, group{rule: f.Rule, reason: f.Reason})
+			groups = append(groups, group{rule: f.Rule, whole: whole, reason: f.Reason})
 		}
 		groups[i].findings = append(groups[i].findings, f)
 	}
@@ -239,8 +246,8 @@ func (v Verdict) verified() string {
 
 func warning(g group) string {
 	first := g.findings[0]
-	if first.Image.Ref == "" {
-		return cut(g.rule + ": " + first.Reason)
+	if g.whole {
+		return cut(g.rule + ": " + g.reason)
 	}
 	return cut(fmt.Sprintf("%s: %s: %s; first %s", g.rule, count(len(g.findings), "image"), g.reason, short(first.Image.Ref)))
 }

@@ -40,6 +40,10 @@ type Plan struct {
 	Malformed []Image
 	// Total is the number of images that were compared.
 	Total int
+	// Gaps are the parts of the inventory that are out of date, Unseen is what the
+	// change does to images that may have come there. Both are set by WithGaps.
+	Gaps   []Gap
+	Unseen Unseen
 	// Added are the entries of mirror objects that the change brings or alters.
 	Added []mirrors.Entry
 	// Rejected says why MCO would not apply the new configuration, RejectedBefore

@@ -1,17 +1,12 @@
 package policy
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-)
+import "fmt"
 
 // Unverified: nobody could tell whether the image stays available, because a
 // registry could not be reached, was too slow, or refused to be asked so often.
 // That is not good news and not bad news. It denies, as a wrong guess costs a
 // cluster, but not where the image is lost today as well, nor where the route
-// only gained places.
+// only gained places. What it says of images that nobody knows of is outOfDate.
 func unverified(v *view) (Finding, bool) {
 	if v.After.Err != nil || v.After.SourceBlocked() {
 		return Finding{}, false
@@ -54,6 +49,5 @@ func (v *view) gained() bool {
 	if len(v.beforeMirrors) == 0 {
 		return false
 	}
-	after := v.open
-	return !slices.ContainsFunc(v.beforeOpen, func(l mirrors.Location) bool { return !slices.Contains(after, l) })
+	return keeps(v.beforeOpen, v.open)
 }

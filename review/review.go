@@ -24,6 +24,13 @@ type Inventory interface {
 	Images(context.Context) ([]policy.Image, error)
 }
 
+// A Gapped inventory knows that parts of it are out of date. An Inventory may be
+// one.
+type Gapped interface {
+	// Gaps returns these parts. It is called before Images.
+	Gaps() []policy.Gap
+}
+
 // Registries is what a review has to know about the rest of the world.
 type Registries interface {
 	// Presence returns what is known about the locations by the time ctx ends,
@@ -91,11 +98,16 @@ func (r *Reviewer) plan(ctx context.Context, edit mirrors.Edit) (policy.Plan, er
 	if err != nil {
 		return policy.Plan{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
 	}
+	var gaps []policy.Gap
+	if inventory, ok := r.Inventory.(Gapped); ok {
+		gaps = inventory.Gaps()
+	}
 	images, err := r.Inventory.Images(ctx)
 	if err != nil {
 		return policy.Plan{}, fmt.Errorf("listing the images in use: %w", err)
 	}
-	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, images)
+	change := policy.Change{Before: set, After: edit(set)}
+	plan := policy.NewPlan(change, images).WithGaps(change, gaps)
 	if r.OtherCredentials != nil {
 		for i, impact := range plan.Impacts {
 			plan.Impacts[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)

@@ -1,0 +1,209 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Gap is a part of the inventory that is out of date: images may have come
+// there that nobody knows of.
+type Gap struct {
+	// Source is what could not be read, as a person types it: "pods".
+	Source string
+	// Kind is that of its objects, as User.Kind has it.
+	Kind string
+	// Detail is for people: since when and why, in one line.
+	Detail string
+}
+
+// An Unseen says what a change does to images that nobody knows of, at worst.
+type Unseen int
+
+const (
+	// UnseenUntouched means that no route changes, whatever the image.
+	UnseenUntouched Unseen = iota
+	// UnseenKept means that each image is still looked for at every place where it is
+	// today and that no source gets its first mirror, or that the change only takes
+	// mirror objects away: it is no worse, or it is the way back.
+	UnseenKept
+	// UnseenFallback means that each image is still looked for at every place where
+	// it is today, after a mirror that is the first of its source.
+	UnseenFallback
+	// UnseenMoved means that a place is not asked any more.
+	UnseenMoved
+)
+
+// WithGaps returns the plan of c for an inventory that is out of date in parts. The
+// plan must be that of NewPlan for c.
+func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
+	p.Gaps = gaps
+	if len(gaps) == 0 || p.Rejected != nil {
+		return p
+	}
+	before, _ := mirrors.ResolveUnchecked(c.Before)
+	after, _ := mirrors.ResolveUnchecked(c.After)
+	switch {
+	case after == nil: // NewPlan has rejected it
+	case before == nil:
+		p.Unseen = UnseenMoved // nobody knows from where
+	default:
+		p.Unseen = c.unseen(before, after)
+	}
+	return p
+}
+
+// unseen says what c does to images that nobody knows of. It asks for the routes
+// of references that stand for them: below each scope that either table knows,
+// and below none.
+func (c Change) unseen(before, after *mirrors.Table) Unseen {
+	worst := UnseenUntouched
+	for ref := range c.standIns(before, after) {
+		from, to, changed, err := mirrors.Compare(before, after, ref)
+		if err == nil && changed {
+			worst = max(worst, unseenOn(from, to))
+		}
+	}
+	if c.onlyTakesAway() {
+		worst = min(worst, UnseenKept)
+	}
+	return worst
+}
+
+func unseenOn(before, after mirrors.Route) Unseen {
+	switch {
+	case before.Err != nil:
+		return UnseenKept // it could not be pulled
+	case after.Err != nil || !keeps(before.Open(), after.Open()):
+		return UnseenMoved
+	case len(before.Mirrors()) == 0 && len(after.Mirrors()) > 0:
+		return UnseenFallback
+	default:
+		return UnseenKept
+	}
+}
+
+// keeps reports whether each of before is in after.
+func keeps(before, after []mirrors.Location) bool {
+	return !slices.ContainsFunc(before, func(l mirrors.Location) bool { return !slices.Contains(after, l) })
+}
+
+// onlyTakesAway reports whether c brings no entry and leaves the registry lists as
+// they are.
+func (c Change) onlyTakesAway() bool {
+	lists := func(s mirrors.Set) []string {
+		r := s.Registries
+		return slices.Concat(r.InsecureRegistries, []string{""}, r.BlockedRegistries, []string{""},
+			r.AllowedRegistries, []string{""}, r.ContainerRuntimeSearchRegistries)
+	}
+	return len(added(c)) == 0 && slices.Equal(lists(c.Before), lists(c.After))
+}
+
+// standIns returns references for images that nobody knows of: a tag and a digest
+// of each scope that could be a repository, and of a repository below it; and some
+// that no scope covers, for what is decided about all others.
+func (c Change) standIns(before, after *mirrors.Table) map[string]bool {
+	refs := map[string]bool{}
+	add := func(repository string) {
+		refs[repository+":"+standIn] = true
+		refs[repository+"@sha256:"+strings.Repeat("0", 64)] = true
+	}
+	add(standIn)
+	add(standIn + ".invalid/" + standIn)
+	for scope := range c.scopes(before, after) {
+		scope = strings.Replace(scope, "*", standIn, 1) // only ever its first label
+		add(scope + "/" + standIn)
+		if strings.Contains(scope, "/") {
+			add(scope)
+		}
+	}
+	return refs
+}
+
+// standIn is a name that no image has, nor a narrower scope.
+const standIn = "images-that-nobody-knows"
+
+// scopes returns what the tables, and the registry lists behind them, tell apart.
+func (c Change) scopes(tables ...*mirrors.Table) map[string]bool {
+	scopes := map[string]bool{}
+	for _, t := range tables {
+		for _, r := range t.Config().Registries {
+			scopes[r.Prefix] = true
+		}
+	}
+	for _, s := range []mirrors.Set{c.Before, c.After} {
+		for _, scope := range slices.Concat(s.Registries.AllowedRegistries, s.Registries.BlockedRegistries) {
+			scopes[scope] = true
+		}
+	}
+	maps.DeleteFunc(scopes, func(scope string, _ bool) bool { return scope == "" })
+	return scopes
+}
+
+// outOfDate is Unverified for images that nobody knows of: the inventory has not
+// heard of a part of the cluster for too long. That denies whatever moves a place
+// where such an image might be found, or puts a first mirror in front of it, as if
+// there were one that the mirror lacks.
+func (s Settings) outOfDate(p Plan) []Finding {
+	if len(p.Gaps) == 0 || p.Unseen == UnseenUntouched {
+		return nil
+	}
+	f := Finding{
+		Rule:     "Unverified",
+		Severity: Deny,
+		Reason:   "the inventory is out of date: the change may reroute images that nobody knows of",
+		Detail:   p.gapLines(),
+		Remedy:   []string{"see to it that the guard reaches the API server (its /readyz says what it lacks), then try again"},
+	}
+	if p.Unseen == UnseenKept || p.Unseen == UnseenFallback && s.AllowSourceFallback {
+		f.Severity = Warn
+	}
+	f.Severity = s.severity(f)
+	return []Finding{f}
+}
+
+// gapLines says of each gap what is the matter, and how much of the change hangs
+// on it.
+func (p Plan) gapLines() []string {
+	var lines []string
+	for i, g := range p.Gaps {
+		if i == maxGaps {
+			lines = append(lines, fmt.Sprintf("and %d more", len(p.Gaps)-i))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", g.Source, g.Detail))
+	}
+	if n := p.knownFromGaps(); n > 0 {
+		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known from there alone", number(n), isAre(n)))
+	}
+	return lines
+}
+
+// maxGaps is how many gaps are named: mostly the API server is away, and all have
+// the same reason.
+const maxGaps = 3
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// knownFromGaps counts the rerouted images all of whose users are of a kind that is
+// out of date.
+func (p Plan) knownFromGaps() int {
+	n := 0
+	for _, i := range p.Impacts {
+		elsewhere := func(u User) bool {
+			return !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Kind == u.Kind })
+		}
+		if !slices.ContainsFunc(i.Image.Users, elsewhere) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+var podGap = []Gap{{Source: "pods", Kind: "Pod", Detail: "out of reach for 5m0s: connection refused"}}
+
+func registryLists(s mirrors.Set, lists configv1.RegistrySources) mirrors.Set {
+	s.Registries = lists
+	return s
+}
+
+// No image is known here: what counts is what may be hidden in the gap.
+func TestGaps(t *testing.T) {
+	fallback := Settings{AllowSourceFallback: true}
+	quay := func(locations ...configv1.ImageMirror) mirrors.Set {
+		return set(itms("a", "quay.io", allow, locations...))
+	}
+	blocked := configv1.RegistrySources{BlockedRegistries: []string{"quay.io"}}
+	allowed := configv1.RegistrySources{AllowedRegistries: []string{"quay.io"}}
+	for _, tt := range []struct {
+		name          string
+		before, after mirrors.Set
+		settings      Settings
+		want          string
+	}{
+		{"a first mirror is a promise that nobody can verify", set(), quay("m.local"), Settings{}, "deny Unverified"},
+		{"a first mirror for a repository alone", set(), set(idms("a", "quay.io/team/app", allow, "m.local/app")), Settings{}, "deny Unverified"},
+		{"a first mirror for a wildcard", set(), set(itms("a", "*.example.com", allow, "m.local/x")), Settings{}, "deny Unverified"},
+		{"a first mirror while mirrors fill, by setting", set(), quay("m.local"), fallback, "warn Unverified"},
+		{"NeverContactSource takes the source away, whatever the setting", set(), set(itms("a", "quay.io", never, "m.local")), fallback, "deny Unverified"},
+		{"Allow to Never", quay("m.local"), set(itms("a", "quay.io", never, "m.local")), Settings{}, "deny Unverified"},
+		{"Never to Allow opens a place and closes none", set(itms("a", "quay.io", never, "m.local")), quay("m.local"), Settings{}, "warn Unverified"},
+		{"a second mirror closes no place", quay("m.local"), quay("m.local", "n.local"), Settings{}, "warn Unverified"},
+		{"another mirror closes a place", quay("m.local"), quay("n.local"), Settings{}, "deny Unverified"},
+		{"a narrower set hides a wider mirror", quay("m.local"), set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", allow, "n.local/team")), Settings{}, "deny Unverified"},
+		{"deleting is the way back", quay("m.local"), set(), Settings{}, "warn Unverified"},
+		{"deleting a narrower set is as well", set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", allow, "n.local/team")), quay("m.local"), Settings{}, "warn Unverified"},
+		{"an object moves without any effect", quay("m.local"), set(itms("renamed", "quay.io", allow, "m.local")), Settings{}, ""},
+		{"an entry that is dropped has none either", quay("m.local"), set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", never)), Settings{}, "warn NoEffect"},
+		{"nothing changes", quay("m.local"), quay("m.local"), Settings{}, ""},
+		{"a registry is blocked", set(), registryLists(set(), blocked), Settings{}, "deny Unverified"},
+		{"a registry is open again", registryLists(set(), blocked), set(), Settings{}, "warn Unverified"},
+		{"all registries but one are refused", set(), registryLists(set(), allowed), Settings{}, "deny Unverified"},
+		{"all registries are allowed again", registryLists(set(), allowed), set(), Settings{}, "warn Unverified"},
+		{"another search registry", set(), registryLists(set(), configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"quay.io"}}), Settings{}, "deny Unverified"},
+		{"the rule's severity is a setting", set(), quay("m.local"), Settings{Severities: map[string]Severity{"Unverified": Warn}}, "warn Unverified"},
+		{"an invalid set changes no route", set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", never, "m.local")), Settings{}, "deny RejectedByMCO"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := Change{Before: tt.before, After: tt.after}
+			got := NewPlan(c, nil).WithGaps(c, podGap).Decide(nil, tt.settings)
+			if summary(got) != tt.want {
+				t.Errorf("got %q, want %q", summary(got), tt.want)
+			}
+			if got := NewPlan(c, nil).WithGaps(c, nil).Decide(nil, tt.settings); cmp.Diff(NewPlan(c, nil).Decide(nil, tt.settings), got) != "" {
+				t.Errorf("without a gap: got %q", summary(got))
+			}
+		})
+	}
+}
+
+// What cannot be told is not told at the cost of what can.
+func TestGapText(t *testing.T) {
+	c := Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
+	gaps := append(podGap, Gap{Source: "jobs.batch", Kind: "Job", Detail: "not heard from for 3m0s"})
+	pod := []User{{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", Use: Running}}
+
+	plan := NewPlan(c, []Image{{tag, pod}}).WithGaps(c, gaps)
+	verdict := plan.Decide(facts("m.local/x:1 present"), Settings{})
+	const alone = `ImageTagMirrorSet a is refused: the inventory is out of date: the change may reroute images that nobody knows of.
+- Unverified: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known from there alone
+To do: see to it that the guard reaches the API server (its /readyz says what it lacks), then try again.
+
+Nothing was changed. The whole list: mirrorset-guard check`
+	if diff := cmp.Diff(alone, verdict.Message("ImageTagMirrorSet a")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+
+	plan = NewPlan(c, []Image{{tag, running}}).WithGaps(c, gaps)
+	verdict = plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{})
+	const both = `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment shop/cart (app)
+   ImageMissing: no mirror on its new route has the image; only the source has it
+   - m.local/x:1: not found
+   - quay.io/x:1: found
+   To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
+
+2. the configuration as a whole
+   Unverified: the inventory is out of date: the change may reroute images that nobody knows of
+   - pods: out of reach for 5m0s: connection refused
+   - jobs.batch: not heard from for 3m0s
+   To do: see to it that the guard reaches the API server (its /readyz says what it lacks), then try again
+
+Nothing was changed. The whole list: mirrorset-guard check`
+	if diff := cmp.Diff(both, verdict.Message("ImageTagMirrorSet a")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+
+	verdict = plan.Decide(facts("m.local/x:1 present"), Settings{Severities: map[string]Severity{"Unverified": Warn}})
+	warnings := []string{
+		"ImageTagMirrorSet a reroutes 1 of 1 image: all verified",
+		"Unverified: the inventory is out of date: the change may reroute images that nobody knows of",
+	}
+	if diff := cmp.Diff(warnings, verdict.Warnings("ImageTagMirrorSet a")); diff != "" {
+		t.Errorf("warnings: -want +got:\n%s", diff)
+	}
+}
+
+func TestGapsAreCounted(t *testing.T) {
+	c := Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
+	var gaps []Gap
+	for _, source := range []string{"a", "b", "c", "d", "e"} {
+		gaps = append(gaps, Gap{Source: source, Kind: "Pod", Detail: "away"})
+	}
+	got := NewPlan(c, nil).WithGaps(c, gaps).Decide(nil, Settings{}).Findings[0].Detail
+	if diff := cmp.Diff([]string{"a: away", "b: away", "c: away", "and 2 more"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func BenchmarkWithGaps(b *testing.B) {
+	c := Change{Before: set(), After: manySources(500, 200)}
+	plan := NewPlan(c, nil)
+	for b.Loop() {
+		plan.WithGaps(c, podGap)
+	}
+}

@@ -1,0 +1,55 @@
+package review
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A stalePods is an inventory without mirrors that has lost sight of the pods.
+type stalePods struct{ asked []string }
+
+func (*stalePods) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+
+func (s *stalePods) Gaps() []policy.Gap {
+	s.asked = append(s.asked, "gaps")
+	return []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "out of reach for 5m0s: connection refused"}}
+}
+
+func (s *stalePods) Images(context.Context) ([]policy.Image, error) {
+	s.asked = append(s.asked, "images")
+	return nil, nil
+}
+
+// nobody answers no question.
+type nobody struct{}
+
+func (nobody) Presence(context.Context, []mirrors.Location) policy.Facts { return nil }
+
+// No image is known to be rerouted, and that is no reason to say yes.
+func TestReviewOfAStaleInventory(t *testing.T) {
+	inventory := &stalePods{}
+	r := Reviewer{Inventory: inventory, Registries: nobody{}}
+	set := &configv1.ImageTagMirrorSet{Spec: configv1.ImageTagMirrorSetSpec{
+		ImageTagMirrors: []configv1.ImageTagMirrors{{Source: "quay.io", Mirrors: []configv1.ImageMirror{"mirror.example.com"}}},
+	}}
+	record, err := r.Review(t.Context(), "ImageTagMirrorSet a", mirrors.Put(set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record.Verdict.Allowed || len(record.Verdict.Findings) != 1 || record.Verdict.Findings[0].Rule != "Unverified" {
+		t.Errorf("got %+v, want Unverified to deny", record.Verdict)
+	}
+	if diff := cmp.Diff([]string{"gaps", "images"}, inventory.asked); diff != "" {
+		t.Errorf("asked for -want +got:\n%s", diff)
+	}
+	record, err = r.Review(t.Context(), "ImageTagMirrorSet a", mirrors.Keep)
+	if err != nil || len(record.Verdict.Findings) != 0 {
+		t.Errorf("of no change: got %+v, %v", record.Verdict, err)
+	}
+}
