@@ -33,8 +33,8 @@ type Options struct {
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
 	// lists it, and Notes says so. Zero means DefaultStaleAfter.
 	StaleAfter time.Duration
-	// Logger gets what client-go has to say about watches. The zero value is
-	// silent.
+	// Logger gets what client-go has to say about watches, and that a resource is
+	// served from now on or not any more. The zero value is silent.
 	Logger logr.Logger
 }
 
@@ -45,13 +45,14 @@ const DefaultStaleAfter = 2 * time.Minute
 // A Cluster is the inventory of a running cluster. It is safe for concurrent
 // use. Until Run has been called it knows nothing.
 type Cluster struct {
-	index   Index
-	nodes   table[*corev1.Node]
-	pools   table[*mcfgv1.MachineConfigPool]
-	budgets table[*policyv1.PodDisruptionBudget]
-	mirrors mirrorReader
-	sources []*source
-	log     logr.Logger
+	index         Index
+	nodes         table[*corev1.Node]
+	pools         table[*mcfgv1.MachineConfigPool]
+	budgets       table[*policyv1.PodDisruptionBudget]
+	configuration configuration
+	mirrors       mirrorReader
+	sources       []*source
+	log           logr.Logger
 
 	pending atomic.Int64  // sources that have not synced
 	ready   chan struct{} // closed when there are none
@@ -81,6 +82,12 @@ func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Int
 	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
 		nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
 	})
+	c.sources = append(c.sources, c.configuration.sources(dyn)...)
+	for _, s := range c.sources {
+		if s.kind == "ClusterVersion" {
+			s.alsoKeep(decoded(TrimClusterVersion), &c.configuration.version)
+		}
+	}
 	if o.OnPullSecret != nil {
 		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))
 	}
@@ -88,6 +95,7 @@ func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Int
 	for _, s := range c.sources {
 		s.status.Name = s.name
 		s.onSync = c.sourceSynced
+		s.onTurn = func(lacking error) { c.logTurn(s.name, lacking) }
 		s.staleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
 	}
 	return c
@@ -115,6 +123,15 @@ func (c *Cluster) sourceSynced() {
 	if c.pending.Add(-1) == 0 {
 		close(c.ready)
 	}
+}
+
+// logTurn logs that an API has come or gone, and its images with it.
+func (c *Cluster) logTurn(source string, lacking error) {
+	if lacking == nil {
+		c.log.Info("Source is served now", "source", source)
+		return
+	}
+	c.log.Info("Source is gone, and what it named", "source", source, "reason", lacking.Error())
 }
 
 // Run follows the cluster until ctx ends, and then returns nil. It must be

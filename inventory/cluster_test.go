@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
+	"github.com/go-logr/logr/funcr"
 	configv1 "github.com/openshift/api/config/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -21,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -375,25 +375,36 @@ func TestClusterSaysWhatItMayNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"no permission to read buildconfigs.build.openshift.io, catalogsources.operators.coreos.com" +
-		" and 14 more; images named there are unknown"}
+		" and 17 more; what is there is unknown"}
 	if diff := cmp.Diff(want, c.Notes()); diff != "" {
 		t.Errorf("Notes() -want +got:\n%s", diff)
 	}
 }
 
+// A turnLog holds the log lines on CatalogSources.
+type turnLog struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *turnLog) add(_, line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text, _, ok := strings.Cut(line, ` "source"="catalogsources.operators.coreos.com"`); ok {
+		l.lines = append(l.lines, text)
+	}
+}
+
+func (l *turnLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.lines)
+}
+
 func TestClusterPicksUpWhatAppears(t *testing.T) {
 	cfg := fromAPIServer(t)
-	c, err := NewCluster(cfg, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range c.sources {
-		s.retry = &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 1} // as always, only sooner
-	}
-	run(t, c)
-	if err := c.WaitReady(timeout(t)); err != nil {
-		t.Fatal(err)
-	}
+	var turns turnLog
+	c := impatient(t, cfg, Options{Logger: funcr.New(turns.add, funcr.Options{})})
 	status := func() SourceStatus {
 		i := slices.IndexFunc(c.Sources(), func(s SourceStatus) bool { return s.Name == "catalogsources.operators.coreos.com" })
 		return c.Sources()[i]
@@ -402,20 +413,9 @@ func TestClusterPicksUpWhatAppears(t *testing.T) {
 		t.Errorf("before: %+v, want synced and lacking", s)
 	}
 
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "catalogsources.operators.coreos.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "operators.coreos.com", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "CatalogSource", Plural: "catalogsources"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: new(true),
-				}},
-			}},
-		},
-	}
-	crds := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
+	crds := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{
+		looseCRD("operators.coreos.com", "CatalogSource", "catalogsources", "v1alpha1"),
+	}}
 	if _, err := envtest.InstallCRDs(cfg, crds); err != nil {
 		t.Fatal(err)
 	}
@@ -440,6 +440,11 @@ func TestClusterPicksUpWhatAppears(t *testing.T) {
 	remove()
 	eventually(t, "the image of a kind that has vanished is gone", func() bool { return len(usersOf(t, c, "", image)) == 0 })
 	eventually(t, "and the kind is lacking", func() bool { return apierrors.IsNotFound(status().Lacking) })
+	want := []string{`"level"=0 "msg"="Source is served now"`, `"level"=0 "msg"="Source is gone, and what it named"`}
+	eventually(t, "both turns are logged", func() bool { return len(turns.all()) >= len(want) })
+	if diff := cmp.Diff(want, turns.all()); diff != "" {
+		t.Errorf("logged -want +got:\n%s", diff)
+	}
 }
 
 func TestClusterKnowsNodesPoolsAndBudgets(t *testing.T) {

@@ -34,8 +34,10 @@ type health struct {
 	// a watch has ended; zero if nothing is under way.
 	due        time.Time
 	staleAfter time.Duration
-	// onSync is called once, when the source has synced.
+	// onSync is called once, when the source has synced; onTurn afterwards, when
+	// what was not served is, or the other way round, with the new Lacking.
 	onSync func()
+	onTurn func(lacking error)
 }
 
 // Status returns a copy.
@@ -82,12 +84,16 @@ func (h *health) lacking(reason error) { h.sync(reason) }
 func (h *health) sync(reason error) {
 	h.mu.Lock()
 	first := !h.status.Synced
+	turned := (h.status.Lacking == nil) != (reason == nil)
 	h.status.Synced = true
 	h.status.Lacking = reason
 	h.status.Heard = time.Now()
 	h.status.Err = nil
 	h.mu.Unlock()
-	if first {
+	switch {
+	case first:
 		h.onSync()
+	case turned:
+		h.onTurn(reason)
 	}
 }

@@ -14,8 +14,10 @@ import (
 // named. Not every cluster has all of them.
 type customKind struct {
 	resource schema.GroupVersionResource
-	kind     string
-	fields   []imageField
+	// before is the version to ask for where that of resource is not served.
+	before string
+	kind   string
+	fields []imageField
 	// templates are the paths of pod templates.
 	templates []string
 	// operator is set if the templates' environment and arguments are settings of
@@ -57,6 +59,7 @@ var customKinds = []customKind{
 	{
 		resource:  resourceOf("apps.openshift.io", "v1", "deploymentconfigs"),
 		kind:      "DeploymentConfig",
+		fields:    referenced("spec.strategy.customParams.image"),
 		templates: []string{"spec.template"},
 	},
 	{
@@ -79,6 +82,7 @@ var customKinds = []customKind{
 	},
 	{
 		resource: resourceOf("machineconfiguration.openshift.io", "v1", "pinnedimagesets"),
+		before:   "v1alpha1", // the fields are the same
 		kind:     "PinnedImageSet",
 		fields:   referenced("spec.pinnedImages[].name"),
 	},

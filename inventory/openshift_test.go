@@ -37,6 +37,14 @@ func TestDecodeCustomKinds(t *testing.T) {
 			Holder{"DeploymentConfig", "shop", "old", []Reference{{Image: "quay.io/old:1", Container: "a"}}},
 		},
 		{
+			"a custom strategy is a pod as well",
+			"apps.openshift.io",
+			osappsv1.DeploymentConfig{ObjectMeta: named("shop", "custom"), Spec: osappsv1.DeploymentConfigSpec{
+				Strategy: osappsv1.DeploymentStrategy{CustomParams: &osappsv1.CustomDeploymentStrategyParams{Image: "quay.io/deployer:1"}},
+			}},
+			Holder{"DeploymentConfig", "shop", "custom", []Reference{{Image: "quay.io/deployer:1", Container: "spec.strategy.customParams.image"}}},
+		},
+		{
 			"every pod on a new node needs the pause image, which no pod names",
 			"machineconfiguration.openshift.io",
 			mcfgv1.ControllerConfig{

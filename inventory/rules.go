@@ -14,27 +14,27 @@ import (
 // global pull secret is not among it; that takes a role in its namespace, by
 // PullSecretRule.
 func (c *Cluster) Rules() []rbacv1.PolicyRule {
-	followed := map[string][]string{}
+	followed := map[[2]string][]string{} // by group and name
 	for _, s := range c.sources {
 		if s.isSecret() {
 			continue
 		}
 		r := schema.ParseGroupResource(s.name)
-		followed[r.Group] = append(followed[r.Group], r.Resource)
+		followed[[2]string{r.Group, s.object}] = append(followed[[2]string{r.Group, s.object}], r.Resource)
 	}
 	// Mirror objects are read live, not followed.
 	rules := []rbacv1.PolicyRule{
-		rule("config.openshift.io", []string{"list"}, "imagedigestmirrorsets", "imagetagmirrorsets"),
-		rule("operator.openshift.io", []string{"list"}, "imagecontentsourcepolicies"),
-		rule("config.openshift.io", []string{"get"}, "images"),
+		rule("config.openshift.io", "", []string{"list"}, "imagedigestmirrorsets", "imagetagmirrorsets"),
+		rule("operator.openshift.io", "", []string{"list"}, "imagecontentsourcepolicies"),
+		rule("config.openshift.io", "cluster", []string{"get"}, "images"),
 	}
-	rules[2].ResourceNames = []string{"cluster"}
-	for group, resources := range followed {
+	for key, resources := range followed {
 		slices.Sort(resources)
-		rules = append(rules, rule(group, []string{"list", "watch"}, resources...))
+		rules = append(rules, rule(key[0], key[1], []string{"list", "watch"}, resources...))
 	}
-	slices.SortStableFunc(rules, func(a, b rbacv1.PolicyRule) int {
-		return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]), strings.Compare(a.Resources[0], b.Resources[0]))
+	slices.SortFunc(rules, func(a, b rbacv1.PolicyRule) int {
+		return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]),
+			strings.Compare(a.Resources[0], b.Resources[0]), strings.Compare(a.Verbs[0], b.Verbs[0]))
 	})
 	return rules
 }
@@ -42,11 +42,14 @@ func (c *Cluster) Rules() []rbacv1.PolicyRule {
 // PullSecretRule returns what a role in namespace openshift-config has to allow
 // for the global pull secret to be followed.
 func PullSecretRule() rbacv1.PolicyRule {
-	r := rule("", []string{"list", "watch"}, "secrets")
-	r.ResourceNames = []string{pullSecretName}
-	return r
+	return rule("", pullSecretName, []string{"list", "watch"}, "secrets")
 }
 
-func rule(group string, verbs []string, resources ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+// rule is for one object of the resources, or for all if name is "".
+func rule(group, name string, verbs []string, resources ...string) rbacv1.PolicyRule {
+	r := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	if name != "" {
+		r.ResourceNames = []string{name}
+	}
+	return r
 }

@@ -70,6 +70,13 @@ func (t *table[T]) sorted(compare func(a, b T) int) []T {
 	return slices.SortedFunc(maps.Values(t.rows), compare)
 }
 
+// named returns the row of a cluster-scoped object, the zero T if there is none.
+func (t *table[T]) named(name string) T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rows[objectKey{name: name}]
+}
+
 // The global pull secret: the credentials of the nodes.
 const (
 	pullSecretNamespace = "openshift-config"

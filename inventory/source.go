@@ -28,6 +28,8 @@ type source struct {
 	// images, or none that anything pulls.
 	kind   string
 	client resource
+	// object is the name of the one object that is wanted, "" for all.
+	object string
 	// selects narrows the resource down to what is wanted of it.
 	selects metav1.ListOptions
 	// page is how many objects are listed at a time.

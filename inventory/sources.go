@@ -3,7 +3,6 @@ package inventory
 import (
 	"context"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,15 +47,22 @@ func workloads(kube kubernetes.Interface, index *Index) []*source {
 // secret only, which a role can grant by its name. Being refused it is an
 // answer: registries are then asked without credentials, and that is said.
 func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
-	return &source{
-		name:    "secret " + pullSecretNamespace + "/" + pullSecretName,
-		client:  builtin(kube.CoreV1().Secrets(pullSecretNamespace), kube),
-		selects: metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pullSecretName).String()},
-		page:    1,
-		bears:   apierrors.IsForbidden,
-		trim:    trimSecret,
-		sink:    &secretSink{tell: tell},
+	s := &source{
+		name:   "secret " + pullSecretNamespace + "/" + pullSecretName,
+		client: builtin(kube.CoreV1().Secrets(pullSecretNamespace), kube),
+		page:   1,
+		bears:  apierrors.IsForbidden,
+		trim:   trimSecret,
+		sink:   &secretSink{tell: tell},
 	}
+	s.only(pullSecretName)
+	return s
+}
+
+// only narrows s down to the objects of one name.
+func (s *source) only(name string) {
+	s.object = name
+	s.selects.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 }
 
 // custom returns the sources of everything else that names images.
@@ -64,6 +70,9 @@ func custom(dyn dynamic.Interface, index *Index) []*source {
 	var sources []*source
 	for _, k := range customKinds {
 		s := optional(k.resource, dyn)
+		if k.before != "" {
+			s.client = served{s.client, dynamicResource{dyn.Resource(k.resource.GroupResource().WithVersion(k.before)), dyn}}
+		}
 		if !k.isHistory() {
 			s.kind = k.kind
 		}
@@ -123,14 +132,34 @@ var poolResource = resourceOf("machineconfiguration.openshift.io", "v1", "machin
 func pools(dyn dynamic.Interface, sink sink) *source {
 	s := optional(poolResource, dyn)
 	s.sink = sink
-	s.trim = func(o runtime.Object) any {
-		var pool mcfgv1.MachineConfigPool
-		// The API server has checked the types. Should they differ from ours all the
-		// same, a pool with what could be read is more than none.
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, &pool)
-		return TrimPool(&pool)
-	}
+	s.trim = decoded(TrimPool)
 	return s
+}
+
+// served is a resource in the version that the cluster serves.
+type served struct{ now, before resource }
+
+// List implements resource.
+func (r served) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := r.now.List(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return r.before.List(ctx, o)
+	}
+	return list, err
+}
+
+// Watch implements resource.
+func (r served) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := r.now.Watch(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return r.before.Watch(ctx, o)
+	}
+	return w, err
+}
+
+// IsWatchListSemanticsUnSupported passes on what the client says.
+func (r served) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(r.now)
 }
 
 type dynamicResource struct {

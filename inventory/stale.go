@@ -59,7 +59,7 @@ func (c *Cluster) Notes() []string {
 	}
 	if len(forbidden) > 0 {
 		slices.Sort(forbidden)
-		notes = append(notes, "no permission to read "+firstOf(forbidden, namedSources)+"; images named there are unknown")
+		notes = append(notes, "no permission to read "+firstOf(forbidden, namedSources)+"; what is there is unknown")
 	}
 	return notes
 }

@@ -57,9 +57,17 @@ func newFlakyAPI(objects ...runtime.Object) *flakyAPI {
 
 // noCustom is a cluster that serves no custom resources.
 func noCustom() dynamic.Interface {
-	listKinds := map[schema.GroupVersionResource]string{poolResource: "MachineConfigPoolList"}
+	listKinds := map[schema.GroupVersionResource]string{
+		poolResource: "MachineConfigPoolList",
+		resourceOf("operator.openshift.io", "v1", "machineconfigurations"): "MachineConfigurationList",
+		resourceOf("config.openshift.io", "v1", "images"):                  "ImageList",
+		resourceOf("config.openshift.io", "v1", "proxies"):                 "ProxyList",
+	}
 	for _, k := range customKinds {
 		listKinds[k.resource] = k.kind + "List"
+		if k.before != "" {
+			listKinds[k.resource.GroupResource().WithVersion(k.before)] = k.kind + "List"
+		}
 	}
 	dyn := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds)
 	notFound := apierrors.NewNotFound(schema.GroupResource{}, "")

@@ -340,11 +340,9 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := append(grants("", c.Rules()), grants("openshift-config", []rbacv1.PolicyRule{inventory.PullSecretRule()})...)
-	for _, verb := range []string{"list", "watch"} { // what package trust follows
-		for _, resource := range []string{"images", "proxies", "criocredentialproviderconfigs"} {
-			want = append(want, grant{"", verb, "config.openshift.io", resource, "cluster"})
-		}
-		want = append(want, grant{"openshift-config", verb, "", "configmaps", ""},
+	for _, verb := range []string{"list", "watch"} { // what package trust follows, beside what both do
+		want = append(want, grant{"", verb, "config.openshift.io", "criocredentialproviderconfigs", "cluster"},
+			grant{"openshift-config", verb, "", "configmaps", ""},
 			grant{"openshift-config-managed", verb, "", "configmaps", "image-registry-ca"})
 	}
 	order := cmpopts.SortSlices(func(a, b grant) int {

@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -164,6 +163,9 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
 	r.put(h)
+	if kind == clusterVersionKind.GroupKind() {
+		return r.version(data)
+	}
 	return nil
 }
 
@@ -188,6 +190,8 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
 	{Group: "machineconfiguration.openshift.io", Kind: "MachineConfigPool"}: (*reader).pool,
 	{Group: configv1.GroupName, Kind: providerKind}:                         (*reader).provider,
+	machineConfigurationKind.GroupKind():                                    (*reader).machines,
+	proxyKind.GroupKind():                                                   (*reader).proxy,
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 }
 
@@ -226,43 +230,50 @@ func (r *reader) skip(kind string) {
 	r.skipped[kind]++
 }
 
-func (r *reader) node(data []byte) error {
-	var o corev1.Node
-	err := json.Unmarshal(data, &o)
+// keep reads an object and keeps what trim leaves of it.
+func keep[T any, P interface {
+	*T
+	metav1.Object
+}](data []byte, trim func(P) P, in *byKey[P]) error {
+	o := P(new(T))
+	err := json.Unmarshal(data, o)
 	if err == nil {
-		r.nodes.put(inventory.TrimNode(&o))
+		in.put(trim(o))
 	}
 	return err
 }
 
-func (r *reader) pool(data []byte) error {
-	var o mcfgv1.MachineConfigPool
-	err := json.Unmarshal(data, &o)
-	if err == nil {
-		r.pools.put(inventory.TrimPool(&o))
-	}
-	return err
-}
+func (r *reader) node(data []byte) error { return keep(data, inventory.TrimNode, &r.nodes) }
+
+func (r *reader) pool(data []byte) error { return keep(data, inventory.TrimPool, &r.pools) }
 
 func (r *reader) budget(data []byte) error {
-	var o policyv1.PodDisruptionBudget
-	err := json.Unmarshal(data, &o)
-	if err == nil {
-		r.budgets.put(inventory.TrimDisruptionBudget(&o))
-	}
-	return err
+	return keep(data, inventory.TrimDisruptionBudget, &r.budgets)
 }
+
+func (r *reader) machines(data []byte) error {
+	return keep(data, inventory.TrimMachineConfiguration, &r.Snapshot.machines)
+}
+
+func (r *reader) proxy(data []byte) error { return keep(data, inventory.TrimProxy, &r.proxies) }
+
+func (r *reader) version(data []byte) error {
+	return keep(data, inventory.TrimClusterVersion, &r.versions)
+}
+
+// The kinds of the objects of which there is one of each.
+var (
+	machineConfigurationKind = operatorv1.GroupVersion.WithKind("MachineConfiguration")
+	proxyKind                = configv1.GroupVersion.WithKind("Proxy")
+	clusterVersionKind       = configv1.GroupVersion.WithKind("ClusterVersion")
+)
 
 const providerKind = "CRIOCredentialProviderConfig"
 
 // provider reads one of any version: their fields are the same.
 func (r *reader) provider(data []byte) error {
-	var o configv1.CRIOCredentialProviderConfig
-	err := json.Unmarshal(data, &o)
-	if err == nil {
-		r.providers.put(&o)
-	}
-	return err
+	asItIs := func(o *configv1.CRIOCredentialProviderConfig) *configv1.CRIOCredentialProviderConfig { return o }
+	return keep(data, asItIs, &r.providers)
 }
 
 func (r *reader) namespace(data []byte) error {

@@ -24,6 +24,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,9 @@ type Snapshot struct {
 	pools      byKey[*mcfgv1.MachineConfigPool]
 	budgets    byKey[*policyv1.PodDisruptionBudget]
 	providers  byKey[*configv1.CRIOCredentialProviderConfig]
+	machines   byKey[*operatorv1.MachineConfiguration]
+	proxies    byKey[*configv1.Proxy]
+	versions   byKey[*configv1.ClusterVersion]
 	namespaces map[string]bool
 	pullSecret []byte
 	objects    int            // that were understood, whether they name images or not
@@ -122,6 +126,20 @@ func (s *Snapshot) DisruptionBudgets() []*policyv1.PodDisruptionBudget { return 
 func (s *Snapshot) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
 	return s.providers.sorted()
 }
+
+// MachineConfiguration returns MachineConfiguration cluster, as
+// inventory.TrimMachineConfiguration leaves it, nil if the dump does not have it.
+func (s *Snapshot) MachineConfiguration() *operatorv1.MachineConfiguration {
+	return s.machines["/cluster"]
+}
+
+// Proxy returns proxy.config.openshift.io cluster, as inventory.TrimProxy leaves it,
+// nil if the dump does not have it.
+func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
+
+// ClusterVersion returns ClusterVersion version, as inventory.TrimClusterVersion
+// leaves it, nil if the dump does not have it.
+func (s *Snapshot) ClusterVersion() *configv1.ClusterVersion { return s.versions["/version"] }
 
 // Architectures returns the architectures of the nodes in the dump as Go names
 // them ("amd64"), sorted, each once. Nil if there are no nodes in it.

@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -31,6 +32,10 @@ type Source interface {
 	Nodes() []*corev1.Node
 	Pools() []*mcfgv1.MachineConfigPool
 	DisruptionBudgets() []*policyv1.PodDisruptionBudget
+	// Each of these is nil if there is none.
+	MachineConfiguration() *operatorv1.MachineConfiguration
+	Proxy() *configv1.Proxy
+	ClusterVersion() *configv1.ClusterVersion
 }
 
 // A Provided is a Source that knows of credential providers. What a dump does not say
@@ -65,6 +70,7 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	for _, b := range source.DisruptionBudgets() {
 		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
 	}
+	out.configuration(source)
 	if p, ok := source.(Provided); ok {
 		for _, c := range p.CredentialProviders() {
 			out.object(configv1.GroupVersion.WithKind(providerKind), &configv1.CRIOCredentialProviderConfig{
@@ -108,6 +114,19 @@ func (w *writer) object(gvk schema.GroupVersionKind, o any) {
 	}
 	w.text(fmt.Sprintf("%s\n{%q:%q,%q:%q", separator, "apiVersion", gvk.GroupVersion().String(), "kind", gvk.Kind))
 	w.text("," + string(data[1:])) // there is more than these two in every object
+}
+
+// configuration writes the objects of which there is one of each.
+func (w *writer) configuration(source Source) {
+	if m := source.MachineConfiguration(); m != nil {
+		w.object(machineConfigurationKind, m)
+	}
+	if p := source.Proxy(); p != nil {
+		w.object(proxyKind, p)
+	}
+	if v := source.ClusterVersion(); v != nil {
+		w.object(clusterVersionKind, v)
+	}
 }
 
 // mirrors writes what of the mirror objects ends up in registries.conf.

@@ -60,6 +60,28 @@ kind: CRIOCredentialProviderConfig
 metadata: {name: cluster, annotations: {note: canary}}
 spec: {matchImages: ["*.example.com"]}
 ---
+apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata: {name: cluster, annotations: {note: canary}}
+spec: {logLevel: canary}
+status:
+  nodeDisruptionPolicyStatus: {clusterPolicies: {files: [{path: /etc/containers/registries.conf, actions: [{type: Special}]}]}}
+---
+apiVersion: config.openshift.io/v1
+kind: Proxy
+metadata: {name: cluster, annotations: {note: canary}}
+spec: {httpProxy: "http://canary:canary@proxy.example.com:3128", httpsProxy: "canary:can@ary@proxy.example.com:3128", noProxy: .cluster.local, trustedCA: {name: user-ca}}
+status: {httpProxy: "http://canary@proxy.example.com:3128", noProxy: .cluster.local}
+---
+apiVersion: config.openshift.io/v1
+kind: ClusterVersion
+metadata: {name: version, annotations: {note: canary}}
+spec: {clusterID: canary}
+status:
+  desired: {version: 4.18.1, image: "quay.io/release@sha256:bb", url: canary}
+  history: [{version: 4.18.1, state: Completed, image: "quay.io/release@sha256:bb", acceptedRisks: canary}]
+  conditions: [{type: Progressing, status: "False", message: canary}]
+---
 apiVersion: v1
 kind: Secret
 metadata: {name: pull-secret, namespace: openshift-config}
@@ -119,11 +141,24 @@ func TestWriteAndRead(t *testing.T) {
 		"nodes":         cmp.Diff(before.Nodes(), after.Nodes()),
 		"budgets":       cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
 		"providers":     cmp.Diff(before.CredentialProviders()[0].Spec, after.CredentialProviders()[0].Spec),
+		"machines":      cmp.Diff(before.MachineConfiguration(), after.MachineConfiguration()),
+		"proxy":         cmp.Diff(before.Proxy(), after.Proxy()),
+		"version":       cmp.Diff(before.ClusterVersion(), after.ClusterVersion()),
+		"payload":       cmp.Diff("quay.io/release@sha256:bb", set2.Payload),
 		"pools":         cmp.Diff(before.Pools(), after.Pools()),
 	} {
 		if diff != "" {
 			t.Errorf("%s: -before +after:\n%s", what, diff)
 		}
+	}
+	if got := after.Proxy().Spec.HTTPProxy; got != "http://proxy.example.com:3128" {
+		t.Errorf("the proxy is %q", got)
+	}
+	if files := after.MachineConfiguration().Status.NodeDisruptionPolicyStatus.ClusterPolicies.Files; len(files) != 1 {
+		t.Errorf("node disruption policy for %v, want one file", files)
+	}
+	if v := after.ClusterVersion(); v.Status.Desired.Version != "4.18.1" || len(v.Status.History) != 1 {
+		t.Errorf("got the version %+v", v.Status)
 	}
 	if after.PullSecret() != nil {
 		t.Error("the dump has the pull secret")

@@ -1,0 +1,171 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// looseCRD returns a cluster-scoped CRD that takes any fields, for kinds whose own
+// CRD is not at hand. The last version is the one that is stored; all are served.
+func looseCRD(group, kind, plural string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
+		},
+	}
+	for i, v := range versions {
+		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: v, Served: true, Storage: i == len(versions)-1,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", XPreserveUnknownFields: new(true),
+			}},
+		})
+	}
+	return crd
+}
+
+// installLoose adds a loose CRD to the API server until the test ends.
+func installLoose(t *testing.T, cfg *rest.Config, group, kind, plural string, versions ...string) {
+	t.Helper()
+	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{looseCRD(group, kind, plural, versions...)}}
+	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// impatient runs a Cluster that looks often for what is not served.
+func impatient(t *testing.T, cfg *rest.Config, o Options) *Cluster {
+	t.Helper()
+	c, err := NewCluster(cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.sources {
+		s.retry = &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 1}
+	}
+	run(t, c)
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Before 4.19, PinnedImageSet had no other version than v1alpha1.
+func TestClusterReadsTheVersionThatIsServed(t *testing.T) {
+	cfg := fromAPIServer(t)
+	c := impatient(t, cfg, Options{})
+	installLoose(t, cfg, "machineconfiguration.openshift.io", "PinnedImageSet", "pinnedimagesets", "v1alpha1")
+	const image = "quay.io/pinned:1"
+	create(t, dynamic.NewForConfigOrDie(cfg), "machineconfiguration.openshift.io/v1alpha1", "PinnedImageSet", "pinnedimagesets", "old",
+		map[string]any{"pinnedImages": []any{map[string]any{"name": image}}})
+	eventually(t, "an object of the older version is there", func() bool { return len(usersOf(t, c, "", image)) == 1 })
+}
+
+// OLM's largest objects name thousands of images, and come near etcd's limit.
+func TestClusterReadsLargeObjects(t *testing.T) {
+	cfg := fromAPIServer(t)
+	const group, images = "operators.coreos.com", 5000
+	installLoose(t, cfg, group, "ClusterServiceVersion", "clusterserviceversions", "v1alpha1")
+	var related []any
+	for i := range images {
+		related = append(related, map[string]any{"image": fmt.Sprintf("quay.io/large/%d@sha256:%064d", i, i)})
+	}
+	csv := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1alpha1", "kind": "ClusterServiceVersion", "metadata": map[string]any{"name": "large"},
+		"spec": map[string]any{"relatedImages": related, "icon": strings.Repeat("x", 400<<10)},
+	}}
+	resource := dynamic.NewForConfigOrDie(cfg).Resource(resourceOf(group, "v1alpha1", "clusterserviceversions"))
+	if _, err := resource.Create(t.Context(), csv, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := csv.MarshalJSON(); err != nil || len(data) < 900<<10 {
+		t.Fatalf("the object has %d bytes (%v), want nearly a MiB", len(data), err)
+	}
+	c := impatient(t, cfg, Options{})
+	all, err := c.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, img := range all {
+		if strings.HasPrefix(img.Ref, "quay.io/large/") {
+			found++
+		}
+	}
+	if found != images {
+		t.Errorf("%d images, want %d", found, images)
+	}
+}
+
+func TestClusterKnowsItsConfiguration(t *testing.T) {
+	cfg := fromAPIServer(t)
+	c := impatient(t, cfg, Options{})
+	if c.MachineConfiguration() != nil || c.Proxy() != nil || c.ImageConfig() != nil || c.ClusterVersion() != nil {
+		t.Error("there is a configuration where none is served")
+	}
+	const config = "config.openshift.io/v1"
+	installLoose(t, cfg, "operator.openshift.io", "MachineConfiguration", "machineconfigurations", "v1")
+	installLoose(t, cfg, "config.openshift.io", "Proxy", "proxies", "v1")
+	installLoose(t, cfg, "config.openshift.io", "Image", "images", "v1")
+	installLoose(t, cfg, "config.openshift.io", "ClusterVersion", "clusterversions", "v1")
+	dyn := dynamic.NewForConfigOrDie(cfg)
+	create(t, dyn, "operator.openshift.io/v1", "MachineConfiguration", "machineconfigurations", "cluster", map[string]any{
+		"logLevel": "Debug", "nodeDisruptionPolicy": map[string]any{"files": []any{map[string]any{
+			"path": "/etc/containers/registries.conf", "actions": []any{map[string]any{"type": "None"}},
+		}}},
+	})
+	create(t, dyn, config, "Proxy", "proxies", "cluster", map[string]any{"httpProxy": "http://me:secret@proxy.example.com:3128"})
+	create(t, dyn, config, "Proxy", "proxies", "other", map[string]any{"httpProxy": "http://other.example.com"})
+	create(t, dyn, config, "Image", "images", "cluster", map[string]any{"registrySources": map[string]any{"blockedRegistries": []any{"quay.io"}}})
+	create(t, dyn, config, "ClusterVersion", "clusterversions", "version", map[string]any{"desiredUpdate": map[string]any{"image": "quay.io/release:2"}})
+
+	eventually(t, "what has appeared is known", func() bool {
+		return c.MachineConfiguration() != nil && c.Proxy() != nil && c.ImageConfig() != nil && c.ClusterVersion() != nil
+	})
+	m := c.MachineConfiguration()
+	if f := m.Spec.NodeDisruptionPolicy.Files; len(f) != 1 || f[0].Path != "/etc/containers/registries.conf" || m.Spec.LogLevel != "" {
+		t.Errorf("MachineConfiguration() = %+v, want the policy of one file and nothing else", m.Spec)
+	}
+	if got := c.Proxy().Spec.HTTPProxy; got != "http://proxy.example.com:3128" {
+		t.Errorf("Proxy() = %q, want it without a password", got)
+	}
+	if diff := cmp.Diff([]string{"quay.io"}, c.ImageConfig().Spec.RegistrySources.BlockedRegistries); diff != "" {
+		t.Errorf("ImageConfig() -want +got:\n%s", diff)
+	}
+	if users := usersOf(t, c, "", "quay.io/release:2"); len(users) != 1 || users[0].Kind != "ClusterVersion" {
+		t.Errorf("users %v of the release image, want the ClusterVersion, which is followed for both", users)
+	}
+	names := []string{}
+	for _, s := range c.Sources() {
+		names = append(names, s.Name)
+	}
+	if len(slices.Compact(names)) != len(c.sources) {
+		t.Errorf("a resource is followed twice: %q", names)
+	}
+
+	if err := dyn.Resource(resourceOf("config.openshift.io", "v1", "clusterversions")).Delete(t.Context(), "version", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is deleted is gone for both", func() bool {
+		return c.ClusterVersion() == nil && len(usersOf(t, c, "", "quay.io/release:2")) == 0
+	})
+}
