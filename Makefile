@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets demo test truth lint bench bench-presence fuzz clean
+.PHONY: help build assets demo test truth lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ bench: ## run the benchmarks
 
 bench-presence: assets ## compare who asks registries (10 minutes or more; IMAGES=200,2000 DELAYS=20ms for less)
 	@go run ./test/presence $(if $(IMAGES),-images $(IMAGES)) $(if $(DELAYS),-delays $(DELAYS))
+
+bench-scale: assets ## compare who knows 100,000 pods (half an hour; PODS=10000 for less)
+	@go run ./test/scale $(if $(PODS),-pods $(PODS) -workloads $$(($(PODS)/10)) -images $$(($(PODS)*3/10)))
 
 fuzz: ## fuzz each fuzz test for FUZZTIME (30s)
 	@for pkg in $$(go list ./...); do \

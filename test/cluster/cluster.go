@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -61,8 +62,19 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
+// An Option changes how the programs are started.
+type Option func(*envtest.ControlPlane)
+
+// WithEtcdQuota lets the cluster keep more than etcd's default of 2 GB.
+func WithEtcdQuota(bytes int64) Option {
+	return func(c *envtest.ControlPlane) {
+		c.Etcd = &envtest.Etcd{}
+		c.Etcd.Configure().Append("quota-backend-bytes", strconv.FormatInt(bytes, 10))
+	}
+}
+
 // Start starts a cluster whose files live in dir. The caller stops it.
-func Start(dir string) (*Cluster, error) {
+func Start(dir string, options ...Option) (*Cluster, error) {
 	assets, err := Assets()
 	if err != nil {
 		return nil, err
@@ -77,6 +89,9 @@ func Start(dir string) (*Cluster, error) {
 	}
 	// Pods name service accounts that no controller makes here.
 	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
+	for _, option := range options {
+		option(&env.ControlPlane)
+	}
 	log.SetLogger(logr.Discard()) // else controller-runtime complains that nobody did
 	config, err := env.Start()
 	if err != nil {
