@@ -50,6 +50,8 @@ type Plan struct {
 	// why it does not apply the one in force; nil if it does. If Rejected is set,
 	// no route changes and Impacts is empty.
 	Rejected, RejectedBefore *mirrors.Rejection
+
+	entries map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
 // NewPlan compares the routes of images before and after c.
@@ -68,7 +70,13 @@ func NewPlan(c Change, images []Image) Plan {
 	if before == nil {
 		before, _ = mirrors.ResolveUnchecked(mirrors.Set{}) // an empty set always resolves
 	}
-	never := neverContact(c.After)
+	p.compare(images, before, after, c.After)
+	return p
+}
+
+// compare adds the images that take another route in after, which s resolves to.
+func (p *Plan) compare(images []Image, before, after *mirrors.Table, s mirrors.Set) {
+	never := neverContact(s)
 	for _, img := range images {
 		p.add(img, before, after, never)
 	}
@@ -76,7 +84,6 @@ func NewPlan(c Change, images []Image) Plan {
 	if !slices.IsSortedFunc(p.Impacts, byRef) { // an inventory is, as a rule
 		slices.SortStableFunc(p.Impacts, byRef)
 	}
-	return p
 }
 
 // added returns the entries after c that were not there before.

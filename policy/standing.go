@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/openshift/runtime-utils/pkg/registries"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// NewStanding returns the plan of the standing verification: which images does s, the
+// configuration in force, send to mirrors? It is the plan of making all mirror objects
+// of s at once, in a cluster that has none, so that the rules that judge a change judge
+// what came of it. The entries count as there before: what there was to say of them was
+// said when they were made.
+//
+// Rejected is set where MCO rejects s, RejectedBefore equal to it, and Impacts tell
+// what s says, validation aside: what nodes have is the last valid configuration, and
+// this comes nearest to it.
+func NewStanding(s mirrors.Set, images []Image) Plan {
+	p := Plan{Total: len(images), entries: bySource(s)}
+	bare := s
+	bare.Objects = nil
+	before, _ := mirrors.ResolveUnchecked(bare)
+	after, err := mirrors.Resolve(s)
+	if errors.As(err, &p.Rejected) {
+		p.RejectedBefore = p.Rejected
+		after, _ = mirrors.ResolveUnchecked(s)
+	}
+	if before == nil || after == nil {
+		return p // not even the generator knows what to make of it
+	}
+	p.compare(images, before, after, s)
+	return p
+}
+
+// StandingQuestions is Questions for who can wait, and asks of an image whose mirrors
+// have not all answered yet nothing but those: the source is spared as long as the
+// mirrors may hold the image.
+func (p Plan) StandingQuestions(facts Facts, s Settings) []mirrors.Location {
+	p.Impacts = slices.DeleteFunc(slices.Clone(p.Impacts), func(i Impact) bool {
+		return slices.ContainsFunc(i.After.Mirrors(), func(l mirrors.Location) bool {
+			f, asked := facts[l]
+			return asked && f.Presence == Unknown
+		})
+	})
+	return p.Questions(facts, s)
+}
+
+// A Standing is how an image does at its mirrors.
+type Standing struct {
+	Impact
+	// Outcome is Works where a mirror serves the image, Fails where it is known that
+	// none does, or does in full, and Unsure where nobody could tell.
+	Outcome Outcome
+	// At is the mirror that serves it, where Outcome is Works.
+	At mirrors.Location
+	// Finding says what is wrong. It is set where Outcome is Fails.
+	Finding Finding
+	// Objects are those that send the image to its mirrors, or cut it off from them,
+	// sorted by name; none where the configuration does not tell.
+	Objects []mirrors.Object
+}
+
+// losses are the rules by which an image is lost to its mirrors. What the others find
+// is no reason to sound an alarm, or was not found out.
+var losses = []string{
+	"RewriteError", "NoRoute", "NotFullySynced", "ContentMismatch", "ImageMissing", "CredentialsMissing", "PlatformMissing",
+}
+
+// Standings says how each image of a plan by NewStanding does, protected images first.
+// Images that only history names are left out, and what the settings make Info is no
+// finding: nobody wants to hear of either unasked.
+func (p Plan) Standings(facts Facts, s Settings) []Standing {
+	objects := map[string][]mirrors.Object{} // by what they depend on
+	var standings []Standing
+	for _, k := range s.rank(p.Impacts) {
+		i := p.Impacts[k]
+		v := s.view(i, facts)
+		if onlyHistory(i.Image) || !v.mirrored() {
+			continue
+		}
+		key := pullType(i.Image.Ref) + " " + i.After.Entry
+		if _, ok := objects[key]; !ok {
+			objects[key] = p.objectsBehind(i)
+		}
+		standing := s.standing(v)
+		standing.Impact, standing.Objects = i, objects[key]
+		standings = append(standings, standing)
+	}
+	return standings
+}
+
+// mirrored reports whether the configuration sends the image to mirrors, or at least
+// away from its source.
+func (v *view) mirrored() bool {
+	return v.After.Err != nil || v.hasMirror() || v.After.SourceBlocked()
+}
+
+// standing says whether the mirrors serve what v is about and, if not, what is wrong.
+func (s Settings) standing(v *view) Standing {
+	findings := s.judge(v)
+	loss := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity > Info && slices.Contains(losses, f.Rule) })
+	switch {
+	case v.mirrors == Unsure, loss >= 0 && v.mirrors == Works && v.awaited():
+		return Standing{Outcome: Unsure}
+	case loss >= 0:
+		return Standing{Outcome: Fails, Finding: findings[loss]}
+	case v.mirrors == Works:
+		at, _, _ := Served(v.Image.Ref, v.After, v.facts)
+		return Standing{Outcome: Works, At: at}
+	default:
+		return Standing{Outcome: Unsure} // by the settings no finding, or by no rule
+	}
+}
+
+// awaited reports whether a mirror has not said what it has. It may have the whole of
+// what another one has in part.
+func (v *view) awaited() bool {
+	return slices.ContainsFunc(v.mirrorPlaces, func(l mirrors.Location) bool {
+		p := answer(v.Image.Ref, l, v.facts)
+		return p == Unknown || p == Unreachable
+	})
+}
+
+// objectsBehind returns the objects that made the entry of registries.conf by which i
+// is pulled: those with its very scope or, where it got its mirrors from a wider one,
+// those that cover it. Of these, objects of the kind that serves the image go before
+// the others, which can but block it.
+func (p Plan) objectsBehind(i Impact) []mirrors.Object {
+	behind := p.entries[i.After.Entry]
+	if len(behind) == 0 {
+		for source, entries := range p.entries {
+			if registries.ScopeIsNestedInsideScope(i.After.Entry, source) {
+				behind = append(behind, entries...)
+			}
+		}
+	}
+	others := func(e mirrors.Entry) bool { return !servesPullType(e, i.Image.Ref) }
+	if serving := slices.DeleteFunc(slices.Clone(behind), others); len(serving) > 0 {
+		behind = serving
+	}
+	objects := make([]mirrors.Object, len(behind))
+	for k, e := range behind {
+		objects[k] = e.Object
+	}
+	slices.SortFunc(objects, func(a, b mirrors.Object) int { return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b)) })
+	return slices.Compact(objects)
+}
+
+// bySource returns the entries of s that have an effect, by their sources.
+func bySource(s mirrors.Set) map[string][]mirrors.Entry {
+	entries := map[string][]mirrors.Entry{}
+	for _, e := range s.Entries() {
+		if hasMirror(e) {
+			entries[e.Source] = append(entries[e.Source], e)
+		}
+	}
+	return entries
+}

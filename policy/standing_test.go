@@ -1,0 +1,116 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+var history = []User{{Kind: "ReplicaSet", Namespace: "shop", Name: "cart-old", Use: History}}
+
+// standingText is "Works", "Unsure" or "Fails Rule on Kind name, Kind name".
+func standingText(s Standing) string {
+	if s.Outcome != Fails {
+		return map[Outcome]string{Works: "Works at " + s.At.Ref, Unsure: "Unsure"}[s.Outcome]
+	}
+	var names []string
+	for _, o := range s.Objects {
+		names = append(names, mirrors.NameOf(o))
+	}
+	return "Fails " + s.Finding.Rule + " on " + strings.Join(names, ", ")
+}
+
+func TestStandings(t *testing.T) {
+	const m1, m2 = "m1.example.com/x:1", "m2.example.com/x:1"
+	two := set(itms("apps", "quay.io", allow, "m1.example.com", "m2.example.com"))
+	only := set(itms("apps", "quay.io", never, "m1.example.com"))
+	cut := set(itms("apps", "quay.io", never, "m1.example.com"), idms("platform", "quay.io/team", allow, "m2.example.com/team"))
+	insecure := set(itms("apps", "quay.io", allow, "m1.example.com"))
+	insecure.Registries = configv1.RegistrySources{InsecureRegistries: []string{"quay.io/x"}}
+	sparse := func(f Facts, ref string) Facts {
+		fact := f[mirrors.Location{Ref: ref}]
+		fact.Missing = []string{"linux/arm64"}
+		f[mirrors.Location{Ref: ref}] = fact
+		return f
+	}
+	for _, tt := range []struct {
+		name     string
+		set      mirrors.Set
+		image    string
+		users    []User
+		facts    Facts
+		settings Settings
+		want     string // "" for an image that is none of its business
+	}{
+		{"one mirror of two is enough", two, tag, running, facts(m1+" absent", m2+" present"), Settings{}, "Works at " + m2},
+		{"the source does not count", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"nor whether it is lost as well", two, tag, running, facts(m1+" absent", m2+" absent", tag+" absent"), Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"nor whether it answers", two, tag, running, facts(m1+" absent", m2+" absent", tag+" unreachable"), Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"a mirror that does not answer may have it", two, tag, running, facts(m1+" absent", m2+" unreachable", tag+" present"), Settings{}, "Unsure"},
+		{"so may one that nobody has asked", two, tag, running, facts(m1 + " absent"), Settings{}, "Unsure"},
+		{"an unreachable mirror has lost nothing", only, tag, running, facts(m1 + " unreachable"), Settings{}, "Unsure"},
+		{"nothing but the mirror", only, tag, running, facts(m1 + " absent"), Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
+		{"the mirror does not let nodes in", two, tag, running, facts(m1+" denied", m2+" denied", tag+" present"), Settings{}, "Fails CredentialsMissing on ImageTagMirrorSet apps"},
+		{"the mirror serves something else", only, tag, running, facts(m1 + " mismatch"), Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
+		{"a part is missing", only, tag, running, sparse(facts(m1+" present"), m1), Settings{}, "Fails PlatformMissing on ImageTagMirrorSet apps"},
+		{"the one that does not answer may have the part", two, tag, running, sparse(facts(m1+" unreachable", m2+" present"), m2), Settings{}, "Unsure"},
+		{"a tag mirror cuts pulls by digest off", only, dig, running, facts(), Settings{}, "Fails NoRoute on ImageTagMirrorSet apps"},
+		{"the narrower entry is to blame", cut, "quay.io/team/x" + digestA, running, facts("m2.example.com/team/x"+digestA+" absent", "quay.io/team/x"+digestA+" absent"), Settings{}, "Fails ImageMissing on ImageDigestMirrorSet platform"},
+		{"inherited mirrors are those of the wider entry", insecure, tag, running, facts(m1 + " absent"), Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+		{"no mirror", two, "docker.io/library/x:1", running, facts(), Settings{}, ""},
+		{"nothing pulls it", two, tag, history, facts(m1+" absent", m2+" absent", tag+" present"), Settings{}, ""},
+		{"nobody wants to know", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{Severities: map[string]Severity{"ImageMissing": Info}}, "Unsure"},
+		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := NewStanding(tt.set, []Image{{Ref: tt.image, Users: tt.users}})
+			got := ""
+			for _, s := range plan.Standings(tt.facts, tt.settings) {
+				got += standingText(s)
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestStandingOfRejected: what MCO does not apply is verified all the same, and said.
+func TestStandingOfRejected(t *testing.T) {
+	s := set(itms("apps", "quay.io", allow, "m1.example.com"), itms("conflict", "quay.io", never, "m1.example.com"))
+	plan := NewStanding(s, []Image{{Ref: tag, Users: running}})
+	if got := summary(plan.Decide(facts("m1.example.com/x:1 present"), Settings{})); got != "warn RejectedByMCO" {
+		t.Errorf("got %q", got)
+	}
+	if got := plan.Standings(facts("m1.example.com/x:1 present"), Settings{}); len(got) != 1 || got[0].Outcome != Works || len(got[0].Objects) != 2 {
+		t.Errorf("got %+v, want one image that two objects send to its mirror", got)
+	}
+}
+
+// TestStandingQuestions: the source is asked about what the mirrors are known to lack.
+func TestStandingQuestions(t *testing.T) {
+	plan := NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), []Image{
+		{Ref: "quay.io/a:1", Users: running}, {Ref: "quay.io/b:1", Users: running}, {Ref: "quay.io/c:1", Users: running},
+	})
+	refs := func(locs []mirrors.Location) string {
+		var refs []string
+		for _, l := range locs {
+			refs = append(refs, l.Ref)
+		}
+		return strings.Join(refs, " ")
+	}
+	first := plan.StandingQuestions(Facts{}, Settings{})
+	if got := refs(first); got != "m1.example.com/a:1 m1.example.com/b:1 m1.example.com/c:1" {
+		t.Errorf("first %q", got)
+	}
+	known := facts("m1.example.com/a:1 present", "m1.example.com/b:1 absent", "m1.example.com/c:1 unknown")
+	if got := refs(plan.StandingQuestions(known, Settings{})); got != "quay.io/b:1" {
+		t.Errorf("then %q", got)
+	}
+	if len(plan.Impacts) != 3 {
+		t.Errorf("the plan has %d impacts left", len(plan.Impacts))
+	}
+}
