@@ -39,6 +39,14 @@ type Registries interface {
 	Presence(context.Context, []mirrors.Location) policy.Facts
 }
 
+// RegistriesFunc is a function that is Registries.
+type RegistriesFunc func(context.Context, []mirrors.Location) policy.Facts
+
+// Presence implements Registries.
+func (f RegistriesFunc) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return f(ctx, locs)
+}
+
 // A Noter has something to say to whoever reads an answer that rests on it:
 // "the pull secret is missing; registries were asked anonymously". Inventories
 // and Registries may be Noters. Each note is one short line.
@@ -55,6 +63,9 @@ type Record struct {
 	Subject string
 	Plan    policy.Plan
 	Facts   policy.Facts
+	// Asked are the locations that the verdict hangs on, the most important first:
+	// what to keep an eye on where the same question may come again.
+	Asked   []mirrors.Location
 	Verdict policy.Verdict
 	// Notes are remarks on the sources of the answer, for people.
 	Notes []string
@@ -78,61 +89,83 @@ type Reviewer struct {
 // means that there is no verdict; it never means that the edit is safe.
 func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit) (Record, error) {
 	start := time.Now()
-	plan, err := r.plan(ctx, edit)
+	now, err := r.read(ctx)
 	if err != nil {
 		return Record{}, err
 	}
-	facts := r.lookUp(ctx, plan)
-	return Record{
-		Subject: subject,
-		Plan:    plan,
-		Facts:   facts,
-		Verdict: plan.Decide(facts, r.Settings),
-		Notes:   r.notes(),
-		Took:    time.Since(start),
-	}, nil
+	change := policy.Change{Before: now.set, After: edit(now.set)}
+	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps)
+	record := r.judge(ctx, plan, plan.Questions)
+	record.Subject, record.Took = subject, time.Since(start)
+	return record, nil
 }
 
-func (r *Reviewer) plan(ctx context.Context, edit mirrors.Edit) (policy.Plan, error) {
-	set, err := r.Inventory.Mirrors(ctx)
+// Standing says how the configuration in force does, by the rules for changes: see
+// policy.NewStanding. Its questions are those for who can wait.
+func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
+	start := time.Now()
+	now, err := r.read(ctx)
 	if err != nil {
-		return policy.Plan{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
+		return Record{}, err
 	}
-	var gaps []policy.Gap
+	plan := policy.NewStanding(now.set, now.images)
+	record := r.judge(ctx, plan, plan.StandingQuestions)
+	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
+	return record, nil
+}
+
+// A state is how things are: the configuration in force, the images in use, and what
+// is out of date among them.
+type state struct {
+	set    mirrors.Set
+	images []policy.Image
+	gaps   []policy.Gap
+}
+
+func (r *Reviewer) read(ctx context.Context) (now state, err error) {
+	if now.set, err = r.Inventory.Mirrors(ctx); err != nil {
+		return state{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
+	}
 	if inventory, ok := r.Inventory.(Gapped); ok {
-		gaps = inventory.Gaps()
+		now.gaps = inventory.Gaps()
 	}
-	images, err := r.Inventory.Images(ctx)
-	if err != nil {
-		return policy.Plan{}, fmt.Errorf("listing the images in use: %w", err)
+	if now.images, err = r.Inventory.Images(ctx); err != nil {
+		return state{}, fmt.Errorf("listing the images in use: %w", err)
 	}
-	change := policy.Change{Before: set, After: edit(set)}
-	plan := policy.NewPlan(change, images).WithGaps(change, gaps)
+	return now, nil
+}
+
+// questions are what is to be looked up, given what is known.
+type questions func(policy.Facts, policy.Settings) []mirrors.Location
+
+func (r *Reviewer) judge(ctx context.Context, plan policy.Plan, ask questions) Record {
 	if r.OtherCredentials != nil {
 		for i, impact := range plan.Impacts {
 			plan.Impacts[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
 		}
 	}
-	return plan, nil
+	facts, asked := r.lookUp(ctx, ask)
+	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts, r.Settings), Notes: r.notes()}
 }
 
-// lookUp asks what the plan wants to know, round by round: what a later round
-// asks depends on the answers to the one before. A location that stays Unknown
-// is not asked twice.
-func (r *Reviewer) lookUp(ctx context.Context, plan policy.Plan) policy.Facts {
+// lookUp asks what there is to ask, round by round: what a later round asks depends on
+// the answers to the one before. A location that stays Unknown is not asked twice.
+func (r *Reviewer) lookUp(ctx context.Context, ask questions) (policy.Facts, []mirrors.Location) {
 	facts := policy.Facts{}
+	var asked []mirrors.Location
 	for ctx.Err() == nil {
-		questions := plan.Questions(facts, r.Settings)
+		questions := ask(facts, r.Settings)
 		if len(questions) == 0 {
 			break
 		}
+		asked = append(asked, questions...)
 		answers := r.Registries.Presence(ctx, questions)
 		for _, l := range questions {
 			facts[l] = policy.Fact{Detail: noAnswer} // unless there is an answer
 		}
 		maps.Copy(facts, answers)
 	}
-	return facts
+	return facts, asked
 }
 
 // noAnswer is the Detail of a location that was still being asked when time ran

@@ -131,11 +131,14 @@ func (k *keeper) learned(m memo, life time.Duration) {
 // so before it ends, at a time of its own, so that what was learned in one second is
 // not asked for in one second for ever.
 func again(f policy.Fact, life time.Duration) time.Duration {
-	if f.Presence == policy.Present && len(f.Missing) == 0 {
+	if isGood(f) {
 		return life/2 + jitter(life*2/5)
 	}
 	return max(life, keepRetry*3/4+jitter(keepRetry/2))
 }
+
+// isGood reports whether f says that an image is there, as a whole.
+func isGood(f policy.Fact) bool { return f.Presence == policy.Present && len(f.Missing) == 0 }
 
 func jitter(d time.Duration) time.Duration {
 	if d <= 0 {
@@ -160,6 +163,25 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 			s.keeper.learned(m, s.options.Lifetimes.of(l.Ref, m.fact))
 		}
 	}
+}
+
+// Known returns what the Store knows about locs without asking: good news as long as it
+// is fresh, bad news until there is other, and nothing that was learned under other
+// credentials or other trust. It is for those who have no business in the way of
+// questions that somebody waits for; Keep sees to it that there is something to know.
+func (s *Store) Known(locs []mirrors.Location) policy.Facts {
+	generation := s.generation() // it may take a lock that probes hold
+	facts := make(policy.Facts, len(locs))
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range locs {
+		m, ok := s.memory.get(l)
+		if ok && m.generation == generation && (!isGood(m.fact) || s.fresh(m, generation, now)) {
+			facts[l] = m.fact
+		}
+	}
+	return facts
 }
 
 // refresh asks for what is due, no more than the rate for each registry, and leaves

@@ -277,6 +277,61 @@ func TestKeepIsBounded(t *testing.T) {
 	}
 }
 
+// TestKnown: what is known is told without asking: good news while it is fresh, bad news
+// until there is other, and neither under other credentials.
+func TestKnown(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fact policy.Fact
+		want bool // after two hours
+	}{
+		{"present", policy.Fact{Presence: policy.Present}, false},
+		{"sparse", policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}, true},
+		{"absent", policy.Fact{Presence: policy.Absent}, true},
+		{"unreachable", policy.Fact{Presence: policy.Unreachable}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &factProber{fact: tt.fact}
+				s := newTestStore(p)
+				defer s.Close()
+				locs := digests(1, "h.io/a%d")
+				if got := s.Known(locs); len(got) != 0 {
+					t.Errorf("knows %v before anybody has asked", got)
+				}
+				s.Presence(t.Context(), locs)
+				if got := s.Known(locs); got[locs[0]].Presence != tt.fact.Presence {
+					t.Errorf("knows %v at once, want %v", got, tt.fact.Presence)
+				}
+				time.Sleep(2 * time.Hour)
+				if got := s.Known(locs); (len(got) == 1) != tt.want {
+					t.Errorf("knows %v after two hours, want %t", got, tt.want)
+				}
+				p.generation.Add(1)
+				if got := s.Known(locs); len(got) != 0 {
+					t.Errorf("knows %v under other credentials", got)
+				}
+				if n := p.probed.Load(); n != 1 {
+					t.Errorf("%d probes, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// A factProber finds one fact everywhere.
+type factProber struct {
+	fact               policy.Fact
+	generation, probed atomic.Uint64
+}
+
+func (p *factProber) Probe(context.Context, mirrors.Location) policy.Fact {
+	p.probed.Add(1)
+	return p.fact
+}
+
+func (p *factProber) Generation() uint64 { return p.generation.Load() }
+
 // TestKeepForADeadRegistry does not pile jobs up.
 func TestKeepForADeadRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
