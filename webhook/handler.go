@@ -40,6 +40,8 @@ func (f ReviewerFunc) Review(ctx context.Context, subject string, edit mirrors.E
 // Reviewer panics, is refused. A dry run is treated like the real thing.
 type Handler struct {
 	Reviewer Reviewer
+	// ComesAgain is told of reviews, as Options say; nil for nobody.
+	ComesAgain func(review.Record)
 
 	metrics *metrics
 }
@@ -123,8 +125,13 @@ func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, 
 	if !rec.Verdict.Allowed {
 		d.verdict, d.message = denied, rec.Denial()
 	}
+	if h.ComesAgain != nil && (d.verdict == denied || isDryRun(req)) {
+		h.ComesAgain(rec)
+	}
 	return d
 }
+
+func isDryRun(req admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *req.DryRun }
 
 // maxErrorRunes is room for a chain of wrapped errors, and not for the page that
 // a proxy may have sent in place of an answer.

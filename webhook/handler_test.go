@@ -403,6 +403,38 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 	}
 }
 
+// TestHandlerSaysWhatComesAgain: what was refused is mended and tried again, what was
+// tried as a dry run is made. What was made is over, and without a review there is
+// nothing to prepare for.
+func TestHandlerSaysWhatComesAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		allowed, dryRun bool
+		err             error
+		want            []string
+	}{
+		{"made", true, false, nil, nil},
+		{"refused", false, false, nil, []string{"ImageTagMirrorSet apps"}},
+		{"dry run", true, true, nil, []string{"ImageTagMirrorSet apps"}},
+		{"refused dry run", false, true, nil, []string{"ImageTagMirrorSet apps"}},
+		{"no verdict", false, true, errors.New("no connection"), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got []string
+			h := &Handler{
+				Reviewer:   &records{verdict: policy.Verdict{Allowed: tc.allowed, Findings: findings}, err: tc.err},
+				ComesAgain: func(r review.Record) { got = append(got, r.Subject) },
+			}
+			req := creation(tagMirrorSet("apps", "quay.io"))
+			req.DryRun = &tc.dryRun
+			h.Handle(quiet(t), req)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 	unreadable := errors.New("reading the mirror configuration in force: connection\nrefused")
 	expired := fmt.Errorf("listing the images in use: %w", context.DeadlineExceeded)

@@ -93,7 +93,7 @@ func logDecision(log logr.Logger, req admissionv1.AdmissionRequest, d decision, 
 		"operation", cut(string(req.Operation), maxNameRunes),
 		"user", cut(req.UserInfo.Username, maxNameRunes),
 		"uid", cut(string(req.UID), maxNameRunes),
-		"dryRun", req.DryRun != nil && *req.DryRun,
+		"dryRun", isDryRun(req),
 		"allowed", d.verdict == allowed || d.verdict == skipped,
 		"verdict", string(d.verdict),
 	)

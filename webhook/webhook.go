@@ -28,6 +28,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // What a ValidatingWebhookConfiguration has to say to reach this package. A test
@@ -67,6 +69,10 @@ type Options struct {
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
+	// ComesAgain is told of each review after which the same change is likely to be
+	// asked for again: it was refused, or was a dry run. Nil for nobody. It is called
+	// before the answer is sent, and must not block.
+	ComesAgain func(review.Record)
 }
 
 // NewServeMux returns what to serve: Path answers AdmissionReviews of
@@ -85,7 +91,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
-		handler: &Handler{Reviewer: o.Reviewer, metrics: m},
+		handler: &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, metrics: m},
 		ready:   o.Ready,
 		log:     o.Log,
 		metrics: m,
