@@ -1,0 +1,159 @@
+package standing
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+const (
+	// confirmations is in how many rounds in a row an image must do otherwise than was
+	// told before that is told: a registry may be half-way through a restart.
+	confirmations = 2
+	// reportBurst and reportEvery bound what is told of one object. A registry that
+	// has an image now and then is not news each time.
+	reportBurst = 4
+	reportEvery = 10 * time.Minute
+)
+
+// A ledger knows what has been told of each object, and what has been seen since. It is
+// not safe for concurrent use.
+type ledger struct {
+	accounts map[string]*account
+}
+
+// An account is about the images of one object that do not do well, or did not. An
+// image without an entry does, as far as was told.
+type account struct {
+	object  mirrors.Object // nil where nobody knows which
+	entries map[string]*entry
+	limiter *rate.Limiter
+}
+
+type entry struct {
+	policy.Standing
+	rank  int  // lower is more important
+	lost  bool // was told
+	times int  // rounds in a row that say otherwise
+}
+
+func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
+
+// enter enters what a round has found, the most important first. Objects that are gone, and images that no object
+// sends anywhere any more, are forgotten without a word: nothing was lost or recovered.
+func (l *ledger) enter(standings []policy.Standing) {
+	before := l.accounts
+	l.accounts = map[string]*account{}
+	for rank, s := range standings {
+		objects := s.Objects
+		if len(objects) == 0 {
+			objects = []mirrors.Object{nil}
+		}
+		for _, o := range objects {
+			l.account(o, before).enter(s, rank, before[keyOf(o)])
+		}
+	}
+}
+
+// keyOf tells an object from a later one of the same name.
+func keyOf(o mirrors.Object) string {
+	if o == nil {
+		return ""
+	}
+	return mirrors.NameOf(o) + " " + string(o.GetUID())
+}
+
+func (l *ledger) account(o mirrors.Object, before map[string]*account) *account {
+	key := keyOf(o)
+	if a, ok := l.accounts[key]; ok {
+		return a
+	}
+	a := &account{object: o, entries: map[string]*entry{}}
+	if old, ok := before[key]; ok {
+		a.limiter = old.limiter
+	} else {
+		a.limiter = rate.NewLimiter(rate.Every(reportEvery), reportBurst)
+	}
+	l.accounts[key] = a
+	return a
+}
+
+func (a *account) enter(s policy.Standing, rank int, before *account) {
+	var e entry
+	if before != nil {
+		if old, ok := before.entries[s.Image.Ref]; ok {
+			e = *old
+		}
+	}
+	e.rank = rank
+	switch {
+	case s.Outcome == policy.Unsure: // no news
+	case (s.Outcome == policy.Fails) == e.lost:
+		e.times, e.Standing = 0, s
+	default:
+		e.times++
+		e.Standing = s
+	}
+	if e.lost || e.times > 0 {
+		a.entries[s.Image.Ref] = &e
+	}
+}
+
+// suspects reports whether the next round may confirm something.
+func (l *ledger) suspects() bool {
+	for _, a := range l.accounts {
+		for _, e := range a.entries {
+			if e.times > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A change is what is to be told of an object: images that are lost, or that are there
+// again.
+type change struct {
+	account *account
+	lost    bool
+	entries []*entry // the most important first
+}
+
+// changes returns at most limit changes that are confirmed and not too many for their
+// objects, losses first.
+func (l *ledger) changes(limit int) []change {
+	var changes []change
+	for _, lost := range []bool{true, false} {
+		for _, key := range slices.Sorted(maps.Keys(l.accounts)) {
+			c := l.accounts[key].confirmed(lost)
+			if len(c.entries) > 0 && len(changes) < limit && c.account.limiter.Allow() {
+				changes = append(changes, c)
+			}
+		}
+	}
+	return changes
+}
+
+func (a *account) confirmed(lost bool) change {
+	c := change{account: a, lost: lost}
+	for _, e := range a.entries {
+		if e.lost != lost && e.times >= confirmations {
+			c.entries = append(c.entries, e)
+		}
+	}
+	slices.SortFunc(c.entries, func(a, b *entry) int { return cmp.Compare(a.rank, b.rank) })
+	return c
+}
+
+// settle notes that c was told.
+func (c change) settle() {
+	for _, e := range c.entries {
+		e.lost, e.times = c.lost, 0
+	}
+}

@@ -1,0 +1,140 @@
+package standing
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// metrics say how the configuration in force does. No label holds anything that a user
+// or a stranger may choose.
+type metrics struct {
+	// Of who verifies, else absent.
+	findings *prometheus.GaugeVec
+	images   *prometheus.GaugeVec
+	rounds   *prometheus.CounterVec
+	leads    prometheus.Gauge
+	// Of every replica.
+	facts  *prometheus.GaugeVec
+	age    prometheus.GaugeFunc
+	oldest atomic.Int64 // Unix time in ns of the oldest fact, 0 for none
+}
+
+func newMetrics() *metrics {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		findings: gauge("mirrorset_guard_standing_findings",
+			"What is wrong with the mirror configuration in force, by rule. Only of the replica that verifies it.", "rule"),
+		images: gauge("mirrorset_guard_standing_images",
+			"Images that the configuration in force sends to mirrors, by how they do there (held, lost, unverified). Only of the replica that verifies it.", "state"),
+		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mirrorset_guard_standing_rounds_total",
+			Help: "Verifications of the configuration in force, by result (done, failed).",
+		}, []string{"result"}),
+		leads: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "mirrorset_guard_standing_verifying",
+			Help: "1 in the replica that verifies the configuration in force and reports what changes, else 0.",
+		}),
+		facts: gauge("mirrorset_guard_standing_facts",
+			"What is known about the places that the configuration in force rests on, by presence.", "presence"),
+	}
+	m.age = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "mirrorset_guard_standing_oldest_fact_age_seconds",
+		Help: "Age of the oldest fact that the configuration in force rests on; 0 if there is none.",
+	}, m.oldestAge)
+	return m
+}
+
+// register registers the metrics with r, if there is one.
+func (m *metrics) register(r prometheus.Registerer) error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.findings, m.images, m.rounds, m.leads, m.facts, m.age} {
+		errs = append(errs, r.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("standing: registering metrics: %w", err)
+	}
+	return nil
+}
+
+func (m *metrics) oldestAge() float64 {
+	oldest := m.oldest.Load()
+	if oldest == 0 {
+		return 0
+	}
+	return time.Since(time.Unix(0, oldest)).Seconds()
+}
+
+// knows counts facts.
+func (m *metrics) knows(facts policy.Facts) {
+	counts := map[policy.Presence]int{}
+	var oldest time.Time
+	for _, f := range facts {
+		counts[f.Presence]++
+		if !f.Time.IsZero() && (oldest.IsZero() || f.Time.Before(oldest)) {
+			oldest = f.Time
+		}
+	}
+	for p := policy.Unknown; p <= policy.Mismatch; p++ {
+		m.facts.WithLabelValues(p.String()).Set(float64(counts[p]))
+	}
+	if oldest.IsZero() {
+		m.oldest.Store(0)
+		return
+	}
+	m.oldest.Store(oldest.UnixNano())
+}
+
+// found counts findings and images. Every rule has a series, so that an alert on one
+// has something to compare.
+func (m *metrics) found(v policy.Verdict, standings []policy.Standing) {
+	rules := map[string]int{"RejectedByMCO": 0}
+	for _, id := range policy.RuleIDs() {
+		rules[id] = 0
+	}
+	for _, f := range v.Findings {
+		if f.Severity > policy.Info {
+			rules[f.Rule]++
+		}
+	}
+	for rule, n := range rules {
+		m.findings.WithLabelValues(rule).Set(float64(n))
+	}
+	states := map[policy.Outcome]int{}
+	for _, s := range standings {
+		states[s.Outcome]++
+	}
+	for outcome, state := range map[policy.Outcome]string{policy.Works: "held", policy.Fails: "lost", policy.Unsure: "unverified"} {
+		m.images.WithLabelValues(state).Set(float64(states[outcome]))
+	}
+}
+
+func (m *metrics) round(err error) {
+	result := "done"
+	if err != nil {
+		result = "failed"
+	}
+	m.rounds.WithLabelValues(result).Inc()
+}
+
+// verifies notes whether this replica does, and takes back what it found when it no
+// longer does: nobody would see to it.
+func (m *metrics) verifies(does bool) {
+	if does {
+		m.leads.Set(1)
+		return
+	}
+	m.leads.Set(0)
+	m.findings.Reset()
+	m.images.Reset()
+}

@@ -1,0 +1,151 @@
+package standing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// The reasons of reports: those of the Events on mirror sets.
+const (
+	MirrorLostImage = "MirrorLostImage"
+	MirrorRecovered = "MirrorRecovered"
+)
+
+// A Report tells what has become of images of one object.
+type Report struct {
+	// Object is the mirror object that sends the images where they are, or are not;
+	// nil where the configuration does not tell which.
+	Object mirrors.Object
+	Reason string // MirrorLostImage or MirrorRecovered
+	Images int    // how many
+	// Note is one line of at most maxNote bytes, for people.
+	Note string
+}
+
+// A Reporter passes reports on. An error means that it is to be told again.
+type Reporter interface {
+	Report(context.Context, Report) error
+}
+
+// ReporterFunc is a function that is a Reporter.
+type ReporterFunc func(context.Context, Report) error
+
+// Report implements Reporter.
+func (f ReporterFunc) Report(ctx context.Context, r Report) error { return f(ctx, r) }
+
+func (r Report) name() string {
+	if r.Object == nil {
+		return "the mirror configuration"
+	}
+	return mirrors.NameOf(r.Object)
+}
+
+// message is that of the log line.
+func (r Report) message() string {
+	if r.Reason == MirrorLostImage {
+		return "Mirror lost images"
+	}
+	return "Mirror recovered"
+}
+
+const (
+	// maxNote is what the API server takes for the note of an Event
+	// (noteLengthLimit, k8s.io/kubernetes/pkg/apis/core/validation/events.go).
+	maxNote = 1024
+	// maxNamed is how many images a note names.
+	maxNamed = 3
+	// maxUsers is how many users it names of the first.
+	maxUsers = 2
+)
+
+func (c change) report() Report {
+	r := Report{Object: c.account.object, Reason: MirrorRecovered, Images: len(c.entries)}
+	if c.lost {
+		r.Reason = MirrorLostImage
+		r.Note = cut(c.lossNote())
+	} else {
+		r.Note = cut(c.recoveryNote())
+	}
+	return r
+}
+
+// lossNote says how many images are lost, by which rule, and of the first what was
+// looked at, in the words of a review.
+func (c change) lossNote() string {
+	first := c.entries[0]
+	text := c.byRule() + ": " + first.Image.Ref
+	if users := policy.Users(first.Finding.Image, maxUsers); users != "" {
+		text += ", used by " + users
+	}
+	text += ": " + cmp.Or(strings.Join(first.Finding.Detail, "; "), first.Finding.Reason)
+	if others := c.others(); others != "" {
+		text += ". Also " + others
+	}
+	return text
+}
+
+// byRule counts the entries: "14 images cannot be pulled from their mirrors
+// (ImageMissing 12, PlatformMissing 2)".
+func (c change) byRule() string {
+	counts := map[string]int{}
+	for _, e := range c.entries {
+		counts[e.Finding.Rule]++
+	}
+	rules := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	if len(c.entries) == 1 {
+		return "1 image cannot be pulled from its mirrors (" + rules[0] + ")"
+	}
+	for i, rule := range rules {
+		rules[i] = fmt.Sprintf("%s %d", rule, counts[rule])
+	}
+	return fmt.Sprintf("%d images cannot be pulled from their mirrors (%s)", len(c.entries), strings.Join(rules, ", "))
+}
+
+// recoveryNote says how many images are known to be at a mirror again, and of the first
+// where.
+func (c change) recoveryNote() string {
+	text := "1 image is at its mirror again: "
+	if n := len(c.entries); n > 1 {
+		text = fmt.Sprintf("%d images are at their mirrors again: ", n)
+	}
+	text += c.entries[0].Image.Ref + " at " + c.entries[0].At.Ref
+	if others := c.others(); others != "" {
+		text += ". Also " + others
+	}
+	return text
+}
+
+// others names the images after the first, and counts those that are too many.
+func (c change) others() string {
+	var names []string
+	for _, e := range c.entries[1:min(len(c.entries), maxNamed)] {
+		names = append(names, e.Image.Ref)
+	}
+	if more := len(c.entries) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// cut shortens text to maxNote bytes, between two characters.
+func cut(text string) string {
+	const mark = "…"
+	if len(text) <= maxNote {
+		return text
+	}
+	end := maxNote - len(mark)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
+}

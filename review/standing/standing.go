@@ -1,0 +1,254 @@
+// Package standing keeps an eye on the mirror configuration in force, so that what a
+// mirror has lost is known before the next pod is rescheduled.
+//
+// It asks the question of a review (review.Reviewer.Standing) again and again, and
+// never stands in the way of one: registries are asked in the background, by what
+// keeps facts fresh, and only an image that looks lost is asked for on purpose. What
+// has changed since it was last told is told as Kubernetes Events on the mirror sets
+// and log lines, a few for any number of images; what is so is in metrics.
+//
+// A registry that gives no answer is no news: what was told of an image stands until a
+// registry says otherwise, twice in a row. Nothing is kept over a restart: what is lost
+// then is told once more, and what is fine is not.
+//
+//	v, err := standing.New(standing.Options{Inventory: cluster, Store: store, Reporter: events})
+//	go v.Keep(ctx)        // in every replica
+//	go v.Verify(leading)  // in the leader, as long as it is one
+package standing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// A Store knows what is where. *registry.Store is one.
+type Store interface {
+	// Known returns what is known about locations, without asking.
+	Known([]mirrors.Location) policy.Facts
+	// Presence asks, as review.Registries does.
+	Presence(context.Context, []mirrors.Location) policy.Facts
+	// Keep keeps what is known about locations fresh, until it is called again for
+	// the topic or, unless it is 0, ttl is over.
+	Keep(topic string, locs []mirrors.Location, ttl time.Duration)
+}
+
+// Options are what New needs.
+type Options struct {
+	Inventory review.Inventory
+	Store     Store
+	Settings  policy.Settings
+	// Reporter is told what has changed. Nil for nobody but the log.
+	Reporter Reporter
+	// Every is how long after a round the next one comes, give or take a quarter.
+	// 0 means DefaultEvery. A round that leaves something open is followed sooner.
+	Every time.Duration
+	// Log receives a line for each change. The zero value discards it.
+	Log logr.Logger
+	// Metrics is where the metrics are registered, nil for nowhere.
+	Metrics prometheus.Registerer
+}
+
+// DefaultEvery is well below the time in which a node is drained and the next begins.
+const DefaultEvery = time.Minute
+
+// A Verifier verifies the configuration in force. It keeps no state between calls of
+// Verify.
+type Verifier struct {
+	reviewer review.Reviewer
+	store    Store
+	reporter Reporter
+	every    time.Duration
+	log      logr.Logger
+	metrics  *metrics
+}
+
+// New returns a Verifier. It is an error if its metrics are registered already.
+func New(o Options) (*Verifier, error) {
+	if o.Every <= 0 {
+		o.Every = DefaultEvery
+	}
+	if o.Reporter == nil {
+		o.Reporter = ReporterFunc(func(context.Context, Report) error { return nil })
+	}
+	m := newMetrics()
+	if err := m.register(o.Metrics); err != nil {
+		return nil, err
+	}
+	known := func(_ context.Context, locs []mirrors.Location) policy.Facts { return o.Store.Known(locs) }
+	return &Verifier{
+		reviewer: review.Reviewer{Inventory: o.Inventory, Registries: review.RegistriesFunc(known), Settings: o.Settings},
+		store:    o.Store,
+		reporter: o.Reporter,
+		every:    o.Every,
+		log:      o.Log,
+		metrics:  m,
+	}, nil
+}
+
+// Topic is under which the Store keeps the facts of the configuration in force.
+const Topic = "live"
+
+// Keep names to the Store what the configuration in force rests on, until ctx ends.
+func (v *Verifier) Keep(ctx context.Context) {
+	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
+		record, err := v.look(ctx)
+		return !awaits(record), err
+	})
+}
+
+// Verify verifies the configuration in force and tells what has changed, until ctx
+// ends. No two processes should do so at a time.
+func (v *Verifier) Verify(ctx context.Context) {
+	v.metrics.verifies(true)
+	defer v.metrics.verifies(false)
+	told := newLedger()
+	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
+		record, err := v.look(ctx)
+		if err != nil {
+			v.metrics.round(err)
+			return true, err
+		}
+		standings := v.askAgain(ctx, &record)
+		v.metrics.found(record.Verdict, standings)
+		told.enter(standings)
+		err = v.tell(ctx, told)
+		v.metrics.round(err)
+		return !awaits(record) && !told.suspects(), err
+	})
+}
+
+// sooner is which part of the time to the next round passes after one that left
+// something open.
+const sooner = 4
+
+// repeat calls round until ctx ends. What goes wrong in one is logged, a panic too, and
+// the next may do better: no fault in here may keep reviews from being answered.
+func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error)) {
+	for {
+		settled, err := protected(ctx, round)
+		if err != nil && ctx.Err() == nil {
+			v.log.Error(err, "Could not verify the configuration in force")
+		}
+		wait := v.every*3/4 + rand.N(v.every/2+1) //nolint:gosec // not a secret
+		if !settled {
+			wait /= sooner
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+func protected(ctx context.Context, round func(context.Context) (bool, error)) (settled bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			settled, err = true, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return round(ctx)
+}
+
+// lookTimeout bounds the reading of the cluster.
+const lookTimeout = 30 * time.Second
+
+// look says how the configuration does by what is known, and has that kept fresh.
+func (v *Verifier) look(ctx context.Context) (review.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	record, err := v.reviewer.Standing(ctx)
+	if err == nil {
+		err = ctx.Err() // else the record may be about half of the images
+	}
+	if err != nil {
+		return review.Record{}, err
+	}
+	v.store.Keep(Topic, record.Asked, 0)
+	v.metrics.knows(record.Facts)
+	return record, nil
+}
+
+// awaits reports whether r rests on an answer that is not there yet.
+func awaits(r review.Record) bool {
+	for _, f := range r.Facts {
+		if f.Presence == policy.Unknown {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	// maxAskedAgain bounds what a round asks on purpose. What is beyond is asked for
+	// once a minute in the background, as all bad news is.
+	maxAskedAgain = 256
+	// askTimeout is what a registry may take that is slow but not dead.
+	askTimeout = 20 * time.Second
+)
+
+// askAgain returns how the images of r do, those that look lost after being asked for
+// once more, and enters what it learned into r.
+func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Standing {
+	settings := v.reviewer.Settings
+	standings := r.Plan.Standings(r.Facts, settings)
+	lost := doubtful(standings)
+	if len(lost) == 0 {
+		return standings
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answers := v.store.Presence(ctx, lost)
+	for _, l := range lost {
+		r.Facts[l] = policy.Fact{Detail: "no answer yet"} // unless there is an answer
+	}
+	maps.Copy(r.Facts, answers)
+	r.Verdict = r.Plan.Decide(r.Facts, settings)
+	return r.Plan.Standings(r.Facts, settings)
+}
+
+// doubtful returns the mirrors of images that look lost.
+func doubtful(standings []policy.Standing) []mirrors.Location {
+	var locs []mirrors.Location
+	for _, s := range standings {
+		places := s.After.Mirrors()
+		if s.Outcome == policy.Fails && len(locs)+len(places) <= maxAskedAgain {
+			locs = append(locs, places...)
+		}
+	}
+	return locs
+}
+
+// maxReports bounds what a round tells; the rest is told by the next ones, if it is
+// still true.
+const maxReports = 20
+
+// tell tells what has changed.
+func (v *Verifier) tell(ctx context.Context, told *ledger) error {
+	var errs []error
+	for _, c := range told.changes(maxReports) {
+		if err := ctx.Err(); err != nil { // somebody else may be the leader now
+			return err
+		}
+		report := c.report()
+		if err := v.reporter.Report(ctx, report); err != nil {
+			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
+			continue
+		}
+		c.settle()
+		v.log.Info(report.message(), "object", report.name(), "images", report.Images, "note", report.Note)
+	}
+	return errors.Join(errs...)
+}

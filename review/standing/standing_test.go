@@ -1,0 +1,498 @@
+package standing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-logr/logr/funcr"
+	configv1 "github.com/openshift/api/config/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A world is everything that a Verifier looks at and tells, in a bubble. It is safe for
+// concurrent use.
+type world struct {
+	mu      sync.Mutex
+	set     mirrors.Set
+	images  []policy.Image
+	broken  error // of the API server
+	sick    policy.Presence
+	missing map[string]bool // of locations
+	kept    []mirrors.Location
+	asked   int
+	told    []Report
+	deaf    error // of the Reporter
+	logged  []string
+	metrics *prometheus.Registry
+}
+
+// newWorld has a set named apps that sends n images of quay.io to mirror.example.com.
+func newWorld(n int) *world {
+	w := &world{missing: map[string]bool{}, metrics: prometheus.NewRegistry()}
+	w.set.Objects = []mirrors.Object{tagSet("apps", "quay.io", "mirror.example.com")}
+	for i := range n {
+		w.images = append(w.images, image(fmt.Sprintf("quay.io/app%03d:1", i)))
+	}
+	return w
+}
+
+func tagSet(name, source string, mirror configv1.ImageMirror) mirrors.Object {
+	o := &configv1.ImageTagMirrorSet{}
+	o.Name, o.UID = name, types.UID("uid of "+name)
+	o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: source, Mirrors: []configv1.ImageMirror{mirror}}}
+	return o
+}
+
+func image(ref string) policy.Image {
+	return policy.Image{Ref: ref, Users: []policy.User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}
+}
+
+func (w *world) Mirrors(context.Context) (mirrors.Set, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.set, w.broken
+}
+
+func (w *world) Images(context.Context) ([]policy.Image, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.images, nil
+}
+
+func (w *world) Known(locs []mirrors.Location) policy.Facts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	facts := policy.Facts{}
+	for _, l := range locs {
+		fact := policy.Fact{Presence: policy.Present, Time: time.Now().Add(-time.Minute)}
+		switch {
+		case w.sick != policy.Unknown:
+			fact.Presence = w.sick
+		case w.missing[l.Ref]:
+			fact.Presence, fact.Detail = policy.Absent, "mirror.example.com answers 404"
+		}
+		facts[l] = fact
+	}
+	return facts
+}
+
+func (w *world) Presence(_ context.Context, locs []mirrors.Location) policy.Facts {
+	w.change(func() { w.asked += len(locs) })
+	return w.Known(locs)
+}
+
+func (w *world) Keep(_ string, locs []mirrors.Location, _ time.Duration) {
+	w.change(func() { w.kept = locs })
+}
+
+func (w *world) Report(_ context.Context, r Report) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf != nil {
+		return w.deaf
+	}
+	w.told = append(w.told, r)
+	return nil
+}
+
+func (w *world) change(how func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	how()
+}
+
+// lose takes the images from first up to, and without, last from the mirror, or puts
+// them back.
+func (w *world) lose(first, last int, lost bool) {
+	w.change(func() {
+		for i := first; i < last; i++ {
+			w.missing[fmt.Sprintf("mirror.example.com/app%03d:1", i)] = lost
+		}
+	})
+}
+
+// wait lets time pass and returns what was told meanwhile: "apps MirrorLostImage 2".
+func (w *world) wait(d time.Duration) string {
+	time.Sleep(d)
+	synctest.Wait()
+	var told []string
+	w.change(func() {
+		for _, r := range w.told {
+			told = append(told, fmt.Sprintf("%s %s %d", r.Object.GetName(), r.Reason, r.Images))
+		}
+		w.told = nil
+	})
+	return strings.Join(told, ", ")
+}
+
+// verify runs a Verifier of w in a bubble until test ends.
+func verify(t *testing.T, w *world, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		v, err := New(Options{
+			Inventory: w, Store: w, Reporter: w, Metrics: w.metrics,
+			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			v.Verify(ctx)
+			close(done)
+		}()
+		test(t)
+		cancel()
+		<-done
+	})
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: told %q, want %q", what, got, want)
+	}
+}
+
+// TestTellsWhatChanges: each change once, and nothing while nothing changes.
+func TestTellsWhatChanges(t *testing.T) {
+	w := newWorld(20)
+	verify(t, w, func(t *testing.T) {
+		want(t, "all is well", w.wait(time.Hour), "")
+		w.lose(3, 17, true)
+		want(t, "lost", w.wait(5*time.Minute), "apps MirrorLostImage 14")
+		want(t, "still lost", w.wait(6*time.Hour), "")
+		w.lose(3, 5, false)
+		want(t, "some are back", w.wait(5*time.Minute), "apps MirrorRecovered 2")
+		w.lose(0, 20, false)
+		w.lose(0, 1, true)
+		want(t, "others are back, and one is lost", w.wait(5*time.Minute), "apps MirrorLostImage 1, apps MirrorRecovered 12")
+		want(t, "nothing more", w.wait(6*time.Hour), "")
+	})
+	if len(w.logged) != 4 {
+		t.Errorf("logged %d lines, want one for each change:\n%s", len(w.logged), strings.Join(w.logged, "\n"))
+	}
+}
+
+// TestBaseline: what is lost at the start is told once, what is fine is not.
+func TestBaseline(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	verify(t, w, func(t *testing.T) {
+		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
+		want(t, "afterwards", w.wait(6*time.Hour), "")
+	})
+}
+
+// TestNoAnswerIsNoNews: a registry that is down, throttles or was not asked neither
+// loses images nor gives them back.
+func TestNoAnswerIsNoNews(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	verify(t, w, func(t *testing.T) {
+		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
+		w.change(func() { w.sick = policy.Unreachable })
+		want(t, "down", w.wait(6*time.Hour), "")
+		w.lose(0, 2, false)
+		want(t, "nobody can tell", w.wait(6*time.Hour), "")
+		w.change(func() { w.sick = policy.Unknown })
+		want(t, "up", w.wait(5*time.Minute), "apps MirrorRecovered 2")
+	})
+}
+
+// TestOneMissIsNoLoss: an image that is there again in the next round was not lost.
+func TestOneMissIsNoLoss(t *testing.T) {
+	w := newWorld(3)
+	verify(t, w, func(t *testing.T) {
+		for range 100 {
+			w.wait(10 * time.Minute)
+			var before int
+			w.change(func() { before = w.asked })
+			w.lose(0, 1, true)
+			for w.changed(before) == 0 { // until a round has seen it
+				time.Sleep(time.Second)
+			}
+			w.lose(0, 1, false)
+		}
+		want(t, "misses", w.wait(time.Hour), "")
+	})
+}
+
+func (w *world) changed(before int) (n int) {
+	w.change(func() { n = w.asked - before })
+	return n
+}
+
+// TestFlap: a mirror that has its images for some minutes, and then not, for a day, is
+// told of a few times an hour.
+func TestFlap(t *testing.T) {
+	w := newWorld(5)
+	verify(t, w, func(t *testing.T) {
+		n := 0
+		for i := range 24 * 60 / 4 {
+			w.lose(0, 5, i%2 == 0)
+			if told := w.wait(4 * time.Minute); told != "" {
+				n += len(strings.Split(told, ", "))
+			}
+		}
+		if most := reportBurst + 24*6 + 1; n < 24 || n > most {
+			t.Errorf("told %d times in a day, want at most %d", n, most)
+		}
+	})
+}
+
+// TestManyObjects: what many objects have to tell is spread over rounds, and nothing is
+// left out.
+func TestManyObjects(t *testing.T) {
+	w := newWorld(0)
+	w.set.Objects = nil
+	for i := range 3 * maxReports {
+		repo := fmt.Sprintf("/app%03d", i)
+		w.set.Objects = append(w.set.Objects, tagSet(fmt.Sprintf("set%02d", i), "quay.io"+repo, configv1.ImageMirror("mirror.example.com"+repo)))
+		w.images = append(w.images, image("quay.io"+repo+":1"))
+	}
+	w.lose(0, 3*maxReports, true)
+	verify(t, w, func(t *testing.T) {
+		most := 0
+		told := map[string]int{}
+		for range 600 {
+			reports := strings.Split(w.wait(time.Second), ", ")
+			most = max(most, len(reports))
+			for _, r := range reports {
+				if r != "" {
+					told[r]++
+				}
+			}
+		}
+		if len(told) != 3*maxReports || most > maxReports {
+			t.Errorf("told of %d objects, at most %d at a time, want %d and %d", len(told), most, 3*maxReports, maxReports)
+		}
+		for report, n := range told {
+			if n != 1 {
+				t.Errorf("told %d times: %s", n, report)
+			}
+		}
+	})
+}
+
+// TestWhatIsGoneIsForgotten: an object that is deleted, or an image that nobody uses any
+// more, has neither lost nor recovered anything.
+func TestWhatIsGoneIsForgotten(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	verify(t, w, func(t *testing.T) {
+		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
+		w.change(func() { w.images = w.images[1:] })
+		want(t, "an image less", w.wait(time.Hour), "")
+		objects := w.set.Objects
+		w.change(func() { w.set.Objects = nil })
+		want(t, "an object less", w.wait(time.Hour), "")
+		w.change(func() { w.set.Objects = objects })
+		want(t, "the object is back", w.wait(5*time.Minute), "apps MirrorLostImage 1")
+	})
+}
+
+// TestTellsAgainWhatWasNotHeard: a report that fails is made later, not too often.
+func TestTellsAgainWhatWasNotHeard(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	w.deaf = errors.New("events is forbidden")
+	verify(t, w, func(t *testing.T) {
+		want(t, "deaf", w.wait(5*time.Hour), "")
+		w.change(func() { w.deaf = nil })
+		want(t, "listens", w.wait(15*time.Minute), "apps MirrorLostImage 2")
+		w.change(func() {
+			if most := reportBurst + 5*6 + 2; len(w.logged) > most {
+				t.Errorf("logged %d lines in five hours, want at most %d", len(w.logged), most)
+			}
+		})
+	})
+}
+
+// TestBrokenAPIServer: a round that fails changes nothing.
+func TestBrokenAPIServer(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	verify(t, w, func(t *testing.T) {
+		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
+		w.change(func() { w.broken = errors.New("connection refused") })
+		want(t, "down", w.wait(time.Hour), "")
+		w.change(func() { w.broken = nil })
+		want(t, "up", w.wait(time.Hour), "")
+	})
+	if got := value(t, w, "mirrorset_guard_standing_rounds_total", "failed"); got < 30 {
+		t.Errorf("%v rounds failed in an hour, want about 60", got)
+	}
+}
+
+// TestPanic: a fault in a round is the end of the round and of nothing else.
+func TestPanic(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	verify(t, w, func(t *testing.T) {
+		objects := w.set.Objects
+		w.change(func() { w.set.Objects = []mirrors.Object{(*configv1.ImageTagMirrorSet)(nil)} })
+		w.wait(time.Hour)
+		w.change(func() { w.set.Objects = objects })
+		want(t, "later", w.wait(5*time.Minute), "apps MirrorLostImage 2")
+	})
+	if !slices.ContainsFunc(w.logged, func(line string) bool { return strings.Contains(line, "panic: ") }) {
+		t.Error("nobody learns of the panic")
+	}
+}
+
+// TestAsksLittle: what is held is not asked for by the Verifier, only kept; what is lost
+// is asked for in each round, up to a bound.
+func TestAsksLittle(t *testing.T) {
+	w := newWorld(300)
+	verify(t, w, func(t *testing.T) {
+		w.wait(30 * time.Minute)
+		w.change(func() {
+			if w.asked != 0 || len(w.kept) != 300 {
+				t.Errorf("asked for %d locations and kept %d, want 0 and 300", w.asked, len(w.kept))
+			}
+		})
+		w.lose(0, 300, true)
+		want(t, "lost", w.wait(30*time.Minute), "apps MirrorLostImage 300")
+		w.change(func() {
+			if w.asked > 32*maxAskedAgain*4/3 {
+				t.Errorf("asked for %d locations in half an hour, want at most %d a minute", w.asked, maxAskedAgain)
+			}
+			if len(w.kept) != 600 { // their sources too: a remedy may name them
+				t.Errorf("kept %d locations, want 600", len(w.kept))
+			}
+		})
+	})
+}
+
+// TestKeepsInFollowers: a replica that does not lead keeps facts and reports nothing.
+func TestKeepsInFollowers(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	synctest.Test(t, func(t *testing.T) {
+		v, err := New(Options{Inventory: w, Store: w, Reporter: w, Metrics: w.metrics})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go v.Keep(ctx)
+		want(t, "follower", w.wait(time.Hour), "")
+		cancel()
+		synctest.Wait()
+	})
+	if len(w.kept) != 22 || w.asked != 0 {
+		t.Errorf("kept %d locations and asked for %d, want 22 and 0", len(w.kept), w.asked)
+	}
+	if got := value(t, w, "mirrorset_guard_standing_facts", "absent"); got != 2 {
+		t.Errorf("%v facts are absent, want 2", got)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	w := newWorld(20)
+	w.lose(0, 2, true)
+	verify(t, w, func(t *testing.T) {
+		w.wait(5 * time.Minute)
+		for _, tt := range []struct {
+			name, label string
+			want        float64
+		}{
+			{"mirrorset_guard_standing_findings", "ImageMissing", 2},
+			{"mirrorset_guard_standing_findings", "RejectedByMCO", 0},
+			{"mirrorset_guard_standing_images", "held", 18},
+			{"mirrorset_guard_standing_images", "lost", 2},
+			{"mirrorset_guard_standing_images", "unverified", 0},
+			{"mirrorset_guard_standing_facts", "present", 20}, // 18 mirrors and the sources of the others
+			{"mirrorset_guard_standing_verifying", "", 1},
+		} {
+			if got := value(t, w, tt.name, tt.label); got != tt.want {
+				t.Errorf("%s %s is %v, want %v", tt.name, tt.label, got, tt.want)
+			}
+		}
+		if got := value(t, w, "mirrorset_guard_standing_oldest_fact_age_seconds", ""); got < 60 {
+			t.Errorf("the oldest fact is %v s old, want 60 or more", got)
+		}
+	})
+	if got := value(t, w, "mirrorset_guard_standing_findings", "ImageMissing"); got != -1 {
+		t.Errorf("findings are still exported when nobody verifies: %v", got)
+	}
+}
+
+// value returns that of a metric with a label, -1 if there is none.
+func value(t *testing.T, w *world, name, label string) float64 {
+	t.Helper()
+	families, err := w.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name && (label == "" || m.Label[0].GetValue() == label) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return -1
+}
+
+func TestNotes(t *testing.T) {
+	w := newWorld(20)
+	var notes []string
+	verify(t, w, func(t *testing.T) {
+		note := func() {
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			w.change(func() {
+				for _, r := range w.told {
+					notes = append(notes, r.Note)
+				}
+				w.told = nil
+			})
+		}
+		w.lose(0, 1, true)
+		note()
+		w.lose(0, 1, false)
+		note()
+		w.lose(5, 10, true)
+		note()
+		w.lose(5, 10, false)
+		note()
+	})
+	want := []string{
+		"1 image cannot be pulled from its mirrors (ImageMissing): quay.io/app000:1, used by Deployment shop/cart (app): " +
+			"mirror.example.com/app000:1: mirror.example.com answers 404; quay.io/app000:1: found",
+		"1 image is at its mirror again: quay.io/app000:1 at mirror.example.com/app000:1",
+		"5 images cannot be pulled from their mirrors (ImageMissing 5): quay.io/app005:1, used by Deployment shop/cart (app): " +
+			"mirror.example.com/app005:1: mirror.example.com answers 404; quay.io/app005:1: found. Also quay.io/app006:1, quay.io/app007:1 and 2 more",
+		"5 images are at their mirrors again: quay.io/app005:1 at mirror.example.com/app005:1. Also quay.io/app006:1, quay.io/app007:1 and 2 more",
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestCut(t *testing.T) {
+	for n := range 4 { // whatever the byte at which it has to end
+		text := strings.Repeat("x", n) + strings.Repeat("ü", maxNote)
+		got := cut(text)
+		if len(got) > maxNote || len(got) < maxNote-4 || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
+			t.Errorf("%d bytes, valid %t, of %d", len(got), utf8.ValidString(got), len(text))
+		}
+	}
+	if got := cut("short"); got != "short" {
+		t.Errorf("got %q", got)
+	}
+}
