@@ -24,6 +24,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -234,7 +235,8 @@ func TestDeploymentArguments(t *testing.T) {
 	read(t, "deployment.yaml", &d)
 	pod := d.Spec.Template.Spec
 	c := pod.Containers[0]
-	want := []string{"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8080"}
+	want := []string{"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8080",
+		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts"}
 	if diff := gocmp.Diff(want, c.Args); diff != "" || c.Command != nil {
 		t.Errorf("command %q, arguments (-want +got):\n%s", c.Command, diff)
 	}
@@ -243,6 +245,12 @@ func TestDeploymentArguments(t *testing.T) {
 	}
 	if got := c.VolumeMounts[0].MountPath; got != "/etc/mirrorset-guard/tls" {
 		t.Errorf("the certificate is at %s, which --tls-dir does not name", got)
+	}
+	if got := c.VolumeMounts[1]; got.MountPath != "/var/lib/mirrorset-guard" || got.Name != pod.Volumes[1].Name || pod.Volumes[1].EmptyDir == nil {
+		t.Errorf("--fact-file is in no folder that can be written: %v, %v", got, pod.Volumes[1])
+	}
+	if *d.Spec.Replicas > 1 && !slices.Contains(c.Args, "--leader-elect") {
+		t.Error("each replica reports")
 	}
 	if longest := int64(webhook.TimeoutSeconds); *pod.TerminationGracePeriodSeconds <= longest {
 		t.Errorf("it is killed after %d s, in the middle of a review", *pod.TerminationGracePeriodSeconds)
@@ -329,11 +337,12 @@ func grants(namespace string, rules []rbacv1.PolicyRule) []grant {
 func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 	var cluster rbacv1.ClusterRole
 	read(t, "clusterrole.yaml", &cluster)
-	var secret rbacv1.Role
-	read(t, "pullsecret-role.yaml", &secret)
-	var registryCA rbacv1.Role
-	read(t, "registryca-role.yaml", &registryCA)
-	got := slices.Concat(grants("", cluster.Rules), grants(secret.Namespace, secret.Rules), grants(registryCA.Namespace, registryCA.Rules))
+	got := grants("", cluster.Rules)
+	for _, name := range roles(t) {
+		var role rbacv1.Role
+		read(t, name, &role)
+		got = append(got, grants(role.Namespace, role.Rules)...)
+	}
 
 	c, err := inventory.NewCluster(&rest.Config{Host: "https://127.0.0.1:1"}, inventory.Options{}) // contacts nobody before Run
 	if err != nil {
@@ -345,12 +354,22 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 			grant{"openshift-config", verb, "", "configmaps", ""},
 			grant{"openshift-config-managed", verb, "", "configmaps", "image-registry-ca"})
 	}
+	want = append(want, grants(standing.EventsNamespace, []rbacv1.PolicyRule{standing.EventsRule()})...)
+	want = append(want, // what leader election does to its Lease
+		grant{webhook.Namespace, "create", "coordination.k8s.io", "leases", ""},
+		grant{webhook.Namespace, "get", "coordination.k8s.io", "leases", "mirrorset-guard"},
+		grant{webhook.Namespace, "update", "coordination.k8s.io", "leases", "mirrorset-guard"})
 	order := cmpopts.SortSlices(func(a, b grant) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
 	})
 	if diff := gocmp.Diff(want, got, order, gocmp.AllowUnexported(grant{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// roles are the files that hold one.
+func roles(t *testing.T) []string {
+	return slices.DeleteFunc(files(t), func(name string) bool { return !strings.HasSuffix(name, "-role.yaml") })
 }
 
 func TestBindingsNameTheServiceAccount(t *testing.T) {
@@ -370,11 +389,13 @@ func TestBindingsNameTheServiceAccount(t *testing.T) {
 	if diff := gocmp.Diff(want, cluster.Subjects); diff != "" || cluster.RoleRef.Kind != "ClusterRole" || cluster.RoleRef.Name != clusterRole.Name {
 		t.Errorf("cluster role binding of %v (-want +got):\n%s", cluster.RoleRef, diff)
 	}
-	var role rbacv1.Role
-	read(t, "pullsecret-role.yaml", &role)
-	var binding rbacv1.RoleBinding
-	read(t, "pullsecret-rolebinding.yaml", &binding)
-	if diff := gocmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != role.Name || binding.Namespace != role.Namespace {
-		t.Errorf("role binding of %v (-want +got):\n%s", binding.RoleRef, diff)
+	for _, name := range roles(t) {
+		var role rbacv1.Role
+		read(t, name, &role)
+		var binding rbacv1.RoleBinding
+		read(t, strings.Replace(name, "-role", "-rolebinding", 1), &binding)
+		if diff := gocmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != role.Name || binding.Namespace != role.Namespace {
+			t.Errorf("%s: role binding of %v (-want +got):\n%s", name, binding.RoleRef, diff)
+		}
 	}
 }

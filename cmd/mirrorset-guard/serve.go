@@ -27,6 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -39,6 +40,7 @@ type serveOptions struct {
 	cluster                 clusterFlags
 	registries              registryFlags
 	policy                  policyFlags
+	standing                standingFlags
 }
 
 func newServe() *cobra.Command {
@@ -47,7 +49,10 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Answer the API server as a validating admission webhook",
 		Long: `serve follows the images of the cluster and answers admission reviews of mirror
-sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cluster.`,
+sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cluster.
+
+Beside that it verifies the mirror configuration in force, and reports images that
+their mirrors have lost as Events on the mirror sets.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), streamsOf(cmd))
@@ -66,10 +71,19 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	o.cluster.addFlags(flags)
 	o.registries.addFlags(flags)
+	flags.StringVar(&o.registries.factFile, "fact-file", "", "file in which what is known about images survives a restart; empty for none")
 	o.policy.addFlags(flags)
+	o.standing.addFlags(flags)
+}
+
+func (o *serveOptions) validate() error {
+	return errors.Join(validateFactFile(o.registries.factFile), o.standing.validate())
 }
 
 func (o *serveOptions) run(ctx context.Context, io streams) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	log, err := newLogger(o.logLevel, io)
 	if err != nil {
 		return err
@@ -108,6 +122,8 @@ type guard struct {
 	certs    *certs.Reloader
 	mux      *http.ServeMux
 	registry *prometheus.Registry
+	standing *standing.Verifier
+	election *election // nil: this process is the only one
 	ending   atomic.Bool
 }
 
@@ -131,14 +147,15 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	if g.certs, err = certs.Load(o.tlsDir); err != nil {
 		return nil, err
 	}
+	reviewer := &review.Reviewer{
+		Inventory: g.cluster, Registries: g.store, Settings: settings,
+		OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust},
+	}
+	if err := g.prepareStanding(config, *reviewer); err != nil {
+		return nil, err
+	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &review.Reviewer{
-			Inventory: g.cluster, Registries: g.store, Settings: settings,
-			OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust},
-		},
-		Ready:   g.ready,
-		Log:     log,
-		Metrics: g.registry,
+		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keepForNextTry,
 	})
 	return g, err
 }
@@ -157,6 +174,10 @@ func (g *guard) run(ctx context.Context) error {
 	group.Go(func() error { return g.cluster.Run(serving) })
 	group.Go(func() error { return g.trust.Run(serving) })
 	group.Go(func() error { return g.store.Run(serving) })
+	group.Go(func() error {
+		g.verify(serving)
+		return nil
+	})
 	group.Go(func() error {
 		g.certs.Run(serving, g.log)
 		return nil

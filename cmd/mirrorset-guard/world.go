@@ -54,6 +54,9 @@ type registryFlags struct {
 	resolve       []string
 	allowLoopback bool
 	factLifetime  time.Duration
+	// factFile is where facts survive a restart, "" for nowhere. Only serve has a flag
+	// for it: it goes with Store.Run and Store.Restore.
+	factFile string
 }
 
 func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
@@ -79,7 +82,7 @@ func (r *registryFlags) open(architectures func() []string) (*registry.Client, *
 		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
 		Platforms: true, Architectures: architectures,
 	})
-	store := registry.NewStore(client, registry.StoreOptions{Lifetimes: registry.Lifetimes{
+	store := registry.NewStore(client, registry.StoreOptions{Path: r.factFile, Lifetimes: registry.Lifetimes{
 		PresentDigest: r.factLifetime, PresentTag: min(r.factLifetime, maxTagLifetime), Absent: time.Nanosecond,
 	}})
 	return client, store, nil

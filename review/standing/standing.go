@@ -11,7 +11,7 @@
 // registry says otherwise, twice in a row. Nothing is kept over a restart: what is lost
 // then is told once more, and what is fine is not.
 //
-//	v, err := standing.New(standing.Options{Inventory: cluster, Store: store, Reporter: events})
+//	v, err := standing.New(standing.Options{Reviewer: *reviewer, Store: store, Reporter: events})
 //	go v.Keep(ctx)        // in every replica
 //	go v.Verify(leading)  // in the leader, as long as it is one
 package standing
@@ -46,9 +46,10 @@ type Store interface {
 
 // Options are what New needs.
 type Options struct {
-	Inventory review.Inventory
-	Store     Store
-	Settings  policy.Settings
+	// Reviewer is how changes are reviewed. The Store takes the place of its
+	// Registries.
+	Reviewer review.Reviewer
+	Store    Store
 	// Reporter is told what has changed. Nil for nobody but the log.
 	Reporter Reporter
 	// Every is how long after a round the next one comes, give or take a quarter.
@@ -86,9 +87,11 @@ func New(o Options) (*Verifier, error) {
 	if err := m.register(o.Metrics); err != nil {
 		return nil, err
 	}
-	known := func(_ context.Context, locs []mirrors.Location) policy.Facts { return o.Store.Known(locs) }
+	o.Reviewer.Registries = review.RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
+		return o.Store.Known(locs)
+	})
 	return &Verifier{
-		reviewer: review.Reviewer{Inventory: o.Inventory, Registries: review.RegistriesFunc(known), Settings: o.Settings},
+		reviewer: o.Reviewer,
 		store:    o.Store,
 		reporter: o.Reporter,
 		every:    o.Every,

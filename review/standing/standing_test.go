@@ -19,6 +19,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // A world is everything that a Verifier looks at and tells, in a bubble. It is safe for
@@ -142,7 +143,7 @@ func verify(t *testing.T, w *world, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(Options{
-			Inventory: w, Store: w, Reporter: w, Metrics: w.metrics,
+			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w, Metrics: w.metrics,
 			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
 		})
 		if err != nil {
@@ -383,7 +384,7 @@ func TestKeepsInFollowers(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
 	synctest.Test(t, func(t *testing.T) {
-		v, err := New(Options{Inventory: w, Store: w, Reporter: w, Metrics: w.metrics})
+		v, err := New(Options{Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w, Metrics: w.metrics})
 		if err != nil {
 			t.Fatal(err)
 		}

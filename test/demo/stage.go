@@ -232,6 +232,7 @@ func (s *stage) apply(ctx context.Context, text string) error {
 var access = []string{
 	"namespace.yaml", "serviceaccount.yaml", "clusterrole.yaml", "clusterrolebinding.yaml",
 	"pullsecret-role.yaml", "pullsecret-rolebinding.yaml", "registryca-role.yaml", "registryca-rolebinding.yaml",
+	"events-role.yaml", "events-rolebinding.yaml", "lease-role.yaml", "lease-rolebinding.yaml",
 }
 
 // startGuard starts the guard as the service account of its manifests and waits

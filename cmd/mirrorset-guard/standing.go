@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// standingFlags say how the mirror configuration in force is verified.
+type standingFlags struct {
+	every     time.Duration
+	elect     bool
+	namespace string
+}
+
+func (s *standingFlags) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often the mirror configuration in force is verified, and what has changed is reported as Events; 0 for never")
+	flags.BoolVar(&s.elect, "leader-elect", false, "verify only while holding a Lease, so that one of several replicas reports; reviews are answered in any case")
+	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Lease "+leaseName)
+}
+
+func (s *standingFlags) validate() error {
+	if s.every < 0 {
+		return fmt.Errorf("--verify-every %s: must not be negative; 0 is for never", s.every)
+	}
+	if s.elect && s.namespace == "" {
+		return fmt.Errorf("--leader-elect-namespace %q: the Lease needs a namespace", s.namespace)
+	}
+	return nil
+}
+
+// validateFactFile wants a file that can be put in place: to find out after five
+// minutes, in a note, would be late. What is in it is for the Store to judge.
+func validateFactFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("--fact-file %q: it is there, and is not a regular file", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return fmt.Errorf("--fact-file %q: there is no folder %s", path, filepath.Dir(path))
+	}
+	return nil
+}
+
+// prepareStanding makes what verifies the configuration in force, as reviewer reviews
+// changes of it.
+func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) error {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for Events: %w", err)
+	}
+	name := instanceName()
+	g.standing, err = standing.New(standing.Options{
+		Reviewer: reviewer,
+		Store:    g.store,
+		Reporter: standing.Events(kube.EventsV1(), name),
+		Every:    g.options.standing.every,
+		Log:      g.log.WithName("standing"),
+		Metrics:  g.registry,
+	})
+	if err == nil && g.options.standing.elect {
+		g.election, err = newElection(config, g.options.standing.namespace, name, g.log.WithName("election"))
+	}
+	return err
+}
+
+// verify takes over what an earlier process knew, keeps fresh what the configuration in
+// force rests on and, where this process is to, reports what changes, until ctx ends.
+// It waits for the credentials and the trust of the nodes: under others, nothing that
+// is known would count.
+func (g *guard) verify(ctx context.Context) {
+	if g.cluster.WaitReady(ctx) != nil || g.trust.WaitReady(ctx) != nil {
+		return // ctx has ended
+	}
+	g.store.Restore()
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	loops.Go(func() { g.standing.Keep(ctx) })
+	switch {
+	case g.options.standing.every == 0:
+	case g.election != nil:
+		loops.Go(func() { g.election.run(ctx, g.standing.Verify) })
+	default:
+		loops.Go(func() { g.standing.Verify(ctx) })
+	}
+}
+
+// nextTry is how long somebody may take to copy what was missing, or to make a change
+// that was tried.
+const nextTry = 15 * time.Minute
+
+// keepForNextTry keeps fresh what a verdict rests on, so that the next try finds it.
+func (g *guard) keepForNextTry(r review.Record) {
+	g.store.Keep("asked for: "+r.Subject, r.Asked, nextTry)
+}
