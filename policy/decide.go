@@ -22,6 +22,7 @@ var rules = []rule{
 	{"MirrorHidden", mirrorHidden},
 	{"NotFullySynced", notFullySynced},
 	{"ContentMismatch", contentMismatch},
+	{"BlobsMissing", blobsMissing},
 	{"ImageMissing", imageMissing},
 	{"CredentialsMissing", credentialsMissing},
 	{"Unverified", unverified},

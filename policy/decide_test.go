@@ -42,7 +42,7 @@ func facts(lines ...string) Facts {
 	f := Facts{}
 	for _, line := range lines {
 		ref, word, _ := strings.Cut(line, " ")
-		for p := Unknown; p <= Mismatch; p++ {
+		for p := Unknown; p <= Incomplete; p++ {
 			if p.String() == word {
 				f[mirrors.Location{Ref: ref}] = Fact{Presence: p}
 			}

@@ -22,7 +22,8 @@ const (
 
 // Pull returns what comes of pulling img, a reference, along route. It walks the
 // route as a node does: whatever an endpoint answers but the image
-// moves on to the next; what looks like the image and is not ends the pull.
+// moves on to the next; what looks like the image and is not, or not all of it,
+// ends the pull.
 func Pull(img string, route mirrors.Route, facts Facts) Outcome {
 	return walk(img, route.Sources, facts, false)
 }
@@ -38,7 +39,7 @@ func walk(img string, sources []mirrors.PullSource, facts Facts, onlyMirrors boo
 		switch answer(img, s.Location, facts) {
 		case Present:
 			return Works
-		case Mismatch:
+		case Mismatch, Incomplete:
 			ended = s.Candidate
 		case Absent, Denied:
 		default:
@@ -112,7 +113,7 @@ func Served(img string, route mirrors.Route, facts Facts) (place mirrors.Locatio
 				place, fact, ok = s.Location, f, true
 			}
 			ended = s.Candidate
-		case Mismatch:
+		case Mismatch, Incomplete:
 			ended = s.Candidate
 		}
 	}

@@ -31,7 +31,11 @@ func describe(f Fact) string {
 	switch f.Presence {
 	case Present:
 		if len(f.Missing) > 0 {
-			return "found, without its part for " + strings.Join(f.Missing, ", ")
+			found := "found, without its part for " + strings.Join(f.Missing, ", ")
+			if f.Detail != "" {
+				found += "; " + f.Detail
+			}
+			return found
 		}
 		return "found"
 	case Absent:
@@ -42,6 +46,8 @@ func describe(f Fact) string {
 		return cmp.Or(f.Detail, "could not be reached")
 	case Mismatch:
 		return cmp.Or(f.Detail, "answers with something else")
+	case Incomplete:
+		return cmp.Or(f.Detail, "lacks some of its blobs")
 	default:
 		return cmp.Or(f.Detail, "not asked")
 	}

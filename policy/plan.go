@@ -154,7 +154,8 @@ func (p Plan) Questions(facts Facts, s Settings) []mirrors.Location {
 		return questions
 	}
 	for _, i := range order {
-		if impact := p.Impacts[i]; !held(impact.After.Mirrors(), facts) || sparse(impact.After, facts) {
+		impact := p.Impacts[i]
+		if walk(impact.Image.Ref, impact.After.Sources, facts, true) != Works || sparse(impact.After, facts) {
 			ask(impact.After.Open())
 			ask(impact.Before.Open())
 		}
@@ -170,7 +171,7 @@ func (p Plan) Locations() []mirrors.Location {
 		locs = append(locs, i.After.Open()...)
 	}
 	slices.SortFunc(locs, func(a, b mirrors.Location) int {
-		return cmp.Or(strings.Compare(a.Ref, b.Ref), cmp.Compare(b2i(a.Insecure), b2i(b.Insecure)))
+		return cmp.Or(strings.Compare(a.Ref, b.Ref), cmp.Compare(b2i(a.Insecure), b2i(b.Insecure)), cmp.Compare(b2i(a.Blobs), b2i(b.Blobs)))
 	})
 	return slices.Compact(locs)
 }

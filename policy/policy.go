@@ -86,11 +86,14 @@ const (
 	// Mismatch means that the registry answers, but not with that image: another digest,
 	// or no manifest. A node that met it would stop there.
 	Mismatch
+	// Incomplete means that the registry serves the manifest and lacks blobs that it
+	// names. A node that met it would stop there. Only Locations with Blobs are.
+	Incomplete
 )
 
 // String implements fmt.Stringer.
 func (p Presence) String() string {
-	return [...]string{"unknown", "present", "absent", "denied", "unreachable", "mismatch"}[p]
+	return [...]string{"unknown", "present", "absent", "denied", "unreachable", "mismatch", "incomplete"}[p]
 }
 
 // A Fact is what was found at a location, and when.
@@ -103,14 +106,16 @@ type Fact struct {
 	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
 	// image or if nobody has read it.
 	Platforms []string
-	// Missing are platforms that the index lists for architectures that nodes
-	// have, and whose manifests the location does not hold: a sparse copy.
+	// Missing are platforms that the index lists for architectures that nodes have, and
+	// whose manifests, or blobs where they were asked for, the location does not hold: a
+	// sparse copy.
 	Missing []string
 	// Children are the digests of the manifests that an index lists, nil for a
 	// single image or if nobody has read it.
 	Children []string
 	// Detail is for people: one line that says what the registry answered. It is
-	// set if not Present, names no credentials and has no control characters.
+	// set if not Present, and says what a part of the Missing lacks that is there but for
+	// some blobs. It names no credentials and has no control characters.
 	Detail string
 	// Time is when the answer came; zero if Unknown.
 	Time time.Time
@@ -147,6 +152,9 @@ type Settings struct {
 	// new route holds (or could be verified to hold) as long as its source does
 	// and may be contacted: for a migration while the mirror fills.
 	AllowSourceFallback bool
+	// Blobs says of which images the config and the layers are looked up, not only the
+	// manifest. See Plan.WithBlobs.
+	Blobs BlobScope
 	// Severities replace what rules say by default, by rule id. An entry weakens
 	// the denial of an image of a protected namespace only under the id followed
 	// by "@protected", so that it cannot happen by mistake.

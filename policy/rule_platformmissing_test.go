@@ -9,6 +9,19 @@ func TestPlatformMissing(t *testing.T) {
 	})
 }
 
+func TestPlatformMissingBlobsText(t *testing.T) {
+	detail := "its part for linux/arm64 lacks 1 of the 3 blobs that it names (sha256:abc)"
+	testText(t, turn{"a part with a hole", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}, Detail: detail}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment shop/cart (app)
+   PlatformMissing: the copy that nodes would get lacks its part for linux/arm64
+   - m.local/x:1: found, without its part for linux/arm64; its part for linux/arm64 lacks 1 of the 3 blobs that it names (sha256:abc)
+   - quay.io/x:1: found
+   To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
+`)
+}
+
 func TestPlatformMissingText(t *testing.T) {
 	testText(t, turn{"a sparse copy", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 

@@ -67,7 +67,8 @@ type Standing struct {
 // losses are the rules by which an image is lost to its mirrors. What the others find
 // is no reason to sound an alarm, or was not found out.
 var losses = []string{
-	"RewriteError", "NoRoute", "NotFullySynced", "ContentMismatch", "ImageMissing", "CredentialsMissing", "PlatformMissing",
+	"RewriteError", "NoRoute", "NotFullySynced", "ContentMismatch", "BlobsMissing", "ImageMissing", "CredentialsMissing",
+	"PlatformMissing",
 }
 
 // Standings says how each image of a plan by NewStanding does, protected images first.

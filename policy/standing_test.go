@@ -55,6 +55,7 @@ func TestStandings(t *testing.T) {
 		{"nothing but the mirror", only, tag, running, facts(m1 + " absent"), Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
 		{"the mirror does not let nodes in", two, tag, running, facts(m1+" denied", m2+" denied", tag+" present"), Settings{}, "Fails CredentialsMissing on ImageTagMirrorSet apps"},
 		{"the mirror serves something else", only, tag, running, facts(m1 + " mismatch"), Settings{}, "Fails NotFullySynced on ImageTagMirrorSet apps"},
+		{"the first mirror has lost layers, so that nodes never get to the second", two, tag, running, facts(m1+" incomplete", m2+" present"), Settings{}, "Fails BlobsMissing on ImageTagMirrorSet apps"},
 		{"a part is missing", only, tag, running, sparse(facts(m1+" present"), m1), Settings{}, "Fails PlatformMissing on ImageTagMirrorSet apps"},
 		{"the one that does not answer may have the part", two, tag, running, sparse(facts(m1+" unreachable", m2+" present"), m2), Settings{}, "Unsure"},
 		{"a tag mirror cuts pulls by digest off", only, dig, running, facts(), Settings{}, "Fails NoRoute on ImageTagMirrorSet apps"},

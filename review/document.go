@@ -92,10 +92,12 @@ type Source struct {
 
 // A Fact is a policy.Fact as JSON.
 type Fact struct {
-	Presence string     `json:"presence"`
-	Digest   string     `json:"digest,omitempty"`
-	Detail   string     `json:"detail,omitempty"`
-	Time     *time.Time `json:"time,omitempty"`
+	Presence string `json:"presence"`
+	// Blobs is set if the config and the layers were looked up too.
+	Blobs  bool       `json:"blobs,omitempty"`
+	Digest string     `json:"digest,omitempty"`
+	Detail string     `json:"detail,omitempty"`
+	Time   *time.Time `json:"time,omitempty"`
 }
 
 // Document returns r as JSON.
@@ -152,6 +154,7 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
 		source := Source{Reference: s.Ref, Mirror: s.Mirror, Blocked: s.Blocked, Insecure: s.Insecure}
 		if f, ok := facts[s.Location]; ok && !s.Blocked {
 			source.Fact = factDocument(f)
+			source.Fact.Blobs = s.Blobs
 		}
 		r.Sources = append(r.Sources, source)
 	}

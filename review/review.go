@@ -94,7 +94,7 @@ func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit
 		return Record{}, err
 	}
 	change := policy.Change{Before: now.set, After: edit(now.set)}
-	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps)
+	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithBlobs(r.Settings)
 	record := r.judge(ctx, plan, plan.Questions)
 	record.Subject, record.Took = subject, time.Since(start)
 	return record, nil
@@ -108,7 +108,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	plan := policy.NewStanding(now.set, now.images)
+	plan := policy.NewStanding(now.set, now.images).WithBlobs(r.Settings)
 	record := r.judge(ctx, plan, plan.StandingQuestions)
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil

@@ -78,6 +78,7 @@ func TestCheckBadInput(t *testing.T) {
 		{"no cluster", []string{"-f", "{dir}/good.yaml"}, "mirrorset-guard: no cluster: set KUBECONFIG or --kubeconfig, or read a dump of one with --from\n"},
 		{"no such format", []string{"-f", "{dir}/good.yaml", "-o", "pdf"}, `mirrorset-guard: --output "pdf": choose one of table, json, yaml, junit, narrowed` + "\n"},
 		{"no such CA", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-ca", "{dir}/good.yaml"}, "mirrorset-guard: --registry-ca {dir}/good.yaml: no certificate in it\n"},
+		{"no such images", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--verify-blobs", "some"}, `mirrorset-guard: --verify-blobs "some": choose one of all, protected, none` + "\n"},
 		{"half a resolution", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--resolve", "quay.io"}, `mirrorset-guard: --resolve "quay.io": want HOST=ADDRESS:PORT or HOST:PORT=ADDRESS:PORT` + "\n"},
 	}
 	for _, tt := range tests {

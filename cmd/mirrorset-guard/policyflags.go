@@ -14,16 +14,22 @@ type policyFlags struct {
 	protected           []string
 	allowSourceFallback bool
 	severities          []string
+	verifyBlobs         string
 }
 
 func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&p.protected, "protect", policy.DefaultProtected, "namespaces whose images come first, the most important first (a * at the end matches any ending)")
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
+	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "whose layers to look up, not only the manifest: those of all images, of protected ones, or of none")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
 }
 
 func (p *policyFlags) settings() (policy.Settings, error) {
-	s := policy.Settings{Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
+	blobs, known := blobScopes[p.verifyBlobs]
+	if !known {
+		return policy.Settings{}, fmt.Errorf("--verify-blobs %q: choose one of all, protected, none", p.verifyBlobs)
+	}
+	s := policy.Settings{Blobs: blobs, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
 	for _, entry := range p.severities {
 		rule, level, ok := strings.Cut(entry, "=")
 		severity, known := severityNames[level]
@@ -33,6 +39,10 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 		s.Severities[rule] = severity
 	}
 	return s, nil
+}
+
+var blobScopes = map[string]policy.BlobScope{
+	"all": policy.BlobsOfAll, "protected": policy.BlobsOfProtected, "none": policy.BlobsOfNone,
 }
 
 var severityNames = map[string]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}

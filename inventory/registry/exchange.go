@@ -30,6 +30,7 @@ type request struct {
 	accept        []string
 	form          url.Values // sent as the body if not nil
 	limit         int64      // bytes of the body to read
+	firstByte     bool       // the rest of the body need not be sent
 }
 
 // A response is an answer that has been read.
@@ -105,6 +106,9 @@ func (q request) build(ctx context.Context, userAgent string) (*http.Request, er
 	}
 	if q.authorization != "" {
 		req.Header.Set("Authorization", q.authorization)
+	}
+	if q.firstByte {
+		req.Header.Set("Range", "bytes=0-0")
 	}
 	for _, mediaType := range q.accept {
 		req.Header.Add("Accept", mediaType)

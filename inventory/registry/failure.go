@@ -47,6 +47,10 @@ func mismatch(format string, args ...any) *failure {
 	return &failure{presence: policy.Mismatch, detail: fmt.Sprintf(format, args...)}
 }
 
+func incomplete(format string, args ...any) *failure {
+	return &failure{presence: policy.Incomplete, detail: fmt.Sprintf(format, args...)}
+}
+
 // statusFailure says what an answer other than 200 means.
 func statusFailure(host string, r response) *failure {
 	f := unreachable("%s answers %s%s", host, statusText(r.status), says(r))

@@ -56,6 +56,7 @@ type fileHeader struct {
 type fileFact struct {
 	Ref       string    `json:"ref"`
 	Insecure  bool      `json:"insecure,omitempty"`
+	Blobs     bool      `json:"blobs,omitempty"`
 	MediaType string    `json:"mediaType"`
 	Platforms []string  `json:"platforms"`
 	Children  []string  `json:"children"`
@@ -127,7 +128,7 @@ func (s *Store) worthSaving() []fileFact {
 	for e := s.memory.byAge.Back(); e != nil; e = e.Prev() {
 		if m := *e.Value.(*memo); s.fresh(m, generation, now) && lasting(m) {
 			facts = append(facts, fileFact{
-				Ref: m.location.Ref, Insecure: m.location.Insecure,
+				Ref: m.location.Ref, Insecure: m.location.Insecure, Blobs: m.location.Blobs,
 				MediaType: m.fact.MediaType, Platforms: m.fact.Platforms, Children: m.fact.Children,
 				Time: m.fact.Time.Round(0),
 			})
@@ -229,7 +230,7 @@ func (f *file) parse(body []byte) ([]memo, error) {
 
 // memo returns the fact, unless it is none that a Client could have found.
 func (f fileFact) memo() (memo, bool) {
-	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure}
+	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure, Blobs: f.Blobs}
 	t, err := parseTarget(l)
 	if err != nil || t.digest == "" || !slices.Contains(manifestTypes, f.MediaType) {
 		return memo{}, false

@@ -15,9 +15,10 @@ type Lifetimes struct {
 	PresentDigest time.Duration
 	// PresentTag is for images that were asked for by tag, which may be moved. 2 min.
 	PresentTag time.Duration
-	// Absent is for misses, of an image or of what an index lists. They deny changes, and end when somebody copies the
-	// image and tries again at once, so they are as good as asked again before they
-	// deny: 2 s is what one review may take to come back to a location.
+	// Absent is for misses, of an image or of a part of it. They deny changes, and end
+	// when somebody copies the image and tries again at once, so they are as good as
+	// asked again before they deny: 2 s is what one review may take to come back to a
+	// location.
 	Absent time.Duration
 	// Trouble is for everything else: denied, unreachable, mismatch. It keeps a
 	// registry that is not well from being asked for every review. 10 s.
@@ -48,7 +49,7 @@ func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
 			return l.PresentDigest
 		}
 		return l.PresentTag
-	case policy.Absent:
+	case policy.Absent, policy.Incomplete:
 		return l.Absent
 	case policy.Unknown:
 		return 0

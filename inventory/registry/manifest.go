@@ -33,6 +33,8 @@ type question struct {
 	session    *session
 	target     target
 	credential credential
+	// blob is set if this is asked for, and not the manifest of target.
+	blob digest.Digest
 	// grant is the token in use, nil if there is none; settled is set if there is
 	// nothing better to be had.
 	grant   *grant
@@ -41,17 +43,20 @@ type question struct {
 
 // answer asks by HEAD, and by GET where HEAD does not settle it. HEAD is cheap, but
 // nodes do not use it, and registries get it wrong: some answer 404, 405 or 501 to
-// it, others leave the digest out.
+// it, others leave the digest out. Where the blobs are wanted, the manifest is read.
 func (q *question) answer(ctx context.Context) (policy.Fact, error) {
 	if err := q.authorize(ctx); err != nil {
 		return policy.Fact{}, err
 	}
-	r, err := q.ask(ctx, http.MethodHead)
-	if err != nil {
-		return policy.Fact{}, err
-	}
-	if fact, ok := q.present(r); ok && (!q.endpoint.way.options.Platforms || !isIndex(fact.MediaType)) {
-		return fact, nil
+	var r response
+	var err error
+	if !q.target.blobs {
+		if r, err = q.ask(ctx, http.MethodHead); err != nil {
+			return policy.Fact{}, err
+		}
+		if fact, ok := q.present(r); ok && (!q.endpoint.way.options.Platforms || !isIndex(fact.MediaType)) {
+			return fact, nil
+		}
 	}
 	if r, err = q.get(ctx, r); err != nil {
 		return policy.Fact{}, err
@@ -120,12 +125,22 @@ func (q *question) judge(ctx context.Context, r response) (policy.Fact, error) {
 		MediaType: mediaType,
 		Time:      time.Now(),
 	}
-	if q.endpoint.way.options.Platforms && isIndex(mediaType) {
+	switch {
+	case isIndex(mediaType) && (q.endpoint.way.options.Platforms || q.target.blobs):
 		contents, err := q.contents(ctx, r.body)
 		if err != nil {
 			return policy.Fact{}, err
 		}
 		fact.Platforms, fact.Missing, fact.Children = contents.platforms, contents.missing, contents.children
+		fact.Detail = oneLine(contents.lack, maxDetail)
+	case !isIndex(mediaType) && q.target.blobs:
+		lack, err := q.lack(ctx, mediaType, r.body)
+		if err != nil {
+			return policy.Fact{}, err
+		}
+		if lack != "" {
+			return policy.Fact{}, incomplete("%s serves the manifest and lacks %s; nodes would stop there", host, lack)
+		}
 	}
 	return fact, nil
 }
@@ -253,13 +268,7 @@ func (q *question) once(ctx context.Context, method string) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	r, err := e.way.ask(ctx, request{
-		method:        method,
-		url:           e.url(q.session, q.target.repository, "manifests", q.target.identifier()),
-		authorization: q.authorization(),
-		accept:        manifestTypes,
-		limit:         maxManifest,
-	})
+	r, err := e.way.ask(ctx, q.request(method))
 	f := q.failed(ctx, r, err)
 	switch {
 	case f == nil && err != nil: // the caller has left
@@ -275,6 +284,25 @@ func (q *question) once(ctx context.Context, method string) (response, error) {
 		e.down(f, false)
 	}
 	return r, f
+}
+
+func (q *question) request(method string) request {
+	e := q.endpoint
+	if q.blob != "" {
+		return request{
+			method:        method,
+			url:           e.url(q.session, q.target.repository, "blobs", q.blob.String()),
+			authorization: q.authorization(),
+			firstByte:     method == http.MethodGet,
+		}
+	}
+	return request{
+		method:        method,
+		url:           e.url(q.session, q.target.repository, "manifests", q.target.identifier()),
+		authorization: q.authorization(),
+		accept:        manifestTypes,
+		limit:         maxManifest,
+	}
 }
 
 // failed returns why there is nothing to judge, nil if there is or if the caller

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -16,7 +17,8 @@ const maxPlatforms = 64
 // contents is what an index offers nodes.
 type contents struct {
 	platforms []string // in its order, those held or not looked up
-	missing   []string // listed for an architecture in use, and not held
+	missing   []string // listed for an architecture in use, and not held in full
+	lack      string   // what one of these lacks, "" if it is not there at all
 	children  []string // digests of all that it lists
 }
 
@@ -40,11 +42,14 @@ func (q *question) contents(ctx context.Context, index []byte) (contents, error)
 		c.children = append(c.children, oneLine(child.Digest.String(), maxQuote))
 		platform := oneLine(child.Platform.String(), maxQuote)
 		if slices.Contains(architectures, child.Platform.Architecture) {
-			held, err := q.holds(ctx, child.Digest)
+			held, lack, err := q.holds(ctx, child.Digest)
 			if err != nil {
 				return contents{}, err
 			}
-			if !held {
+			if lack != "" && c.lack == "" {
+				c.lack = fmt.Sprintf("its part for %s lacks %s", platform, lack)
+			}
+			if !held || lack != "" {
 				c.missing = append(c.missing, platform)
 				continue
 			}
@@ -54,31 +59,40 @@ func (q *question) contents(ctx context.Context, index []byte) (contents, error)
 	return c, nil
 }
 
-// holds reports whether the registry has the manifest of a child.
-func (q *question) holds(ctx context.Context, child v1.Hash) (bool, error) {
+// holds reports whether the registry has the manifest of a child and, where the blobs
+// are wanted, says which of these it lacks.
+func (q *question) holds(ctx context.Context, child v1.Hash) (held bool, lack string, err error) {
 	of := *q
 	of.target.digest, of.target.tag = digest.Digest(child.String()), ""
 	if of.target.digest.Validate() != nil {
-		return false, nil
+		return false, "", nil
 	}
-	r, err := of.ask(ctx, http.MethodHead)
-	if err != nil {
-		return false, err
-	}
-	if _, ok := of.present(r); ok {
-		return true, nil
+	var r response
+	if !of.target.blobs {
+		if r, err = of.ask(ctx, http.MethodHead); err != nil {
+			return false, "", err
+		}
+		if _, ok := of.present(r); ok {
+			return true, "", nil
+		}
 	}
 	if r, err = of.get(ctx, r); err != nil {
-		return false, err
+		return false, "", err
 	}
 	switch {
 	case r.status == http.StatusNotFound, r.status == http.StatusGone:
-		return false, nil
+		return false, "", nil
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return false, q.denied(r)
+		return false, "", of.denied(r)
 	case r.status != http.StatusOK:
-		return false, statusFailure(q.endpoint.api, r)
+		return false, "", statusFailure(q.endpoint.api, r)
 	}
-	_, isManifest := of.manifestType(r)
-	return isManifest && of.target.matches(r.body), nil
+	mediaType, isManifest := of.manifestType(r)
+	if !isManifest || !of.target.matches(r.body) {
+		return false, "", nil
+	}
+	if of.target.blobs && !isIndex(mediaType) {
+		lack, err = of.lack(ctx, mediaType, r.body)
+	}
+	return err == nil, lack, err
 }

@@ -27,6 +27,8 @@ type target struct {
 	tag    string
 
 	insecure bool
+	// blobs is set if what the manifest names is asked for too.
+	blobs bool
 }
 
 // parseTarget reads a reference the way nodes do (containers/image).
@@ -40,6 +42,7 @@ func parseTarget(l mirrors.Location) (target, error) {
 		host:       reference.Domain(named),
 		repository: reference.Path(named),
 		insecure:   l.Insecure,
+		blobs:      l.Blobs,
 	}
 	t.api = apiHost(t.host)
 	switch r := reference.TagNameOnly(named).(type) {

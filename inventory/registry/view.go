@@ -26,6 +26,7 @@ type view struct {
 	running sync.WaitGroup
 
 	endpoints map[endpointKey]*endpoint
+	blobs     shelf
 }
 
 type endpointKey struct {

@@ -27,6 +27,9 @@ type Location struct {
 	Ref string
 	// Insecure allows plain HTTP and skips the verification of certificates.
 	Insecure bool
+	// Blobs is set where more is wanted to be known than whether the manifest is there:
+	// the config and the layers too. Resolve leaves it unset.
+	Blobs bool
 }
 
 // A PullSource is one step of a Route.

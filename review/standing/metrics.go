@@ -85,7 +85,7 @@ func (m *metrics) knows(facts policy.Facts) {
 			oldest = f.Time
 		}
 	}
-	for p := policy.Unknown; p <= policy.Mismatch; p++ {
+	for p := policy.Unknown; p <= policy.Incomplete; p++ {
 		m.facts.WithLabelValues(p.String()).Set(float64(counts[p]))
 	}
 	if oldest.IsZero() {

@@ -37,6 +37,7 @@ const (
 	Mismatch    Behaviour = "mismatch"    // 200 with a page of HTML
 	Unavailable Behaviour = "unavailable" // 503
 	Down        Behaviour = "unreachable" // nothing listens
+	Hollow      Behaviour = "hollow"      // of a repository: serves manifests, and 404 for every blob
 )
 
 // A Front serves one registry under any host name over TLS, each host with a
@@ -51,7 +52,7 @@ type Front struct {
 	ca       *authority
 
 	mu        sync.Mutex
-	behaviour map[string]Behaviour // by host, or by reference
+	behaviour map[string]Behaviour // by host, by reference, or by repository
 	requests  int
 }
 
@@ -143,8 +144,13 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	if ref := reference(r); f.behaviour[ref] != "" {
 		b = f.behaviour[ref]
 	}
+	if repository := blobRepository(r); f.behaviour[repository] == Hollow {
+		b = Hollow
+	}
 	f.mu.Unlock()
 	switch b {
+	case Hollow:
+		refuse(w, http.StatusNotFound, "BLOB_UNKNOWN", "blob unknown to registry")
 	case Absent:
 		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "manifest unknown")
 	case Denied:
@@ -170,6 +176,15 @@ func reference(r *http.Request) string {
 		return r.Host + "/" + repo + "@" + tag
 	}
 	return r.Host + "/" + repo + ":" + tag
+}
+
+// blobRepository returns the repository that a blob is asked for in, "" for other requests.
+func blobRepository(r *http.Request) string {
+	repo, _, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/blobs/sha256:")
+	if !ok {
+		return ""
+	}
+	return r.Host + "/" + repo
 }
 
 // refuse answers in the words of the distribution registry.

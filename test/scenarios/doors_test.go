@@ -109,7 +109,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images)
+	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithBlobs(policy.Settings{})
 	facts := policy.Facts{}
 	for {
 		questions := plan.Questions(facts, policy.Settings{})
@@ -142,6 +142,10 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
+	case state == registries.Hollow && l.Blobs:
+		return hollowFact(l.Ref)
+	case state == registries.Hollow:
+		return presentFact(l.Ref, registries.Honest)
 	case state == registries.Honest, state == Index, state == Sparse:
 		return presentFact(l.Ref, state)
 	case presence[state] != policy.Unknown:
@@ -177,6 +181,22 @@ func presentFact(ref string, state registries.Behaviour) policy.Fact {
 		f.Missing = []string{"linux/arm64"}
 	}
 	return f
+}
+
+// hollowFact is what a prober learns of an image that has lost its config and layer.
+func hollowFact(ref string) policy.Fact {
+	img, err := registries.Image(imageName(ref))
+	if err != nil {
+		panic(err) // it takes any name
+	}
+	manifest, err := img.Manifest()
+	if err != nil {
+		panic(err) // it has just made it
+	}
+	first := min(manifest.Config.Digest.String(), manifest.Layers[0].Digest.String())
+	host, _, _ := strings.Cut(ref, "/")
+	return policy.Fact{Presence: policy.Incomplete, Detail: fmt.Sprintf(
+		"%s serves the manifest and lacks 2 of the 2 blobs that it names (%s and others); nodes would stop there", host, first[:len("sha256:")+12])}
 }
 
 // A world holds what the doors share: registries, a control plane with the guard
@@ -304,6 +324,9 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		switch state {
 		case registries.Honest:
 			w.push(t, key)
+		case registries.Hollow:
+			w.push(t, key)
+			w.front.Set(repositoryOf(key), state)
 		case Index, Sparse:
 			w.pushIndex(t, key, state)
 		default:
@@ -349,12 +372,17 @@ func (w *world) pushIndex(t *testing.T, ref string, state registries.Behaviour) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		repo, _, _ := strings.Cut(ref, "@")
-		if i := strings.LastIndex(repo, ":"); i > strings.LastIndex(repo, "/") {
-			repo = repo[:i]
-		}
-		w.front.Set(repo+"@"+manifest.Manifests[1].Digest.String(), registries.Absent)
+		w.front.Set(repositoryOf(ref)+"@"+manifest.Manifests[1].Digest.String(), registries.Absent)
 	}
+}
+
+// repositoryOf takes the tag or digest off a reference.
+func repositoryOf(ref string) string {
+	repo, _, _ := strings.Cut(ref, "@")
+	if i := strings.LastIndex(repo, ":"); i > strings.LastIndex(repo, "/") {
+		repo = repo[:i]
+	}
+	return repo
 }
 
 func indexName(ref string) string {

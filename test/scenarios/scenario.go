@@ -238,7 +238,7 @@ func (s *Scenario) readStates(text string) error {
 			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
 		}
 		b := registries.Behaviour(fields[1])
-		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, Index, Sparse}, b) {
+		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, Index, Sparse}, b) {
 			return fmt.Errorf("registries line %q: unknown state", line)
 		}
 		s.States[fields[0]] = b

@@ -41,6 +41,9 @@ const (
 // sparseIndex is a repository with the index, but not with its part for arch.
 func sparseIndex(arch string) string { return "sparse-index-" + arch }
 
+// hollowIndex is a repository with the index, whose part for arch lacks its layer.
+func hollowIndex(arch string) string { return "hollow-index-" + arch }
+
 func newCorpus(t *testing.T) *corpus {
 	t.Helper()
 	process, err := registries.StartProcess(t.TempDir(), "", "", io.Discard)
@@ -60,15 +63,22 @@ func newCorpus(t *testing.T) *corpus {
 	c.push(t, hollowImage, image)
 	c.push(t, otherImage, must(registries.Image("other"))(t))
 	c.push(t, foreignIndex, foreign(t))
-	for _, repository := range []string{wholeIndex, sparseIndex("amd64"), sparseIndex("arm64")} {
+	for _, repository := range []string{wholeIndex, sparseIndex("amd64"), sparseIndex("arm64"), hollowIndex("amd64"), hollowIndex("arm64")} {
 		c.push(t, repository, index)
 	}
-	layers := must(image.Layers())(t)
-	c.drop(t, hollowImage, "blobs", must(layers[0].Digest())(t).String())
+	c.dropLayer(t, hollowImage, image)
 	for _, child := range must(index.IndexManifest())(t).Manifests {
 		c.drop(t, sparseIndex(child.Platform.Architecture), "manifests", child.Digest.String())
+		c.dropLayer(t, hollowIndex(child.Platform.Architecture), must(index.Image(child.Digest))(t))
 	}
 	return c
+}
+
+// dropLayer takes the first layer of an image away from a repository.
+func (c *corpus) dropLayer(t *testing.T, repository string, image v1.Image) {
+	t.Helper()
+	layers := must(image.Layers())(t)
+	c.drop(t, repository, "blobs", must(layers[0].Digest())(t).String())
 }
 
 // must takes the error away from a pair of results.

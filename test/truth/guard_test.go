@@ -83,7 +83,9 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 func (g *guard) look(ctx context.Context, l mirrors.Location) policy.Fact {
 	fact, known := g.facts[l]
 	if !known {
-		fact = g.client.Probe(ctx, l)
+		asked := l
+		asked.Blobs = g.scenario.blobs
+		fact = g.client.Probe(ctx, asked)
 		g.facts[l] = fact
 	}
 	return fact
@@ -151,6 +153,11 @@ func misreadings() []reading {
 		sources("nothing is insecure", func(p *mirrors.PullSource) { p.Insecure = false }),
 		fact("there is a way back from a mismatch", func(f *policy.Fact) {
 			if f.Presence == policy.Mismatch {
+				f.Presence = policy.Absent
+			}
+		}),
+		fact("there is a way back from a copy without layers", func(f *policy.Fact) {
+			if f.Presence == policy.Incomplete {
 				f.Presence = policy.Absent
 			}
 		}),

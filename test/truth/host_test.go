@@ -68,6 +68,7 @@ const (
 	sparse     state = "index without another part"
 	foreignOne state = "index without the node's architecture"
 	hollow     state = "layer missing"
+	hollowHere state = "index whose part for the node lacks a layer"
 	headAbsent state = "404 to HEAD"
 	headUnfit  state = "405 to HEAD"
 	headBare   state = "HEAD without a digest"
@@ -358,6 +359,8 @@ func (h *host) repository(repository string) string {
 		return nothing
 	case hollow:
 		return hollowImage
+	case hollowHere:
+		return hollowIndex(h.arch)
 	case sparseHere:
 		return sparseIndex(h.arch)
 	case sparse:

@@ -62,6 +62,15 @@ func plots() []plot {
 		s.set.Registries.InsecureRegistries = []string{s.hosts[mirror].addr}
 		s.never()
 	})
+	for _, st := range []state{hollow, hollowHere, present} {
+		for _, looked := range []bool{false, true} {
+			add(fmt.Sprintf("layers looked up %v: %s", looked, st), func(s *scenario) {
+				s.index = st == hollowHere
+				s.hosts[mirror].places["team/app"] = st
+				s.blobs = looked
+			})
+		}
+	}
 	for _, st := range []state{wrong, html, huge, sparseHere, foreignOne, hollow} {
 		add("first of two search registries: "+string(st), func(s *scenario) {
 			s.nameless()

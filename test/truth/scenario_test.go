@@ -33,6 +33,8 @@ type scenario struct {
 	// if it has none.
 	pullSecret []byte
 	podSecret  string
+	// blobs is set if the guard looks for layers too.
+	blobs bool
 	// traits are what the scenario is a case of.
 	traits []string
 }
@@ -109,6 +111,7 @@ var (
 		{sparse, 5},
 		{foreignOne, 3},
 		{hollow, 4},
+		{hollowHere, 4},
 		{headAbsent, 4},
 		{headUnfit, 3},
 		{headBare, 3},
@@ -125,7 +128,7 @@ var (
 // one by chance.
 func newScenario(w *world, number int) *scenario {
 	g := gen{rand.New(rand.NewPCG(w.seed, uint64(number)))}
-	s := &scenario{number: number, arch: pick(g, "amd64", "arm64"), corpus: w.corpus}
+	s := &scenario{number: number, arch: pick(g, "amd64", "arm64"), corpus: w.corpus, blobs: number%2 == 1}
 	for i := range 4 {
 		s.hosts = append(s.hosts, s.newHost(w, i))
 	}

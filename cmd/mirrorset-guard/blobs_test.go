@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	fakeregistry "github.com/google/go-containerregistry/pkg/registry"
+)
+
+// TestCheckVerifiesBlobs: of a copy that has lost its layers, by the choice of whose
+// layers are looked up.
+func TestCheckVerifiesBlobs(t *testing.T) {
+	quiet := log.New(io.Discard, "", 0)
+	registry := fakeregistry.New(fakeregistry.Logger(quiet))
+	var hollow atomic.Bool
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hollow.Load() && strings.Contains(r.URL.Path, "/blobs/") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		registry.ServeHTTP(w, r)
+	}))
+	server.Config.ErrorLog = quiet
+	server.StartTLS()
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "https://")
+	push(t, server, address+"/shop/cart:v1")
+	ca := written(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	for _, tc := range []struct {
+		namespace string
+		args      []string
+		code      int
+		want      string
+	}{
+		{"shop", nil, exitAdmitted, "all verified"},
+		{"shop", []string{"--verify-blobs", "all"}, exitDenied, "example.com serves the manifest and lacks"},
+		{"openshift-ingress", nil, exitDenied, "example.com serves the manifest and lacks"},
+		{"openshift-ingress", []string{"--verify-blobs", "none"}, exitAdmitted, "all verified"},
+	} {
+		dump := written(t, "dump.json", strings.Replace(cartDeployment, "shop", tc.namespace, 1))
+		args := append([]string{
+			"check", "-f", "-", "--from", dump, "--registry-ca", ca, "--allow-loopback", "--resolve", "example.com=" + address,
+		}, tc.args...)
+		hollow.Store(false)
+		if got := invoke(t, shopMirror, args...); got.code != exitAdmitted {
+			t.Errorf("%s %q, with layers: exit code %d\n%s%s", tc.namespace, tc.args, got.code, got.out, got.err)
+		}
+		hollow.Store(true)
+		if got := invoke(t, shopMirror, args...); got.code != tc.code || !strings.Contains(got.out, tc.want) {
+			t.Errorf("%s %q, without layers: exit code %d\n%s%s", tc.namespace, tc.args, got.code, got.out, got.err)
+		}
+	}
+}

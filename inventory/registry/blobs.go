@@ -1,0 +1,195 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+const (
+	// maxBlobs is the config and what a node could mount: 501 layers
+	// (containers/storage drivers/overlay, maxDepth).
+	maxBlobs = 502
+	// blobWidth is how many blobs of one image are asked for at a time, as far as the
+	// registry's pace allows.
+	blobWidth = 8
+	// blobLife spans the verification of a whole cluster, whose images have layers in
+	// common. What is learned of an image in that time counts for as long as its Fact.
+	blobLife = time.Minute
+	// maxKnownBlobs bounds what is remembered of them: some 10 MB.
+	maxKnownBlobs = 1 << 15
+)
+
+// A descriptor is what a manifest says of a blob.
+type descriptor struct {
+	Digest digest.Digest `json:"digest"`
+	URLs   []string      `json:"urls"`
+}
+
+// blobsOf returns the blobs that nodes would fetch from the registry for an image, each
+// once. It returns false if nodes cannot read the manifest.
+func blobsOf(mediaType string, manifest []byte) ([]digest.Digest, bool) {
+	var m struct {
+		Config   descriptor   `json:"config"`
+		Layers   []descriptor `json:"layers"`
+		FSLayers []struct {
+			BlobSum digest.Digest `json:"blobSum"`
+		} `json:"fsLayers"`
+	}
+	if json.Unmarshal(manifest, &m) != nil {
+		return nil, false
+	}
+	var blobs []digest.Digest
+	if isSchema1(mediaType) {
+		for _, l := range m.FSLayers {
+			blobs = append(blobs, l.BlobSum)
+		}
+	} else {
+		blobs = append(blobs, m.Config.Digest)
+		for _, l := range m.Layers {
+			if !l.isElsewhere() {
+				blobs = append(blobs, l.Digest)
+			}
+		}
+	}
+	slices.Sort(blobs)
+	blobs = slices.Compact(blobs)
+	unfit := func(d digest.Digest) bool { return d.Validate() != nil }
+	return blobs, !slices.ContainsFunc(blobs, unfit)
+}
+
+// isElsewhere reports whether nodes would ask the addresses that the manifest names for
+// the layer, and not the registry (docker_client.go, getBlob and getExternalBlob). No
+// copy of the image has such layers, and nothing here asks those addresses.
+func (d descriptor) isElsewhere() bool {
+	return slices.ContainsFunc(d.URLs, func(u string) bool {
+		parsed, err := url.Parse(u)
+		return err == nil && (parsed.Scheme == "http" || parsed.Scheme == "https")
+	})
+}
+
+func isSchema1(mediaType string) bool {
+	return mediaType == string(types.DockerManifestSchema1) || mediaType == string(types.DockerManifestSchema1Signed)
+}
+
+// lack says which blobs of a manifest the registry does not hold, "" if it holds all.
+func (q *question) lack(ctx context.Context, mediaType string, manifest []byte) (string, error) {
+	blobs, ok := blobsOf(mediaType, manifest)
+	switch {
+	case !ok:
+		return "", mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
+	case len(blobs) > maxBlobs:
+		return "", unreachable("%s serves a manifest of %d blobs, more than any node could use; nobody has looked for them",
+			q.endpoint.api, len(blobs))
+	}
+	held := make([]bool, len(blobs))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(blobWidth)
+	for i, d := range blobs {
+		group.Go(func() (err error) {
+			held[i], err = q.endpoint.view.blobs.held(ctx, q, d)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return "", err
+	}
+	i := 0
+	missing := slices.DeleteFunc(slices.Clone(blobs), func(digest.Digest) bool { i++; return held[i-1] })
+	return lackOf(missing, len(blobs)), nil
+}
+
+func lackOf(missing []digest.Digest, of int) string {
+	switch len(missing) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("1 of the %d blobs that it names (%s)", of, shortDigest(missing[0]))
+	default:
+		return fmt.Sprintf("%d of the %d blobs that it names (%s and others)", len(missing), of, shortDigest(missing[0]))
+	}
+}
+
+// shortDigest is what a person compares; the manifest has the rest.
+func shortDigest(d digest.Digest) string {
+	return string(d.Algorithm()) + ":" + d.Encoded()[:12]
+}
+
+// A shelf remembers which blobs registries hold, so that a layer that many images of a
+// repository have in common is asked for once. It is safe for concurrent use.
+type shelf struct {
+	mu    sync.Mutex
+	known map[blobKey]*blob
+}
+
+type blobKey struct {
+	endpoint   *endpoint
+	repository string
+	digest     digest.Digest
+}
+
+// A blob is the question whether a registry holds one, and the answer once it is there.
+type blob struct {
+	*flight[bool]
+	since time.Time
+}
+
+// counts reports whether b is worth waiting for, or worth having. A miss is asked for
+// again: it ends when somebody copies the image.
+func (b *blob) counts() bool {
+	return !b.landed() || b.err == nil && b.value && time.Since(b.since) < blobLife
+}
+
+// held reports whether the registry that q asks holds a blob in the repository of q.
+func (s *shelf) held(ctx context.Context, q *question, d digest.Digest) (bool, error) {
+	key := blobKey{q.endpoint, q.target.repository, d}
+	s.mu.Lock()
+	b := s.known[key]
+	if b == nil || !b.counts() {
+		if s.known == nil || len(s.known) >= maxKnownBlobs {
+			s.known = map[blobKey]*blob{}
+		}
+		of := *q
+		of.blob = d
+		b = &blob{fly(q.endpoint.view, of.holdsBlob), time.Now()}
+		s.known[key] = b
+	}
+	s.mu.Unlock()
+	return b.wait(ctx)
+}
+
+// holdsBlob asks by HEAD, which transfers nothing, and where the answer is no by GET, as
+// nodes do, for the first byte. Redirects, to a storage or a CDN, are followed as nodes
+// follow them; a storage may refuse the HEAD of an address that was signed for GET.
+func (q *question) holdsBlob(ctx context.Context) (bool, error) {
+	r, err := q.ask(ctx, http.MethodHead)
+	if err != nil || r.status == http.StatusOK {
+		return err == nil, err
+	}
+	if r, err = q.get(ctx, r); err != nil {
+		return false, err
+	}
+	switch r.status {
+	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable: // the last: it is empty
+		return true, nil
+	case http.StatusNotFound, http.StatusGone:
+		return false, nil
+	case http.StatusUnauthorized, http.StatusForbidden:
+		f := *q.denied(r)
+		f.presence = policy.Unreachable // nodes would not go on to the next place, as they do when the manifest is denied
+		return false, &f
+	default:
+		return false, statusFailure(q.endpoint.api, r)
+	}
+}

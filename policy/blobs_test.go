@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// TestWithBlobs: of which images the blobs are looked up, and that the question is asked
+// and answered apart from that about the manifest.
+func TestWithBlobs(t *testing.T) {
+	router := Image{"quay.io/router:1", []User{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}}
+	old := Image{"quay.io/router:0", []User{{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router", Use: History}}}
+	cart := Image{"quay.io/shop/cart:1", running}
+	for _, tc := range []struct {
+		scope BlobScope
+		want  map[string]bool // by image
+	}{
+		{BlobsOfProtected, map[string]bool{router.Ref: true}},
+		{BlobsOfAll, map[string]bool{router.Ref: true, cart.Ref: true}},
+		{BlobsOfNone, nil},
+	} {
+		s := Settings{Blobs: tc.scope}
+		bare := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{router, old, cart})
+		plan := bare.WithBlobs(s)
+		for k, i := range plan.Impacts {
+			for _, l := range append(i.After.Open(), i.Before.Open()...) {
+				if l.Blobs != tc.want[i.Image.Ref] {
+					t.Errorf("scope %d: %+v of %s", tc.scope, l, i.Image.Ref)
+				}
+			}
+			for _, l := range append(bare.Impacts[k].After.Open(), bare.Impacts[k].Before.Open()...) {
+				if l.Blobs {
+					t.Errorf("scope %d: the plan it was made of has %+v", tc.scope, l)
+				}
+			}
+		}
+		answered := Facts{}
+		for _, l := range plan.Questions(answered, s) {
+			answered[l] = Fact{Presence: Present}
+		}
+		if v := plan.Decide(answered, s); len(answered) != 3 || !v.Allowed || v.Counts.Verified != 3 {
+			t.Errorf("scope %d: %d answers: %+v", tc.scope, len(answered), v.Counts)
+		}
+	}
+}
+
+// TestManifestIsNoAnswerAboutBlobs: what is known of the manifest alone leaves the
+// question open.
+func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
+	s := Settings{Blobs: BlobsOfAll}
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, running}}).WithBlobs(s)
+	shallow := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
+	if q := plan.Questions(shallow, s); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Blobs: true}) {
+		t.Errorf("questions %+v", q)
+	}
+	if v := plan.Decide(shallow, s); v.Allowed || v.Findings[0].Rule != "Unverified" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestBrokenCopyAsksOn: a first mirror that ends the pull makes it matter what was
+// before, though a second one holds the image.
+func TestBrokenCopyAsksOn(t *testing.T) {
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local", "n.local"))}, []Image{{tag, running}})
+	q := plan.Questions(facts("m.local/x:1 incomplete", "n.local/x:1 present"), Settings{})
+	if len(q) != 1 || q[0].Ref != tag {
+		t.Errorf("questions %+v, want the source", q)
+	}
+}

@@ -1,0 +1,24 @@
+package policy
+
+// BlobsMissing: a place on the new route serves the manifest of the image and lacks its
+// config or layers, as after a copy that was cut short, or a registry's disk that was
+// cleaned by hand. containers/image chooses a place by the manifest and fails at the
+// first blob that is not there (semantics §2; go.podman.io/image 5.39.3 is the first to
+// go on), so that a later place that holds the image does not help. An index of which
+// only a part is so is a matter of PlatformMissing.
+func blobsMissing(v *view) (Finding, bool) {
+	if v.After.Err != nil || v.after != Fails {
+		return Finding{}, false
+	}
+	for _, l := range v.open {
+		if v.facts[l].Presence == Incomplete {
+			return Finding{
+				Severity: v.unlessBroken(),
+				Reason:   "a place on its new route has lost a part of it, and nodes would stop there",
+				Detail:   v.places(),
+				Remedy:   v.copyTo(l),
+			}, true
+		}
+	}
+	return Finding{}, false
+}
