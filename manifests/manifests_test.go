@@ -235,12 +235,12 @@ func TestDeploymentArguments(t *testing.T) {
 	read(t, "deployment.yaml", &d)
 	pod := d.Spec.Template.Spec
 	c := pod.Containers[0]
-	want := []string{"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8080",
+	want := []string{"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8443",
 		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts"}
 	if diff := gocmp.Diff(want, c.Args); diff != "" || c.Command != nil {
 		t.Errorf("command %q, arguments (-want +got):\n%s", c.Command, diff)
 	}
-	if diff := gocmp.Diff(map[string]int32{"webhook": 9443, "health": 8081, "metrics": 8080}, ports(d)); diff != "" {
+	if diff := gocmp.Diff(map[string]int32{"webhook": 9443, "health": 8081, "metrics": 8443}, ports(d)); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
 	if got := c.VolumeMounts[0].MountPath; got != "/etc/mirrorset-guard/tls" {
@@ -349,6 +349,8 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := append(grants("", c.Rules()), grants("openshift-config", []rbacv1.PolicyRule{inventory.PullSecretRule()})...)
+	want = append(want, grant{"", "create", "authentication.k8s.io", "tokenreviews", ""}, // who sees /metrics and /inventory
+		grant{"", "create", "authorization.k8s.io", "subjectaccessreviews", ""})
 	for _, verb := range []string{"list", "watch"} { // what package trust follows, beside what both do
 		want = append(want, grant{"", verb, "config.openshift.io", "criocredentialproviderconfigs", "cluster"},
 			grant{"openshift-config", verb, "", "configmaps", ""},

@@ -22,7 +22,7 @@ type checkOptions struct {
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{output: output{format: "table", formats: []string{"table", "json", "yaml", "junit", "narrowed"}}}
+	o := checkOptions{output: formats("table", "json", "yaml", "junit", "narrowed")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Say what the guard would say of a change, before it is made",
@@ -39,9 +39,7 @@ or used wrongly.`,
   mirrorset-guard check -f itms.yaml --delete
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), streamsOf(cmd))
-		},
+		RunE: runs(o.run),
 	}
 	o.world.addFlags(cmd.Flags())
 	o.change.addFlags(cmd.Flags())

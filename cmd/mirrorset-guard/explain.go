@@ -25,7 +25,7 @@ type explainOptions struct {
 }
 
 func newExplain() *cobra.Command {
-	o := explainOptions{output: output{format: "table", formats: []string{"table", "json", "yaml"}}}
+	o := explainOptions{output: formats("table", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "explain IMAGE...",
 		Short: "Say where nodes pull an image from, in which order, and why",

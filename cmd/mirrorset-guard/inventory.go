@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -17,24 +14,23 @@ import (
 type inventoryOptions struct {
 	world     world
 	output    output
-	namespace string
-	registry  string
+	selection selection
 }
 
 func newInventory() *cobra.Command {
-	o := inventoryOptions{output: output{format: "table", formats: []string{"table", "json", "yaml", "refs"}}}
+	o := inventoryOptions{output: formats("table", "wide", "json", "yaml", "csv", "refs")}
 	cmd := &cobra.Command{
 		Use:   "inventory",
 		Short: "List the images that the cluster may have to pull, and who uses them",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), streamsOf(cmd))
-		},
+		Example: `  mirrorset-guard inventory --registry quay.io -o wide
+  mirrorset-guard inventory -n shop -o csv > shop.csv
+  mirrorset-guard inventory --unused -o refs`,
+		Args: cobra.NoArgs,
+		RunE: runs(o.run),
 	}
 	o.world.addFlags(cmd.Flags())
 	o.output.addFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "only images with a user in this namespace")
-	cmd.Flags().StringVar(&o.registry, "registry", "", "only images of this registry or below this scope (quay.io, quay.io/team)")
+	o.selection.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -47,33 +43,26 @@ func (o *inventoryOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	defer w.close()
-	all, err := w.inventory.Images(ctx)
+	images, err := w.inventory.Images(ctx)
 	if err != nil {
 		return err
 	}
-	var images []policy.Image
-	for _, img := range all {
-		if o.wants(img) {
-			images = append(images, img)
-		}
-	}
-	return o.print(io.out, images)
+	return o.print(io.out, o.selection.of(images))
 }
 
-func (o *inventoryOptions) wants(img policy.Image) bool {
-	if o.registry != "" && img.Ref != o.registry && !strings.HasPrefix(img.Ref, o.registry+"/") &&
-		!strings.HasPrefix(img.Ref, o.registry+":") && !strings.HasPrefix(img.Ref, o.registry+"@") {
-		return false
+func (o *inventoryOptions) print(w io.Writer, images []policy.Image) error {
+	switch o.output.format {
+	case "refs":
+		return printRefs(w, images)
+	case "table":
+		return printImages(w, images)
+	case "wide":
+		return printImagesWide(w, images)
+	case "csv":
+		return printImagesCSV(w, images)
+	default:
+		return o.output.write(w, inventoryDocumentOf(images))
 	}
-	if o.namespace == "" {
-		return true
-	}
-	for _, u := range img.Users {
-		if u.Namespace == o.namespace {
-			return true
-		}
-	}
-	return false
 }
 
 // inventoryDocument is the list as JSON (kind Inventory).
@@ -88,43 +77,10 @@ type inventoryImage struct {
 	Users []review.User `json:"users"`
 }
 
-func (o *inventoryOptions) print(w io.Writer, images []policy.Image) error {
-	switch o.output.format {
-	case "refs":
-		for _, img := range images {
-			fmt.Fprintln(w, img.Ref)
-		}
-		return nil
-	case "table":
-		return printImages(w, images)
-	default:
-		doc := inventoryDocument{APIVersion: review.APIVersion, Kind: "Inventory", Images: []inventoryImage{}}
-		for _, img := range images {
-			doc.Images = append(doc.Images, inventoryImage{Image: img.Ref, Users: review.UserDocuments(img)})
-		}
-		return o.output.write(w, doc)
-	}
-}
-
-func printImages(w io.Writer, images []policy.Image) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "IMAGE\tUSE\tUSERS")
+func inventoryDocumentOf(images []policy.Image) inventoryDocument {
+	doc := inventoryDocument{APIVersion: review.APIVersion, Kind: "Inventory", Images: []inventoryImage{}}
 	for _, img := range images {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", img.Ref, use(img), policy.Users(img, 2))
+		doc.Images = append(doc.Images, inventoryImage{Image: img.Ref, Users: review.UserDocuments(img)})
 	}
-	return table.Flush()
-}
-
-// use returns the most important use of img.
-func use(img policy.Image) policy.Use {
-	best := policy.History
-	for _, u := range img.Users {
-		switch u.Use {
-		case policy.Running:
-			return policy.Running
-		case policy.Referenced:
-			best = policy.Referenced
-		}
-	}
-	return best
+	return doc
 }

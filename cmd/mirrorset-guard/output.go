@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,11 +23,19 @@ func streamsOf(cmd *cobra.Command) streams {
 	return streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()}
 }
 
+// runs is the RunE of a command without arguments.
+func runs(run func(context.Context, streams) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), streamsOf(cmd)) }
+}
+
 // An output is the format that -o chooses.
 type output struct {
 	format  string
 	formats []string
 }
+
+// formats returns the choice among names, of which the first is the default.
+func formats(names ...string) output { return output{format: names[0], formats: names} }
 
 func (o *output) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&o.format, "output", "o", o.format, "format: "+strings.Join(o.formats, ", "))

@@ -24,7 +24,7 @@ type renderOptions struct {
 }
 
 func newRender() *cobra.Command {
-	o := renderOptions{output: output{format: "toml", formats: []string{"toml", "diff", "json", "yaml"}}}
+	o := renderOptions{output: formats("toml", "diff", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "render",
 		Short: "Print the registries.conf that nodes get, before and after a change",
@@ -42,9 +42,7 @@ used wrongly.`,
   mirrorset-guard render -f itms.yaml -o diff
   mirrorset-guard render --from must-gather/ -f itms.yaml --delete -o diff`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), streamsOf(cmd))
-		},
+		RunE: runs(o.run),
 	}
 	o.world.addFlags(cmd.Flags())
 	o.change.addFlags(cmd.Flags())

@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/zapr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -33,14 +32,15 @@ import (
 
 // serveOptions are the choices of the command serve.
 type serveOptions struct {
-	listen, health, metrics string
-	tlsDir                  string
-	drain                   time.Duration
-	logLevel                string
-	cluster                 clusterFlags
-	registries              registryFlags
-	policy                  policyFlags
-	standing                standingFlags
+	listen, health string
+	observe        observeFlags
+	tlsDir         string
+	drain          time.Duration
+	logLevel       string
+	cluster        clusterFlags
+	registries     registryFlags
+	policy         policyFlags
+	standing       standingFlags
 }
 
 func newServe() *cobra.Command {
@@ -54,9 +54,7 @@ sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cl
 Beside that it verifies the mirror configuration in force, and reports images that
 their mirrors have lost as Events on the mirror sets.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), streamsOf(cmd))
-		},
+		RunE: runs(o.run),
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
@@ -65,10 +63,10 @@ their mirrors have lost as Events on the mirror sets.`,
 func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
 	flags.StringVar(&o.health, "health", ":8081", "where to answer /healthz and /readyz")
-	flags.StringVar(&o.metrics, "metrics", "", "where to answer /metrics; empty for nowhere")
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
 	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, not ready, after the signal to end")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	o.observe.addFlags(flags)
 	o.cluster.addFlags(flags)
 	o.registries.addFlags(flags)
 	flags.StringVar(&o.registries.factFile, "fact-file", "", "file in which what is known about images survives a restart; empty for none")
@@ -121,6 +119,7 @@ type guard struct {
 	trust    *trust.Follower
 	certs    *certs.Reloader
 	mux      *http.ServeMux
+	observed *http.Server // nil for none
 	registry *prometheus.Registry
 	standing *standing.Verifier
 	election *election // nil: this process is the only one
@@ -139,6 +138,10 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}
 	if g.cluster, err = inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, Logger: log}); err != nil {
+		return nil, err
+	}
+	g.registry.MustRegister(inventory.Collector{Cluster: g.cluster})
+	if g.observed, err = o.observe.server(config, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}
 	if g.trust, err = o.registries.followTrust(config, g.client, log); err != nil {
@@ -213,10 +216,11 @@ func (g *guard) servers() []*http.Server {
 	reviews := webhook.HTTPServer(g.mux, g.certs.TLSConfig(), g.log)
 	reviews.Addr = g.options.listen
 	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
-	if g.options.metrics != "" {
-		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}))
-		servers = append(servers, &http.Server{Addr: g.options.metrics, Handler: mux, ReadHeaderTimeout: 5 * time.Second})
+	if g.observed != nil {
+		if !g.options.observe.plain {
+			g.observed.TLSConfig = g.certs.TLSConfig()
+		}
+		servers = append(servers, g.observed)
 	}
 	return servers
 }

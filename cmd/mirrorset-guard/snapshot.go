@@ -28,9 +28,7 @@ func newSnapshot() *cobra.Command {
 nodes' architectures: trimmed, the same file for the same cluster, and without any
 secret. check, explain and inventory read it with --from, elsewhere and later.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.run(cmd.Context(), streamsOf(cmd))
-		},
+		RunE: runs(o.run),
 	}
 	o.world.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "file to write, or - for standard output")

@@ -218,7 +218,7 @@ func (w *world) openWith(ctx context.Context, io streams, images bool) (*openWor
 	if w.from != "" {
 		err = w.readDump(open, credentials, io)
 	} else {
-		err = w.followCluster(ctx, open, credentials, images)
+		err = w.followCluster(ctx, open, credentials, io, images)
 	}
 	if err == nil && w.pullSecret != "" {
 		err = w.readPullSecret(credentials)
@@ -258,7 +258,7 @@ func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
 // clusterTimeout is how long a command waits for a whole cluster to be read.
 const clusterTimeout = 2 * time.Minute
 
-func (w *world) followCluster(ctx context.Context, open *openWorld, credentials *pullSecret, images bool) error {
+func (w *world) followCluster(ctx context.Context, open *openWorld, credentials *pullSecret, io streams, images bool) error {
 	config, err := w.cluster.config()
 	if err != nil {
 		return err
@@ -280,6 +280,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	go trusted.Run(ctx)
 	waiting, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
+	defer showProgress(io.err, cluster.Sources)()
 	if err := cluster.WaitReady(waiting); err != nil {
 		return fmt.Errorf("reading the cluster: %w", err)
 	}

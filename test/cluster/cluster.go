@@ -73,6 +73,14 @@ func WithEtcdQuota(bytes int64) Option {
 	}
 }
 
+// WithAudit makes the API server write to a file, one JSON object a line, who asks
+// for what, as far as an audit policy in another file wants it.
+func WithAudit(policyFile, logFile string) Option {
+	return func(c *envtest.ControlPlane) {
+		c.GetAPIServer().Configure().Append("audit-policy-file", policyFile).Append("audit-log-path", logFile)
+	}
+}
+
 // Start starts a cluster whose files live in dir. The caller stops it.
 func Start(dir string, options ...Option) (*Cluster, error) {
 	assets, err := Assets()

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+func printRefs(w io.Writer, images []policy.Image) error {
+	out := bufio.NewWriter(w)
+	for _, img := range images {
+		fmt.Fprintln(out, img.Ref)
+	}
+	return out.Flush()
+}
+
+// printImages names two users of an image, and counts the others.
+func printImages(w io.Writer, images []policy.Image) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "IMAGE\tUSE\tUSERS")
+	for _, img := range images {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", img.Ref, use(img), policy.Users(img, 2))
+	}
+	return table.Flush()
+}
+
+// printImagesWide leaves nothing out.
+func printImagesWide(w io.Writer, images []policy.Image) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "IMAGE\tUSE\tRUNNING\tNAMESPACES\tUSERS")
+	for _, img := range images {
+		digests, namespaces := map[string]bool{}, map[string]bool{}
+		for _, u := range img.Users {
+			digests[u.Digest], namespaces[u.Namespace] = true, true
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", img.Ref, use(img), named(digests), named(namespaces), policy.Users(img, len(img.Users)))
+	}
+	return table.Flush()
+}
+
+// named lists what is not empty in a set, or says that there is nothing.
+func named(set map[string]bool) string {
+	delete(set, "")
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(set)), ","), "-")
+}
+
+// printImagesCSV writes a row for each user, as RFC 4180 has it but for the ends of
+// lines.
+func printImagesCSV(w io.Writer, images []policy.Image) error {
+	out := csv.NewWriter(w)
+	rows := [][]string{{"image", "use", "kind", "namespace", "name", "container", "digest"}}
+	for _, img := range images {
+		for _, u := range img.Users {
+			rows = append(rows, []string{img.Ref, u.Use.String(), u.Kind, u.Namespace, u.Name, u.Container, u.Digest})
+		}
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = inert(row[i])
+		}
+	}
+	return out.WriteAll(rows) // which flushes
+}
+
+// inert keeps a spreadsheet from taking a cell for a formula: what a person wrote as
+// an image may be any text (https://owasp.org/www-community/attacks/CSV_Injection).
+// No reference that a node could parse begins so.
+func inert(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r\n|%", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// observeFlags say where the guard can be looked at.
+type observeFlags struct {
+	address string
+	plain   bool
+}
+
+func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.address, "metrics", "", "where to answer /metrics and /inventory, over TLS, to those whose token the cluster lets do so; empty for nowhere")
+	flags.BoolVar(&f.plain, "metrics-plain", false, "answer /metrics to anybody, without TLS, and nothing else; for an address that nobody else reaches")
+}
+
+// An observer is what answers there.
+type observer struct {
+	metrics   prometheus.Gatherer
+	inventory review.Inventory
+	log       logr.Logger
+}
+
+// server returns the server for f, without its TLS configuration; nil for nowhere.
+func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, error) {
+	if f.address == "" {
+		return nil, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.metrics, promhttp.HandlerOpts{}))
+	if f.plain {
+		return &http.Server{Addr: f.address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}, nil
+	}
+	mux.HandleFunc("GET /inventory", o.list)
+	handler, err := authorized(config, mux, o.log)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics: %w", err)
+	}
+	s := webhook.HTTPServer(handler, nil, o.log)
+	s.Addr = f.address
+	return s, nil
+}
+
+// authorized lets those through whose token the cluster knows, and whom a role
+// permits the path as a nonResourceURL. It contacts the cluster for a token that it
+// has not seen for a minute.
+func authorized(config *rest.Config, h http.Handler, log logr.Logger) (http.Handler, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := filters.WithAuthenticationAndAuthorization(config, client)
+	if err != nil {
+		return nil, err
+	}
+	return filter(log, h)
+}
+
+// list answers with the list of the command inventory, as JSON.
+func (o observer) list(w http.ResponseWriter, r *http.Request) {
+	selected, err := selectionFrom(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	images, err := o.inventory.Images(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(inventoryDocumentOf(selected.of(images))) // the client may have gone
+}

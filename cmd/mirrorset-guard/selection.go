@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A selection says which images of an inventory are wanted. The zero value wants
+// them all.
+type selection struct {
+	namespace string
+	registry  string
+	unused    bool
+}
+
+func (s *selection) addFlags(flags *pflag.FlagSet) {
+	flags.StringVarP(&s.namespace, "namespace", "n", "", "only images with a user in this namespace")
+	flags.StringVar(&s.registry, "registry", "", "only images of this registry or below this scope (quay.io, quay.io/team)")
+	flags.BoolVar(&s.unused, "unused", false, "only images that no pod runs now: named by templates, settings or history alone")
+}
+
+// selectionFrom reads a selection from the query of a URL, whose parameters are
+// called as the flags are.
+func selectionFrom(query url.Values) (selection, error) {
+	var s selection
+	for key, values := range query {
+		value := values[len(values)-1]
+		var err error
+		switch key {
+		case "namespace":
+			s.namespace = value
+		case "registry":
+			s.registry = value
+		case "unused":
+			if s.unused, err = strconv.ParseBool(value); err != nil {
+				return s, fmt.Errorf("unused=%q: want true or false", value)
+			}
+		default:
+			return s, fmt.Errorf("%q: there is no such parameter; choose among namespace, registry and unused", key)
+		}
+	}
+	return s, nil
+}
+
+// of returns those of images that s wants.
+func (s selection) of(images []policy.Image) []policy.Image {
+	if s == (selection{}) {
+		return images
+	}
+	var wanted []policy.Image
+	for _, img := range images {
+		if s.wants(img) {
+			wanted = append(wanted, img)
+		}
+	}
+	return wanted
+}
+
+func (s selection) wants(img policy.Image) bool {
+	if s.unused && use(img) == policy.Running {
+		return false
+	}
+	if s.namespace != "" && !slices.ContainsFunc(img.Users, func(u policy.User) bool { return u.Namespace == s.namespace }) {
+		return false
+	}
+	return s.registry == "" || isBelow(img.Ref, s.registry)
+}
+
+// isBelow reports whether a scope covers a reference, at the boundary of a part of
+// its name as nodes have it (containers/image, sysregistriesv2.refMatchingPrefix).
+func isBelow(ref, scope string) bool {
+	rest, ok := strings.CutPrefix(ref, strings.TrimSuffix(scope, "/"))
+	return ok && (rest == "" || strings.ContainsRune("/:@", rune(rest[0])))
+}
+
+// use returns the most important use of img.
+func use(img policy.Image) policy.Use {
+	best := policy.History
+	for _, u := range img.Users {
+		switch u.Use {
+		case policy.Running:
+			return policy.Running
+		case policy.Referenced:
+			best = policy.Referenced
+		}
+	}
+	return best
+}

@@ -1,0 +1,349 @@
+package rights
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+const guardUser = "system:serviceaccount:" + webhook.Namespace + ":" + webhook.ServiceName
+
+// TestRights runs the guard with the rights of the manifests and with nothing else.
+// It is run twice, as an API server that cannot stream lists is asked otherwise.
+func TestRights(t *testing.T) {
+	s := newStage(t)
+	streaming := s.serve(t)
+	s.testReaders(t, streaming)
+	streaming.stop()
+	s.serve(t, "KUBE_FEATURE_WatchListClient=false")
+
+	grants := granted(t)
+	var events []event
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // the log has no event for "complete"
+		events = readAudit(t, s.audit)
+		if len(unused(grants, events)) == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	for _, g := range unused(grants, events) {
+		t.Errorf("never used: %s", g)
+	}
+	for _, e := range events {
+		if e.ResponseStatus.Code == http.StatusForbidden {
+			t.Errorf("forbidden: %s %s", e.Verb, e.RequestURI)
+		}
+	}
+	if len(grants) < 50 || len(events) < len(grants) {
+		t.Errorf("%d grants and %d requests: these are not the ones", len(grants), len(events))
+	}
+}
+
+// A stage is a cluster that serves everything the guard may read.
+type stage struct {
+	cluster            *cluster.Cluster
+	dir, audit, binary string
+	ca                 []byte
+}
+
+func newStage(t *testing.T) *stage {
+	dir := t.TempDir()
+	s := &stage{dir: dir, audit: filepath.Join(dir, "audit.log"), binary: filepath.Join(dir, "mirrorset-guard")}
+	policy := filepath.Join(dir, "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if s.cluster, err = cluster.Start(dir, cluster.WithAudit(policy, s.audit)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := envtest.InstallCRDs(s.cluster.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, objects)
+	manifest(t, "*namespace.yaml", func(o map[string]any) { s.applyObject(t, o) })
+	for _, pattern := range []string{"*serviceaccount.yaml", "*role.yaml", "*binding.yaml"} {
+		manifest(t, pattern, func(o map[string]any) { s.applyObject(t, o) })
+	}
+	build := exec.Command("go", "build", "-o", s.binary, "./cmd/mirrorset-guard")
+	build.Dir = cluster.Root()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the command: %v\n%s", err, out)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s.ca, err = certs.SelfSigned(filepath.Join(dir, "tls"), []string{"127.0.0.1"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// looseCRDs are the resources of the manifests that test/cluster does not have.
+func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, r := range []struct{ plural, group, version, kind string }{
+		{"deploymentconfigs", "apps.openshift.io", "v1", "DeploymentConfig"},
+		{"buildconfigs", "build.openshift.io", "v1", "BuildConfig"},
+		{"imagestreams", "image.openshift.io", "v1", "ImageStream"},
+		{"controllerconfigs", "machineconfiguration.openshift.io", "v1", "ControllerConfig"},
+		{"machineosbuilds", "machineconfiguration.openshift.io", "v1", "MachineOSBuild"},
+		{"machineosconfigs", "machineconfiguration.openshift.io", "v1", "MachineOSConfig"},
+		{"pinnedimagesets", "machineconfiguration.openshift.io", "v1", "PinnedImageSet"},
+		{"machineconfigurations", "operator.openshift.io", "v1", "MachineConfiguration"},
+		{"criocredentialproviderconfigs", "config.openshift.io", "v1", "CRIOCredentialProviderConfig"},
+		{"clusterserviceversions", "operators.coreos.com", "v1alpha1", "ClusterServiceVersion"},
+		{"catalogsources", "operators.coreos.com", "v1alpha1", "CatalogSource"},
+		{"clustercatalogs", "olm.operatorframework.io", "v1", "ClusterCatalog"},
+		{"hostedclusters", "hypershift.openshift.io", "v1beta1", "HostedCluster"},
+		{"nodepools", "hypershift.openshift.io", "v1beta1", "NodePool"},
+	} {
+		crds = append(crds, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: r.plural + "." + r.group},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: r.group, Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: r.kind, Plural: r.plural},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: r.version, Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+						Type: "object", XPreserveUnknownFields: new(true),
+					}},
+				}},
+			},
+		})
+	}
+	return crds
+}
+
+// objects are what has to be there for the guard to have something to read, and the
+// accounts of those who look at it.
+const objects = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: openshift-config}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: openshift-config-managed}
+---
+apiVersion: config.openshift.io/v1
+kind: Image
+metadata: {name: cluster}
+spec: {additionalTrustedCA: {name: registry-cas}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: cart, namespace: default}
+spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirrorset-guard-reader}
+subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: stranger, namespace: default}
+`
+
+func (s *stage) apply(t *testing.T, text string) {
+	t.Helper()
+	if out, err := s.cluster.Kubectl(t.Context(), text, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func (s *stage) applyObject(t *testing.T, o map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, string(data))
+}
+
+func (s *stage) token(t *testing.T, namespace, account string) string {
+	t.Helper()
+	token, err := s.cluster.Kubectl(t.Context(), "", "create", "token", account, "--namespace", namespace)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, token)
+	}
+	return strings.TrimSpace(token)
+}
+
+// A guard is a running one.
+type guard struct {
+	observe string
+	client  *http.Client
+	stop    func()
+}
+
+// serve starts the guard as its account, waits until it is ready, and has it review
+// something.
+func (s *stage) serve(t *testing.T, env ...string) *guard {
+	t.Helper()
+	kubeconfig := filepath.Join(s.dir, "guard.kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %q}}]
+users: [{name: guard, user: {token: %q}}]
+contexts: [{name: c, context: {cluster: c, user: guard}}]
+current-context: c
+`, s.cluster.Config.Host, base64.StdEncoding.EncodeToString(s.cluster.Config.CAData), s.token(t, webhook.Namespace, webhook.ServiceName))
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addresses := freeAddresses(t, 3)
+	var log bytes.Buffer
+	cmd := exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig, "--tls-dir", filepath.Join(s.dir, "tls"),
+		"--listen", addresses[0], "--health", addresses[1], "--metrics", addresses[2], "--drain", "0s")
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil || t.Failed() {
+			t.Errorf("the guard ended: %v\n%s", err, log.Bytes())
+		}
+	}
+	t.Cleanup(stop)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.ca)
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+	waitReady(t, "http://"+addresses[1]+"/readyz")
+	review(t, client, "https://"+addresses[0]+webhook.Path)
+	return &guard{observe: "https://" + addresses[2], client: client, stop: stop}
+}
+
+func waitReady(t *testing.T, url string) {
+	t.Helper()
+	var last string
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // another process has no event for it
+		resp, err := http.Get(url)
+		if err != nil {
+			continue
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if last = string(body); resp.StatusCode == http.StatusOK {
+			if strings.Contains(last, "permission") {
+				t.Errorf("ready, with a note on permissions: %s", last)
+			}
+			return
+		}
+	}
+	t.Fatalf("the guard is not ready: %s", last)
+}
+
+// review has the guard read the mirror configuration. The change has no effect, so
+// that no registry is asked.
+func review(t *testing.T, client *http.Client, url string) {
+	t.Helper()
+	const request = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
+		"kind": {"group": "config.openshift.io", "version": "v1", "kind": "ImageTagMirrorSet"}, "name": "a", "object":
+		{"apiVersion": "config.openshift.io/v1", "kind": "ImageTagMirrorSet", "metadata": {"name": "a"}, "spec": {}}}}`
+	resp, err := client.Post(url, "application/json", strings.NewReader(request))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); !bytes.Contains(body, []byte(`"allowed":true`)) {
+		t.Errorf("the review was answered by %s %s", resp.Status, body)
+	}
+}
+
+func freeAddresses(t *testing.T, n int) []string {
+	t.Helper()
+	var addresses []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses
+}
+
+// testReaders asks for what the guard knows, as somebody, as somebody else, and as
+// nobody.
+func (s *stage) testReaders(t *testing.T, g *guard) {
+	reader, stranger := s.token(t, "default", "reader"), s.token(t, "default", "stranger")
+	const image = `"image": "quay.io/shop/cart:v1"`
+	for _, tt := range []struct {
+		reason, path, token string
+		status              int
+		contains            string
+	}{
+		{"the role of the manifests", "/inventory", reader, http.StatusOK, image},
+		{"the parameters are the flags", "/inventory?namespace=default&registry=quay.io&unused=false", reader, http.StatusOK, image},
+		{"nothing is below it", "/inventory?registry=docker.io", reader, http.StatusOK, `"images": []`},
+		{"a parameter that is none", "/inventory?image=x", reader, http.StatusBadRequest, `"image": there is no such parameter; choose among namespace, registry and unused`},
+		{"a value that is none", "/inventory?unused=maybe", reader, http.StatusBadRequest, `unused="maybe": want true or false`},
+		{"metrics are behind it as well", "/metrics", reader, http.StatusOK, "\nmirrorset_guard_inventory_images 1\n"},
+		{"no role", "/inventory", stranger, http.StatusForbidden, ""},
+		{"no role", "/metrics", stranger, http.StatusForbidden, ""},
+		{"no token", "/inventory", "", http.StatusUnauthorized, ""},
+		{"no token", "/metrics", "", http.StatusUnauthorized, ""},
+		// controller-runtime's filter does not tell a bad token from a failure to ask.
+		{"a token of nobody", "/inventory", "x" + reader, http.StatusInternalServerError, ""},
+		{"another path is not in the role", "/", reader, http.StatusForbidden, ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.observe+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.token != "" {
+			req.Header.Set("Authorization", "Bearer "+tt.token)
+		}
+		resp, err := g.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != tt.status || !strings.Contains(string(body), tt.contains) {
+			t.Errorf("%s: GET %s: %s, want %d with %q:\n%s", tt.reason, tt.path, resp.Status, tt.status, tt.contains, body)
+		}
+		if tt.status != http.StatusOK && strings.Contains(string(body), "quay.io") {
+			t.Errorf("%s: GET %s tells all the same: %s", tt.reason, tt.path, body)
+		}
+	}
+}
