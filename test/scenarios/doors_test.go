@@ -64,7 +64,7 @@ func TestScenarios(t *testing.T) {
 		return
 	}
 	w := newWorld(t)
-	doors := []door{{"policy", askPolicy}, {"check", w.askCheck}, {"webhook", w.askWebhook}, {"apiserver", w.askAPIServer}}
+	doors := []door{{"policy", askPolicy}, {"check", w.askCheck}, {"webhook", w.askWebhook}, {"snapshot", w.askSnapshot}, {"apiserver", w.askAPIServer}}
 	for _, s := range all {
 		t.Run(s.Name, func(t *testing.T) {
 			w.arrange(t, &s)
@@ -77,6 +77,7 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
+	t.Run("snapshot", func(t *testing.T) { testSnapshotCommand(t, w, all) })
 	t.Run("narrowed", func(t *testing.T) { testNarrowed(t, w) })
 	t.Run("apply times", func(t *testing.T) { testApplyTimes(t, w) })
 }

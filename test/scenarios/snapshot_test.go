@@ -1,0 +1,103 @@
+package scenarios
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// askSnapshot asks on the ground of a dump that was written from the cluster the
+// story is on. It sees the registries that the cluster's own guard sees.
+func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
+	var dump bytes.Buffer
+	if err := snapshot.Write(t.Context(), &dump, w.images); err != nil {
+		t.Fatal(err)
+	}
+	inventory, err := snapshot.ReadFrom(bytes.NewReader(dump.Bytes()), "the dump")
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit, subject, err := s.Edit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reviewer := &review.Reviewer{Inventory: inventory, Registries: w.store}
+	record, err := reviewer.Review(t.Context(), subject, edit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
+}
+
+// testSnapshotCommand writes a dump by the command, from the API server, and has
+// check judge the change both by it and by the cluster. The output is to be the
+// same to the letter, but for how long it took.
+func testSnapshotCommand(t *testing.T, w *world, all []Scenario) {
+	for _, name := range []string{"02_story_source_of_everything_never", "18_never_without_mirrors_is_no_rule", "30_tag_drift", "37_mirror_in_the_cluster", "38_blocked_registry"} {
+		t.Run(name, func(t *testing.T) {
+			s := find(t, all, name)
+			w.arrange(t, s)
+			dir := t.TempDir()
+			change, dump := filepath.Join(dir, "change.yaml"), filepath.Join(dir, "dump.json")
+			if err := os.WriteFile(change, []byte(s.Change[0]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w.command(t, s, 0, "snapshot", "--kubeconfig", w.cluster.Kubeconfig, "-o", dump)
+			code := 0
+			if !askPolicy(t, s).Allowed {
+				code = 1
+			}
+			live := w.command(t, s, code, "check", "-f", change, "-o", "table", "--kubeconfig", w.cluster.Kubeconfig)
+			dumped := w.command(t, s, code, "check", "-f", change, "-o", "table", "--from", dump)
+			if diff := cmp.Diff(withoutNotes(live), withoutNotes(dumped)); diff != "" {
+				t.Errorf("-cluster +snapshot:\n%s", diff)
+			}
+		})
+	}
+}
+
+func find(t *testing.T, all []Scenario, name string) *Scenario {
+	t.Helper()
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i]
+		}
+	}
+	t.Fatalf("there is no story %s", name)
+	return nil
+}
+
+// command runs the binary, which has to end with a code, and returns its output.
+func (w *world) command(t *testing.T, s *Scenario, code int, args ...string) string {
+	t.Helper()
+	args = append(args, "--registry-ca", w.caFile)
+	for host, addr := range w.resolve(s) {
+		args = append(args, "--resolve", host+"="+addr)
+	}
+	cmd := exec.CommandContext(t.Context(), w.binary, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		t.Fatalf("%q: exit code %d (%v), want %d\n%s%s", args, got, err, code, stdout.Bytes(), stderr.Bytes())
+	}
+	return stdout.String()
+}
+
+// withoutNotes leaves out the remarks on where the pull secret was looked for.
+func withoutNotes(report string) string {
+	var kept bytes.Buffer
+	for line := range bytes.Lines([]byte(report)) {
+		if !bytes.HasPrefix(line, []byte("Note: ")) {
+			kept.Write(line)
+		}
+	}
+	return kept.String()
+}
