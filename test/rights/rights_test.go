@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,7 @@ type stage struct {
 	cluster            *cluster.Cluster
 	dir, audit, binary string
 	ca                 []byte
+	registry           string // where mirror.example.com and quay.io are found
 }
 
 func newStage(t *testing.T) *stage {
@@ -97,10 +99,30 @@ func newStage(t *testing.T) *stage {
 	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if s.ca, err = certs.SelfSigned(filepath.Join(dir, "tls"), []string{"127.0.0.1"}, time.Hour); err != nil {
+	if s.ca, err = certs.SelfSigned(filepath.Join(dir, "tls"), []string{"127.0.0.1", "mirror.example.com", "quay.io"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
+	s.registry = s.emptyRegistry(t)
 	return s
+}
+
+// emptyRegistry returns the address of a registry that holds nothing: what is in
+// force and lost is reported as an Event.
+func (s *stage) emptyRegistry(t *testing.T) string {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(s.dir, "tls", certs.CertFile), filepath.Join(s.dir, "tls", certs.KeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/" {
+			http.NotFound(w, r)
+		}
+	}))
+	registry.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	registry.StartTLS()
+	t.Cleanup(registry.Close)
+	return registry.Listener.Addr().String()
 }
 
 // looseCRDs are the resources of the manifests that test/cluster does not have.
@@ -154,6 +176,11 @@ apiVersion: config.openshift.io/v1
 kind: Image
 metadata: {name: cluster}
 spec: {additionalTrustedCA: {name: registry-cas}}
+---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: shop}
+spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}
 ---
 apiVersion: v1
 kind: Pod
@@ -225,7 +252,9 @@ current-context: c
 	addresses := freeAddresses(t, 3)
 	var log bytes.Buffer
 	cmd := exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig, "--tls-dir", filepath.Join(s.dir, "tls"),
-		"--listen", addresses[0], "--health", addresses[1], "--metrics", addresses[2], "--drain", "0s")
+		"--listen", addresses[0], "--health", addresses[1], "--metrics", addresses[2], "--drain", "0s",
+		"--registry-ca", filepath.Join(s.dir, "tls", certs.CAFile), "--resolve", "mirror.example.com="+s.registry, "--resolve", "quay.io="+s.registry,
+		"--leader-elect", "--verify-every", "1s")
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
