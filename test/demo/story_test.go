@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -13,11 +12,9 @@ import (
 // TestStory tells the story of the demo to nobody.
 func TestStory(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "mirrorset-guard")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/mirrorset-guard")
-	build.Dir = cluster.Root()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the guard: %v\n%s", err, out)
+	t.Setenv("GORACE", "halt_on_error=1")
+	if err := cluster.BuildGuard(binary); err != nil {
+		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	s, err := setUp(t.Context(), binary, &out)

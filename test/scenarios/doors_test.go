@@ -230,11 +230,9 @@ func newWorld(t *testing.T) *world {
 	if err := os.WriteFile(w.caFile, front.CA, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-o", w.binary, "./cmd/mirrorset-guard")
-	build.Dir = cluster.Root()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the command: %v\n%s", err, out)
+	t.Setenv("GORACE", "halt_on_error=1")
+	if err := cluster.BuildGuard(w.binary); err != nil {
+		t.Fatal(err)
 	}
 	w.startCluster(t, dir)
 	return w
