@@ -235,8 +235,10 @@ func TestDeploymentArguments(t *testing.T) {
 	read(t, "deployment.yaml", &d)
 	pod := d.Spec.Template.Spec
 	c := pod.Containers[0]
-	want := []string{"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8443",
-		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts"}
+	want := []string{
+		"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8443",
+		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts",
+	}
 	if diff := gocmp.Diff(want, c.Args); diff != "" || c.Command != nil {
 		t.Errorf("command %q, arguments (-want +got):\n%s", c.Command, diff)
 	}

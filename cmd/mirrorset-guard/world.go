@@ -300,7 +300,11 @@ type followed struct {
 	trust *trust.Follower
 }
 
-var _ snapshot.Provided = followed{}
+var (
+	_ snapshot.Provided = followed{}
+	_ review.Gapped     = followed{}
+	_ review.Gapped     = (*inventory.Cluster)(nil)
+)
 
 // CredentialProviders implements snapshot.Provided.
 func (f followed) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {

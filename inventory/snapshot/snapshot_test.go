@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -381,5 +383,30 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 	if _, err := l.Read(make([]byte, 1)); err == nil || err.Error() != "larger than 1 MiB" {
 		t.Errorf("beyond the limit: %v", err)
+	}
+}
+
+// The largest objects of a cluster come near 1 MiB, in one line of JSON or in
+// thousands of YAML.
+func TestReadLargeObject(t *testing.T) {
+	const images = 5000
+	var list strings.Builder
+	for i := range images {
+		fmt.Fprintf(&list, "  - {name: related-%d, image: quay.io/large/%d@sha256:%064d}\n", i, i, i)
+	}
+	csv := "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: large, namespace: operators}\nspec:\n" +
+		"  description: " + strings.Repeat("x", 400<<10) + "\n  relatedImages:\n" + list.String()
+	asJSON, err := yaml.YAMLToJSON([]byte(csv))
+	if err != nil || len(asJSON) < 900<<10 {
+		t.Fatalf("%d bytes, %v", len(asJSON), err)
+	}
+	for name, text := range map[string]string{"YAML": csv, "JSON": string(asJSON)} {
+		s, err := ReadFrom(strings.NewReader(text), "f")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := len(imagesOf(t, s)); got != images || len(s.Problems()) > 0 {
+			t.Errorf("%s: %d images, want %d; problems %v", name, got, images, s.Problems())
+		}
 	}
 }
