@@ -91,10 +91,8 @@ func newStage(t *testing.T) *stage {
 	for _, pattern := range []string{"*serviceaccount.yaml", "*role.yaml", "*binding.yaml"} {
 		manifest(t, pattern, func(o map[string]any) { s.applyObject(t, o) })
 	}
-	build := exec.Command("go", "build", "-o", s.binary, "./cmd/mirrorset-guard")
-	build.Dir = cluster.Root()
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the command: %v\n%s", err, out)
+	if err := cluster.BuildGuard(s.binary); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o700); err != nil {
 		t.Fatal(err)
