@@ -153,6 +153,7 @@ func TestProgress(t *testing.T) {
 
 		stop = showProgress(&out, func() []inventory.SourceStatus { return sources })
 		time.Sleep(4 * time.Second)
+		synctest.Wait() // it has been said
 		for i := range sources[1:] {
 			sources[i+1].Synced, sources[i+1].Err = true, errors.New("none")
 		}
