@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,24 +143,23 @@ func TestInventoryTrouble(t *testing.T) {
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		sources := []inventory.SourceStatus{{Name: "pods"}, {Name: "jobs"}, {Name: "nodes"}, {Name: "a"}, {Name: "b"}}
-		stop := showProgress(&out, func() []inventory.SourceStatus { return sources })
+		var sources atomic.Pointer[[]inventory.SourceStatus]
+		sources.Store(&[]inventory.SourceStatus{{Name: "pods"}, {Name: "jobs"}, {Name: "nodes"}, {Name: "a"}, {Name: "b"}})
+		read := func() []inventory.SourceStatus { return *sources.Load() }
+		stop := showProgress(&out, read)
 		time.Sleep(2 * time.Second)
 		stop()
 		if out.Len() > 0 {
 			t.Errorf("after 2s it said %q", out.String())
 		}
 
-		stop = showProgress(&out, func() []inventory.SourceStatus { return sources })
+		stop = showProgress(&out, read)
 		time.Sleep(4 * time.Second)
-		synctest.Wait() // it has been said
-		for i := range sources[1:] {
-			sources[i+1].Synced, sources[i+1].Err = true, errors.New("none")
-		}
+		sources.Store(&[]inventory.SourceStatus{{Name: "pods"}, {Name: "jobs", Synced: true}, {Name: "nodes", Synced: true}})
 		time.Sleep(10 * time.Second)
 		stop()
 		const want = `mirrorset-guard: reading the cluster: 0 of 5 lists, waiting for pods, jobs, nodes, 2 more
-mirrorset-guard: reading the cluster: 4 of 5 lists, waiting for pods
+mirrorset-guard: reading the cluster: 2 of 3 lists, waiting for pods
 `
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
