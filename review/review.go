@@ -135,22 +135,25 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	return now, nil
 }
 
-// questions are what is to be looked up, given what is known.
-type questions func(policy.Facts, policy.Settings) []mirrors.Location
+// Questions are what is to be looked up, given what is known: Plan.Questions of package
+// policy, and its like.
+type Questions func(policy.Facts, policy.Settings) []mirrors.Location
 
-func (r *Reviewer) judge(ctx context.Context, plan policy.Plan, ask questions) Record {
+func (r *Reviewer) judge(ctx context.Context, plan policy.Plan, ask Questions) Record {
 	if r.OtherCredentials != nil {
 		for i, impact := range plan.Impacts {
 			plan.Impacts[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
 		}
 	}
-	facts, asked := r.lookUp(ctx, ask)
+	facts, asked := r.LookUp(ctx, ask)
 	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts, r.Settings), Notes: r.notes()}
 }
 
-// lookUp asks what there is to ask, round by round: what a later round asks depends on
-// the answers to the one before. A location that stays Unknown is not asked twice.
-func (r *Reviewer) lookUp(ctx context.Context, ask questions) (policy.Facts, []mirrors.Location) {
+// LookUp asks the registries what there is to ask until there is nothing more, or ctx
+// ends, round by round: what a later round asks depends on the answers to the one
+// before. It returns what it learned and what it asked, in order. A location that gives
+// no answer is Unknown, and not asked twice.
+func (r *Reviewer) LookUp(ctx context.Context, ask Questions) (policy.Facts, []mirrors.Location) {
 	facts := policy.Facts{}
 	var asked []mirrors.Location
 	for ctx.Err() == nil {

@@ -35,10 +35,9 @@ import (
 
 // A Store knows what is where. *registry.Store is one.
 type Store interface {
+	review.Registries
 	// Known returns what is known about locations, without asking.
 	Known([]mirrors.Location) policy.Facts
-	// Presence asks, as review.Registries does.
-	Presence(context.Context, []mirrors.Location) policy.Facts
 	// Keep keeps what is known about locations fresh, until it is called again for
 	// the topic or, unless it is 0, ttl is over.
 	Keep(topic string, locs []mirrors.Location, ttl time.Duration)
@@ -67,7 +66,8 @@ const DefaultEvery = time.Minute
 // A Verifier verifies the configuration in force. It keeps no state between calls of
 // Verify.
 type Verifier struct {
-	reviewer review.Reviewer
+	reviewer review.Reviewer // asks nobody
+	asking   review.Reviewer // asks registries
 	store    Store
 	reporter Reporter
 	every    time.Duration
@@ -87,11 +87,14 @@ func New(o Options) (*Verifier, error) {
 	if err := m.register(o.Metrics); err != nil {
 		return nil, err
 	}
-	o.Reviewer.Registries = review.RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
+	reviewer, asking := o.Reviewer, o.Reviewer
+	asking.Registries = o.Store
+	reviewer.Registries = review.RegistriesFunc(func(_ context.Context, locs []mirrors.Location) policy.Facts {
 		return o.Store.Known(locs)
 	})
 	return &Verifier{
-		reviewer: o.Reviewer,
+		reviewer: reviewer,
+		asking:   asking,
 		store:    o.Store,
 		reporter: o.Reporter,
 		every:    o.Every,
@@ -195,43 +198,33 @@ func awaits(r review.Record) bool {
 }
 
 const (
-	// maxAskedAgain bounds what a round asks on purpose. What is beyond is asked for
-	// once a minute in the background, as all bad news is.
+	// maxAskedAgain bounds the images that a round asks for on purpose. Those beyond are
+	// asked for once a minute in the background, as all bad news is.
 	maxAskedAgain = 256
 	// askTimeout is what a registry may take that is slow but not dead.
 	askTimeout = 20 * time.Second
 )
 
-// askAgain returns how the images of r do, those that look lost after being asked for
-// once more, and enters what it learned into r.
+// askAgain returns how the images of r do. Those that look lost are asked for once more
+// before, as for a review, and what was learned is entered into r.
 func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Standing {
 	settings := v.reviewer.Settings
 	standings := r.Plan.Standings(r.Facts, settings)
-	lost := doubtful(standings)
-	if len(lost) == 0 {
+	doubtful := policy.Plan{}
+	for _, s := range standings {
+		if s.Outcome == policy.Fails && len(doubtful.Impacts) < maxAskedAgain {
+			doubtful.Impacts = append(doubtful.Impacts, s.Impact)
+		}
+	}
+	if len(doubtful.Impacts) == 0 {
 		return standings
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answers := v.store.Presence(ctx, lost)
-	for _, l := range lost {
-		r.Facts[l] = policy.Fact{Detail: "no answer yet"} // unless there is an answer
-	}
-	maps.Copy(r.Facts, answers)
+	facts, _ := v.asking.LookUp(ctx, doubtful.Questions)
+	maps.Copy(r.Facts, facts)
 	r.Verdict = r.Plan.Decide(r.Facts, settings)
 	return r.Plan.Standings(r.Facts, settings)
-}
-
-// doubtful returns the mirrors of images that look lost.
-func doubtful(standings []policy.Standing) []mirrors.Location {
-	var locs []mirrors.Location
-	for _, s := range standings {
-		places := s.After.Mirrors()
-		if s.Outcome == policy.Fails && len(locs)+len(places) <= maxAskedAgain {
-			locs = append(locs, places...)
-		}
-	}
-	return locs
 }
 
 // maxReports bounds what a round tells; the rest is told by the next ones, if it is
