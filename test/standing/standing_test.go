@@ -1,0 +1,211 @@
+package standing
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+func TestStanding(t *testing.T) {
+	s := setUp(t)
+	t.Run("facts survive a restart", s.testFactFile)
+	t.Run("two replicas", s.testTwoReplicas)
+}
+
+// testTwoReplicas: one of two replicas reports what the mirror loses and has again. A
+// mirror that is away is no news. The leader that is none any more stops reporting, and
+// nothing else.
+func (s *stage) testTwoReplicas(t *testing.T) {
+	flags := []string{"--leader-elect", "--fact-lifetime", "1s"}
+	guards := []*guard{s.start(t, flags...), s.start(t, flags...)}
+	leader := s.leader(t, guards)
+	leader.eventually(t, "all images are held", func() bool { return leader.images("held") == 3 })
+	s.wantEvents(t) // what is fine is not told
+
+	s.remove(t, "cart")
+	lost := s.nextEvent(t, standing.MirrorLostImage)
+	wantEvent(t, lost, corev1.EventTypeWarning, "ImageTagMirrorSet",
+		"1 image cannot be pulled from its mirrors (ImageMissing): quay.io/shop/cart:v1, used by Deployment shop/cart (app): "+
+			`mirror.example.com/shop/cart:v1: mirror.example.com answers 404: it does not hold this image, saying "manifest unknown"; `+
+			"quay.io/shop/cart:v1: found")
+	if out := s.kubectl(t, "", "describe", "imagetagmirrorset", "shop"); !strings.Contains(out, "MirrorLostImage") {
+		t.Errorf("kubectl describe does not show it:\n%s", out)
+	}
+	if got := leader.value("mirrorset_guard_standing_findings", "ImageMissing"); got != 1 {
+		t.Errorf("%v findings of ImageMissing, want 1", got)
+	}
+
+	s.push(t, mirrorHost, "cart")
+	wantEvent(t, s.nextEvent(t, standing.MirrorRecovered), corev1.EventTypeNormal, "ImageTagMirrorSet",
+		"1 image is at its mirror again: quay.io/shop/cart:v1 at mirror.example.com/shop/cart:v1")
+
+	must(t, s.mirror.Stop())
+	leader.eventually(t, "nobody can tell", func() bool { return leader.images("unverified") == 3 })
+	before := leader.rounds()
+	leader.eventually(t, "some rounds have passed", func() bool { return leader.rounds() > before+10 })
+	s.wantEvents(t, standing.MirrorLostImage, standing.MirrorRecovered)
+
+	s.depose(t)
+	leader.eventually(t, "the leader gives up", func() bool { return !leader.verifies() })
+	if !leader.ready() {
+		t.Error("it does not answer reviews any more")
+	}
+	must(t, s.kube.CoordinationV1().Leases(webhook.Namespace).Delete(t.Context(), webhook.ServiceName, metav1.DeleteOptions{}))
+	leader = s.leader(t, guards)
+	leader.stop(t)
+	s.leader(t, []*guard{guards[0], guards[1]})
+	s.wantEvents(t, standing.MirrorLostImage, standing.MirrorRecovered)
+}
+
+// leader waits until one of guards verifies, and returns it.
+func (s *stage) leader(t *testing.T, guards []*guard) *guard {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		var leading []*guard
+		for _, g := range guards {
+			if g.verifies() {
+				leading = append(leading, g)
+			}
+		}
+		switch len(leading) {
+		case 0:
+		case 1:
+			return leading[0]
+		default:
+			t.Fatal("two replicas verify at a time")
+		}
+		select {
+		case <-deadline:
+			t.Fatal("nobody becomes the leader")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// depose makes somebody else the leader, for long.
+func (s *stage) depose(t *testing.T) {
+	t.Helper()
+	leases := s.kube.CoordinationV1().Leases(webhook.Namespace)
+	now := metav1.NowMicro()
+	patch, err := json.Marshal(coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: new("somebody else"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now,
+	}})
+	must(t, err)
+	_, err = leases.Patch(t.Context(), webhook.ServiceName, types.MergePatchType, patch, metav1.PatchOptions{})
+	must(t, err)
+}
+
+// events returns those that the guards have written.
+func (s *stage) events(t *testing.T) []eventsv1.Event {
+	t.Helper()
+	list, err := s.kube.EventsV1().Events(standing.EventsNamespace).List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	var events []eventsv1.Event
+	for _, e := range list.Items {
+		if strings.HasPrefix(e.ReportingController, "mirrorset-guard.io/") {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+func (s *stage) wantEvents(t *testing.T, reasons ...string) {
+	t.Helper()
+	counts := map[string]int{}
+	events := s.events(t)
+	for _, e := range events {
+		counts[e.Reason]++
+		if e.ReportingInstance != events[0].ReportingInstance {
+			t.Errorf("%s and %s report", e.ReportingInstance, events[0].ReportingInstance)
+		}
+	}
+	for _, reason := range reasons {
+		if counts[reason] != 1 {
+			t.Errorf("%d Events %s, want 1", counts[reason], reason)
+		}
+	}
+	if len(events) != len(reasons) {
+		t.Errorf("%d Events, want %d: %v", len(events), len(reasons), counts)
+	}
+}
+
+// nextEvent waits for the first Event of a reason.
+func (s *stage) nextEvent(t *testing.T, reason string) eventsv1.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watch, err := s.kube.EventsV1().Events(standing.EventsNamespace).Watch(ctx, metav1.ListOptions{}) // those that are there first
+	must(t, err)
+	defer watch.Stop()
+	for e := range watch.ResultChan() {
+		if event, ok := e.Object.(*eventsv1.Event); ok && event.Reason == reason {
+			return *event
+		}
+	}
+	t.Fatalf("no Event %s after %s", reason, patience)
+	return eventsv1.Event{}
+}
+
+func wantEvent(t *testing.T, e eventsv1.Event, kind, object, note string) {
+	t.Helper()
+	if e.Type != kind || e.Note != note {
+		t.Errorf("got a %s Event\n%s\nwant %s\n%s", e.Type, e.Note, kind, note)
+	}
+	if r := e.Regarding; r.Kind != object || r.Name != "shop" || r.APIVersion != "config.openshift.io/v1" || r.UID == "" {
+		t.Errorf("it is about %+v, want %s shop", r, object)
+	}
+}
+
+// testFactFile: what a guard knew, the next one knows though the mirror is away; what
+// is damaged is not used, said, and replaced.
+func (s *stage) testFactFile(t *testing.T) {
+	mirror := s.mirror
+	defer func() { s.mirror = mirror }()
+	file := filepath.Join(t.TempDir(), "facts")
+	flags := []string{"--fact-file", file}
+	present := func(g *guard) float64 { return g.value("mirrorset_guard_standing_facts", "present") }
+
+	g := s.start(t, flags...)
+	g.eventually(t, "all images are found", func() bool { return present(g) == 3 })
+	g.stop(t)
+	saved, err := os.ReadFile(file)
+	must(t, err)
+	if !strings.Contains(string(saved), mirrorHost+"/shop/report@"+s.digest) {
+		t.Fatalf("the image that is pulled by digest is not in the file:\n%s", saved)
+	}
+
+	s.mirror = s.away(t)
+	g = s.start(t, flags...)
+	g.eventually(t, "what was saved is known, and the rest is not", func() bool {
+		return present(g) == 1 && g.images("held") == 1 && g.images("unverified") == 2
+	})
+	g.stop(t)
+
+	s.mirror = mirror
+	must(t, os.WriteFile(file, append(saved, "{}\n"...), 0o600))
+	g = s.start(t, flags...)
+	g.eventually(t, "the damage is told", func() bool {
+		_, notes := g.readyz()
+		return strings.Contains(notes, "saved facts are not used: "+file+" is damaged")
+	})
+	g.eventually(t, "all images are found again", func() bool { return present(g) == 3 })
+	g.stop(t)
+	if rebuilt, err := os.ReadFile(file); err != nil || !strings.Contains(string(rebuilt), "/shop/report@"+s.digest) || strings.HasSuffix(string(rebuilt), "{}\n") {
+		t.Errorf("the file was not rebuilt: %v\n%s", err, rebuilt)
+	}
+	s.wantEvents(t)
+}
