@@ -175,13 +175,13 @@ func TestTellsWhatChanges(t *testing.T) {
 		want(t, "all is well", w.wait(time.Hour), "")
 		w.lose(3, 17, true)
 		want(t, "lost", w.wait(5*time.Minute), "apps MirrorLostImage 14")
-		want(t, "still lost", w.wait(6*time.Hour), "")
+		want(t, "still lost", w.wait(2*time.Hour), "")
 		w.lose(3, 5, false)
 		want(t, "some are back", w.wait(5*time.Minute), "apps MirrorRecovered 2")
 		w.lose(0, 20, false)
 		w.lose(0, 1, true)
 		want(t, "others are back, and one is lost", w.wait(5*time.Minute), "apps MirrorLostImage 1, apps MirrorRecovered 12")
-		want(t, "nothing more", w.wait(6*time.Hour), "")
+		want(t, "nothing more", w.wait(2*time.Hour), "")
 	})
 	if len(w.logged) != 4 {
 		t.Errorf("logged %d lines, want one for each change:\n%s", len(w.logged), strings.Join(w.logged, "\n"))
@@ -194,7 +194,7 @@ func TestBaseline(t *testing.T) {
 	w.lose(0, 2, true)
 	verify(t, w, func(t *testing.T) {
 		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
-		want(t, "afterwards", w.wait(6*time.Hour), "")
+		want(t, "afterwards", w.wait(2*time.Hour), "")
 	})
 }
 
@@ -206,9 +206,9 @@ func TestNoAnswerIsNoNews(t *testing.T) {
 	verify(t, w, func(t *testing.T) {
 		want(t, "start", w.wait(5*time.Minute), "apps MirrorLostImage 2")
 		w.change(func() { w.sick = policy.Unreachable })
-		want(t, "down", w.wait(6*time.Hour), "")
+		want(t, "down", w.wait(2*time.Hour), "")
 		w.lose(0, 2, false)
-		want(t, "nobody can tell", w.wait(6*time.Hour), "")
+		want(t, "nobody can tell", w.wait(2*time.Hour), "")
 		w.change(func() { w.sick = policy.Unknown })
 		want(t, "up", w.wait(5*time.Minute), "apps MirrorRecovered 2")
 	})
@@ -237,20 +237,20 @@ func (w *world) changed(before int) (n int) {
 	return n
 }
 
-// TestFlap: a mirror that has its images for some minutes, and then not, for a day, is
+// TestFlap: a mirror that has its images for some minutes, and then not, is
 // told of a few times an hour.
 func TestFlap(t *testing.T) {
 	w := newWorld(5)
 	verify(t, w, func(t *testing.T) {
 		n := 0
-		for i := range 24 * 60 / 4 {
+		for i := range 12 * 60 / 4 {
 			w.lose(0, 5, i%2 == 0)
 			if told := w.wait(4 * time.Minute); told != "" {
 				n += len(strings.Split(told, ", "))
 			}
 		}
-		if most := reportBurst + 24*6 + 1; n < 24 || n > most {
-			t.Errorf("told %d times in a day, want at most %d", n, most)
+		if most := reportBurst + 12*6 + 1; n < 12 || n > most {
+			t.Errorf("told %d times in half a day, want at most %d", n, most)
 		}
 	})
 }
@@ -312,12 +312,12 @@ func TestTellsAgainWhatWasNotHeard(t *testing.T) {
 	w.lose(0, 2, true)
 	w.deaf = errors.New("events is forbidden")
 	verify(t, w, func(t *testing.T) {
-		want(t, "deaf", w.wait(5*time.Hour), "")
+		want(t, "deaf", w.wait(2*time.Hour), "")
 		w.change(func() { w.deaf = nil })
 		want(t, "listens", w.wait(15*time.Minute), "apps MirrorLostImage 2")
 		w.change(func() {
-			if most := reportBurst + 5*6 + 2; len(w.logged) > most {
-				t.Errorf("logged %d lines in five hours, want at most %d", len(w.logged), most)
+			if most := reportBurst + 2*6 + 2; len(w.logged) > most {
+				t.Errorf("logged %d lines in two hours, want at most %d", len(w.logged), most)
 			}
 		})
 	})

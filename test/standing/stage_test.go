@@ -232,7 +232,7 @@ func (s *stage) start(t *testing.T, args ...string) *guard {
 	g := &guard{health: freePort(t), metrics: freePort(t), log: new(bytes.Buffer), ended: make(chan struct{})}
 	tls := filepath.Join(s.dir, "tls")
 	g.cmd = exec.Command(s.binary, append([]string{
-		"serve", "--kubeconfig", s.kubeconfig(t), "--tls-dir", tls, "--listen", "127.0.0.1:0", "--health", g.health, "--metrics", g.metrics,
+		"serve", "--kubeconfig", s.kubeconfig(t), "--tls-dir", tls, "--listen", "127.0.0.1:0", "--health", g.health, "--metrics", g.metrics, "--metrics-plain",
 		"--registry-ca", filepath.Join(tls, certs.CAFile), "--allow-loopback", "--drain", "0s",
 		"--resolve", sourceHost + "=" + s.source.Addr, "--resolve", mirrorHost + "=" + s.mirror.Addr,
 		"--verify-every", "200ms",
