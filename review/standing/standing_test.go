@@ -6,167 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-logr/logr/funcr"
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
-
-// A world is everything that a Verifier looks at and tells, in a bubble. It is safe for
-// concurrent use.
-type world struct {
-	mu      sync.Mutex
-	set     mirrors.Set
-	images  []policy.Image
-	broken  error // of the API server
-	sick    policy.Presence
-	missing map[string]bool // of locations
-	kept    []mirrors.Location
-	asked   int
-	told    []Report
-	deaf    error // of the Reporter
-	logged  []string
-	metrics *prometheus.Registry
-}
-
-// newWorld has a set named apps that sends n images of quay.io to mirror.example.com.
-func newWorld(n int) *world {
-	w := &world{missing: map[string]bool{}, metrics: prometheus.NewRegistry()}
-	w.set.Objects = []mirrors.Object{tagSet("apps", "quay.io", "mirror.example.com")}
-	for i := range n {
-		w.images = append(w.images, image(fmt.Sprintf("quay.io/app%03d:1", i)))
-	}
-	return w
-}
-
-func tagSet(name, source string, mirror configv1.ImageMirror) mirrors.Object {
-	o := &configv1.ImageTagMirrorSet{}
-	o.Name, o.UID = name, types.UID("uid of "+name)
-	o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: source, Mirrors: []configv1.ImageMirror{mirror}}}
-	return o
-}
-
-func image(ref string) policy.Image {
-	return policy.Image{Ref: ref, Users: []policy.User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}
-}
-
-func (w *world) Mirrors(context.Context) (mirrors.Set, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.set, w.broken
-}
-
-func (w *world) Images(context.Context) ([]policy.Image, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.images, nil
-}
-
-func (w *world) Known(locs []mirrors.Location) policy.Facts {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	facts := policy.Facts{}
-	for _, l := range locs {
-		fact := policy.Fact{Presence: policy.Present, Time: time.Now().Add(-time.Minute)}
-		switch {
-		case w.sick != policy.Unknown:
-			fact.Presence = w.sick
-		case w.missing[l.Ref]:
-			fact.Presence, fact.Detail = policy.Absent, "mirror.example.com answers 404"
-		}
-		facts[l] = fact
-	}
-	return facts
-}
-
-func (w *world) Presence(_ context.Context, locs []mirrors.Location) policy.Facts {
-	w.change(func() { w.asked += len(locs) })
-	return w.Known(locs)
-}
-
-func (w *world) Keep(_ string, locs []mirrors.Location, _ time.Duration) {
-	w.change(func() { w.kept = locs })
-}
-
-func (w *world) Report(_ context.Context, r Report) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.deaf != nil {
-		return w.deaf
-	}
-	w.told = append(w.told, r)
-	return nil
-}
-
-func (w *world) change(how func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	how()
-}
-
-// lose takes the images from first up to, and without, last from the mirror, or puts
-// them back.
-func (w *world) lose(first, last int, lost bool) {
-	w.change(func() {
-		for i := first; i < last; i++ {
-			w.missing[fmt.Sprintf("mirror.example.com/app%03d:1", i)] = lost
-		}
-	})
-}
-
-// wait lets time pass and returns what was told meanwhile: "apps MirrorLostImage 2".
-func (w *world) wait(d time.Duration) string {
-	time.Sleep(d)
-	synctest.Wait()
-	var told []string
-	w.change(func() {
-		for _, r := range w.told {
-			told = append(told, fmt.Sprintf("%s %s %d", r.Object.GetName(), r.Reason, r.Images))
-		}
-		w.told = nil
-	})
-	return strings.Join(told, ", ")
-}
-
-// verify runs a Verifier of w in a bubble until test ends.
-func verify(t *testing.T, w *world, test func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		v, err := New(Options{
-			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w, Metrics: w.metrics,
-			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			v.Verify(ctx)
-			close(done)
-		}()
-		test(t)
-		cancel()
-		<-done
-	})
-}
-
-func want(t *testing.T, what, got, want string) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: told %q, want %q", what, got, want)
-	}
-}
 
 // TestTellsWhatChanges: each change once, and nothing while nothing changes.
 func TestTellsWhatChanges(t *testing.T) {
