@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	configv1 "github.com/openshift/api/config/v1"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
