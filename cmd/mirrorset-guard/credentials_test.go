@@ -11,7 +11,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -46,7 +47,7 @@ func deniedByAll(t *testing.T) (flags []string) {
 }
 
 const (
-	cartDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"cart"},"spec":{"template":{"spec":{"containers":[{"name":"app","image":"quay.example.com/shop/cart:v1"}]}}}}`
+	cartDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"cart"},"spec":{"selector":{"matchLabels":{"app":"cart"}},"template":{"metadata":{"labels":{"app":"cart"}},"spec":{"containers":[{"name":"app","image":"quay.example.com/shop/cart:v1"}]}}}}`
 	credentialFor  = `{"apiVersion":"config.openshift.io/v1alpha1","kind":"CRIOCredentialProviderConfig","metadata":{"name":"cluster"},"spec":{"matchImages":[%q]}}`
 	shopMirror     = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[{"source":"quay.example.com/shop","mirrors":["example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]}}`
 
@@ -75,11 +76,22 @@ func TestCheckKnowsCredentialProviders(t *testing.T) {
 
 // TestServeKnowsCredentialProviders puts the same question to the webhook.
 func TestServeKnowsCredentialProviders(t *testing.T) {
-	api := apiServer(t, map[string]string{
-		"/apis/apps/v1/deployments":                                        cartDeployment,
-		"/apis/config.openshift.io/v1alpha1/criocredentialproviderconfigs": fmt.Sprintf(credentialFor, "*.example.com"),
-	})
-	g := newTestGuard(t, api, deniedByAll(t)...)
+	c := newCluster(t)
+	crds, err := cluster.OpenShiftAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := filepath.Join(crds, "config/v1alpha1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml")
+	if out, err := c.Kubectl(t.Context(), "", "apply", "--server-side", "-f", crd); err != nil {
+		t.Fatal(out)
+	}
+	if out, err := c.Kubectl(t.Context(), "", "wait", "--for=condition=Established", "--timeout=60s", "-f", crd); err != nil {
+		t.Fatal(out)
+	}
+	c.apply(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
+	c.apply(t, cartDeployment)
+	c.apply(t, fmt.Sprintf(credentialFor, "*.example.com"))
+	g := newTestGuard(t, c.Config, deniedByAll(t)...)
 	review := admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
 		UID: "u", Operation: admissionv1.Create, Name: "shop", Object: runtime.RawExtension{Raw: []byte(shopMirror)},
 	}}
@@ -128,31 +140,4 @@ func newTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
 		t.Fatal(err)
 	}
 	return g
-}
-
-// apiServer serves one object of each of some collections, and nothing of the others
-// it is asked for. Nothing ever changes.
-func apiServer(t *testing.T, objects map[string]string) *rest.Config {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		query := r.URL.Query()
-		switch {
-		case query.Has("sendInitialEvents"): // as an API server that cannot stream lists
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
-		case query.Has("watch"):
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		case strings.Contains(path.Dir(r.URL.Path), "."): // a custom resource
-			fmt.Fprintf(w, `{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":"1"},"items":[%s]}`, objects[r.URL.Path])
-		default: // one that the client knows
-			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"1"},"items":[%s]}`, objects[r.URL.Path])
-		}
-	}))
-	t.Cleanup(func() {
-		server.CloseClientConnections() // else Close waits for the watches
-		server.Close()
-	})
-	return &rest.Config{Host: server.URL, QPS: -1}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -174,14 +173,12 @@ func (w *world) put(plural, kind string, object runtime.Object) {
 // installProviders makes the API server serve CRIOCredentialProviderConfig.
 func (w *world) installProviders() {
 	w.t.Helper()
-	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api")
-	cmd.Dir = cluster.Root()
-	dir, err := cmd.Output()
+	dir, err := cluster.OpenShiftAPI()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	const crd = "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml"
-	path := filepath.Join(strings.TrimSpace(string(dir)), filepath.FromSlash(crd))
+	path := filepath.Join(dir, filepath.FromSlash(crd))
 	if _, err := envtest.InstallCRDs(w.cfg, envtest.CRDInstallOptions{Paths: []string{path}, ErrorIfPathMissing: true}); err != nil {
 		w.t.Fatal(err)
 	}

@@ -115,15 +115,23 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.env.Stop() }
 
-// openshiftCRDs returns the files that define the kinds the guard reads.
-func openshiftCRDs() ([]string, error) {
+// OpenShiftAPI returns the folder of the module openshift/api, where CRDs are.
+func OpenShiftAPI() (string, error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api")
 	cmd.Dir = Root()
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("finding the openshift/api module: %w", err)
+		return "", fmt.Errorf("finding the openshift/api module: %w", err)
 	}
-	api := strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
+}
+
+// openshiftCRDs returns the files that define the kinds the guard reads.
+func openshiftCRDs() ([]string, error) {
+	api, err := OpenShiftAPI()
+	if err != nil {
+		return nil, err
+	}
 	var files []string
 	for _, name := range []string{
 		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagetagmirrorsets.crd.yaml",
