@@ -12,6 +12,7 @@ import (
 const (
 	maxDetailed   = 3   // findings told in full
 	maxUsers      = 3   // users named for an image
+	maxPlaces     = 10  // lines about places of a route
 	maxGroups     = 6   // lines of counts
 	maxWarning    = 120 // runes of one warning
 	maxReasonList = 10  // reasons for which a configuration is invalid
@@ -62,6 +63,9 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		subject, outOf(len(denials)-len(whole), v.Counts.Rerouted))
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
+		if limit == maxDetailed {
+			f.Detail = cutLines(f.Detail)
+		}
 		writeFinding(b, f)
 	}
 	if limit < len(denials) {
@@ -101,6 +105,14 @@ func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
 		fmt.Fprintf(b, "- %s: %s\n", f.Rule, strings.Join(f.Detail, "; "))
 	}
 	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
+}
+
+// cutLines leaves as many as a person reads.
+func cutLines(lines []string) []string {
+	if len(lines) <= maxPlaces {
+		return lines
+	}
+	return append(slices.Clone(lines[:maxPlaces]), fmt.Sprintf("and %s more places", number(len(lines)-maxPlaces)))
 }
 
 func writeFinding(b *strings.Builder, f Finding) {

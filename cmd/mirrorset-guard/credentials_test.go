@@ -1,16 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,32 +12,19 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
-// deniedByAll starts a registry that lets nobody in, known as example.com, and returns
-// the flags that lead there.
+// deniedByAll starts a registry that lets nobody in.
 func deniedByAll(t *testing.T) (flags []string) {
 	t.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return registryAt(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Basic")
 		w.WriteHeader(http.StatusUnauthorized)
-	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	address := strings.TrimPrefix(server.URL, "https://")
-	return []string{
-		"--registry-ca", written(t, "ca.pem", string(ca)), "--allow-loopback",
-		"--resolve", "example.com=" + address, "--resolve", "quay.example.com=" + address,
-	}
+	})
 }
 
 const (
@@ -92,23 +73,10 @@ func TestServeKnowsCredentialProviders(t *testing.T) {
 	c.apply(t, cartDeployment)
 	c.apply(t, fmt.Sprintf(credentialFor, "*.example.com"))
 	g := newTestGuard(t, c.Config, deniedByAll(t)...)
-	review := admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
-		UID: "u", Operation: admissionv1.Create, Name: "shop", Object: runtime.RawExtension{Raw: []byte(shopMirror)},
-	}}
-	review.APIVersion, review.Kind = "admission.k8s.io/v1", "AdmissionReview"
-	review.Request.Kind.Group, review.Request.Kind.Version, review.Request.Kind.Kind = "config.openshift.io", "v1", "ImageTagMirrorSet"
-	review.Request.Resource.Group, review.Request.Resource.Version, review.Request.Resource.Resource = "config.openshift.io", "v1", "imagetagmirrorsets"
-	body, err := json.Marshal(review)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req := httptest.NewRequest(http.MethodPost, webhook.Path+"?timeout=30s", bytes.NewReader(body))
-	req.Header.Set("Content-Type", "application/json")
-	answer := httptest.NewRecorder()
-	g.mux.ServeHTTP(answer, req)
+	answer := askGuard(t, g, shopMirror, 30*time.Second)
 	for _, words := range []string{noMirrorKnown, othersRemark} {
-		if !strings.Contains(answer.Body.String(), words) {
-			t.Errorf("no %q in %s", words, answer.Body)
+		if !strings.Contains(answer.Result.Message, words) {
+			t.Errorf("no %q in %s", words, answer.Result.Message)
 		}
 	}
 }

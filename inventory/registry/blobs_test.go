@@ -107,11 +107,15 @@ func TestBlobs(t *testing.T) {
 		{"all are there", ociManifest, imageOf("c", "l1", "l2"), []string{"c", "l1", "l2"}, policy.Present, "", 3},
 		{"a layer that occurs twice is asked for once", ociManifest, imageOf("c", "l1", "l1"), []string{"c", "l1"}, policy.Present, "", 2},
 		{
-			"a layer is missing", ociManifest, imageOf("c", "l1", "l2"), []string{"c", "l1"}, policy.Incomplete,
+			"a layer is missing", ociManifest, imageOf("c", "l1", "l2"),
+			[]string{"c", "l1"},
+			policy.Incomplete,
 			"mirror.example.com serves the manifest and lacks 1 of the 3 blobs that it names (" + shortDigest(digest.FromString("l2")) + "); nodes would stop there", 3,
 		},
 		{
-			"the config is missing", ociManifest, imageOf("c", "l1"), []string{"l1"}, policy.Incomplete,
+			"the config is missing", ociManifest, imageOf("c", "l1"),
+			[]string{"l1"},
+			policy.Incomplete,
 			"lacks 1 of the 2 blobs that it names (" + shortDigest(digest.FromString("c")) + ")", 2,
 		},
 		{"all are missing", ociManifest, imageOf("c", "l1", "l2"), nil, policy.Incomplete, "lacks 3 of the 3 blobs that it names (sha256:", 3},

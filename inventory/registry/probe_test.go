@@ -1,9 +1,13 @@
 package registry
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -225,9 +229,31 @@ func TestPingOnce(t *testing.T) {
 	}
 }
 
+// expiredCertificate is for host, and was good for an hour.
+func expiredCertificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
 func TestConnections(t *testing.T) {
 	tls11 := startServer(t, healthy, func(s *httptest.Server) {
 		s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} //nolint:gosec // what must be refused
+		s.StartTLS()
+	})
+	expired := startServer(t, healthy, func(s *httptest.Server) {
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{expiredCertificate(t)}} //nolint:gosec // a test
 		s.StartTLS()
 	})
 	good := newTLSServer(t, healthy)
@@ -246,6 +272,10 @@ func TestConnections(t *testing.T) {
 			"mirror.example.com has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config",
 		},
 		{"another name", good, nil, "mirror.test", "mirror.test has a certificate for another name; give it one that names the host"},
+		{
+			"expired", expired, func(o *Options) { o.RootCAs.AddCert(expired.Certificate()) }, host,
+			"mirror.example.com has a certificate that is expired or not yet valid; renew it",
+		},
 		{"old TLS", tls11, nil, host, "mirror.example.com and TLS 1.2 or later do not come together"},
 		{
 			"no TLS", newPlainServer(t, healthy), nil, host,

@@ -2,6 +2,7 @@ package mirrors
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -211,6 +212,51 @@ func TestTooManyEntries(t *testing.T) {
 	want := "10001 entries in all mirror objects together are more than can be judged (10000)"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// TestTooMuch: what would take minutes to judge is refused, in few words.
+func TestTooMuch(t *testing.T) {
+	long := "m.local/" + strings.Repeat("x", 1<<20)
+	many := make([]configv1.ImageMirror, MaxMirrors)
+	for i := range many {
+		many[i] = configv1.ImageMirror(fmt.Sprintf("m%d.local", i))
+	}
+	for _, tt := range []struct {
+		reason  string
+		entries []configv1.ImageTagMirrors
+		want    string
+	}{
+		{"as many as may be", []configv1.ImageTagMirrors{{Source: "quay.io", Mirrors: many}}, ""},
+		{
+			"one more, in another entry",
+			[]configv1.ImageTagMirrors{{Source: "quay.io", Mirrors: many}, {Source: "quay.io", Mirrors: many[:1]}},
+			`source "quay.io" has 257 mirrors, more than can be judged (256)`,
+		},
+		{
+			"a long mirror",
+			[]configv1.ImageTagMirrors{{Source: "quay.io", Mirrors: []configv1.ImageMirror{configv1.ImageMirror(long)}}},
+			`a source or mirror of ImageTagMirrorSet apps is longer than any name of a repository: "` + long[:64] + `"... has 1048584 bytes`,
+		},
+		{
+			"a long source",
+			[]configv1.ImageTagMirrors{{Source: long, Mirrors: many[:1]}},
+			`a source or mirror of ImageTagMirrorSet apps is longer than any name of a repository: "` + long[:64] + `"... has 1048584 bytes`,
+		},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			o := &configv1.ImageTagMirrorSet{}
+			o.Name, o.Spec.ImageTagMirrors = "apps", tt.entries
+			for _, resolve := range []func(Set) (*Table, error){Resolve, ResolveUnchecked} {
+				got := ""
+				if _, err := resolve(Set{Objects: []Object{o}}); err != nil {
+					got = err.Error()
+				}
+				if got != tt.want {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			}
+		})
 	}
 }
 

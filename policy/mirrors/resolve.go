@@ -39,8 +39,8 @@ func Resolve(s Set) (*Table, error) {
 // would not apply it. It is the best guess at a configuration in force that has
 // become invalid.
 func ResolveUnchecked(s Set) (*Table, error) {
-	if n := len(s.Entries()); n > MaxEntries {
-		return nil, rejection(validate(s))
+	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
+		return nil, rejection(reasons)
 	}
 	blocked := s.blockedRegistries()
 	conf, err := generate(s, blocked)

@@ -26,6 +26,15 @@ func (r *Rejection) Error() string { return strings.Join(r.Reasons, "; ") }
 // over which a pool degrades, holds about as many.
 const MaxEntries = 10_000
 
+// MaxMirrors is how many mirrors a source may have, in all objects together. A node
+// tries them one after the other, and each costs a request for each image.
+const MaxMirrors = 256
+
+// maxLocation is four times what containers/image allows a repository's name to have
+// (reference.RepositoryNameTotalLengthMax). Longer ones take its regular expressions
+// seconds each.
+const maxLocation = 1024
+
 // The formats of a source and of a mirror, as the CRDs of ITMS and IDMS and MCO
 // have them. ICSP has no such pattern, so that MCO checks again.
 const (
@@ -45,8 +54,8 @@ var (
 // Where MCO stops at the first, validate returns all.
 func validate(s Set) []string {
 	entries := s.Entries()
-	if len(entries) > MaxEntries {
-		return []string{fmt.Sprintf("%d entries in all mirror objects together are more than can be judged (%d)", len(entries), MaxEntries)}
+	if reasons := tooMuch(entries); len(reasons) > 0 {
+		return reasons
 	}
 	reasons := slices.Concat(
 		validateScopes("insecureRegistries", s.Registries.InsecureRegistries),
@@ -57,6 +66,31 @@ func validate(s Set) []string {
 		reasons = append(reasons, validateEntry(e)...)
 	}
 	return append(reasons, conflictingPolicies(entries)...)
+}
+
+// tooMuch says what nobody in his right mind configures, and what would take the guard
+// minutes. An API server admits objects of 3 MiB, and the CRDs set no bounds.
+func tooMuch(entries []Entry) []string {
+	if len(entries) > MaxEntries {
+		return []string{fmt.Sprintf("%d entries in all mirror objects together are more than can be judged (%d)", len(entries), MaxEntries)}
+	}
+	var reasons []string
+	mirrors := map[string]int{}
+	for _, e := range entries {
+		mirrors[e.Source] += len(e.Mirrors)
+		for _, location := range append([]string{e.Source}, e.Mirrors...) {
+			if len(location) > maxLocation {
+				reasons = append(reasons, fmt.Sprintf("a source or mirror of %s is longer than any name of a repository: %q... has %d bytes",
+					NameOf(e.Object), location[:64], len(location)))
+			}
+		}
+	}
+	for source, n := range mirrors {
+		if n > MaxMirrors {
+			reasons = append(reasons, fmt.Sprintf("source %.*q has %d mirrors, more than can be judged (%d)", maxLocation, source, n, MaxMirrors))
+		}
+	}
+	return reasons
 }
 
 func validateScopes(field string, scopes []string) []string {

@@ -24,8 +24,9 @@ import (
 // A front stands before a registry. It is set while nobody asks.
 type front struct {
 	server *httptest.Server
-	delay  time.Duration // before each answer
-	limits *limits       // nil: none
+	old    *httptest.Server // the same without HTTP/2
+	delay  time.Duration    // before each answer
+	limits *limits          // nil: none
 
 	registry    http.Handler
 	requests    atomic.Int64
@@ -57,16 +58,26 @@ func newFront(registry string) *front {
 		Transport: &http.Transport{MaxIdleConnsPerHost: 256},
 		ErrorLog:  log.New(io.Discard, "", 0), // clients that leave
 	}
-	f.server = httptest.NewUnstartedServer(f)
-	f.server.EnableHTTP2 = true
-	f.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	f.server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+	f.server, f.old = f.start(true), f.start(false)
+	return f
+}
+
+func (f *front) start(http2 bool) *httptest.Server {
+	server := httptest.NewUnstartedServer(f)
+	server.EnableHTTP2 = http2
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			f.connections.Add(1)
 		}
 	}
-	f.server.StartTLS()
-	return f
+	server.StartTLS()
+	return server
+}
+
+func (f *front) close() {
+	f.server.Close()
+	f.old.Close()
 }
 
 func (f *front) address() string { return f.server.Listener.Addr().String() }

@@ -70,7 +70,7 @@ func (s *stage) writeCertificate() error {
 }
 
 func (s *stage) close() {
-	s.front.server.Close()
+	s.front.close()
 	s.process.Stop() //nolint:errcheck // it was ended, and held nothing
 }
 

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// registryAt starts a registry that is known as example.com, and under two names below
+// that, and returns the flags that lead there.
+func registryAt(t *testing.T, handler http.HandlerFunc) (flags []string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	flags = []string{"--registry-ca", written(t, "ca.pem", string(ca)), "--allow-loopback"}
+	for _, host := range []string{"example.com", "quay.example.com", "other.example.com"} {
+		flags = append(flags, "--resolve", host+"="+strings.TrimPrefix(server.URL, "https://"))
+	}
+	return flags
+}
+
+// askGuard puts the creation of a mirror object to g, as an API server does that waits
+// for so long.
+func askGuard(t *testing.T, g *guard, object string, timeout time.Duration) *admissionv1.AdmissionResponse {
+	t.Helper()
+	o, err := mirrors.Parse([]byte(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var question, reply admissionv1.AdmissionReview
+	question.APIVersion, question.Kind = "admission.k8s.io/v1", "AdmissionReview"
+	question.Request = &admissionv1.AdmissionRequest{
+		UID: "u", Operation: admissionv1.Create, Name: o.GetName(), Object: runtime.RawExtension{Raw: []byte(object)},
+	}
+	question.Request.Kind.Group, question.Request.Kind.Version, question.Request.Kind.Kind = "config.openshift.io", "v1", mirrors.KindOf(o)
+	body, err := json.Marshal(question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := httptest.NewRequest(http.MethodPost, fmt.Sprintf("%s?timeout=%s", webhook.Path, timeout), bytes.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	g.mux.ServeHTTP(answer, req)
+	if err := json.Unmarshal(answer.Body.Bytes(), &reply); err != nil || reply.Response == nil {
+		t.Fatalf("status %d, %v: %s", answer.Code, err, answer.Body)
+	}
+	return reply.Response
+}
+
+// guardOf returns the webhook of the command serve around a dump, a List of items that
+// are separated by commas. What it logs goes to logs.
+func guardOf(t *testing.T, items string, logs io.Writer, flags ...string) *guard {
+	t.Helper()
+	log, err := newLogger("debug", streams{err: logs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w world
+	set := pflag.NewFlagSet("check", pflag.ContinueOnError)
+	w.addFlags(set)
+	dump := written(t, "dump.json", `{"apiVersion":"v1","kind":"List","items":[`+items+`]}`)
+	if err := set.Parse(append(flags, "--from", dump)); err != nil {
+		t.Fatal(err)
+	}
+	open, err := w.open(t.Context(), streams{err: logs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(open.close)
+	g := &guard{store: open.registries, registry: prometheus.NewRegistry()}
+	g.mux, err = webhook.NewServeMux(webhook.Options{
+		Reviewer: &review.Reviewer{Inventory: open.inventory, Registries: open.registries},
+		Log:      log, Metrics: g.registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}

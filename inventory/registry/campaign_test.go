@@ -1,0 +1,243 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/time/rate"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// TestQuayHTTP1: at 50 requests a second and address, no set of some size is known
+// within one deadline. What there is by then is an honest part, nothing is called
+// missing, and the same question put again goes on where it was.
+func TestQuayHTTP1(t *testing.T) {
+	limit := rate.NewLimiter(50, 10)
+	s := startServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/" && !limit.Allow() {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		healthy(w, r)
+	}, (*httptest.Server).StartTLS)
+	store := NewStore(newTestClient(t, s), StoreOptions{Lifetimes: Lifetimes{Trouble: time.Nanosecond}})
+	defer store.Close()
+	locs := locations(150, host+"/a:%d")
+	known := 0
+	for round := 0; known < len(locs); round++ {
+		if round == 100 {
+			t.Fatalf("%d of %d after %d rounds", known, len(locs), round)
+		}
+		counts := count(store.Presence(within(t, 500*time.Millisecond), locs))
+		if others := counts[policy.Absent] + counts[policy.Denied] + counts[policy.Mismatch]; others > 0 {
+			t.Fatalf("round %d: %v", round, counts)
+		}
+		if round == 0 && counts[policy.Present] == len(locs) {
+			t.Errorf("all at once: nothing was limited")
+		}
+		if counts[policy.Present] < known {
+			t.Errorf("round %d: %d known after %d", round, counts[policy.Present], known)
+		}
+		known = counts[policy.Present]
+	}
+}
+
+// TestNoFalseMissing: a registry that cuts half of all answers off, or fails, never has
+// an image called missing. FALSE_MISSING sets how many images are asked for.
+func TestNoFalseMissing(t *testing.T) {
+	images := 2000
+	if n, err := strconv.Atoi(os.Getenv("FALSE_MISSING")); err == nil {
+		images = n
+	}
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/" {
+			switch rand.N(4) { //nolint:gosec // a test
+			case 0:
+				panic(http.ErrAbortHandler)
+			case 1:
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+		}
+		healthy(w, r)
+	})
+	store := NewStore(newTestClient(t, s), StoreOptions{})
+	defer store.Close()
+	counts := count(store.Presence(t.Context(), locations(images, host+"/a:%d")))
+	if counts[policy.Present]+counts[policy.Unreachable] != images || counts[policy.Present] == 0 {
+		t.Errorf("got %v", counts)
+	}
+	t.Logf("%d of %d were got over", counts[policy.Present], images)
+}
+
+// TestFlappingMiss: a miss is not repeated from memory, and what was found is not
+// doubted before its time.
+func TestFlappingMiss(t *testing.T) {
+	var there atomic.Bool
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/" && !there.Load() {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		healthy(w, r)
+	})
+	store := NewStore(newTestClient(t, s), StoreOptions{Lifetimes: Lifetimes{Absent: time.Nanosecond}})
+	defer store.Close()
+	ask := func() policy.Presence {
+		return store.Presence(t.Context(), []mirrors.Location{digested()})[digested()].Presence
+	}
+	for i, tc := range []struct {
+		there bool
+		want  policy.Presence
+	}{{false, policy.Absent}, {false, policy.Absent}, {true, policy.Present}, {false, policy.Present}} {
+		there.Store(tc.there)
+		if got := ask(); got != tc.want {
+			t.Errorf("question %d: %v, want %v", i, got, tc.want)
+		}
+	}
+}
+
+// TestTokensThatDoNotLast: each is good for one request, whatever it says of itself.
+func TestTokensThatDoNotLast(t *testing.T) {
+	var mu sync.Mutex
+	good := map[string]bool{}
+	fetched := 0
+	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		switch {
+		case r.URL.Path == "/token":
+			fetched++
+			good[fmt.Sprint("t", fetched)] = true
+			fmt.Fprintf(w, `{"token":"t%d","expires_in":0}`, fetched)
+		case good[token]:
+			delete(good, token)
+			serveManifest(w, r)
+		default:
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer realm=%q", ownRealm()))
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	c := newTestClient(t, s)
+	for range 5 {
+		wantFact(t, probe(t, c, tagged()), policy.Present)
+	}
+	if fetched > 5 {
+		t.Errorf("%d tokens for 5 questions", fetched)
+	}
+}
+
+// TestRetryAfterThatPasses: what a registry says with a 429, and all is well later.
+func TestRetryAfterThatPasses(t *testing.T) {
+	for _, header := range []string{"0", "1", "soon", "-5", time.Now().Add(time.Second).UTC().Format(http.TimeFormat)} {
+		t.Run(header, func(t *testing.T) {
+			var asked atomic.Int32
+			s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+				if !ping(w, r) {
+					if asked.Add(1) == 1 {
+						w.Header().Set("Retry-After", header)
+						w.WriteHeader(http.StatusTooManyRequests)
+						return
+					}
+					serveManifest(w, r)
+				}
+			})
+			wantFact(t, probe(t, newTestClient(t, s), tagged()), policy.Present)
+		})
+	}
+}
+
+// TestDNS: what name servers answer, or do not, has words of its own, and a name that
+// comes to mean this machine leads nowhere.
+func TestDNS(t *testing.T) {
+	here := newTLSServer(t, healthy)
+	for _, tc := range []struct {
+		reason string
+		code   dnsmessage.RCode
+		answer string // an address, "" for none
+		mute   bool
+		detail string
+	}{
+		{"no such name", dnsmessage.RCodeNameError, "", false, `there is no host of the name "mirror.example.com"`},
+		{"a name server that fails", dnsmessage.RCodeServerFailure, "", false, "the DNS "},
+		{"a name server that is silent", dnsmessage.RCodeSuccess, "", true, "the DNS did not answer in time"},
+		{"this machine", dnsmessage.RCodeSuccess, "127.0.0.1", false, "127.0.0.1 is a loopback address"},
+		{"the metadata service", dnsmessage.RCodeSuccess, "169.254.169.254", false, "169.254.169.254 is a link-local address"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			server := nameServer(t, tc.code, tc.answer, tc.mute)
+			_, port, _ := net.SplitHostPort(here.address())
+			l := mirrors.Location{Ref: host + ":" + port + "/app:1"}
+			timeout := 30 * time.Second
+			if tc.mute {
+				timeout = 300 * time.Millisecond
+			}
+			c := NewClient(Options{DialTimeout: timeout, Timeout: 30 * time.Second, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
+			defer c.Close()
+			target, err := parseTarget(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.current().endpoint(target).way.dialer.Resolver = &net.Resolver{
+				PreferGo: true,
+				Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "udp", server)
+				},
+			}
+			wantFact(t, probe(t, c, l), policy.Unreachable, tc.detail)
+		})
+	}
+	if n := len(here.requests()); n > 0 {
+		t.Errorf("%d requests to this machine", n)
+	}
+}
+
+// nameServer answers every question with a code and an address, or is mute.
+func nameServer(t *testing.T, code dnsmessage.RCode, address string, mute bool) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // the end of the test
+	go func() {
+		buffer := make([]byte, 2048)
+		for {
+			n, from, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if mute || m.Unpack(buffer[:n]) != nil {
+				continue
+			}
+			m.Response, m.RCode, m.RecursionAvailable, m.Additionals = true, code, true, nil
+			if ip := net.ParseIP(address).To4(); ip != nil && m.Questions[0].Type == dnsmessage.TypeA {
+				m.Answers = []dnsmessage.Resource{{
+					Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET},
+					Body:   &dnsmessage.AResource{A: [4]byte(ip)},
+				}}
+			}
+			if packed, err := m.Pack(); err == nil {
+				conn.WriteTo(packed, from) //nolint:errcheck // the client would ask again
+			}
+		}
+	}()
+	return conn.LocalAddr().String()
+}
