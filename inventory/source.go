@@ -104,6 +104,7 @@ var retryNowAndThen = wait.Backoff{Duration: 5 * time.Second, Factor: 2, Jitter:
 
 // follow keeps the sink up to date until ctx ends.
 func (s *source) follow(ctx context.Context, log logr.Logger) {
+	log = Quiet(log, s.bears)
 	retry := cmp.Or(s.retry, &retryPromptly)
 	lw := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	r := cache.NewReflectorWithOptions(

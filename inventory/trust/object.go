@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 )
 
 // A resource is one collection on an API server.
@@ -67,6 +69,7 @@ func (o *object) read() status {
 
 // follow keeps the status up to date until ctx ends.
 func (o *object) follow(ctx context.Context, log logr.Logger) {
+	log = inventory.Quiet(log, isAnswer)
 	lw := &cache.ListWatch{ListWithContextFunc: o.list, WatchFuncWithContext: o.watch}
 	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, o.client), nil, store{o},
 		cache.ReflectorOptions{Name: o.String(), TypeDescription: o.String(), Logger: &log, Backoff: &retry})
@@ -109,6 +112,8 @@ func (o *object) learn(err error) error {
 	})
 	return err
 }
+
+func isAnswer(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
 
 func (o *object) set(value runtime.Object) {
 	o.update(func(s *status) { s.value, s.synced, s.denied, s.err = value, true, false, nil })

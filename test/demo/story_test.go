@@ -22,8 +22,14 @@ func TestStory(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.Bytes())
 	}
 	defer s.tearDown()
-	if err := s.tell(t.Context()); err != nil {
-		log, _ := os.ReadFile(s.logs.Name())
+	err = s.tell(t.Context())
+	log, _ := os.ReadFile(s.logs.Name())
+	if err != nil {
 		t.Errorf("%v\n%s\nlog of the guard:\n%s", err, out.Bytes(), log)
+	}
+	for line := range bytes.Lines(log) { // this cluster lacks most of what is optional
+		if bytes.Contains(line, []byte("could not find the requested resource")) && bytes.Contains(line, []byte(`"level":"error"`)) {
+			t.Errorf("what the cluster does not serve is logged as an error: %s", line)
+		}
 	}
 }
