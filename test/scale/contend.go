@@ -149,12 +149,9 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 		return report{}, err
 	}
 	r := report{Ready: time.Since(start)}
-	images, err := c.Images(ctx)
-	if err != nil {
+	if r.Images, err = count(ctx, c); err != nil {
 		return report{}, err
 	}
-	r.Images = len(images)
-	images = nil //nolint:ineffassign,staticcheck,wastedassign // else the list counts twice
 	r.Heap = heap()
 	knows := func(ref string) (bool, error) {
 		images, err := c.Images(ctx)
@@ -170,6 +167,11 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 	r.Churned = heap()
 	runtime.KeepAlive(c)
 	return r, nil
+}
+
+func count(ctx context.Context, c *inventory.Cluster) (int, error) {
+	images, err := c.Images(ctx)
+	return len(images), err
 }
 
 // delay makes a pod and waits until its image is known.
