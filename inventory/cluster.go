@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -178,6 +179,22 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 		return errors.Join(context.Cause(ctx), c.Ready())
 	}
 }
+
+// ReadSparingly makes the whole process collect garbage sooner until the Cluster is
+// ready or ctx ends. Decoding a large cluster for the first time leaves fifty times of
+// what is kept, and would decide alone how much memory the process takes.
+func (c *Cluster) ReadSparingly(ctx context.Context) {
+	before := debug.SetGCPercent(startGCPercent)
+	if before < startGCPercent { // somebody knows better, or has turned it off
+		debug.SetGCPercent(before)
+		return
+	}
+	_ = c.WaitReady(ctx) // Ready says what is wrong
+	debug.SetGCPercent(before)
+}
+
+// startGCPercent is half of Go's default: the time to be ready stays that of the list.
+const startGCPercent = 50
 
 // Images returns the images that the cluster depends on, sorted by reference.
 // Before the Cluster is ready, it returns the error of Ready: half an inventory

@@ -175,6 +175,10 @@ func (g *guard) run(ctx context.Context) error {
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return g.cluster.Run(serving) })
+	group.Go(func() error {
+		g.cluster.ReadSparingly(serving)
+		return nil
+	})
 	group.Go(func() error { return g.trust.Run(serving) })
 	group.Go(func() error { return g.store.Run(serving) })
 	group.Go(func() error {
