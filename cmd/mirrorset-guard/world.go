@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -52,6 +54,7 @@ func (c *clusterFlags) config() (*rest.Config, error) {
 type registryFlags struct {
 	cas           []string
 	resolve       []string
+	rates         []string
 	allowLoopback bool
 	factLifetime  time.Duration
 	// factFile is where facts survive a restart, "" for nowhere. Only serve has a flag
@@ -62,6 +65,7 @@ type registryFlags struct {
 func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&r.cas, "registry-ca", nil, "PEM file of certificate authorities to trust for registries, beside the system's; may be repeated")
 	flags.StringArrayVar(&r.resolve, "resolve", nil, "HOST[:PORT]=ADDRESS:PORT: where to find a registry instead of asking DNS; may be repeated")
+	flags.StringArrayVar(&r.rates, "registry-rate", nil, "HOST[:PORT]=N: requests a second to a registry, at most (default quay.io=450; 0 for no limit); may be repeated")
 	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is taken to be still there; misses are always asked again")
 	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
 }
@@ -78,8 +82,12 @@ func (r *registryFlags) open(architectures func() []string) (*registry.Client, *
 	if err != nil {
 		return nil, nil, err
 	}
+	rates, err := r.registryRates()
+	if err != nil {
+		return nil, nil, err
+	}
 	client := registry.NewClient(registry.Options{
-		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
+		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, Rates: rates, AllowLoopback: r.allowLoopback,
 		Platforms: true, Architectures: architectures,
 	})
 	store := registry.NewStore(client, registry.StoreOptions{Path: r.factFile, Lifetimes: registry.Lifetimes{
@@ -119,6 +127,27 @@ func (r *registryFlags) resolved() (map[string]string, error) {
 	}
 	return resolve, nil
 }
+
+// registryRates returns the limits that registries have published, and those of the
+// flags over them. How many requests are under way adapts to
+// the registry's answers all the same.
+func (r *registryFlags) registryRates() (map[string]float64, error) {
+	rates := maps.Clone(registry.DefaultRates)
+	for _, entry := range r.rates {
+		host, text, _ := strings.Cut(entry, "=")
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || host == "" || strings.Contains(host, "/") || !(rate >= 0 && rate <= maxRate) {
+			return nil, fmt.Errorf("--registry-rate %q: want HOST=N or HOST:PORT=N, N from 0 to %d", entry, maxRate)
+		}
+		if host == "docker.io" {
+			host = "registry-1.docker.io" // where its API is
+		}
+		rates[host] = rate
+	}
+	return rates, nil
+}
+
+const maxRate = 1_000_000
 
 // followTrust returns what follows the CAs and proxies of the nodes, and hands them
 // to client. --registry-ca stays trusted.
