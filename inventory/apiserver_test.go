@@ -58,7 +58,7 @@ func fromAPIServer(t *testing.T) *rest.Config {
 		}
 	}
 	apiServer.once.Do(func() {
-		apiServer.env = &envtest.Environment{BinaryAssetsDirectory: assets}
+		apiServer.env = &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}
 		// Pods name service accounts that no controller makes here.
 		apiServer.env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
 		apiServer.cfg, apiServer.err = apiServer.env.Start()

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -94,6 +95,8 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 	env := &envtest.Environment{
 		BinaryAssetsDirectory: assets,
 		CRDInstallOptions:     envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true},
+		// A busy machine takes longer than envtest's 20 s.
+		ControlPlaneStartTimeout: startTimeout,
 	}
 	// Pods name service accounts that no controller makes here.
 	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
@@ -111,6 +114,8 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 	}
 	return c, nil
 }
+
+const startTimeout = 2 * time.Minute
 
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.env.Stop() }
