@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -71,20 +72,22 @@ func (x *Index) Delete(kind, namespace, name string) {
 
 // Replace makes holders all there is of a kind. Holders of other kinds must not
 // be among them.
-func (x *Index) Replace(kind string, holders []Holder) {
+func (x *Index) Replace(kind string, holders []Holder) { x.replace(kind, slices.Values(holders)) }
+
+// replace is Replace where not all holders are in memory. They are gone through once.
+func (x *Index) replace(kind string, holders iter.Seq[Holder]) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	keep := make(map[objectKey]bool, len(holders))
-	for _, h := range holders {
-		keep[objectKey{h.Namespace, h.Name}] = true
-	}
+	gone := map[objectKey]bool{}
 	for key := range x.objects[kind] {
-		if !keep[key] {
-			x.set(kind, key, nil)
-		}
+		gone[key] = true
 	}
-	for _, h := range holders {
+	for h := range holders {
+		delete(gone, objectKey{h.Namespace, h.Name})
 		x.put(h)
+	}
+	for key := range gone {
+		x.set(kind, key, nil)
 	}
 }
 

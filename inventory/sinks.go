@@ -17,16 +17,22 @@ type holderSink struct {
 	kind  string
 }
 
-func (s holderSink) put(t *trimmed)                { s.index.Put(t.value.(Holder)) }
+func (s holderSink) put(t *trimmed)                { s.index.Put(s.holder(t)) }
 func (s holderSink) remove(namespace, name string) { s.index.Delete(s.kind, namespace, name) }
 func (s holderSink) none(error)                    { s.index.Replace(s.kind, nil) }
 
 func (s holderSink) replace(all []*trimmed) {
-	holders := make([]Holder, len(all))
-	for i, t := range all {
-		holders[i] = t.value.(Holder)
-	}
-	s.index.Replace(s.kind, holders)
+	s.index.replace(s.kind, func(yield func(Holder) bool) {
+		for _, t := range all {
+			if !yield(s.holder(t)) {
+				return
+			}
+		}
+	})
+}
+
+func (s holderSink) holder(t *trimmed) Holder {
+	return Holder{Kind: s.kind, Namespace: t.Namespace, Name: t.Name, References: t.value.(packed).references()}
 }
 
 // A table holds what is left of the objects of one kind. The zero value is

@@ -26,8 +26,11 @@ func workloads(kube kubernetes.Interface, index *Index) []*source {
 			kind:   kind,
 			client: r,
 			page:   pageSize,
-			trim:   func(o runtime.Object) any { h, _ := Extract(o); return h },
-			sink:   holderSink{index, kind},
+			trim: func(o runtime.Object) any {
+				h, _ := Extract(o)
+				return pack(h.References)
+			},
+			sink: holderSink{index, kind},
 		}
 	}
 	all := metav1.NamespaceAll
@@ -76,7 +79,7 @@ func custom(dyn dynamic.Interface, index *Index) []*source {
 		if !k.isHistory() {
 			s.kind = k.kind
 		}
-		s.trim = func(o runtime.Object) any { return k.extract(o.(*unstructured.Unstructured)) }
+		s.trim = func(o runtime.Object) any { return pack(k.extract(o.(*unstructured.Unstructured)).References) }
 		s.sink = holderSink{index, k.kind}
 		if k.large {
 			s.page = pageSizeLarge

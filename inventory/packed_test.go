@@ -1,0 +1,20 @@
+package inventory
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+func TestPack(t *testing.T) {
+	want := []Reference{
+		{Image: "quay.io/a:1", Container: "app", Use: policy.Running, Digest: "sha256:1", OwnPullSecret: true},
+		{Image: "quay.io/a:1", Container: "init", Use: policy.Referenced},
+		{Image: "quay.io/b:1", Container: "spec.relatedImages[0].image", Use: policy.History},
+	}
+	if diff := cmp.Diff(want, pack(want).references()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
