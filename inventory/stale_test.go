@@ -1,12 +1,8 @@
 package inventory
 
 import (
-	"io"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,84 +12,18 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-// A wire passes TCP connections on to an API server until it is cut.
-type wire struct {
-	to       string
-	listener net.Listener
-
-	mu    sync.Mutex
-	isCut bool
-	conns []net.Conn
-}
-
-// wired returns cfg by way of a wire.
-func wired(t *testing.T, cfg *rest.Config) (*wire, *rest.Config) {
+// wired returns a wire to where cfg leads.
+func wired(t *testing.T, cfg *rest.Config) *cluster.Wire {
 	t.Helper()
-	host, err := url.Parse(cfg.Host)
+	w, err := cluster.NewWire(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{to: host.Host, listener: listener}
-	t.Cleanup(func() {
-		listener.Close()
-		w.cut()
-	})
-	go w.accept()
-	cfg = rest.CopyConfig(cfg)
-	cfg.Host = "https://" + listener.Addr().String()
-	return w, cfg
-}
-
-func (w *wire) accept() {
-	for {
-		conn, err := w.listener.Accept()
-		if err != nil {
-			return
-		}
-		go w.connect(conn)
-	}
-}
-
-func (w *wire) connect(from net.Conn) {
-	to, err := net.Dial("tcp", w.to)
-	if err != nil {
-		from.Close()
-		return
-	}
-	w.mu.Lock()
-	w.conns = append(w.conns, from, to)
-	cut := w.isCut
-	w.mu.Unlock()
-	if cut {
-		w.cut()
-		return
-	}
-	go io.Copy(to, from)
-	io.Copy(from, to)
-	from.Close()
-}
-
-// cut ends all connections, and those that are made from now on.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.isCut = true
-	for _, c := range w.conns {
-		c.Close()
-	}
-	w.conns = nil
-}
-
-func (w *wire) mend() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.isCut = false
+	t.Cleanup(func() { w.Close() })
+	return w
 }
 
 // F16: the watches of a real API server are cut, and what happens meanwhile is
@@ -103,14 +33,14 @@ func TestClusterKnowsThatItIsCutOff(t *testing.T) {
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	const ns, image = "cutoff", "quay.io/missed:1"
 	namespace(t, kube, ns)
-	w, through := wired(t, cfg)
-	c := running(t, through, Options{StaleAfter: 100 * time.Millisecond})
+	w := wired(t, cfg)
+	c := running(t, w.Config, Options{StaleAfter: 100 * time.Millisecond})
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "no gap while all is well", func() bool { return len(c.Gaps()) == 0 })
 
-	w.cut()
+	w.Cut()
 	pod := &corev1.Pod{ObjectMeta: named(ns, "missed"), Spec: containers(image)}
 	if _, err := kube.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -140,7 +70,7 @@ func TestClusterKnowsThatItIsCutOff(t *testing.T) {
 		t.Errorf("nobody can know of %v", users)
 	}
 
-	w.mend()
+	w.Mend()
 	eventually(t, "what was missed is known, and there is no gap", func() bool {
 		return len(c.Gaps()) == 0 && len(c.Notes()) == 0 && len(usersOf(t, c, ns, image)) == 1
 	})

@@ -84,6 +84,23 @@ func TestServeKnowsCredentialProviders(t *testing.T) {
 // newTestGuard returns the server of the command serve, which follows api and is ready.
 func newTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
 	t.Helper()
+	g := startTestGuard(t, api, flags...)
+	waitUntilReady(t, g)
+	return g
+}
+
+func waitUntilReady(t *testing.T, g *guard) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := errors.Join(g.cluster.WaitReady(ctx), g.trust.WaitReady(ctx)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startTestGuard returns the server of the command serve as it is at its start.
+func startTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
+	t.Helper()
 	dir := t.TempDir()
 	if _, err := certs.SelfSigned(dir, []string{"localhost"}, time.Hour); err != nil {
 		t.Fatal(err)
@@ -102,10 +119,5 @@ func newTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
 	t.Cleanup(g.store.Close)
 	go g.cluster.Run(t.Context()) //nolint:errcheck // the test would not get ready
 	go g.trust.Run(t.Context())   //nolint:errcheck // as above
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := errors.Join(g.cluster.WaitReady(ctx), g.trust.WaitReady(ctx)); err != nil {
-		t.Fatal(err)
-	}
 	return g
 }

@@ -44,11 +44,22 @@ func registryAt(t *testing.T, handler http.HandlerFunc) (flags []string) {
 // for so long.
 func askGuard(t *testing.T, g *guard, object string, timeout time.Duration) *admissionv1.AdmissionResponse {
 	t.Helper()
+	answer := sendReview(t, g, object, timeout)
+	var reply admissionv1.AdmissionReview
+	if err := json.Unmarshal(answer.Body.Bytes(), &reply); err != nil || reply.Response == nil {
+		t.Fatalf("status %d, %v: %s", answer.Code, err, answer.Body)
+	}
+	return reply.Response
+}
+
+// sendReview is askGuard where the answer may be none of a review.
+func sendReview(t *testing.T, g *guard, object string, timeout time.Duration) *httptest.ResponseRecorder {
+	t.Helper()
 	o, err := mirrors.Parse([]byte(object))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var question, reply admissionv1.AdmissionReview
+	var question admissionv1.AdmissionReview
 	question.APIVersion, question.Kind = "admission.k8s.io/v1", "AdmissionReview"
 	question.Request = &admissionv1.AdmissionRequest{
 		UID: "u", Operation: admissionv1.Create, Name: o.GetName(), Object: runtime.RawExtension{Raw: []byte(object)},
@@ -62,10 +73,7 @@ func askGuard(t *testing.T, g *guard, object string, timeout time.Duration) *adm
 	req.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()
 	g.mux.ServeHTTP(answer, req)
-	if err := json.Unmarshal(answer.Body.Bytes(), &reply); err != nil || reply.Response == nil {
-		t.Fatalf("status %d, %v: %s", answer.Code, err, answer.Body)
-	}
-	return reply.Response
+	return answer
 }
 
 // guardOf returns the webhook of the command serve around a dump, a List of items that

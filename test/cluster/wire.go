@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// A Wire passes TCP connections on to an API server until it is cut: what a client
+// meets then is a server that is away, though it goes on for others.
+type Wire struct {
+	// Config is the way to the API server through the wire.
+	Config *rest.Config
+
+	to       string
+	listener net.Listener
+
+	mu    sync.Mutex
+	isCut bool
+	conns []net.Conn
+}
+
+// NewWire returns a wire to where config leads, which is left as it is. The caller
+// closes it.
+func NewWire(config *rest.Config) (*Wire, error) {
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("host of the API server: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	w := &Wire{Config: rest.CopyConfig(config), to: server.Host, listener: listener}
+	w.Config.Host = "https://" + listener.Addr().String()
+	go w.accept()
+	return w, nil
+}
+
+// Close cuts the wire for good.
+func (w *Wire) Close() error {
+	err := w.listener.Close()
+	w.Cut()
+	return err
+}
+
+// Cut ends all connections, and those that are made from now on.
+func (w *Wire) Cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isCut = true
+	for _, c := range w.conns {
+		c.Close()
+	}
+	w.conns = nil
+}
+
+// Mend lets connections through again.
+func (w *Wire) Mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isCut = false
+}
+
+func (w *Wire) accept() {
+	for {
+		conn, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		go w.connect(conn)
+	}
+}
+
+func (w *Wire) connect(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", w.to)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	if !w.join(from, to) {
+		return
+	}
+	go func() {
+		io.Copy(to, from) //nolint:errcheck // ends with either side
+		to.Close()
+	}()
+	io.Copy(from, to) //nolint:errcheck // ends with either side
+}
+
+// join reports whether the wire carries a connection of these two ends.
+func (w *Wire) join(ends ...net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.isCut {
+		w.conns = append(w.conns, ends...)
+	}
+	return !w.isCut
+}
