@@ -55,6 +55,10 @@ func (v Verdict) Report(subject string) string {
 func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	denials := v.of(Deny)
 	whole := ofConfiguration(denials)
+	if len(denials) == 0 { // the zero Verdict, which nobody has decided
+		fmt.Fprintf(b, "%s is refused, as there is no verdict.\n", subject)
+		return
+	}
 	if len(whole) == len(denials) {
 		writeInvalid(b, subject, whole)
 		return
