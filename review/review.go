@@ -8,7 +8,6 @@ package review
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -83,6 +82,8 @@ type Reviewer struct {
 	OtherCredentials func(ref string) bool
 	// Noters are asked for notes beside Inventory and Registries.
 	Noters []Noter
+	// Turns bound how many calls of Review compute at once; nil for no bound.
+	Turns *Turns
 }
 
 // Review says what would come of edit, which messages call subject. An error
@@ -93,9 +94,13 @@ func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit
 	if err != nil {
 		return Record{}, err
 	}
+	if err := r.Turns.take(ctx, atFirst); err != nil {
+		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
+	}
+	defer r.Turns.give()
 	change := policy.Change{Before: now.set, After: edit(now.set)}
 	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithBlobs(r.Settings)
-	record := r.judge(ctx, plan, plan.Questions)
+	record := r.judge(ctx, r.Turns.between(r.Registries), plan, plan.Questions)
 	record.Subject, record.Took = subject, time.Since(start)
 	return record, nil
 }
@@ -109,7 +114,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 		return Record{}, err
 	}
 	plan := policy.NewStanding(now.set, now.images).WithBlobs(r.Settings)
-	record := r.judge(ctx, plan, plan.StandingQuestions)
+	record := r.judge(ctx, r.Registries, plan, plan.StandingQuestions)
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
 }
@@ -139,13 +144,13 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 // policy, and its like.
 type Questions func(policy.Facts, policy.Settings) []mirrors.Location
 
-func (r *Reviewer) judge(ctx context.Context, plan policy.Plan, ask Questions) Record {
+func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, ask Questions) Record {
 	if r.OtherCredentials != nil {
 		for i, impact := range plan.Impacts {
 			plan.Impacts[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
 		}
 	}
-	facts, asked := r.LookUp(ctx, ask)
+	facts, asked := r.lookUp(ctx, registries, ask)
 	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts, r.Settings), Notes: r.notes()}
 }
 
@@ -154,6 +159,10 @@ func (r *Reviewer) judge(ctx context.Context, plan policy.Plan, ask Questions) R
 // before. It returns what it learned and what it asked, in order. A location that gives
 // no answer is Unknown, and not asked twice.
 func (r *Reviewer) LookUp(ctx context.Context, ask Questions) (policy.Facts, []mirrors.Location) {
+	return r.lookUp(ctx, r.Registries, ask)
+}
+
+func (r *Reviewer) lookUp(ctx context.Context, registries Registries, ask Questions) (policy.Facts, []mirrors.Location) {
 	facts := policy.Facts{}
 	var asked []mirrors.Location
 	for ctx.Err() == nil {
@@ -162,11 +171,14 @@ func (r *Reviewer) LookUp(ctx context.Context, ask Questions) (policy.Facts, []m
 			break
 		}
 		asked = append(asked, questions...)
-		answers := r.Registries.Presence(ctx, questions)
+		answers := registries.Presence(ctx, questions)
 		for _, l := range questions {
-			facts[l] = policy.Fact{Detail: noAnswer} // unless there is an answer
+			fact, ok := answers[l]
+			if !ok {
+				fact.Detail = noAnswer
+			}
+			facts[l] = fact
 		}
-		maps.Copy(facts, answers)
 	}
 	return facts, asked
 }

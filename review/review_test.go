@@ -35,9 +35,7 @@ func (nobody) Presence(context.Context, []mirrors.Location) policy.Facts { retur
 func TestReviewOfAStaleInventory(t *testing.T) {
 	inventory := &stalePods{}
 	r := Reviewer{Inventory: inventory, Registries: nobody{}}
-	set := &configv1.ImageTagMirrorSet{Spec: configv1.ImageTagMirrorSetSpec{
-		ImageTagMirrors: []configv1.ImageTagMirrors{{Source: "quay.io", Mirrors: []configv1.ImageMirror{"mirror.example.com"}}},
-	}}
+	set := tagMirrorSet("quay.io", "mirror.example.com")
 	record, err := r.Review(t.Context(), "ImageTagMirrorSet a", mirrors.Put(set))
 	if err != nil {
 		t.Fatal(err)
@@ -52,4 +50,10 @@ func TestReviewOfAStaleInventory(t *testing.T) {
 	if err != nil || len(record.Verdict.Findings) != 0 {
 		t.Errorf("of no change: got %+v, %v", record.Verdict, err)
 	}
+}
+
+func tagMirrorSet(source string, mirror configv1.ImageMirror) *configv1.ImageTagMirrorSet {
+	return &configv1.ImageTagMirrorSet{Spec: configv1.ImageTagMirrorSetSpec{
+		ImageTagMirrors: []configv1.ImageTagMirrors{{Source: source, Mirrors: []configv1.ImageMirror{mirror}}},
+	}}
 }

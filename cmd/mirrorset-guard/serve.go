@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -152,7 +153,7 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	}
 	reviewer := &review.Reviewer{
 		Inventory: g.cluster, Registries: g.store, Settings: settings,
-		OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust},
+		OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust}, Turns: review.NewTurns(runtime.GOMAXPROCS(0)),
 	}
 	if err := g.prepareStanding(config, *reviewer); err != nil {
 		return nil, err
