@@ -31,8 +31,25 @@ type target struct {
 	blobs bool
 }
 
-// parseTarget reads a reference the way nodes do (containers/image).
+// parseTarget reads a reference the way nodes do.
 func parseTarget(l mirrors.Location) (target, error) {
+	name, version, ok := mirrors.ParsePlain(l.Ref)
+	if !ok {
+		return parseAnyTarget(l)
+	}
+	t := target{name: name, insecure: l.Insecure, blobs: l.Blobs}
+	t.host, t.repository, _ = strings.Cut(name, "/")
+	t.api = apiHost(t.host)
+	if version[0] == '@' {
+		t.digest = digest.Digest(version[1:])
+	} else {
+		t.tag = version[1:]
+	}
+	return t, nil
+}
+
+// parseAnyTarget leaves the reading to the nodes' own code (containers/image).
+func parseAnyTarget(l mirrors.Location) (target, error) {
 	named, err := reference.ParseNormalizedNamed(l.Ref)
 	if err != nil {
 		return target{}, fmt.Errorf("parsing the reference %q: %w", l.Ref, err)
