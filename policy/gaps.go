@@ -41,7 +41,7 @@ const (
 // plan must be that of NewPlan for c.
 func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
 	p.Gaps = gaps
-	if len(gaps) == 0 || p.Rejected != nil {
+	if len(gaps) == 0 || p.rejectedAnew() {
 		return p
 	}
 	before, _ := mirrors.ResolveUnchecked(c.Before)

@@ -47,8 +47,9 @@ type Plan struct {
 	// Added are the entries of mirror objects that the change brings or alters.
 	Added []mirrors.Entry
 	// Rejected says why MCO would not apply the new configuration, RejectedBefore
-	// why it does not apply the one in force; nil if it does. If Rejected is set,
-	// no route changes and Impacts is empty.
+	// why it does not apply the one in force; nil if it does. Where Rejected has a
+	// reason that RejectedBefore has not, Impacts is empty. Where it has none, MCO is
+	// stuck and stays so: Impacts are what comes of the change once that is mended.
 	Rejected, RejectedBefore *mirrors.Rejection
 
 	entries map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
@@ -65,13 +66,26 @@ func NewPlan(c Change, images []Image) Plan {
 	}
 	after, err := mirrors.Resolve(c.After)
 	if errors.As(err, &p.Rejected) {
-		return p
+		if p.rejectedAnew() {
+			return p
+		}
+		if after, _ = mirrors.ResolveUnchecked(c.After); after == nil {
+			return p
+		}
 	}
 	if before == nil {
 		before, _ = mirrors.ResolveUnchecked(mirrors.Set{}) // an empty set always resolves
 	}
 	p.compare(images, before, after, c.After)
 	return p
+}
+
+// rejectedAnew reports whether the new configuration is rejected for a reason that is not
+// there yet.
+func (p *Plan) rejectedAnew() bool {
+	return slices.ContainsFunc(reasonsOf(p.Rejected), func(reason string) bool {
+		return !slices.Contains(reasonsOf(p.RejectedBefore), reason)
+	})
 }
 
 // compare adds the images that take another route in after, which s resolves to.

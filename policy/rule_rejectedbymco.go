@@ -13,9 +13,19 @@ import (
 // applied (semantics: "Such an error degrades nothing").
 //
 // Only what the change adds denies. A configuration that is invalid already is
-// reported, so that it can be mended in steps.
+// reported, so that it can be mended in steps; what else the change says is judged by
+// the other rules, as all of it is applied once the configuration is mended.
+//
+// A configuration that is too large to be judged is none that MCO rejects. It is refused
+// as Unverified, whether it was too large before or not.
 func (p Plan) rejectedByMCO() []Finding {
+	if p.Rejected != nil && p.Rejected.TooMuch {
+		return unjudged(p.Rejected, Deny, tooMuch, "take entries or mirrors away until there are no more than that")
+	}
 	var findings []Finding
+	if p.RejectedBefore != nil && p.RejectedBefore.TooMuch {
+		findings = unjudged(p.RejectedBefore, Warn, wasTooMuch, "see that every image can be pulled that a removed mirror served")
+	}
 	for _, reason := range reasonsOf(p.Rejected) {
 		f := Finding{
 			Rule: "RejectedByMCO", Severity: Deny, Reason: wouldReject, Detail: []string{reason},
@@ -26,7 +36,7 @@ func (p Plan) rejectedByMCO() []Finding {
 		}
 		findings = append(findings, f)
 	}
-	if p.Rejected == nil {
+	if p.Rejected == nil && len(findings) == 0 {
 		for _, reason := range reasonsOf(p.RejectedBefore) {
 			findings = append(findings, Finding{
 				Rule: "RejectedByMCO", Severity: Warn, Reason: rejected, Detail: []string{reason},
@@ -37,7 +47,13 @@ func (p Plan) rejectedByMCO() []Finding {
 	return findings
 }
 
+func unjudged(r *mirrors.Rejection, severity Severity, reason, remedy string) []Finding {
+	return []Finding{{Rule: "Unverified", Severity: severity, Reason: reason, Detail: r.Reasons, Remedy: []string{remedy}}}
+}
+
 const (
+	tooMuch     = "the merged configuration is larger than what can be judged"
+	wasTooMuch  = "the configuration in force is larger than what can be judged, and the change is judged as if it were none"
 	wouldReject = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
 	rejects     = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
 	rejected    = "the Machine Config Operator rejected the configuration in force; this change mends it"

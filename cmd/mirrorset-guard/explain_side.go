@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ type side struct {
 // newSide resolves set, which the error calls which.
 func newSide(set mirrors.Set, which string) (side, error) {
 	table, err := mirrors.Resolve(set)
+	if isTooMuch(err) {
+		return side{}, fmt.Errorf("the configuration %s is larger than what can be judged: %w", which, err)
+	}
 	if err != nil {
 		return side{}, fmt.Errorf("RejectedByMCO: the configuration %s is invalid, so that no node would get it: %w", which, err)
 	}
@@ -32,6 +36,13 @@ func newSide(set mirrors.Set, which string) (side, error) {
 		s.entries[r.Prefix] = r
 	}
 	return s, nil
+}
+
+// isTooMuch tells a configuration that the guard cannot judge from one that the Machine
+// Config Operator rejects.
+func isTooMuch(err error) bool {
+	var r *mirrors.Rejection
+	return errors.As(err, &r) && r.TooMuch
 }
 
 // A step is one place on a node's way to an image.

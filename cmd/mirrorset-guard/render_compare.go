@@ -41,6 +41,10 @@ type difference struct {
 
 func (r *rendering) compare(ctx context.Context, set mirrors.Set, configs machineConfigSource) comparison {
 	c := comparison{Name: generatedRegistries, Differences: []difference{}}
+	if isTooMuch(r.rejected) {
+		c.State, c.Detail = stateUnknown, r.rejected.Error()
+		return c
+	}
 	if r.rejected != nil {
 		c.State, c.Detail = stateRejected, r.rejected.Error()
 		return c

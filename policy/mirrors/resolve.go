@@ -29,6 +29,9 @@ var defaultSearch = []string{"registry.access.redhat.com", "docker.io"}
 // Resolve works out the routes of s. The error, if any, is a *Rejection: nothing
 // of s would reach a node.
 func Resolve(s Set) (*Table, error) {
+	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
+		return nil, unjudged(reasons)
+	}
 	if reasons := validate(s); len(reasons) > 0 {
 		return nil, rejection(reasons)
 	}
@@ -40,7 +43,7 @@ func Resolve(s Set) (*Table, error) {
 // become invalid.
 func ResolveUnchecked(s Set) (*Table, error) {
 	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
-		return nil, rejection(reasons)
+		return nil, unjudged(reasons)
 	}
 	blocked := s.blockedRegistries()
 	conf, err := generate(s, blocked)
@@ -60,6 +63,12 @@ func ResolveUnchecked(s Set) (*Table, error) {
 func rejection(reasons []string) *Rejection {
 	slices.Sort(reasons)
 	return &Rejection{Reasons: slices.Compact(reasons)}
+}
+
+func unjudged(reasons []string) *Rejection {
+	r := rejection(reasons)
+	r.TooMuch = true
+	return r
 }
 
 // generate runs MCO's generator, with the blocked registries that it would use.

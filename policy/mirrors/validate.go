@@ -16,6 +16,9 @@ import (
 type Rejection struct {
 	// Reasons are whole sentences without a full stop, each one once, sorted.
 	Reasons []string
+	// TooMuch is set where it is the guard that cannot judge so much. MCO may well
+	// apply it.
+	TooMuch bool
 }
 
 // Error implements error.
@@ -54,9 +57,6 @@ var (
 // Where MCO stops at the first, validate returns all.
 func validate(s Set) []string {
 	entries := s.Entries()
-	if reasons := tooMuch(entries); len(reasons) > 0 {
-		return reasons
-	}
 	reasons := slices.Concat(
 		validateScopes("insecureRegistries", s.Registries.InsecureRegistries),
 		validateScopes("blockedRegistries", s.Registries.BlockedRegistries),
