@@ -27,6 +27,9 @@ type question struct {
 	// subject is what messages call the change.
 	subject string
 	edit    mirrors.Edit
+	// object is what edit puts in place, or takes away if deleted is set.
+	object  mirrors.Object
+	deleted bool
 	// unchanged is set where the request leaves the spec as it is.
 	unchanged bool
 }
@@ -59,6 +62,7 @@ func decodePut(req admissionv1.AdmissionRequest) (question, error) {
 		name:      obj.GetName(),
 		subject:   mirrors.NameOf(obj),
 		edit:      mirrors.Put(obj),
+		object:    obj,
 		unchanged: req.Operation == admissionv1.Update && sameSpec(req, obj),
 	}, nil
 }
@@ -84,6 +88,8 @@ func decodeDelete(req admissionv1.AdmissionRequest) (question, error) {
 		name:    obj.GetName(),
 		subject: "Deleting " + mirrors.NameOf(obj),
 		edit:    mirrors.Delete(obj),
+		object:  obj,
+		deleted: true,
 	}, nil
 }
 

@@ -44,6 +44,7 @@ type Handler struct {
 	ComesAgain func(review.Record)
 
 	metrics *metrics
+	recent  recent
 }
 
 var _ admission.Handler = (*Handler)(nil)
@@ -117,7 +118,7 @@ func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) 
 }
 
 func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, q question) decision {
-	rec, err := h.Reviewer.Review(ctx, q.subject, q.edit)
+	rec, err := h.judge(ctx, q, isDryRun(req))
 	if err != nil {
 		return noVerdict(req, q, err)
 	}

@@ -79,6 +79,7 @@ func TestScenarios(t *testing.T) {
 	}
 	t.Run("snapshot", func(t *testing.T) { testSnapshotCommand(t, w, all) })
 	t.Run("narrowed", func(t *testing.T) { testNarrowed(t, w) })
+	t.Run("at once", func(t *testing.T) { testAtOnce(t, w) })
 	t.Run("apply times", func(t *testing.T) { testApplyTimes(t, w) })
 }
 
@@ -208,7 +209,7 @@ type world struct {
 	binary  string
 	cluster *cluster.Cluster
 	images  *inventory.Cluster
-	guard   atomic.Pointer[review.Reviewer]
+	guard   atomic.Pointer[http.ServeMux]
 
 	pushed map[string]bool
 	store  *registry.Store
@@ -258,7 +259,8 @@ func (w *world) startCluster(t *testing.T, dir string) {
 	if err := w.images.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewTLSServer(w.mux(t))
+	w.guard.Store(newMux(t, webhook.ReviewerFunc(noStory)))
+	server := httptest.NewTLSServer(w)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	config, err := manifests.WebhookConfigurationAt(server.URL, ca)
@@ -300,20 +302,21 @@ func (w *world) waitForWebhook(t *testing.T) {
 	t.Fatal("the API server does not ask the guard")
 }
 
-func (w *world) mux(t *testing.T) http.Handler {
-	mux, err := webhook.NewServeMux(webhook.Options{
-		Reviewer: webhook.ReviewerFunc(func(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
-			r := w.guard.Load()
-			if r == nil {
-				return review.Record{}, errors.New("no story is on")
-			}
-			return r.Review(ctx, subject, edit)
-		}),
-	})
+// ServeHTTP asks the guard that is there for the story that is on.
+func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.guard.Load().ServeHTTP(rw, r) }
+
+func newMux(t *testing.T, reviewer webhook.Reviewer) *http.ServeMux {
+	t.Helper()
+	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return mux
+}
+
+// noStory is a Reviewer.
+func noStory(context.Context, string, mirrors.Edit) (review.Record, error) {
+	return review.Record{}, errors.New("no story is on")
 }
 
 // arrange makes the registries and the cluster what the story says.
@@ -339,7 +342,7 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		}
 	}
 	w.store = w.newStore(t, s)
-	w.guard.Store(&review.Reviewer{Inventory: w.images, Registries: w.store})
+	w.guard.Store(newMux(t, &review.Reviewer{Inventory: w.images, Registries: w.store}))
 	w.populate(t, s)
 }
 
@@ -565,11 +568,7 @@ func (w *world) askWebhook(t *testing.T, s *Scenario) Answer {
 		t.Fatal(err)
 	}
 	reviewer := &review.Reviewer{Inventory: dump, Registries: w.store}
-	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewTLSServer(mux)
+	server := httptest.NewTLSServer(newMux(t, reviewer))
 	defer server.Close()
 	client := server.Client()
 	client.Transport.(*http.Transport).TLSClientConfig.MinVersion = tls.VersionTLS12

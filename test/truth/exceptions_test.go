@@ -35,7 +35,8 @@ var exceptions = []exception{
 	{"the pod's own pull secret", func(s *scenario, v verdict, got result) bool {
 		locked := func(name string) bool {
 			h, _ := s.find(name)
-			return h != nil && h.door != open && slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == h.addr })
+			closed := h != nil && (h.door != open || slices.Contains(s.unusable, h.addr))
+			return closed && slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == h.addr })
 		}
 		return s.podSecret != "" && (v.works() && locked(repositoryOf(v.from.Ref)) || got.pulled && locked(got.from))
 	}},

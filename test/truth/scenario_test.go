@@ -33,6 +33,8 @@ type scenario struct {
 	// if it has none.
 	pullSecret []byte
 	podSecret  string
+	// unusable are the hosts with an entry in pullSecret that nodes cannot read.
+	unusable []string
 	// blobs is set if the guard looks for layers too.
 	blobs bool
 	// traits are what the scenario is a case of.
@@ -377,6 +379,7 @@ func (s *scenario) secrets(g gen) {
 			auths[key] = map[string]string{}
 		case g.chance(30):
 			auths[key] = map[string]string{"auth": "%%%"}
+			s.unusable = append(s.unusable, h.addr)
 		}
 	}
 	s.pullSecret = dockerConfig(auths)

@@ -1,0 +1,219 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// A cluster is one whose objects in force are what has been stored, and in which any two
+// objects of one source break each other, as two with different policies do.
+type cluster struct {
+	mu     sync.Mutex
+	stored mirrors.Set
+	think  time.Duration // what a review takes
+}
+
+func (c *cluster) Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
+	c.mu.Lock()
+	after := edit(c.stored)
+	c.mu.Unlock()
+	select {
+	case <-time.After(c.think):
+	case <-ctx.Done():
+		return review.Record{}, ctx.Err()
+	}
+	sources := map[string]bool{}
+	verdict := policy.Verdict{Allowed: true}
+	for _, e := range after.Entries() {
+		if sources[e.Source] {
+			verdict = policy.Verdict{Findings: []policy.Finding{{
+				Rule: "RejectedByMCO", Severity: policy.Deny, Reason: "two objects differ", Detail: []string{e.Source}, Remedy: []string{"correct it"},
+			}}}
+		}
+		sources[e.Source] = true
+	}
+	return review.Record{Subject: subject, Verdict: verdict}, nil
+}
+
+func (c *cluster) store(o mirrors.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = mirrors.Put(o)(c.stored)
+}
+
+func (c *cluster) remove(o mirrors.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = mirrors.Delete(o)(c.stored)
+}
+
+func dryRun(req admission.Request) admission.Request {
+	req.DryRun = new(true)
+	return req
+}
+
+// Changes that are reviewed at the same time, or one before the other is stored, are
+// judged together.
+func TestTwoChangesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Handler{Reviewer: &cluster{think: time.Second}}
+		answers := make(chan admission.Response, 2)
+		for _, name := range []string{"a", "b"} {
+			go func() { answers <- h.Handle(quiet(t), creation(tagMirrorSet(name, "quay.io"))) }()
+		}
+		first, second := <-answers, <-answers
+		if !first.Allowed || second.Allowed {
+			t.Fatalf("admitted: %t, then %t; want the one that is decided first", first.Allowed, second.Allowed)
+		}
+		message := second.Result.Message
+		if !strings.Contains(message, " together with ImageTagMirrorSet ") || !strings.Contains(message, ", admitted a moment ago, is refused: two objects differ.") {
+			t.Errorf("got %q", message)
+		}
+	})
+}
+
+func TestChangesOfLate(t *testing.T) {
+	create := func(name string) admission.Request { return creation(tagMirrorSet(name, "quay.io")) }
+	for _, tc := range []struct {
+		name   string
+		first  admission.Request
+		after  time.Duration
+		then   admission.Request
+		denied bool
+	}{
+		{"another object", create("a"), 0, create("b"), true},
+		{"after a while", create("a"), settles, create("b"), false},
+		{"the same object", create("a"), 0, create("a"), false},
+		{"a dry run is not kept", dryRun(create("a")), 0, create("b"), false},
+		{"a dry run is judged", create("a"), 0, dryRun(create("b")), true},
+		{"another source", create("a"), 0, creation(tagMirrorSet("b", "other.io")), false},
+		{"a deletion", create("a"), 0, deletion(tagMirrorSet("b", "quay.io")), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &Handler{Reviewer: &cluster{}}
+				if first := h.Handle(quiet(t), tc.first); !first.Allowed {
+					t.Fatal(first.Result.Message)
+				}
+				time.Sleep(tc.after)
+				if then := h.Handle(quiet(t), tc.then); then.Allowed == tc.denied {
+					t.Errorf("allowed %t, want %t: %v", then.Allowed, !tc.denied, then.Result)
+				}
+			})
+		})
+	}
+}
+
+// What is stored has its effect by being in force, and none when it is gone again by a
+// way that the guard does not see.
+func TestStoredOfLate(t *testing.T) {
+	c := &cluster{}
+	h := &Handler{Reviewer: c}
+	admit := func(req admission.Request, want bool) {
+		t.Helper()
+		if got := h.Handle(quiet(t), req); got.Allowed != want {
+			t.Fatalf("allowed %t, want %t: %v", got.Allowed, want, got.Result)
+		}
+	}
+	admit(creation(tagMirrorSet("a", "quay.io")), true)
+	c.store(tagMirrorSet("a", "quay.io"))
+	admit(creation(tagMirrorSet("b", "quay.io")), false)
+	if others := h.recent.others(question{object: tagMirrorSet("b", "")}); len(others) != 0 {
+		t.Errorf("%v, though it is stored", others)
+	}
+	c.remove(tagMirrorSet("a", ""))
+	admit(creation(tagMirrorSet("b", "quay.io")), true)
+
+	// An object that is going is in force as long as it is stored.
+	c.store(tagMirrorSet("b", "quay.io"))
+	admit(deletion(tagMirrorSet("b", "quay.io")), true)
+	admit(creation(tagMirrorSet("a", "quay.io")), false)
+	c.remove(tagMirrorSet("b", ""))
+	admit(creation(tagMirrorSet("a", "quay.io")), true)
+}
+
+// TestIsIn: whether a change is stored is told by the spec.
+func TestIsIn(t *testing.T) {
+	stored := tagMirrorSet("a", "quay.io")
+	stored.UID, stored.ResourceVersion = "u", "7"
+	blocking := func(host string) *configv1.Image {
+		image := &configv1.Image{Spec: configv1.ImageSpec{RegistrySources: configv1.RegistrySources{BlockedRegistries: []string{host}}}}
+		image.Name = "cluster"
+		return image
+	}
+	set := mirrors.Set{Objects: []mirrors.Object{stored}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"bad.io"}}}
+	other := tagMirrorSet("a", "other.io")
+	digests := &configv1.ImageDigestMirrorSet{}
+	digests.Name = "a"
+	put := func(o mirrors.Object) question { return question{object: o, edit: mirrors.Put(o)} }
+	gone := func(o mirrors.Object) question { return question{object: o, edit: mirrors.Delete(o), deleted: true} }
+	for name, tc := range map[string]struct {
+		question question
+		want     bool
+	}{
+		"stored":                {put(tagMirrorSet("a", "quay.io")), true},
+		"what was there before": {put(other), false},
+		"another name":          {put(tagMirrorSet("b", "quay.io")), false},
+		"another kind":          {put(digests), false},
+		"not deleted yet":       {gone(stored), false},
+		"deleted":               {gone(digests), true},
+		"registries":            {put(blocking("bad.io")), true},
+		"other registries":      {put(blocking("worse.io")), false},
+		"registries, deleted":   {gone(blocking("bad.io")), false},
+	} {
+		if got := tc.question.isIn(set); got != tc.want {
+			t.Errorf("%s: got %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// Who has to wait for the decision on another change until time is up has no verdict.
+func TestNoTurnToDecide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Handler{Reviewer: &cluster{}}
+		if err := h.recent.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(quiet(t), time.Second)
+		defer cancel()
+		answer := h.Handle(ctx, creation(tagMirrorSet("a", "quay.io")))
+		if answer.Allowed || !strings.Contains(answer.Result.Message, "no verdict: waiting for another change to be decided") {
+			t.Errorf("allowed %t: %v", answer.Allowed, answer.Result)
+		}
+		h.recent.give()
+		if again := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); !again.Allowed {
+			t.Errorf("refused afterwards: %v", again.Result)
+		}
+	})
+}
+
+func TestRecentIsBounded(t *testing.T) {
+	var r recent
+	for i := range 3 * maxRecent {
+		r.add(question{object: tagMirrorSet(fmt.Sprint("a", i), "quay.io")})
+	}
+	if n := len(r.others(question{object: tagMirrorSet("other", "quay.io")})); n != maxRecent {
+		t.Errorf("%d changes are kept, want %d", n, maxRecent)
+	}
+	if err := r.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.take(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the end of the context", err)
+	}
+}
