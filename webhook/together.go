@@ -20,7 +20,8 @@ import (
 // meanwhile does not find it among the objects in force: each may be safe, and both
 // together not. The zero value is empty and ready.
 //
-// It knows the changes that this process admitted, not those of another replica.
+// It knows the changes that this process admitted, not those of another replica: see
+// lookAgain.
 type recent struct {
 	once sync.Once
 	turn chan struct{} // who holds it decides
@@ -38,6 +39,10 @@ const (
 	// settles is how long after its admission a change may not be stored yet. It never
 	// will be if another webhook refuses it.
 	settles = 10 * time.Second
+	// lookAgain is the age of what was read of the cluster beyond which a change is not
+	// admitted by it. To ask registries takes seconds, in which another replica may have
+	// admitted something; to review once more what is known by then, a moment.
+	lookAgain = 250 * time.Millisecond
 	// maxRecent bounds what is kept; a change of mirrors is a rare event.
 	maxRecent = 64
 )
@@ -99,6 +104,9 @@ func (q question) isIn(s mirrors.Set) bool {
 
 // together is q and the others, as one change.
 func together(q question, others []admittedChange) question {
+	if len(others) == 0 {
+		return q
+	}
 	edits, names := make([]mirrors.Edit, 0, len(others)+1), make([]string, len(others))
 	for i, c := range others {
 		edits, names[i] = append(edits, c.edit), c.subject
@@ -119,11 +127,12 @@ func firstOf(names []string) string {
 	return text
 }
 
-// judge reviews q alone and, if it would be admitted, with what was admitted meanwhile.
-// Those that would be admitted are decided one after the other: what is to be known of
+// judge reviews q alone and, if it would be admitted, with what came meanwhile. Those that would be admitted are decided one after the other: what is to be known of
 // registries is known by then.
 func (h *Handler) judge(ctx context.Context, q question, dryRun bool) (review.Record, error) {
+	var read time.Time
 	alone := func(inForce mirrors.Set) mirrors.Set {
+		read = time.Now()
 		h.recent.observe(inForce)
 		return q.edit(inForce)
 	}
@@ -135,11 +144,12 @@ func (h *Handler) judge(ctx context.Context, q question, dryRun bool) (review.Re
 		return review.Record{}, err
 	}
 	defer h.recent.give()
-	if others := h.recent.others(q); len(others) > 0 {
-		both := together(q, others)
-		of, err := h.Reviewer.Review(ctx, both.subject, both.edit)
-		if err != nil || !of.Verdict.Allowed {
-			return of, err
+	others := h.recent.others(q)
+	if len(others) > 0 || !dryRun && time.Since(read) > lookAgain {
+		all := together(q, others)
+		again, err := h.Reviewer.Review(ctx, all.subject, all.edit)
+		if err != nil || !again.Verdict.Allowed {
+			return again, err
 		}
 	}
 	if !dryRun {

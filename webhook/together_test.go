@@ -24,11 +24,13 @@ type cluster struct {
 	mu     sync.Mutex
 	stored mirrors.Set
 	think  time.Duration // what a review takes
+	looks  int
 }
 
 func (c *cluster) Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
 	c.mu.Lock()
 	after := edit(c.stored)
+	c.looks++
 	c.mu.Unlock()
 	select {
 	case <-time.After(c.think):
@@ -83,6 +85,39 @@ func TestTwoChangesAtOnce(t *testing.T) {
 			t.Errorf("got %q", message)
 		}
 	})
+}
+
+// What another replica admitted while registries were asked is found by a second look.
+func TestSecondLook(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		think time.Duration
+		req   admission.Request
+		want  bool
+		looks int
+	}{
+		{"long", time.Second, creation(tagMirrorSet("b", "quay.io")), false, 2},
+		{"short", lookAgain, creation(tagMirrorSet("b", "quay.io")), true, 1},
+		{"a dry run", time.Second, dryRun(creation(tagMirrorSet("b", "quay.io"))), true, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &cluster{think: tc.think}
+				h := &Handler{Reviewer: c}
+				go func() {
+					time.Sleep(tc.think / 2)
+					c.store(tagMirrorSet("a", "quay.io"))
+				}()
+				got := h.Handle(quiet(t), tc.req)
+				if got.Allowed != tc.want || c.looks != tc.looks {
+					t.Errorf("allowed %t after %d looks, want %t after %d: %v", got.Allowed, c.looks, tc.want, tc.looks, got.Result)
+				}
+				if !got.Allowed && !strings.HasPrefix(got.Result.Message, "ImageTagMirrorSet b is refused: two objects differ.") {
+					t.Errorf("got %q", got.Result.Message)
+				}
+			})
+		})
+	}
 }
 
 func TestChangesOfLate(t *testing.T) {
