@@ -93,13 +93,16 @@ func keeps(before, after []mirrors.Location) bool {
 
 // onlyTakesAway reports whether c brings no entry and leaves the registry lists as
 // they are.
-func (c Change) onlyTakesAway() bool {
+func (c Change) onlyTakesAway() bool { return len(added(c)) == 0 && c.keepsLists() }
+
+// keepsLists reports whether c leaves the registry lists as they are.
+func (c Change) keepsLists() bool {
 	lists := func(s mirrors.Set) []string {
 		r := s.Registries
 		return slices.Concat(r.InsecureRegistries, []string{""}, r.BlockedRegistries, []string{""},
 			r.AllowedRegistries, []string{""}, r.ContainerRuntimeSearchRegistries)
 	}
-	return len(added(c)) == 0 && slices.Equal(lists(c.Before), lists(c.After))
+	return slices.Equal(lists(c.Before), lists(c.After))
 }
 
 // standIns returns references for images that nobody knows of: a tag and a digest

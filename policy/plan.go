@@ -52,6 +52,7 @@ type Plan struct {
 	// stuck and stays so: Impacts are what comes of the change once that is mended.
 	Rejected, RejectedBefore *mirrors.Rejection
 
+	shrinks bool                       // Rejected is TooMuch, was it before, and c only makes it less
 	entries map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
@@ -66,6 +67,7 @@ func NewPlan(c Change, images []Image) Plan {
 	}
 	after, err := mirrors.Resolve(c.After)
 	if errors.As(err, &p.Rejected) {
+		p.shrinks = p.Rejected.TooMuch && p.RejectedBefore != nil && p.RejectedBefore.TooMuch && c.onlyShrinks()
 		if p.rejectedAnew() {
 			return p
 		}
@@ -109,9 +111,36 @@ func added(c Change) []mirrors.Entry {
 	return slices.DeleteFunc(c.After.Entries(), func(e mirrors.Entry) bool { return before[entryKey(e)] })
 }
 
+// onlyShrinks reports whether c leaves nothing but entries that were there, some of them
+// with fewer mirrors.
+func (c Change) onlyShrinks() bool {
+	before := map[string][][]string{}
+	for _, e := range c.Before.Entries() {
+		before[placeKey(e)] = append(before[placeKey(e)], e.Mirrors)
+	}
+	return c.keepsLists() && !slices.ContainsFunc(added(c), func(e mirrors.Entry) bool {
+		return !slices.ContainsFunc(before[placeKey(e)], func(was []string) bool { return isPartOf(e.Mirrors, was) })
+	})
+}
+
+// isPartOf reports whether part is what is left of whole where some are taken away.
+func isPartOf(part, whole []string) bool {
+	for _, s := range whole {
+		if len(part) > 0 && part[0] == s {
+			part = part[1:]
+		}
+	}
+	return len(part) == 0
+}
+
+// placeKey tells entries apart by all but their mirrors.
+func placeKey(e mirrors.Entry) string {
+	return strings.Join([]string{mirrors.KindOf(e.Object), e.Source, string(e.Policy)}, " ")
+}
+
 // entryKey tells entries apart by all that nodes get of them.
 func entryKey(e mirrors.Entry) string {
-	return strings.Join(append([]string{mirrors.KindOf(e.Object), e.Source, string(e.Policy)}, e.Mirrors...), " ")
+	return strings.Join(append([]string{placeKey(e)}, e.Mirrors...), " ")
 }
 
 // neverContact returns, by source, the objects that block it for nodes. An entry

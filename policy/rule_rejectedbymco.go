@@ -17,10 +17,15 @@ import (
 // the other rules, as all of it is applied once the configuration is mended.
 //
 // A configuration that is too large to be judged is none that MCO rejects. It is refused
-// as Unverified, whether it was too large before or not.
+// as Unverified, whether it was too large before or not, but for a change that does
+// nothing but make it smaller: the way back takes more than one step where more than one
+// object is too large.
 func (p Plan) rejectedByMCO() []Finding {
+	if p.shrinks {
+		return unjudged(p.Rejected, Warn, stillTooMuch, makeSmaller)
+	}
 	if p.Rejected != nil && p.Rejected.TooMuch {
-		return unjudged(p.Rejected, Deny, tooMuch, "take entries or mirrors away until there are no more than that")
+		return unjudged(p.Rejected, Deny, tooMuch, makeSmaller)
 	}
 	var findings []Finding
 	if p.RejectedBefore != nil && p.RejectedBefore.TooMuch {
@@ -52,11 +57,13 @@ func unjudged(r *mirrors.Rejection, severity Severity, reason, remedy string) []
 }
 
 const (
-	tooMuch     = "the merged configuration is larger than what can be judged"
-	wasTooMuch  = "the configuration in force is larger than what can be judged, and the change is judged as if it were none"
-	wouldReject = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
-	rejects     = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
-	rejected    = "the Machine Config Operator rejected the configuration in force; this change mends it"
+	tooMuch      = "the merged configuration is larger than what can be judged"
+	wasTooMuch   = "the configuration in force is larger than what can be judged, and the change is judged as if it were none"
+	stillTooMuch = "the merged configuration is larger than what can be judged, and this change makes it smaller"
+	makeSmaller  = "shorten what is named above, or take it away"
+	wouldReject  = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
+	rejects      = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
+	rejected     = "the Machine Config Operator rejected the configuration in force; this change mends it"
 )
 
 func reasonsOf(r *mirrors.Rejection) []string {

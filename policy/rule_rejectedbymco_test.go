@@ -26,17 +26,21 @@ func TestTooMuchToJudge(t *testing.T) {
 	for i := range many {
 		many[i] = configv1.ImageMirror(fmt.Sprintf("m%d.local", i))
 	}
-	large := itms("large", "quay.io", allow, many...)
+	large, other := itms("large", "quay.io", allow, many...), itms("other", "other.io", allow, many...)
 	testTurns(t, []turn{
 		{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"},
 		{"in force, and another beside it", set(large), set(large, itms("b", "quay.io/x", never, "n.local/x")), tag, facts("n.local/x:1 absent"), Settings{}, "deny Unverified"},
 		{"made smaller, with a mirror that lacks the image", set(large), set(itms("large", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced, warn Unverified"},
 		{"made smaller", set(large), set(itms("large", "quay.io", never, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, "warn Unverified"},
+		{"one of two taken away", set(large, other), set(other), tag, nil, Settings{}, "warn Unverified"},
+		{"one of two made smaller", set(large, other), set(itms("large", "quay.io", allow, many[1:9]...), other), tag, nil, Settings{}, "warn Unverified"},
+		{"one of two made smaller, with another mirror", set(large, other), set(itms("large", "quay.io", allow, "n.local"), other), tag, nil, Settings{}, "deny Unverified"},
+		{"one of two made smaller, and blocked", set(large, other), set(itms("large", "quay.io", never, many[1:9]...), other), tag, nil, Settings{}, "deny Unverified"},
 		{"taken away", set(large), set(), tag, nil, Settings{}, "warn Unverified"},
 	})
 	testText(t, turn{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"}, `ImageTagMirrorSet a is refused: the merged configuration is larger than what can be judged.
 - Unverified: source "quay.io" has 257 mirrors, more than can be judged (256)
-To do: take entries or mirrors away until there are no more than that.
+To do: shorten what is named above, or take it away.
 `)
 }
 

@@ -129,8 +129,8 @@ func (r *registryFlags) resolved() (map[string]string, error) {
 }
 
 // registryRates returns the limits that registries have published, and those of the
-// flags over them. How many requests are under way adapts to
-// the registry's answers all the same.
+// flags over them. How many requests are under way adapts to the registry's answers all
+// the same.
 func (r *registryFlags) registryRates() (map[string]float64, error) {
 	rates := maps.Clone(registry.DefaultRates)
 	for _, entry := range r.rates {
