@@ -38,6 +38,8 @@ func (f ReviewerFunc) Review(ctx context.Context, subject string, edit mirrors.E
 // a review: a connection, a subresource, an update that leaves the spec alone. A
 // request that cannot be read, about which there is no verdict, or on which the
 // Reviewer panics, is refused. A dry run is treated like the real thing.
+//
+// Changes that are admitted in the same moment have to be safe together.
 type Handler struct {
 	Reviewer Reviewer
 	// ComesAgain is told of reviews, as Options say; nil for nobody.

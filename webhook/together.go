@@ -91,9 +91,8 @@ func sameObject(a, b question) bool { return mirrors.NameOf(a.object) == mirrors
 
 // isIn reports whether the change has been made in s.
 func (q question) isIn(s mirrors.Set) bool {
-	if image, ok := q.object.(*configv1.Image); ok {
-		after := q.edit(s).Registries
-		return image.Name != "cluster" || equality.Semantic.DeepEqual(s.Registries, after)
+	if _, ok := q.object.(*configv1.Image); ok {
+		return equality.Semantic.DeepEqual(s.Registries, q.edit(s).Registries)
 	}
 	i := slices.IndexFunc(s.Objects, func(o mirrors.Object) bool { return mirrors.NameOf(o) == mirrors.NameOf(q.object) })
 	if q.deleted || i < 0 {
@@ -112,22 +111,16 @@ func together(q question, others []admittedChange) question {
 		edits, names[i] = append(edits, c.edit), c.subject
 	}
 	q.edit = mirrors.All(append(edits, q.edit)...)
-	q.subject = fmt.Sprintf("%s together with %s, admitted a moment ago,", q.subject, firstOf(names))
+	q.subject = fmt.Sprintf("%s together with %s, admitted a moment ago,", q.subject, cut(strings.Join(names, ", "), maxNameRunes))
 	return q
 }
 
-// maxNames is how many changes are named.
-const maxNames = 3
+// togetherNote goes with a refusal for the sake of changes that are not in force: there
+// is no telling whether they ever will be.
+const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in 10 s"
 
-func firstOf(names []string) string {
-	text := strings.Join(names[:min(len(names), maxNames)], ", ")
-	if more := len(names) - maxNames; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// judge reviews q alone and, if it would be admitted, with what came meanwhile. Those that would be admitted are decided one after the other: what is to be known of
+// judge reviews q alone and, if it would be admitted, with what came meanwhile. Those
+// that would be admitted are decided one after the other: what is to be known of
 // registries is known by then.
 func (h *Handler) judge(ctx context.Context, q question, dryRun bool) (review.Record, error) {
 	var read time.Time
@@ -148,6 +141,9 @@ func (h *Handler) judge(ctx context.Context, q question, dryRun bool) (review.Re
 	if len(others) > 0 || !dryRun && time.Since(read) > lookAgain {
 		all := together(q, others)
 		again, err := h.Reviewer.Review(ctx, all.subject, all.edit)
+		if err == nil && !again.Verdict.Allowed && len(others) > 0 {
+			again.Notes = append(slices.Clone(again.Notes), togetherNote)
+		}
 		if err != nil || !again.Verdict.Allowed {
 			return again, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -79,6 +80,9 @@ func TestTwoChangesAtOnce(t *testing.T) {
 		first, second := <-answers, <-answers
 		if !first.Allowed || second.Allowed {
 			t.Fatalf("admitted: %t, then %t; want the one that is decided first", first.Allowed, second.Allowed)
+		}
+		if !slices.Contains(second.Warnings, togetherNote) {
+			t.Errorf("warnings %q do not say what to do", second.Warnings)
 		}
 		message := second.Result.Message
 		if !strings.Contains(message, " together with ImageTagMirrorSet ") || !strings.Contains(message, ", admitted a moment ago, is refused: two objects differ.") {

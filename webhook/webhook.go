@@ -14,8 +14,9 @@
 //	srv := webhook.HTTPServer(mux, reloader.TLSConfig(), logger)
 //	err = srv.ListenAndServeTLS("", "")
 //
-// The package keeps no state between requests, so that any number of replicas
-// give the same answers and a server may be shut down between any two of them.
+// What the package keeps between requests are the changes that it admitted in the last
+// seconds, and only until they are in force. A server may be shut down between any two
+// requests; replicas may differ about changes of the same moment, and in nothing else.
 package webhook
 
 import (
