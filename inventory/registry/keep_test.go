@@ -29,6 +29,13 @@ func running(t *testing.T, s *Store) (stop func()) {
 	}
 }
 
+// held returns how many topics s keeps, and how many locations for them.
+func held(s *Store) (topics, due int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.keeper.topics), len(s.keeper.due)
+}
+
 // digests returns n locations by digest at one registry.
 func digests(n int, format string) []mirrors.Location {
 	return locations(n, format+"@sha256:"+manifestSum.Encoded())
@@ -162,8 +169,9 @@ func TestKeepForAWhile(t *testing.T) {
 			t.Errorf("%d probes, want 10", n)
 		}
 		time.Sleep(5 * time.Hour)
-		if n := p.probed.Load(); n != 10 || len(s.keeper.topics) != 0 || len(s.keeper.due) != 0 {
-			t.Errorf("%d probes, %d topics, %d due after the end", n, len(s.keeper.topics), len(s.keeper.due))
+		synctest.Wait() // Run wakes at the same instant
+		if topics, due := held(s); p.probed.Load() != 10 || topics != 0 || due != 0 {
+			t.Errorf("%d probes, %d topics, %d due after the end", p.probed.Load(), topics, due)
 		}
 	})
 }
@@ -262,8 +270,8 @@ func TestKeepIsBounded(t *testing.T) {
 	for i := range 1000 {
 		s.Keep(fmt.Sprintf("refused: ImageTagMirrorSet %d", i), digests(100, fmt.Sprintf("h.io/refused%d-", i)+"%d"), time.Hour)
 	}
-	if len(s.keeper.topics) != maxTopics || len(s.keeper.due) != 1000 {
-		t.Errorf("%d topics, %d locations, want %d and 1,000", len(s.keeper.topics), len(s.keeper.due), maxTopics)
+	if topics, due := held(s); topics != maxTopics || due != 1000 {
+		t.Errorf("%d topics, %d locations, want %d and 1,000", topics, due, maxTopics)
 	}
 	for _, l := range live {
 		if _, ok := s.keeper.due[l]; !ok {
