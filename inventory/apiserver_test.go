@@ -44,9 +44,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fromAPIServer returns the way to the API server as administrator, or skips
-// the test where there is no binary to start.
-func fromAPIServer(t *testing.T) *rest.Config {
+// newAPIServer returns what starts an API server with its etcd, or skips the test
+// where there is no binary to start.
+func newAPIServer(t *testing.T) *envtest.Environment {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
@@ -57,11 +57,20 @@ func fromAPIServer(t *testing.T) *rest.Config {
 			t.Skipf("no API server to test with: %v; set KUBEBUILDER_ASSETS, or build it by test/controlplane", err)
 		}
 	}
+	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}
+	// Pods name service accounts that no controller makes here.
+	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
+	return env
+}
+
+// fromAPIServer returns the way to the API server as administrator, or skips
+// the test where there is no binary to start.
+func fromAPIServer(t *testing.T) *rest.Config {
+	t.Helper()
+	env := newAPIServer(t)
 	apiServer.once.Do(func() {
-		apiServer.env = &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}
-		// Pods name service accounts that no controller makes here.
-		apiServer.env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
-		apiServer.cfg, apiServer.err = apiServer.env.Start()
+		apiServer.env = env
+		apiServer.cfg, apiServer.err = env.Start()
 	})
 	if apiServer.err != nil {
 		t.Fatalf("starting the API server: %v", apiServer.err)

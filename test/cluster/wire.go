@@ -19,9 +19,11 @@ type Wire struct {
 	to       string
 	listener net.Listener
 
-	mu    sync.Mutex
-	isCut bool
-	conns []net.Conn
+	mu     sync.Mutex
+	isCut  bool
+	isHeld bool
+	mended *sync.Cond // wakes those who wait while isHeld
+	conns  []net.Conn
 }
 
 // NewWire returns a wire to where config leads, which is left as it is. The caller
@@ -36,6 +38,7 @@ func NewWire(config *rest.Config) (*Wire, error) {
 		return nil, err
 	}
 	w := &Wire{Config: rest.CopyConfig(config), to: server.Host, listener: listener}
+	w.mended = sync.NewCond(&w.mu)
 	w.Config.Host = "https://" + listener.Addr().String()
 	go w.accept()
 	return w, nil
@@ -49,21 +52,25 @@ func (w *Wire) Close() error {
 }
 
 // Cut ends all connections, and those that are made from now on.
-func (w *Wire) Cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.isCut = true
-	for _, c := range w.conns {
-		c.Close()
-	}
-	w.conns = nil
-}
+func (w *Wire) Cut() { w.turn(true, false) }
 
-// Mend lets connections through again.
-func (w *Wire) Mend() {
+// Hold ends all connections, and lets those wait that are made from now on.
+func (w *Wire) Hold() { w.turn(false, true) }
+
+// Mend lets connections through again, those first that wait.
+func (w *Wire) Mend() { w.turn(false, false) }
+
+func (w *Wire) turn(isCut, isHeld bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.isCut = false
+	w.isCut, w.isHeld = isCut, isHeld
+	if isCut || isHeld {
+		for _, c := range w.conns {
+			c.Close()
+		}
+		w.conns = nil
+	}
+	w.mended.Broadcast()
 }
 
 func (w *Wire) accept() {
@@ -93,10 +100,14 @@ func (w *Wire) connect(from net.Conn) {
 	io.Copy(from, to) //nolint:errcheck // ends with either side
 }
 
-// join reports whether the wire carries a connection of these two ends.
+// join reports whether the wire carries a connection of these two ends, as soon as that
+// is known.
 func (w *Wire) join(ends ...net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for w.isHeld {
+		w.mended.Wait()
+	}
 	if !w.isCut {
 		w.conns = append(w.conns, ends...)
 	}
