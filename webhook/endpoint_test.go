@@ -348,7 +348,7 @@ func TestReviewThatTakesAllItsTimeIsAnswered(t *testing.T) {
 			return review.Record{}, ctx.Err()
 		},
 	)}))
-	if _, err := call(apiServer(t, url, ca), time.Second, creation(tagMirrorSet("apps", "quay.io"))); err != nil {
+	if _, err := call(apiServer(t, url, ca), 3*time.Second, creation(tagMirrorSet("apps", "quay.io"))); err != nil {
 		t.Error(err)
 	}
 	if err := <-cause; !errors.Is(err, context.DeadlineExceeded) {
