@@ -31,6 +31,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 func TestClusterFollowsPods(t *testing.T) {
@@ -512,6 +513,9 @@ func as(t *testing.T, admin kubernetes.Interface, cfg *rest.Config, name string,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	}
 	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.AwaitRights(t.Context(), cfg, name, "", rules); err != nil {
 		t.Fatal(err)
 	}
 	user := rest.CopyConfig(cfg)

@@ -17,9 +17,11 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 const teamDigests = `
@@ -397,6 +399,10 @@ func TestRenderCluster(t *testing.T) {
 	}
 	t.Run("not allowed to read it", func(t *testing.T) {
 		c.apply(t, readerOfMirrors)
+		right := authorizationv1.ResourceAttributes{Verb: "list", Group: "config.openshift.io", Resource: "imagetagmirrorsets"}
+		if err := cluster.AwaitRight(t.Context(), c.Config, "reader", right); err != nil {
+			t.Fatal(err)
+		}
 		want := "Whether the Machine Config Operator has applied the objects in force is not known: reading MachineConfig 99-worker-generated-registries: " +
 			`machineconfigs.machineconfiguration.openshift.io "99-worker-generated-registries" is forbidden: User "reader" cannot get resource "machineconfigs" in API group "machineconfiguration.openshift.io" at the cluster scope.` + "\n"
 		got := invoke(t, "", "render", "--kubeconfig", c.kubeconfigAs(t, "reader"))

@@ -127,6 +127,9 @@ func (w *world) grant(namespace string, rules []rbacv1.PolicyRule) {
 	if err := errors.Join(errs...); err != nil {
 		w.t.Fatal(err)
 	}
+	if err := cluster.AwaitRights(w.t.Context(), w.cfg, guardUser, namespace, rules); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // putConfigMap creates or replaces a ConfigMap.

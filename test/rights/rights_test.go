@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -90,6 +91,12 @@ func newStage(t *testing.T) *stage {
 	manifest(t, "*namespace.yaml", func(o map[string]any) { s.applyObject(t, o) })
 	for _, pattern := range []string{"*serviceaccount.yaml", "*role.yaml", "*binding.yaml"} {
 		manifest(t, pattern, func(o map[string]any) { s.applyObject(t, o) })
+	}
+	for _, g := range granted(t) {
+		right := authorizationv1.ResourceAttributes{Namespace: g.namespace, Verb: g.verb, Group: g.group, Resource: g.resource, Name: g.name}
+		if err := cluster.AwaitRight(t.Context(), s.cluster.Config, guardUser, right); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := cluster.BuildGuard(s.binary); err != nil {
 		t.Fatal(err)
