@@ -116,7 +116,11 @@ func added(c Change) []mirrors.Entry {
 func (c Change) onlyShrinks() bool {
 	before := map[string][][]string{}
 	for _, e := range c.Before.Entries() {
-		before[placeKey(e)] = append(before[placeKey(e)], e.Mirrors)
+		// Each is compared with each: those that are beyond all measure can still be
+		// taken away as a whole.
+		if key := placeKey(e); len(before[key]) < mirrors.MaxMirrors {
+			before[key] = append(before[key], e.Mirrors)
+		}
 	}
 	return c.keepsLists() && !slices.ContainsFunc(added(c), func(e mirrors.Entry) bool {
 		return !slices.ContainsFunc(before[placeKey(e)], func(was []string) bool { return isPartOf(e.Mirrors, was) })

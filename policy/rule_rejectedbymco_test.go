@@ -26,6 +26,15 @@ func TestTooMuchToJudge(t *testing.T) {
 	for i := range many {
 		many[i] = configv1.ImageMirror(fmt.Sprintf("m%d.local", i))
 	}
+	const source = "crowd.io"
+	crowd := make([]mirrors.Object, mirrors.MaxMirrors+2)
+	for i := range crowd {
+		crowd[i] = itms(fmt.Sprintf("crowd%d", i), source, allow, configv1.ImageMirror(fmt.Sprintf("m%d.local", i)), configv1.ImageMirror(fmt.Sprintf("n%d.local", i)))
+	}
+	shorter := func(i int) mirrors.Set {
+		return mirrors.Put(itms(fmt.Sprintf("crowd%d", i), source, allow, configv1.ImageMirror(fmt.Sprintf("m%d.local", i))))(set(crowd...))
+	}
+	first, last := 0, len(crowd)-1
 	large, other := itms("large", "quay.io", allow, many...), itms("other", "other.io", allow, many...)
 	testTurns(t, []turn{
 		{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"},
@@ -36,6 +45,9 @@ func TestTooMuchToJudge(t *testing.T) {
 		{"one of two made smaller", set(large, other), set(itms("large", "quay.io", allow, many[1:9]...), other), tag, nil, Settings{}, "warn Unverified"},
 		{"one of two made smaller, with another mirror", set(large, other), set(itms("large", "quay.io", allow, "n.local"), other), tag, nil, Settings{}, "deny Unverified"},
 		{"one of two made smaller, and blocked", set(large, other), set(itms("large", "quay.io", never, many[1:9]...), other), tag, nil, Settings{}, "deny Unverified"},
+		{"one of a crowd made smaller", set(crowd...), shorter(first), tag, nil, Settings{}, "warn Unverified"},
+		{"one of a crowd made smaller, beyond what is compared", set(crowd...), shorter(last), tag, nil, Settings{}, "deny Unverified"},
+		{"one of a crowd taken away", set(crowd...), set(crowd[:last]...), tag, nil, Settings{}, "warn Unverified"},
 		{"taken away", set(large), set(), tag, nil, Settings{}, "warn Unverified"},
 	})
 	testText(t, turn{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"}, `ImageTagMirrorSet a is refused: the merged configuration is larger than what can be judged.
