@@ -26,12 +26,19 @@ type question struct {
 	name string
 	// subject is what messages call the change.
 	subject string
-	edit    mirrors.Edit
-	// object is what edit puts in place, or takes away if deleted is set.
+	// object is put in place, or taken away if deleted is set.
 	object  mirrors.Object
 	deleted bool
 	// unchanged is set where the request leaves the spec as it is.
 	unchanged bool
+}
+
+// edit is the mirrors.Edit that is asked for.
+func (q question) edit(s mirrors.Set) mirrors.Set {
+	if q.deleted {
+		return mirrors.Delete(q.object)(s)
+	}
+	return mirrors.Put(q.object)(s)
 }
 
 // decode returns the question that req asks. Errors are for people: they name
@@ -61,7 +68,6 @@ func decodePut(req admissionv1.AdmissionRequest) (question, error) {
 	return question{
 		name:      obj.GetName(),
 		subject:   mirrors.NameOf(obj),
-		edit:      mirrors.Put(obj),
 		object:    obj,
 		unchanged: req.Operation == admissionv1.Update && sameSpec(req, obj),
 	}, nil
@@ -87,7 +93,6 @@ func decodeDelete(req admissionv1.AdmissionRequest) (question, error) {
 	return question{
 		name:    obj.GetName(),
 		subject: "Deleting " + mirrors.NameOf(obj),
-		edit:    mirrors.Delete(obj),
 		object:  obj,
 		deleted: true,
 	}, nil

@@ -101,18 +101,17 @@ func (q question) isIn(s mirrors.Set) bool {
 	return equality.Semantic.DeepEqual(specOf(s.Objects[i]), specOf(q.object))
 }
 
-// together is q and the others, as one change.
-func together(q question, others []admittedChange) question {
+// together is the edit of q and the others, as one change, and what messages call it.
+func together(q question, others []admittedChange) (subject string, edit mirrors.Edit) {
 	if len(others) == 0 {
-		return q
+		return q.subject, q.edit
 	}
 	edits, names := make([]mirrors.Edit, 0, len(others)+1), make([]string, len(others))
 	for i, c := range others {
 		edits, names[i] = append(edits, c.edit), c.subject
 	}
-	q.edit = mirrors.All(append(edits, q.edit)...)
-	q.subject = fmt.Sprintf("%s together with %s, admitted a moment ago,", q.subject, cut(strings.Join(names, ", "), maxNameRunes))
-	return q
+	subject = fmt.Sprintf("%s together with %s, admitted a moment ago,", q.subject, cut(strings.Join(names, ", "), maxNameRunes))
+	return subject, mirrors.All(append(edits, q.edit)...)
 }
 
 // togetherNote goes with a refusal for the sake of changes that are not in force: there
@@ -139,8 +138,8 @@ func (h *Handler) judge(ctx context.Context, q question, dryRun bool) (review.Re
 	defer h.recent.give()
 	others := h.recent.others(q)
 	if len(others) > 0 || !dryRun && time.Since(read) > lookAgain {
-		all := together(q, others)
-		again, err := h.Reviewer.Review(ctx, all.subject, all.edit)
+		subject, all := together(q, others)
+		again, err := h.Reviewer.Review(ctx, subject, all)
 		if err == nil && !again.Verdict.Allowed && len(others) > 0 {
 			again.Notes = append(slices.Clone(again.Notes), togetherNote)
 		}

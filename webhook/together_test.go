@@ -197,8 +197,8 @@ func TestIsIn(t *testing.T) {
 	other := tagMirrorSet("a", "other.io")
 	digests := &configv1.ImageDigestMirrorSet{}
 	digests.Name = "a"
-	put := func(o mirrors.Object) question { return question{object: o, edit: mirrors.Put(o)} }
-	gone := func(o mirrors.Object) question { return question{object: o, edit: mirrors.Delete(o), deleted: true} }
+	put := func(o mirrors.Object) question { return question{object: o} }
+	gone := func(o mirrors.Object) question { return question{object: o, deleted: true} }
 	for name, tc := range map[string]struct {
 		question question
 		want     bool
