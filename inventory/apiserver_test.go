@@ -114,6 +114,18 @@ func timeout(t *testing.T) context.Context {
 	return ctx
 }
 
+// next waits for what comes from c.
+func next[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-timeout(t).Done():
+		t.Fatalf("still not after %s: %s", patience, what)
+		panic("unreachable")
+	}
+}
+
 // running returns a Cluster that follows what cfg leads to until the test ends.
 func running(t *testing.T, cfg *rest.Config, o Options) *Cluster {
 	t.Helper()

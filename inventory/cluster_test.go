@@ -139,25 +139,15 @@ func TestClusterFollowsThePullSecret(t *testing.T) {
 	calls := make(chan told, 10)
 	c := running(t, cfg, Options{OnPullSecret: func(data []byte, err error) { calls <- told{string(data), err} }})
 
-	next := func() told {
-		t.Helper()
-		select {
-		case call := <-calls:
-			return call
-		case <-timeout(t).Done():
-			t.Fatal("OnPullSecret was not called")
-			panic("unreachable")
-		}
-	}
 	wantError := func(reason, text string) {
 		t.Helper()
-		if call := next(); call.err == nil || call.err.Error() != text || call.data != "" {
+		if call := next(t, "a call of OnPullSecret", calls); call.err == nil || call.err.Error() != text || call.data != "" {
 			t.Errorf("%s: told %q, %v, want the error %q", reason, call.data, call.err, text)
 		}
 	}
 	wantData := func(reason, data string) {
 		t.Helper()
-		if call := next(); call != (told{data: data}) {
+		if call := next(t, "a call of OnPullSecret", calls); call != (told{data: data}) {
 			t.Errorf("%s: told %q, %v, want %q", reason, call.data, call.err, data)
 		}
 	}

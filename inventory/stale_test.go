@@ -137,7 +137,7 @@ func TestClusterComesBackAfterCompaction(t *testing.T) {
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	if v := next(t, watches.versions); v != "" {
+	if v := next(t, "a watch", watches.versions); v != "" {
 		t.Fatalf("watched from version %q, want the list streamed", v)
 	}
 
@@ -147,7 +147,7 @@ func TestClusterComesBackAfterCompaction(t *testing.T) {
 	}
 	compact(t, env.ControlPlane.Etcd.URL, create("comes").ResourceVersion)
 	w.Mend()
-	before := next(t, watches.versions)
+	before := next(t, "a watch", watches.versions)
 	if err := goneSince(t, kube, before); !apierrors.IsResourceExpired(err) {
 		t.Fatalf("the API server answers %v to a watch from version %q, want 410 Gone", err, before)
 	}
@@ -156,17 +156,6 @@ func TestClusterComesBackAfterCompaction(t *testing.T) {
 	})
 	if notes := c.Notes(); len(notes) != 0 {
 		t.Errorf("Notes() = %q, want none", notes)
-	}
-}
-
-func next(t *testing.T, versions <-chan string) string {
-	t.Helper()
-	select {
-	case v := <-versions:
-		return v
-	case <-timeout(t).Done():
-		t.Fatal("no watch is begun")
-		return ""
 	}
 }
 

@@ -20,11 +20,18 @@ type Wire struct {
 	listener net.Listener
 
 	mu     sync.Mutex
-	isCut  bool
-	isHeld bool
-	mended *sync.Cond // wakes those who wait while isHeld
+	state  wireState
+	turned *sync.Cond // wakes those who wait while the wire is held
 	conns  []net.Conn
 }
+
+type wireState int
+
+const (
+	mended wireState = iota
+	cut
+	held
+)
 
 // NewWire returns a wire to where config leads, which is left as it is. The caller
 // closes it.
@@ -38,7 +45,7 @@ func NewWire(config *rest.Config) (*Wire, error) {
 		return nil, err
 	}
 	w := &Wire{Config: rest.CopyConfig(config), to: server.Host, listener: listener}
-	w.mended = sync.NewCond(&w.mu)
+	w.turned = sync.NewCond(&w.mu)
 	w.Config.Host = "https://" + listener.Addr().String()
 	go w.accept()
 	return w, nil
@@ -52,25 +59,25 @@ func (w *Wire) Close() error {
 }
 
 // Cut ends all connections, and those that are made from now on.
-func (w *Wire) Cut() { w.turn(true, false) }
+func (w *Wire) Cut() { w.turn(cut) }
 
 // Hold ends all connections, and lets those wait that are made from now on.
-func (w *Wire) Hold() { w.turn(false, true) }
+func (w *Wire) Hold() { w.turn(held) }
 
 // Mend lets connections through again, those first that wait.
-func (w *Wire) Mend() { w.turn(false, false) }
+func (w *Wire) Mend() { w.turn(mended) }
 
-func (w *Wire) turn(isCut, isHeld bool) {
+func (w *Wire) turn(s wireState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.isCut, w.isHeld = isCut, isHeld
-	if isCut || isHeld {
+	w.state = s
+	if s != mended {
 		for _, c := range w.conns {
 			c.Close()
 		}
 		w.conns = nil
 	}
-	w.mended.Broadcast()
+	w.turned.Broadcast()
 }
 
 func (w *Wire) accept() {
@@ -105,11 +112,12 @@ func (w *Wire) connect(from net.Conn) {
 func (w *Wire) join(ends ...net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.isHeld {
-		w.mended.Wait()
+	for w.state == held {
+		w.turned.Wait()
 	}
-	if !w.isCut {
-		w.conns = append(w.conns, ends...)
+	if w.state == cut {
+		return false
 	}
-	return !w.isCut
+	w.conns = append(w.conns, ends...)
+	return true
 }
