@@ -47,7 +47,7 @@ func (s Settings) wantsBlobs(img Image) bool {
 func withBlobs(r mirrors.Route) mirrors.Route {
 	r.Sources = slices.Clone(r.Sources) // routes share them
 	for i := range r.Sources {
-		r.Sources[i].Blobs = true
+		r.Sources[i].Depth = mirrors.DepthBlobs
 	}
 	return r
 }

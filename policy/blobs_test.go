@@ -25,12 +25,12 @@ func TestWithBlobs(t *testing.T) {
 		plan := bare.WithBlobs(s)
 		for k, i := range plan.Impacts {
 			for _, l := range append(i.After.Open(), i.Before.Open()...) {
-				if l.Blobs != tc.want[i.Image.Ref] {
+				if (l.Depth == mirrors.DepthBlobs) != tc.want[i.Image.Ref] {
 					t.Errorf("scope %d: %+v of %s", tc.scope, l, i.Image.Ref)
 				}
 			}
 			for _, l := range append(bare.Impacts[k].After.Open(), bare.Impacts[k].Before.Open()...) {
-				if l.Blobs {
+				if l.Depth == mirrors.DepthBlobs {
 					t.Errorf("scope %d: the plan it was made of has %+v", tc.scope, l)
 				}
 			}
@@ -51,7 +51,7 @@ func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 	s := Settings{Blobs: BlobsOfAll}
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, running}}).WithBlobs(s)
 	shallow := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
-	if q := plan.Questions(shallow, s); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Blobs: true}) {
+	if q := plan.Questions(shallow, s); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
 		t.Errorf("questions %+v", q)
 	}
 	if v := plan.Decide(shallow, s); v.Allowed || v.Findings[0].Rule != "Unverified" {

@@ -218,7 +218,7 @@ func (p Plan) Locations() []mirrors.Location {
 		locs = append(locs, i.After.Open()...)
 	}
 	slices.SortFunc(locs, func(a, b mirrors.Location) int {
-		return cmp.Or(strings.Compare(a.Ref, b.Ref), cmp.Compare(b2i(a.Insecure), b2i(b.Insecure)), cmp.Compare(b2i(a.Blobs), b2i(b.Blobs)))
+		return cmp.Or(strings.Compare(a.Ref, b.Ref), cmp.Compare(b2i(a.Insecure), b2i(b.Insecure)), cmp.Compare(a.Depth, b.Depth), cmp.Compare(b2i(a.ProposedTrust), b2i(b.ProposedTrust)))
 	})
 	return slices.Compact(locs)
 }

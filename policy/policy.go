@@ -106,10 +106,18 @@ type Fact struct {
 	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
 	// image or if nobody has read it.
 	Platforms []string
-	// Missing are platforms that the index lists for architectures that nodes have, and
+	// Missing are platforms that the index lists for platforms that nodes have, and
 	// whose manifests, or blobs where they were asked for, the location does not hold: a
 	// sparse copy.
 	Missing []string
+	// Serves are the platforms of nodes ("linux/arm64") for which a node would get an
+	// image there, by the runtime's own choice of an instance, or, for a single image, by
+	// its config. Lacks are those for which it would not, because the index lists none or
+	// the single image is for another platform. Both are nil where nobody has looked.
+	Serves, Lacks []string
+	// Guessed is set where no node's platform was known, so that Serves and Missing are of
+	// what the index lists for Linux.
+	Guessed bool
 	// Children are the digests of the manifests that an index lists, nil for a
 	// single image or if nobody has read it.
 	Children []string

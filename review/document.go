@@ -154,7 +154,7 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
 		source := Source{Reference: s.Ref, Mirror: s.Mirror, Blocked: s.Blocked, Insecure: s.Insecure}
 		if f, ok := facts[s.Location]; ok && !s.Blocked {
 			source.Fact = factDocument(f)
-			source.Fact.Blobs = s.Blobs
+			source.Fact.Blobs = s.Depth == mirrors.DepthBlobs
 		}
 		r.Sources = append(r.Sources, source)
 	}

@@ -85,7 +85,7 @@ func imageOf(config string, layers ...string) string {
 }
 
 func deep(l mirrors.Location) mirrors.Location {
-	l.Blobs = true
+	l.Depth = mirrors.DepthBlobs
 	return l
 }
 
@@ -263,7 +263,7 @@ func TestSharedBlobsAreAskedForOnce(t *testing.T) {
 		registry.add(tag, ociManifest, imageOf("c"+tag, "base", "tools", "l"+tag))
 		registry.hold("c"+tag, "l"+tag)
 		for _, repository := range []string{"app/web", "app/db"} {
-			locs = append(locs, mirrors.Location{Ref: host + "/" + repository + ":" + tag, Blobs: true})
+			locs = append(locs, mirrors.Location{Ref: host + "/" + repository + ":" + tag, Depth: mirrors.DepthBlobs})
 		}
 	}
 	s := newTLSServer(t, registry.serve)

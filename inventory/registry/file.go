@@ -38,7 +38,7 @@ const saveEvery = 5 * time.Minute
 
 const (
 	fileKind    = "mirrorset-guard facts"
-	fileVersion = 1
+	fileVersion = 2
 	// maxFileSize is what 100,000 images need, and more than the indexes among them. The
 	// oldest facts are left out beyond it.
 	maxFileSize = 32 << 20
@@ -54,13 +54,13 @@ type fileHeader struct {
 
 // A fileFact is a fact about a location whose reference has a digest.
 type fileFact struct {
-	Ref       string    `json:"ref"`
-	Insecure  bool      `json:"insecure,omitempty"`
-	Blobs     bool      `json:"blobs,omitempty"`
-	MediaType string    `json:"mediaType"`
-	Platforms []string  `json:"platforms"`
-	Children  []string  `json:"children"`
-	Time      time.Time `json:"time"`
+	Ref       string        `json:"ref"`
+	Insecure  bool          `json:"insecure,omitempty"`
+	Depth     mirrors.Depth `json:"depth,omitempty"`
+	MediaType string        `json:"mediaType"`
+	Platforms []string      `json:"platforms"`
+	Children  []string      `json:"children"`
+	Time      time.Time     `json:"time"`
 }
 
 // Restore takes over what an earlier process saved at StoreOptions.Path, as far as it
@@ -128,7 +128,7 @@ func (s *Store) worthSaving() []fileFact {
 	for e := s.memory.byAge.Back(); e != nil; e = e.Prev() {
 		if m := *e.Value.(*memo); s.fresh(m, generation, now) && lasting(m) {
 			facts = append(facts, fileFact{
-				Ref: m.location.Ref, Insecure: m.location.Insecure, Blobs: m.location.Blobs,
+				Ref: m.location.Ref, Insecure: m.location.Insecure, Depth: m.location.Depth,
 				MediaType: m.fact.MediaType, Platforms: m.fact.Platforms, Children: m.fact.Children,
 				Time: m.fact.Time.Round(0),
 			})
@@ -230,7 +230,7 @@ func (f *file) parse(body []byte) ([]memo, error) {
 
 // memo returns the fact, unless it is none that a Client could have found.
 func (f fileFact) memo() (memo, bool) {
-	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure, Blobs: f.Blobs}
+	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure, Depth: f.Depth}
 	t, err := parseTarget(l)
 	if err != nil || t.digest == "" || !slices.Contains(manifestTypes, f.MediaType) {
 		return memo{}, false

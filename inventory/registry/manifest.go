@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // manifestTypes are what nodes accept, in their order (containers/image
@@ -50,7 +51,7 @@ func (q *question) answer(ctx context.Context) (policy.Fact, error) {
 	}
 	var r response
 	var err error
-	if !q.target.blobs {
+	if q.target.depth < mirrors.DepthBlobs {
 		if r, err = q.ask(ctx, http.MethodHead); err != nil {
 			return policy.Fact{}, err
 		}
@@ -126,14 +127,14 @@ func (q *question) judge(ctx context.Context, r response) (policy.Fact, error) {
 		Time:      time.Now(),
 	}
 	switch {
-	case isIndex(mediaType) && (q.endpoint.way.options.Platforms || q.target.blobs):
+	case isIndex(mediaType) && (q.endpoint.way.options.Platforms || q.target.depth == mirrors.DepthBlobs):
 		contents, err := q.contents(ctx, r.body)
 		if err != nil {
 			return policy.Fact{}, err
 		}
 		fact.Platforms, fact.Missing, fact.Children = contents.platforms, contents.missing, contents.children
 		fact.Detail = oneLine(contents.lack, maxDetail)
-	case !isIndex(mediaType) && q.target.blobs:
+	case !isIndex(mediaType) && q.target.depth == mirrors.DepthBlobs:
 		lack, err := q.lack(ctx, mediaType, r.body)
 		if err != nil {
 			return policy.Fact{}, err

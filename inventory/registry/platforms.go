@@ -9,6 +9,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // maxPlatforms bounds what a Fact remembers of an index.
@@ -68,7 +70,7 @@ func (q *question) holds(ctx context.Context, child v1.Hash) (held bool, lack st
 		return false, "", nil
 	}
 	var r response
-	if !of.target.blobs {
+	if of.target.depth < mirrors.DepthBlobs {
 		if r, err = of.ask(ctx, http.MethodHead); err != nil {
 			return false, "", err
 		}
@@ -91,7 +93,7 @@ func (q *question) holds(ctx context.Context, child v1.Hash) (held bool, lack st
 	if !isManifest || !of.target.matches(r.body) {
 		return false, "", nil
 	}
-	if of.target.blobs && !isIndex(mediaType) {
+	if of.target.depth == mirrors.DepthBlobs && !isIndex(mediaType) {
 		lack, err = of.lack(ctx, mediaType, r.body)
 	}
 	return err == nil, lack, err

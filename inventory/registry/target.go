@@ -27,8 +27,7 @@ type target struct {
 	tag    string
 
 	insecure bool
-	// blobs is set if what the manifest names is asked for too.
-	blobs bool
+	depth    mirrors.Depth
 }
 
 // parseTarget reads a reference the way nodes do.
@@ -37,7 +36,7 @@ func parseTarget(l mirrors.Location) (target, error) {
 	if !ok {
 		return parseAnyTarget(l)
 	}
-	t := target{name: name, insecure: l.Insecure, blobs: l.Blobs}
+	t := target{name: name, insecure: l.Insecure, depth: l.Depth}
 	t.host, t.repository, _ = strings.Cut(name, "/")
 	t.api = apiHost(t.host)
 	if version[0] == '@' {
@@ -59,7 +58,7 @@ func parseAnyTarget(l mirrors.Location) (target, error) {
 		host:       reference.Domain(named),
 		repository: reference.Path(named),
 		insecure:   l.Insecure,
-		blobs:      l.Blobs,
+		depth:      l.Depth,
 	}
 	t.api = apiHost(t.host)
 	switch r := reference.TagNameOnly(named).(type) {

@@ -17,7 +17,10 @@ func FuzzTarget(f *testing.F) {
 		f.Add(ref, false, true)
 	}
 	f.Fuzz(func(t *testing.T, ref string, insecure, blobs bool) {
-		l := mirrors.Location{Ref: ref, Insecure: insecure, Blobs: blobs}
+		l := mirrors.Location{Ref: ref, Insecure: insecure}
+		if blobs {
+			l.Depth = mirrors.DepthBlobs
+		}
 		got, err := parseTarget(l)
 		want, wantErr := parseAnyTarget(l)
 		if got != want || (err == nil) != (wantErr == nil) {

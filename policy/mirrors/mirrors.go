@@ -27,10 +27,29 @@ type Location struct {
 	Ref string
 	// Insecure allows plain HTTP and skips the verification of certificates.
 	Insecure bool
-	// Blobs is set where more is wanted to be known than whether the manifest is there:
-	// the config and the layers too. Resolve leaves it unset.
-	Blobs bool
+	// Depth is how much is to be known of the image there. Resolve leaves it at DepthExists.
+	Depth Depth
+	// ProposedTrust is set where the registry is to be asked with the CAs that a change
+	// would make nodes trust, instead of those in force. Resolve leaves it unset.
+	ProposedTrust bool
 }
+
+// Depth is how much of an image is looked up at a Location. Each holds those before it.
+type Depth int
+
+const (
+	// DepthExists is whether the registry says that it holds the manifest: a HEAD request,
+	// which registries answer from memory, and a login page answers too.
+	DepthExists Depth = iota
+	// DepthManifest is the manifest itself, read as a node reads it and held to its digest,
+	// and the platforms it is for.
+	DepthManifest
+	// DepthBlobs is also whether the config and the layers are there.
+	DepthBlobs
+)
+
+// String implements fmt.Stringer.
+func (d Depth) String() string { return [...]string{"exists", "manifest", "blobs"}[d] }
 
 // A PullSource is one step of a Route.
 type PullSource struct {

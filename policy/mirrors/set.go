@@ -31,6 +31,37 @@ type Set struct {
 	// Payload is the release image of the cluster, by which MCO spares its
 	// repository from blockedRegistries; "" if it is not known.
 	Payload string
+	// Policies are the *configv1.ClusterImagePolicy and *configv1.ImagePolicy objects, whose
+	// scopes MCO holds to the registry lists.
+	Policies []Object
+	// CAs are the certificates, as PEM, that additionalTrustedCA of Image cluster makes
+	// nodes trust for a registry, by its host as references have it ("example.com:5000").
+	CAs map[string]string
+	// Applied is the registries.conf that nodes have now, as MachineConfig
+	// 99-worker-generated-registries holds it; nil where it was not read. It counts where
+	// MCO rejects the objects in force, which then do not say what nodes do.
+	Applied *Applied
+	// Files are the container runtime's files that MachineConfigs lay beside, or in place
+	// of, the generated one.
+	Files []File
+}
+
+// Applied is what MCO last wrote for the nodes of the pool worker.
+type Applied struct {
+	// RegistriesConf is /etc/containers/registries.conf, PolicyJSON
+	// /etc/containers/policy.json; empty where the MachineConfig has none.
+	RegistriesConf, PolicyJSON []byte
+}
+
+// A File is one that a MachineConfig puts on the nodes of a role.
+type File struct {
+	// MachineConfig is the name of the object, Role the value of its label
+	// machineconfiguration.openshift.io/role ("worker").
+	MachineConfig, Role string
+	// Path is /etc/containers/registries.conf or one below
+	// /etc/containers/registries.conf.d/.
+	Path     string
+	Contents []byte
 }
 
 // An Edit is a proposed step from one Set to the next. It leaves its argument as

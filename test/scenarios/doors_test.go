@@ -144,7 +144,7 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
-	case state == registries.Hollow && l.Blobs:
+	case state == registries.Hollow && l.Depth == mirrors.DepthBlobs:
 		return hollowFact(l.Ref)
 	case state == registries.Hollow:
 		return presentFact(l.Ref, registries.Honest)

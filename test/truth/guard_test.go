@@ -84,7 +84,9 @@ func (g *guard) look(ctx context.Context, l mirrors.Location) policy.Fact {
 	fact, known := g.facts[l]
 	if !known {
 		asked := l
-		asked.Blobs = g.scenario.blobs
+		if g.scenario.blobs {
+			asked.Depth = mirrors.DepthBlobs
+		}
 		fact = g.client.Probe(ctx, asked)
 		g.facts[l] = fact
 	}
