@@ -29,7 +29,7 @@ func mirrorHidden(v *view) (Finding, bool) {
 		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
 			v.HiddenBy, kindFor(v.Image.Ref), v.Before.Entry, pullType(v.Image.Ref))},
 	}
-	if v.after != Works {
+	if !v.after.Found() {
 		f.Severity = v.unlessBroken()
 	}
 	return f, true

@@ -101,6 +101,9 @@ func writeWant(t *testing.T, s *Scenario, got string) {
 // names are the images and indexes that stories speak of.
 var names = []string{"router", "dns", "cart", "web", "payload", "pause", "tag", "router-index", "cart-index", "tag-index"}
 
+// nodePlatforms are those of the nodes of every story.
+var nodePlatforms = []string{"linux/amd64", "linux/arm64"}
+
 // askPolicy asks the pure policy, with the facts that the story states.
 func askPolicy(t *testing.T, s *Scenario) Answer {
 	set, err := s.Set()
@@ -111,7 +114,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithBlobs(policy.Settings{})
+	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithDepth(policy.Settings{}, nodePlatforms)
 	facts := policy.Facts{}
 	for {
 		questions := plan.Questions(facts, policy.Settings{})
