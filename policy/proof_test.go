@@ -246,7 +246,7 @@ func TestUnverifiedInFrontText(t *testing.T) {
 
 1. quay.io/x:1
    used by Deployment openshift-ingress/router-default (router)
-   UnverifiedInFront: a place that nodes ask before the one that has it could not be verified
+   UnverifiedInFront: nodes first ask a place that could not be verified
    - m.local/x:1: could not be reached
    - n.local/x:1: found
    - quay.io/x:1: blocked by the entry quay.io

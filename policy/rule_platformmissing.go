@@ -15,7 +15,7 @@ import (
 //
 // A platform counts as lost if nodes have it and the old place serves it, or if what the
 // old place serves could not be told and is not known to be what runs: an image that never
-// was for a platform is no fault of the change.
+// was for a platform is no fault of the change, and what cannot be pulled today loses none.
 func platformMissing(v *view) (Finding, bool) {
 	place, fact, ok := Served(v.After, v.facts)
 	if !ok || fact.isWhole() && !fact.Guessed {
@@ -55,7 +55,7 @@ func (v *view) lostPlatforms(fact Fact) (lost []string, proved bool) {
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
 	}
-	if v.isAllThatRuns(fact) {
+	if v.before == Fails || v.isAllThatRuns(fact) {
 		return nil, false
 	}
 	return fact.Lacks, false

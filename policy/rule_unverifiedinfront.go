@@ -19,7 +19,7 @@ func unverifiedInFront(v *view) (Finding, bool) {
 	front := unverifiedFront(v.After, v.facts)
 	f := Finding{
 		Severity: Warn,
-		Reason:   "a place that nodes ask before the one that has it could not be verified",
+		Reason:   "nodes first ask a place that could not be verified",
 		Detail:   v.places(),
 		Remedy:   []string{fmt.Sprintf("make %s answer, then try again, or put it behind the others", host(front[0].Ref))},
 	}

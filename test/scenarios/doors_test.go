@@ -150,9 +150,9 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	case state == registries.Hollow && l.Depth == mirrors.DepthBlobs:
 		return hollowFact(l.Ref)
 	case state == registries.Hollow:
-		return presentFact(l.Ref, registries.Honest)
+		return presentFact(l, registries.Honest)
 	case state == registries.Honest, state == Index, state == Sparse:
-		return presentFact(l.Ref, state)
+		return presentFact(l, state)
 	case presence[state] != policy.Unknown:
 		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], host)}
 	default:
@@ -161,10 +161,10 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 }
 
 // presentFact is what a prober learns of an image that is there.
-func presentFact(ref string, state registries.Behaviour) policy.Fact {
-	name := imageName(ref)
+func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
+	name := imageName(l.Ref)
 	if state != registries.Honest {
-		name = indexName(ref)
+		name = indexName(l.Ref)
 	}
 	digest, err := digestOf(name)
 	if err != nil {
@@ -172,8 +172,12 @@ func presentFact(ref string, state registries.Behaviour) policy.Fact {
 	}
 	f := policy.Fact{Presence: policy.Present, Digest: digest}
 	if state == registries.Honest {
+		if l.Depth >= mirrors.DepthManifest {
+			f.Serves, f.Lacks = nodePlatforms[:1], nodePlatforms[1:]
+		}
 		return f
 	}
+	f.Serves = nodePlatforms
 	f.MediaType = "application/vnd.oci.image.index.v1+json"
 	for _, arch := range []string{"amd64", "arm64"} {
 		child, err := digestOf(strings.TrimSuffix(name, "-index") + " " + arch)
@@ -183,7 +187,7 @@ func presentFact(ref string, state registries.Behaviour) policy.Fact {
 		f.Children = append(f.Children, child)
 	}
 	if state == Sparse {
-		f.Missing = []string{"linux/arm64"}
+		f.Serves, f.Missing = nodePlatforms[:1], nodePlatforms[1:]
 	}
 	return f
 }
