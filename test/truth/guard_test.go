@@ -27,7 +27,7 @@ type verdict struct {
 }
 
 // works reports whether the guard says that the image can be pulled.
-func (v verdict) works() bool { return v.outcome == policy.Works && !v.sparse }
+func (v verdict) works() bool { return v.outcome.Found() && !v.sparse }
 
 // A guard asks the registries of one scenario, each place once.
 type guard struct {
@@ -36,14 +36,17 @@ type guard struct {
 	facts    policy.Facts
 }
 
-func newGuard(w *world, s *scenario) *guard {
+func newGuard(w *world, s *scenario) *guard { return newGuardOf(w, s, []string{s.arch}) }
+
+// newGuardOf returns a guard of a cluster whose nodes are of these architectures.
+func newGuardOf(w *world, s *scenario, architectures []string) *guard {
 	credentials, err := registry.ParseCredentials(s.pullSecret)
 	if err != nil {
 		panic(err) // newScenario writes it
 	}
 	o := registry.Options{
 		Credentials: credentials, RootCAs: pool(w.ca), HostRootCAs: map[string]*x509.CertPool{}, AllowLoopback: true,
-		Platforms: true, Architectures: func() []string { return []string{s.arch} },
+		Platforms: true, Architectures: func() []string { return architectures },
 		Timeout: patience, DialTimeout: patience, // a busy machine is not a dead registry
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 	}
@@ -73,7 +76,7 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 		v.places = append(v.places, repositoryOf(l.Ref))
 	}
 	v.outcome = policy.Pull(route, facts)
-	if v.outcome == policy.Works {
+	if v.outcome.Found() {
 		place, fact, _ := policy.Served(route, facts)
 		v.from, v.sparse = place, len(fact.Missing) > 0
 	}
