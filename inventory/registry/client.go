@@ -52,12 +52,11 @@ type Options struct {
 	// Rates bound the requests a second to a registry, by its host; nil means
 	// DefaultRates.
 	Rates map[string]float64
-	// Platforms makes every index be read, so that its Fact lists the platforms.
-	Platforms bool
-	// Architectures returns those that nodes have ("amd64"). With Platforms set, the
-	// children of an index for these are looked up, and the Fact leaves out those
-	// that the registry does not hold. Nil: none are looked up.
-	Architectures func() []string
+	// Platforms returns those of the nodes, as os/architecture ("linux/arm64"), none
+	// where they are not known. With it, every index is read, and its children for
+	// these are looked up; without it, only indexes at Locations of DepthManifest and
+	// beyond are. It is called at most once a second.
+	Platforms func() []string
 
 	long chan struct{} // taken while a long body is read
 }
@@ -109,6 +108,9 @@ type Client struct {
 	// paces outlive views, and proposals share them: what a registry bears does not
 	// depend on who asks.
 	paces *paces
+
+	nodes   nodePlatforms
+	configs configs
 }
 
 // NewClient returns a Client, which has to be closed.

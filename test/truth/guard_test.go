@@ -43,7 +43,7 @@ func newGuard(w *world, s *scenario) *guard {
 	}
 	o := registry.Options{
 		Credentials: credentials, RootCAs: pool(w.ca), HostRootCAs: map[string]*x509.CertPool{}, AllowLoopback: true,
-		Platforms: true, Architectures: func() []string { return []string{s.arch} },
+		Platforms: func() []string { return []string{"linux/" + s.arch} },
 		Timeout: patience, DialTimeout: patience, // a busy machine is not a dead registry
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 	}
