@@ -77,7 +77,7 @@ func (q *question) readsIndexes() bool {
 func (q *question) head(ctx context.Context) (response, error) {
 	r, err := q.ask(ctx, http.MethodHead)
 	var f *failure
-	if errors.As(err, &f) && f.load != throttled && f.load != broken {
+	if errors.As(err, &f) && isInconclusive(http.MethodHead, f) {
 		return response{}, nil
 	}
 	return r, err
@@ -271,10 +271,11 @@ func pause(attempt int, f *failure) time.Duration {
 	return max(f.after, rest/2+rand.N(rest/2)) //nolint:gosec // not a secret
 }
 
-// isInconclusive reports whether f, by method, says nothing of a registry's strength
-// before GET has said the same: some answer every HEAD with 500 and serve every GET.
+// isInconclusive reports whether f, by method, says nothing of a registry before GET has
+// said the same: some answer every HEAD with 500 and serve every GET. A registry that
+// does not answer at all, or asks for time, will do so to GET too.
 func isInconclusive(method string, f *failure) bool {
-	return method == http.MethodHead && f.load == overloaded
+	return method == http.MethodHead && f.load != throttled && f.load != broken
 }
 
 func (q *question) once(ctx context.Context, method string) (response, error) {
