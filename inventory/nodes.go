@@ -28,8 +28,8 @@ func (c *Cluster) DisruptionBudgets() []*policyv1.PodDisruptionBudget {
 	return c.budgets.sorted(byName)
 }
 
-// Platforms returns the platforms of the nodes.
-func (c *Cluster) Platforms() []string { return PlatformsOf(c.Nodes()) }
+// NodePlatforms implements review.PlatformSource.
+func (c *Cluster) NodePlatforms() []string { return PlatformsOf(c.Nodes()) }
 
 // PlatformsOf returns the platforms of nodes, as Go names them ("linux/amd64"), sorted,
 // each once. Nil if there are no nodes. A node that does not say its operating system

@@ -212,8 +212,8 @@ type openWorld struct {
 
 // platforms returns those of the nodes, as far as they are known.
 func (w *openWorld) platforms() []string {
-	if nodes, ok := w.inventory.(interface{ Platforms() []string }); ok {
-		return nodes.Platforms()
+	if nodes, ok := w.inventory.(review.PlatformSource); ok {
+		return nodes.NodePlatforms()
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func checkMustGather(t *testing.T, s *Snapshot, err error, file func(string) str
 	for what, diff := range map[string]string{
 		"images":    cmp.Diff(images, imagesOf(t, s)),
 		"mirrors":   cmp.Diff([]string{"ImageDigestMirrorSet release quay.io/release"}, mirrorsOf(t, s)),
-		"platforms": cmp.Diff([]string{"linux/amd64"}, s.Platforms()),
+		"platforms": cmp.Diff([]string{"linux/amd64"}, s.NodePlatforms()),
 		"problems":  cmp.Diff(problems, got),
 		"skipped":   cmp.Diff(map[string]int{"Event": 1, "(no object)": 1}, s.Skipped()),
 	} {

@@ -137,7 +137,7 @@ func TestWriteAndRead(t *testing.T) {
 		"images":     cmp.Diff(imagesOf(t, before), imagesOf(t, after)),
 		"mirrors":    cmp.Diff(mirrorsOf(t, before), mirrorsOf(t, after)),
 		"registries": cmp.Diff(set1.Registries, set2.Registries),
-		"platforms":  cmp.Diff(before.Platforms(), after.Platforms()),
+		"platforms":  cmp.Diff(before.NodePlatforms(), after.NodePlatforms()),
 		"nodes":      cmp.Diff(before.Nodes(), after.Nodes()),
 		"budgets":    cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
 		"providers":  cmp.Diff(before.CredentialProviders()[0].Spec, after.CredentialProviders()[0].Spec),
