@@ -420,7 +420,7 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.front.CA)
 	client := registry.NewClient(registry.Options{
-		RootCAs: pool, Resolve: w.resolve(s), Platforms: true, Architectures: func() []string { return []string{"amd64", "arm64"} },
+		RootCAs: pool, Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
 	})
 	store := registry.NewStore(client, registry.StoreOptions{})
 	t.Cleanup(func() {

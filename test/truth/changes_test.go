@@ -169,6 +169,14 @@ func (c *change) users() []policy.User {
 	return users
 }
 
+func (c *change) platforms() []string {
+	var platforms []string
+	for _, arch := range c.nodes {
+		platforms = append(platforms, "linux/"+arch)
+	}
+	return platforms
+}
+
 // A misjudgement is a mistake that a guard could make about a change.
 type misjudgement struct {
 	name string
@@ -212,11 +220,7 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	}
 	plan := policy.NewPlan(policy.Change{Before: c.before, After: c.set}, []policy.Image{{Ref: c.image, Users: users}})
 	if !m.depth {
-		var platforms []string
-		for _, arch := range c.nodes {
-			platforms = append(platforms, "linux/"+arch)
-		}
-		plan = plan.WithDepth(policy.Settings{}, platforms)
+		plan = plan.WithDepth(policy.Settings{}, c.platforms())
 	}
 	var after []string
 	for _, i := range plan.Impacts {
@@ -246,7 +250,7 @@ func (w *world) playChange(t *testing.T, i int, l *changeLedger) {
 		h.start(t, w)
 		h.reviewing.Store(true)
 	}
-	g := newGuardOf(w, c.scenario, c.nodes)
+	g := newGuardOf(w, c.scenario, c.platforms())
 	defer g.client.Close()
 	verdict := c.review(t.Context(), g, misjudgement{})
 	mistaken := map[string]bool{}

@@ -36,18 +36,18 @@ type guard struct {
 	facts    policy.Facts
 }
 
-func newGuard(w *world, s *scenario) *guard { return newGuardOf(w, s, []string{s.arch}) }
+func newGuard(w *world, s *scenario) *guard { return newGuardOf(w, s, []string{"linux/" + s.arch}) }
 
-// newGuardOf returns a guard of a cluster whose nodes are of these architectures.
-func newGuardOf(w *world, s *scenario, architectures []string) *guard {
+// newGuardOf returns a guard of a cluster whose nodes are of these platforms.
+func newGuardOf(w *world, s *scenario, platforms []string) *guard {
 	credentials, err := registry.ParseCredentials(s.pullSecret)
 	if err != nil {
 		panic(err) // newScenario writes it
 	}
 	o := registry.Options{
 		Credentials: credentials, RootCAs: pool(w.ca), HostRootCAs: map[string]*x509.CertPool{}, AllowLoopback: true,
-		Platforms: true, Architectures: func() []string { return architectures },
-		Timeout: patience, DialTimeout: patience, // a busy machine is not a dead registry
+		Platforms: func() []string { return platforms },
+		Timeout:   patience, DialTimeout: patience, // a busy machine is not a dead registry
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 	}
 	for _, h := range s.hosts {
