@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	configv1 "github.com/openshift/api/config/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -70,8 +72,92 @@ func newChange(w *world, i int) *change {
 			s.hosts = append(s.hosts, s.newHost(w, k))
 		}
 		c := &change{scenario: s, nodes: pick(g, []string{"amd64"}, []string{"amd64", "arm64"}), running: g.chance(30)}
+		if plots := changePlots(); i < len(plots) {
+			c.stage(plots[i])
+			return c
+		}
 		if c.draw(g) {
 			return c
+		}
+	}
+}
+
+// changePlots are changes that are there on purpose. Each makes of the plainest, a first
+// mirror of a source that has the image, something that a careless guard would admit.
+func changePlots() []func(*change) {
+	return []func(*change){
+		func(c *change) { // the mirror in front comes back as a login page
+			c.never()
+			c.hosts[mirror].atReview, c.hosts[mirror].places["team/app"] = ill, html
+			c.addMirror(c.hosts[second].addr)
+		},
+		func(c *change) { // the old mirror has it, and is out of reach at the moment
+			c.hosts[mirror].places["team/app"], c.hosts[source].places["team/app"] = absent, absent
+			c.hosts[second].atReview = ill
+			c.before = c.set
+			c.before.Objects = c.mirrorSets(c.hosts[second].addr)
+		},
+		func(c *change) { // the same, and it denies the guard at the moment
+			c.hosts[mirror].places["team/app"], c.hosts[source].places["team/app"] = absent, absent
+			c.hosts[second].atReview = closed
+			c.before = c.set
+			c.before.Objects = c.mirrorSets(c.hosts[second].addr)
+		},
+		func(c *change) { // the source hides it from strangers
+			c.never()
+			c.hosts[mirror].places["team/app"] = absent
+			c.hosts[source].door, c.podSecret = hiding, user+":"+password
+		},
+		func(c *change) { // the mirror's tag is for one architecture
+			c.index, c.nodes = true, []string{"amd64", "arm64"}
+			c.hosts[mirror].places["team/app"] = onlyAMD64
+		},
+		func(c *change) { // the mirror's tag is an index of one architecture
+			c.index, c.nodes = true, []string{"amd64", "arm64"}
+			c.hosts[mirror].places["team/app"] = indexAMD64
+		},
+		func(c *change) { // the mirror remembers what its origin has lost
+			c.never()
+			c.hosts[mirror].places["team/app"] = headOnly
+		},
+	}
+}
+
+// stage makes c the plainest change but for plot.
+func (c *change) stage(plot func(*change)) {
+	for _, h := range c.hosts {
+		h.places["team/app"] = present
+	}
+	c.image = c.hosts[source].addr + "/team/app:v1"
+	c.pullSecret = dockerConfig(map[string]any{"unrelated.example.com": entry(user, password)})
+	c.set.Objects = c.mirrorSets(c.hosts[mirror].addr)
+	plot(c)
+	for _, h := range c.hosts {
+		h.index = c.index
+	}
+	if _, err := c.resolve(); err != nil {
+		panic(err) // a plot has a valid configuration
+	}
+}
+
+// mirrorSets returns a mirror of the source, for tags and for digests.
+func (c *change) mirrorSets(location string) []mirrors.Object {
+	tags, digests := &configv1.ImageTagMirrorSet{}, &configv1.ImageDigestMirrorSet{}
+	tags.Name, digests.Name = "tags", "digests"
+	from, to := c.hosts[source].addr, []configv1.ImageMirror{configv1.ImageMirror(location)}
+	tags.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: from, Mirrors: to}}
+	digests.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: from, Mirrors: to}}
+	return []mirrors.Object{tags, digests}
+}
+
+// addMirror adds a mirror behind those that are there.
+func (c *change) addMirror(location string) {
+	for _, o := range c.set.Objects {
+		switch o := o.(type) {
+		case *configv1.ImageTagMirrorSet:
+			o.Spec.ImageTagMirrors[0].Mirrors = append(o.Spec.ImageTagMirrors[0].Mirrors, configv1.ImageMirror(location))
+		case *configv1.ImageDigestMirrorSet:
+			o.Spec.ImageDigestMirrors[0].Mirrors = append(o.Spec.ImageDigestMirrors[0].Mirrors, configv1.ImageMirror(location))
 		}
 	}
 }

@@ -19,7 +19,7 @@ type verdict struct {
 	// from is the place that nodes would take the image from, if the outcome is
 	// Works.
 	from mirrors.Location
-	// sparse is set if that place lacks the node's part of an index, about which
+	// sparse is set if that place lacks the node's part of an index, or the index is not for it, about which
 	// the rule PlatformMissing speaks.
 	sparse bool
 	// places are the repositories that the guard looked at.
@@ -78,7 +78,8 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 	v.outcome = policy.Pull(route, facts)
 	if v.outcome.Found() {
 		place, fact, _ := policy.Served(route, facts)
-		v.from, v.sparse = place, len(fact.Missing) > 0
+		// A single image for another platform is pulled all the same; it does not run.
+		v.from, v.sparse = place, len(fact.Missing) > 0 || len(fact.Children) > 0 && len(fact.Lacks) > 0
 	}
 	return v
 }
@@ -166,7 +167,7 @@ func misreadings() []reading {
 				f.Presence = policy.Absent
 			}
 		}),
-		fact("an index is always complete", func(f *policy.Fact) { f.Missing = nil }),
+		fact("an index is always complete", func(f *policy.Fact) { f.Missing, f.Lacks = nil, nil }),
 		fact("whoever wants credentials gets them", func(f *policy.Fact) {
 			if f.Presence == policy.Denied {
 				f.Presence = policy.Present
