@@ -142,6 +142,9 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable; try again when it is`,
 		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
 	}
+	if l.Depth >= mirrors.DepthManifest { // asked by GET, whose answer has a body
+		detail[registries.Unavailable] = `%s is not well: it answers 503 Service Unavailable, saying "service unavailable"; try again when it is`
+	}
 	presence := map[registries.Behaviour]policy.Presence{
 		registries.Honest: policy.Present, registries.Denied: policy.Denied, registries.Mismatch: policy.Mismatch,
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
