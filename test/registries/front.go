@@ -127,6 +127,9 @@ func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
 	return remote.WriteIndex(target, index)
 }
 
+// hubAPI is where the API of the Docker Hub is, by the name that references do not use.
+const hubAPI = "registry-1.docker.io"
+
 // folder is where the content of a host lies in the registry.
 func folder(host string) string { return strings.ReplaceAll(strings.ToLower(host), ":", "_") }
 
@@ -138,6 +141,9 @@ func (f *Front) rewrite(r *httputil.ProxyRequest) {
 }
 
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Host == hubAPI {
+		r.Host = "docker.io"
+	}
 	f.mu.Lock()
 	f.requests++
 	b := f.behaviour[r.Host]

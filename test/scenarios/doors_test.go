@@ -129,6 +129,14 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	return Answer{verdict.Allowed, verdict.Message(subject), verdict.Warnings(subject)}
 }
 
+// apiHost is where the API of a registry is.
+func apiHost(host string) string {
+	if host == "docker.io" {
+		return "registry-1.docker.io"
+	}
+	return host
+}
+
 // fact is what the story says of a location, in the words of the prober.
 func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	host, _, _ := strings.Cut(l.Ref, "/")
@@ -157,9 +165,9 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	case state == registries.Honest, state == Index, state == Sparse:
 		return presentFact(l, state)
 	case presence[state] != policy.Unknown:
-		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], host)}
+		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], apiHost(host))}
 	default:
-		return policy.Fact{Presence: policy.Absent, Detail: host + ` answers 404: it does not hold this image, saying "manifest unknown"`}
+		return policy.Fact{Presence: policy.Absent, Detail: apiHost(host) + ` answers 404: it does not hold this image, saying "manifest unknown"`}
 	}
 }
 
@@ -436,7 +444,7 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 func (w *world) resolve(s *Scenario) map[string]string {
 	resolve := map[string]string{}
 	for _, host := range s.Hosts() {
-		resolve[host] = w.front.Addr(host)
+		resolve[apiHost(host)] = w.front.Addr(host)
 	}
 	return resolve
 }

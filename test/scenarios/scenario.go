@@ -368,6 +368,9 @@ func (s *Scenario) Hosts() []string {
 		host, _, _ := strings.Cut(img.Ref, "/")
 		hosts[host] = true
 	}
+	for _, host := range []string{"registry.access.redhat.com", "docker.io"} { // searched for short names
+		hosts[host] = true
+	}
 	if set, err := s.Set(); err == nil {
 		if edit, _, err := s.Edit(); err == nil {
 			for _, e := range append(set.Entries(), edit(set).Entries()...) {
