@@ -127,20 +127,31 @@ func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
 	return remote.WriteIndex(target, index)
 }
 
+// HubAPI is the host that speaks for docker.io.
+const HubAPI = "registry-1.docker.io"
+
+// registryOf returns the registry that is asked, by the name that references have for it.
+func registryOf(r *http.Request) string {
+	if r.Host == HubAPI {
+		return "docker.io"
+	}
+	return r.Host
+}
+
 // folder is where the content of a host lies in the registry.
 func folder(host string) string { return strings.ReplaceAll(strings.ToLower(host), ":", "_") }
 
 func (f *Front) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(&url.URL{Scheme: "http", Host: f.registry.Addr})
 	if rest := strings.TrimPrefix(r.In.URL.Path, "/v2/"); rest != "" {
-		r.Out.URL.Path = "/v2/" + folder(r.In.Host) + "/" + rest
+		r.Out.URL.Path = "/v2/" + folder(registryOf(r.In)) + "/" + rest
 	}
 }
 
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.requests++
-	b := f.behaviour[r.Host]
+	b := f.behaviour[registryOf(r)]
 	if ref := reference(r); f.behaviour[ref] != "" {
 		b = f.behaviour[ref]
 	}
@@ -173,9 +184,9 @@ func reference(r *http.Request) string {
 		return ""
 	}
 	if strings.Contains(tag, ":") {
-		return r.Host + "/" + repo + "@" + tag
+		return registryOf(r) + "/" + repo + "@" + tag
 	}
-	return r.Host + "/" + repo + ":" + tag
+	return registryOf(r) + "/" + repo + ":" + tag
 }
 
 // blobRepository returns the repository that a blob is asked for in, "" for other requests.
@@ -184,7 +195,7 @@ func blobRepository(r *http.Request) string {
 	if !ok {
 		return ""
 	}
-	return r.Host + "/" + repo
+	return registryOf(r) + "/" + repo
 }
 
 // refuse answers in the words of the distribution registry.

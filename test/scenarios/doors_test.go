@@ -136,10 +136,13 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	if own := s.States[l.Ref]; own != "" {
 		state = own
 	}
+	if host == "docker.io" {
+		host = registries.HubAPI
+	}
 	detail := map[registries.Behaviour]string{
 		registries.Denied:      `%s answers 401 and the global pull secret has no entry for it; add one, saying "authentication required"`,
 		registries.Mismatch:    `%s answers 200 with "text/html", which is no image manifest; check what serves this path`,
-		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable; try again when it is`,
+		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable, saying "service unavailable"; try again when it is`,
 		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
 	}
 	presence := map[registries.Behaviour]policy.Presence{
@@ -147,8 +150,8 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
-	case state == registries.Hollow && l.Depth == mirrors.DepthBlobs:
-		return hollowFact(l.Ref)
+	case state == registries.Hollow && l.Depth >= mirrors.DepthManifest:
+		return hollowFact(l)
 	case state == registries.Hollow:
 		return presentFact(l, registries.Honest)
 	case state == registries.Honest, state == Index, state == Sparse:
@@ -193,8 +196,8 @@ func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 }
 
 // hollowFact is what a prober learns of an image that has lost its config and layer.
-func hollowFact(ref string) policy.Fact {
-	img, err := registries.Image(imageName(ref))
+func hollowFact(l mirrors.Location) policy.Fact {
+	img, err := registries.Image(imageName(l.Ref))
 	if err != nil {
 		panic(err) // it takes any name
 	}
@@ -202,10 +205,13 @@ func hollowFact(ref string) policy.Fact {
 	if err != nil {
 		panic(err) // it has just made it
 	}
-	first := min(manifest.Config.Digest.String(), manifest.Layers[0].Digest.String())
-	host, _, _ := strings.Cut(ref, "/")
-	return policy.Fact{Presence: policy.Incomplete, Detail: fmt.Sprintf(
-		"%s serves the manifest and lacks 2 of the 2 blobs that it names (%s and others); nodes would stop there", host, first[:len("sha256:")+12])}
+	config, layer := manifest.Config.Digest.String(), manifest.Layers[0].Digest.String()
+	lack := fmt.Sprintf("its config (%s)", config[:len("sha256:")+12])
+	if l.Depth == mirrors.DepthBlobs {
+		lack = fmt.Sprintf("2 of the 2 blobs that it names (%s and others)", min(config, layer)[:len("sha256:")+12])
+	}
+	host, _, _ := strings.Cut(l.Ref, "/")
+	return policy.Fact{Presence: policy.Incomplete, Detail: fmt.Sprintf("%s serves the manifest and lacks %s; nodes would stop there", host, lack)}
 }
 
 // A world holds what the doors share: registries, a control plane with the guard
@@ -433,7 +439,11 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 func (w *world) resolve(s *Scenario) map[string]string {
 	resolve := map[string]string{}
 	for _, host := range s.Hosts() {
-		resolve[host] = w.front.Addr(host)
+		name := host
+		if host == "docker.io" {
+			name = registries.HubAPI
+		}
+		resolve[name] = w.front.Addr(host)
 	}
 	return resolve
 }

@@ -366,7 +366,11 @@ func (s *Scenario) Hosts() []string {
 	}
 	for _, img := range s.Images {
 		host, _, _ := strings.Cut(img.Ref, "/")
-		hosts[host] = true
+		if strings.ContainsAny(host, ".:") && host != img.Ref {
+			hosts[host] = true
+		} else { // a short name: those that MCO's base file has nodes search
+			hosts["docker.io"], hosts["registry.access.redhat.com"] = true, true
+		}
 	}
 	if set, err := s.Set(); err == nil {
 		if edit, _, err := s.Edit(); err == nil {
