@@ -36,7 +36,10 @@ const (
 	Denied      Behaviour = "denied"      // 401 with a Basic challenge
 	Mismatch    Behaviour = "mismatch"    // 200 with a page of HTML
 	Unavailable Behaviour = "unavailable" // 503
+	Broken      Behaviour = "broken"      // 500
 	Down        Behaviour = "unreachable" // nothing listens
+	HeadFails   Behaviour = "head-fails"  // of an image: 500 to HEAD, and served to GET
+	Forgotten   Behaviour = "forgotten"   // of an image: HEAD shows it, and GET gets 404
 	Hollow      Behaviour = "hollow"      // of a repository: serves manifests, and 404 for every blob
 )
 
@@ -159,7 +162,15 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		b = Hollow
 	}
 	f.mu.Unlock()
+	switch {
+	case b == HeadFails && r.Method == http.MethodHead:
+		b = Broken
+	case b == Forgotten && r.Method == http.MethodGet:
+		b = Absent
+	}
 	switch b {
+	case Broken:
+		w.WriteHeader(http.StatusInternalServerError)
 	case Hollow:
 		refuse(w, http.StatusNotFound, "BLOB_UNKNOWN", "blob unknown to registry")
 	case Absent:

@@ -150,6 +150,10 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
+	case isIndexOf(state):
+		return indexFact(l, state)
+	case state == registries.Forgotten && l.Depth == mirrors.DepthExists, state == registries.HeadFails:
+		return presentFact(l, registries.Honest)
 	case state == registries.Hollow && l.Depth >= mirrors.DepthManifest:
 		return hollowFact(l)
 	case state == registries.Hollow:
@@ -191,6 +195,40 @@ func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	}
 	if state == Sparse {
 		f.Serves, f.Missing = nodePlatforms[:1], nodePlatforms[1:]
+	}
+	return f
+}
+
+// indexFact is what a prober learns of an index that says its platforms.
+func indexFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
+	lists, held := platformsOf(state)
+	if len(lists) == 0 {
+		host, _, _ := strings.Cut(l.Ref, "/")
+		return policy.Fact{Presence: policy.Mismatch, Detail: host + " serves an index that lists no images; nodes would stop there"}
+	}
+	index, err := registries.IndexOf("tag", lists...)
+	if err != nil {
+		panic(err) // it takes any platforms
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		panic(err) // it has just made it
+	}
+	f := policy.Fact{Presence: policy.Present, Digest: digest.String(), MediaType: "application/vnd.oci.image.index.v1+json", Serves: []string{}}
+	for _, p := range nodePlatforms {
+		choice := p
+		if !slices.Contains(lists, choice) {
+			choice = "any"
+		}
+		name := strings.ReplaceAll(choice, "any", "an unnamed platform")
+		switch {
+		case !slices.Contains(lists, choice):
+			f.Lacks = append(f.Lacks, p)
+		case held[choice]:
+			f.Serves = append(f.Serves, p)
+		case !slices.Contains(f.Missing, name):
+			f.Missing = append(f.Missing, name)
+		}
 	}
 	return f
 }
@@ -339,13 +377,20 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		switch state {
 		case registries.Honest:
 			w.push(t, key)
+		case registries.HeadFails, registries.Forgotten:
+			w.push(t, key)
+			w.front.Set(key, state)
 		case registries.Hollow:
 			w.push(t, key)
 			w.front.Set(repositoryOf(key), state)
 		case Index, Sparse:
 			w.pushIndex(t, key, state)
 		default:
-			w.front.Set(key, state)
+			if isIndexOf(state) {
+				w.pushIndexOf(t, key, state)
+			} else {
+				w.front.Set(key, state)
+			}
 		}
 	}
 	for ref := range w.pushed {
@@ -388,6 +433,29 @@ func (w *world) pushIndex(t *testing.T, ref string, state registries.Behaviour) 
 			t.Fatal(err)
 		}
 		w.front.Set(repositoryOf(ref)+"@"+manifest.Manifests[1].Digest.String(), registries.Absent)
+	}
+}
+
+// pushIndexOf pushes an index that says its platforms, and hides what is not held.
+func (w *world) pushIndexOf(t *testing.T, ref string, state registries.Behaviour) {
+	t.Helper()
+	lists, held := platformsOf(state)
+	index, err := registries.IndexOf("tag", lists...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.front.PushIndex(ref, index); err != nil {
+		t.Fatal(err)
+	}
+	w.pushed[ref] = true
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, platform := range lists {
+		if !held[platform] {
+			w.front.Set(repositoryOf(ref)+"@"+manifest.Manifests[i].Digest.String(), registries.Absent)
+		}
 	}
 }
 
