@@ -21,6 +21,9 @@ import (
 // denial. There, a place that denies the guard is no proved failure: it may let nodes in
 // from where they are.
 //
+// Nor is a miss that is only Recalled, unless the new route asks that place too, behind
+// none that may end the pull: if it holds the image by now, both routes have it.
+//
 // An image whose platforms are still open is judged by the answer about these.
 func (i *Impact) weigh(facts Facts, before bool) Facts {
 	var weighed Facts // made when the first fact differs
@@ -62,9 +65,27 @@ func (i *Impact) evidence(f Fact, l mirrors.Location, source string, facts Facts
 	case f.Presence == Denied && (atSource || before || i.OtherCredentials),
 		f.Presence == Absent && (atSource || before && i.OtherCredentials) && i.knowsMore() != "":
 		return i.unproven(f), true
+	case before && f.Recalled && !i.stillReaches(l, facts):
+		f.Presence = Unreachable
+		return f, true
 	default:
 		return f, differs
 	}
+}
+
+// stillReaches reports whether nodes ask l on the new route as well, all places before it
+// having refused.
+func (i *Impact) stillReaches(l mirrors.Location, facts Facts) bool {
+	for _, s := range i.After.Sources {
+		switch p := facts[s.Location].Presence; {
+		case !s.Tried():
+		case s.Location == l:
+			return true
+		case p != Absent && p != Denied:
+			return false
+		}
+	}
+	return false
 }
 
 // unproven returns f, a refusal, as no answer.

@@ -37,19 +37,22 @@ func Pull(route mirrors.Route, facts Facts) Outcome { return walk(route.Sources,
 // of a short name that has come to its end leaves the others to be tried.
 func walk(sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
+	recalled := false        // whether one held nothing when it was last asked
 	for _, s := range sources {
 		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {
 			continue
 		}
 		switch facts[s.Location].Presence {
 		case Present:
-			if open {
+			if open || recalled {
 				return WorksBehind
 			}
 			return Works
 		case Mismatch, Incomplete:
 			ended = s.Candidate
-		case Absent, Denied:
+		case Absent:
+			recalled = recalled || facts[s.Location].Recalled
+		case Denied:
 		default:
 			open = true
 		}
@@ -115,9 +118,13 @@ func unverifiedFront(route mirrors.Route, facts Facts) []mirrors.Location {
 		if !s.Tried() || s.Candidate == ended {
 			continue
 		}
-		switch facts[s.Location].Presence {
+		switch f := facts[s.Location]; f.Presence {
 		case Present:
 			return front
+		case Absent:
+			if f.Recalled {
+				front = append(front, s.Location)
+			}
 		case Mismatch, Incomplete:
 			ended = s.Candidate
 		case Unknown, Unreachable:

@@ -130,6 +130,10 @@ type Fact struct {
 	Detail string
 	// Time is when the answer came; zero if Unknown.
 	Time time.Time
+	// Recalled is set where a miss, an Absent, is what an earlier question found, a
+	// minute or so ago. It is good enough to plan by, and proves no failure of the old
+	// route; where a verdict hangs on it, it is asked again: see Plan.Decisive.
+	Recalled bool
 }
 
 // Facts are what is known about locations. A location without an entry has not

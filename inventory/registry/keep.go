@@ -186,7 +186,7 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 		m, ok := s.memory.get(l)
 		if ok && b.carries(m) && (!isGood(m.fact) || s.lives(m, now)) {
 			facts[l] = m.fact
-		} else if f, ok := s.recall(l, b, now); ok {
+		} else if f, ok := s.answer(l, b, now); ok {
 			facts[l] = f
 		}
 	}

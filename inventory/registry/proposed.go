@@ -97,6 +97,17 @@ func (s *Store) Proposed(hostRoots map[string]*x509.CertPool) *Proposal {
 
 // Presence implements review.Registries, as Store.Presence does.
 func (p *Proposal) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return p.ask(ctx, locs, (*Store).Presence)
+}
+
+// Recall implements review.Recaller, as Store.Recall does.
+func (p *Proposal) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return p.ask(ctx, locs, (*Store).Recall)
+}
+
+func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,
+	by func(*Store, context.Context, []mirrors.Location) policy.Facts,
+) policy.Facts {
 	var inForce, proposed []mirrors.Location
 	for _, l := range locs {
 		if l.ProposedTrust && p.own != nil {
@@ -107,11 +118,11 @@ func (p *Proposal) Presence(ctx context.Context, locs []mirrors.Location) policy
 		}
 	}
 	if len(proposed) == 0 {
-		return p.store.Presence(ctx, inForce)
+		return by(p.store, ctx, inForce)
 	}
 	answers := make(chan policy.Facts, 1)
-	go func() { answers <- p.own.Presence(ctx, proposed) }()
-	facts := p.store.Presence(ctx, inForce)
+	go func() { answers <- by(p.own, ctx, proposed) }()
+	facts := by(p.store, ctx, inForce)
 	for l, f := range <-answers {
 		l.ProposedTrust = true
 		facts[l] = f

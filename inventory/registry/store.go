@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -155,8 +156,9 @@ func (s *Store) Run(ctx context.Context) error {
 // Presence implements review.Registries: it returns what is known about locs by the
 // time ctx ends, the first ones most likely. What is not fresh is asked for, each
 // location once however many callers want it. What was not answered when ctx ends
-// is missing from the Facts; it is asked for all the same, for the next call to
-// find.
+// is missing from the Facts, unless it was a miss a short while ago, which is Recalled; it
+// is asked for all the same, for the next call to find. What nothing is known about is
+// asked for before such misses are asked for again.
 func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	facts, jobs := s.begin(locs)
 	defer s.leave(jobs)
@@ -170,12 +172,53 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Fa
 					enter(facts, j)
 				}
 			}
+			s.recall(facts, locs)
 			return facts
 		case <-s.ctx.Done():
 			return facts
 		}
 	}
 	return facts
+}
+
+// Recall implements review.Recaller: it is as Presence, but content with misses that were
+// learned a short while ago, and marks them Recalled.
+func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	recalled := policy.Facts{}
+	s.recall(recalled, locs)
+	known := func(l mirrors.Location) bool { _, ok := recalled[l]; return ok }
+	facts := s.Presence(ctx, slices.DeleteFunc(slices.Clone(locs), known))
+	maps.Copy(facts, recalled)
+	return facts
+}
+
+// recall enters misses that are no longer fresh where there is no fact.
+func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
+	b := s.basis()
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range locs {
+		if _, known := facts[l]; known {
+			continue
+		}
+		m, ok := s.recallable(l, b, now)
+		if !ok || s.fresh(m, b, now) {
+			continue
+		}
+		f := m.fact
+		f.Recalled = true
+		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
+		f.Detail = cut(f.Detail, maxDetail-len(age)) + age
+		facts[l] = f
+	}
+}
+
+// recallable returns the miss that is known of l, if it is not too old to be repeated as
+// what it is. It is called with the lock held.
+func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) (memo, bool) {
+	m, ok := s.memory.get(l)
+	return m, ok && m.fact.Presence == policy.Absent && b.carries(m) && now.Sub(m.learned) < s.options.Lifetimes.Recalled
 }
 
 func enter(facts policy.Facts, j *job) {
@@ -207,11 +250,12 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 			facts[l] = notProposed.fact(now) // see Proposed
 			continue
 		}
-		if f, ok := s.recall(l, b, now); ok {
+		if f, ok := s.answer(l, b, now); ok {
 			facts[l] = f
 			continue
 		}
-		if j := s.job(l, now); j != nil && !seen[j] {
+		_, known := s.recallable(l, b, now)
+		if j := s.job(l, known, now); j != nil && !seen[j] {
 			seen[j] = true
 			jobs = append(jobs, j)
 		}
@@ -220,11 +264,11 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	return facts, jobs
 }
 
-// recall returns the fact about l, if it is fresh. What was found by looking deeper
+// answer returns the fact about l, if it is fresh. What was found by looking deeper
 // answers for less, if all was there: blobs that are missing say nothing of what is
 // otherwise known of the manifest. A miss is one however deep a look was meant to go. It
 // is called with the lock held.
-func (s *Store) recall(l mirrors.Location, b basis, now time.Time) (policy.Fact, bool) {
+func (s *Store) answer(l mirrors.Location, b basis, now time.Time) (policy.Fact, bool) {
 	if m, ok := s.memory.get(l); ok && s.fresh(m, b, now) {
 		return m.fact, true
 	}
@@ -289,9 +333,9 @@ func (b basis) carries(m memo) bool {
 	return slices.Equal(of, b.platforms)
 }
 
-// job returns the job for l, queued for a caller who waits; nil if there are too
-// many. It is called with the lock held.
-func (s *Store) job(l mirrors.Location, now time.Time) *job {
+// job returns the job for l, queued for a caller who waits, behind others if something is
+// known of it; nil if there are too many. It is called with the lock held.
+func (s *Store) job(l mirrors.Location, known bool, now time.Time) *job {
 	j := s.jobs[l]
 	if j == nil {
 		if len(s.jobs) >= s.options.MaxFacts || s.ctx.Err() != nil {
@@ -305,7 +349,11 @@ func (s *Store) job(l mirrors.Location, now time.Time) *job {
 	j.waiting++
 	if !j.started && j.waiting == 1 {
 		lane := s.lane(l)
-		lane.now = append(lane.now, j)
+		if known {
+			lane.again = append(lane.again, j)
+		} else {
+			lane.now = append(lane.now, j)
+		}
 		lane.fresh = append(lane.fresh, j.location)
 		s.readyUp(lane)
 	}

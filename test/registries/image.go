@@ -1,6 +1,8 @@
 package registries
 
 import (
+	"strings"
+
 	"github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -29,17 +31,24 @@ func imageFor(name, arch string) (v1.Image, error) {
 }
 
 // Index makes a small image for two architectures.
-func Index(name string) (v1.ImageIndex, error) {
+func Index(name string) (v1.ImageIndex, error) { return IndexOf(name, "linux/amd64", "linux/arm64") }
+
+// IndexOf makes a small image for platforms ("linux/arm64/v8"). One that is "any" is listed
+// without a platform, and for arm64 by its config.
+func IndexOf(name string, platforms ...string) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, arch := range []string{"amd64", "arm64"} {
-		img, err := imageFor(name+" "+arch, arch)
+	for _, platform := range platforms {
+		var p *v1.Platform
+		arch := "arm64"
+		if fields := strings.Split(platform, "/"); len(fields) > 1 {
+			p = &v1.Platform{OS: fields[0], Architecture: fields[1], Variant: strings.Join(fields[2:], "")}
+			arch = p.Architecture
+		}
+		img, err := imageFor(name+" "+strings.TrimPrefix(platform, "linux/"), arch)
 		if err != nil {
 			return nil, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add:        img,
-			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
-		})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: p}})
 	}
 	return index, nil
 }

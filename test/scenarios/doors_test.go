@@ -132,7 +132,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 // apiHost is where the API of a registry is.
 func apiHost(host string) string {
 	if host == "docker.io" {
-		return "registry-1.docker.io"
+		return registries.HubAPI
 	}
 	return host
 }
@@ -144,22 +144,26 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	if own := s.States[l.Ref]; own != "" {
 		state = own
 	}
+	if host == "docker.io" {
+		host = registries.HubAPI
+	}
 	detail := map[registries.Behaviour]string{
 		registries.Denied:      `%s answers 401 and the global pull secret has no entry for it; add one, saying "authentication required"`,
 		registries.Mismatch:    `%s answers 200 with "text/html", which is no image manifest; check what serves this path`,
-		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable; try again when it is`,
+		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable, saying "service unavailable"; try again when it is`,
 		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
-	}
-	if l.Depth >= mirrors.DepthManifest { // asked by GET, whose answer has a body
-		detail[registries.Unavailable] = `%s is not well: it answers 503 Service Unavailable, saying "service unavailable"; try again when it is`
 	}
 	presence := map[registries.Behaviour]policy.Presence{
 		registries.Honest: policy.Present, registries.Denied: policy.Denied, registries.Mismatch: policy.Mismatch,
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
-	case state == registries.Hollow && l.Depth == mirrors.DepthBlobs:
-		return hollowFact(l.Ref)
+	case isIndexOf(state):
+		return indexFact(l, state)
+	case state == registries.Forgotten && l.Depth == mirrors.DepthExists, state == registries.HeadFails:
+		return presentFact(l, registries.Honest)
+	case state == registries.Hollow && l.Depth >= mirrors.DepthManifest:
+		return hollowFact(l)
 	case state == registries.Hollow:
 		return presentFact(l, registries.Honest)
 	case state == registries.Honest, state == Index, state == Sparse:
@@ -203,9 +207,43 @@ func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	return f
 }
 
+// indexFact is what a prober learns of an index that says its platforms.
+func indexFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
+	lists, held := platformsOf(state)
+	if len(lists) == 0 {
+		host, _, _ := strings.Cut(l.Ref, "/")
+		return policy.Fact{Presence: policy.Mismatch, Detail: host + " serves an index that lists no images; nodes would stop there"}
+	}
+	index, err := registries.IndexOf("tag", lists...)
+	if err != nil {
+		panic(err) // it takes any platforms
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		panic(err) // it has just made it
+	}
+	f := policy.Fact{Presence: policy.Present, Digest: digest.String(), MediaType: "application/vnd.oci.image.index.v1+json", Serves: []string{}}
+	for _, p := range nodePlatforms {
+		choice := p
+		if !slices.Contains(lists, choice) {
+			choice = "any"
+		}
+		name := strings.ReplaceAll(choice, "any", "an unnamed platform")
+		switch {
+		case !slices.Contains(lists, choice):
+			f.Lacks = append(f.Lacks, p)
+		case held[choice]:
+			f.Serves = append(f.Serves, p)
+		case !slices.Contains(f.Missing, name):
+			f.Missing = append(f.Missing, name)
+		}
+	}
+	return f
+}
+
 // hollowFact is what a prober learns of an image that has lost its config and layer.
-func hollowFact(ref string) policy.Fact {
-	img, err := registries.Image(imageName(ref))
+func hollowFact(l mirrors.Location) policy.Fact {
+	img, err := registries.Image(imageName(l.Ref))
 	if err != nil {
 		panic(err) // it takes any name
 	}
@@ -213,10 +251,13 @@ func hollowFact(ref string) policy.Fact {
 	if err != nil {
 		panic(err) // it has just made it
 	}
-	first := min(manifest.Config.Digest.String(), manifest.Layers[0].Digest.String())
-	host, _, _ := strings.Cut(ref, "/")
-	return policy.Fact{Presence: policy.Incomplete, Detail: fmt.Sprintf(
-		"%s serves the manifest and lacks 2 of the 2 blobs that it names (%s and others); nodes would stop there", host, first[:len("sha256:")+12])}
+	config, layer := manifest.Config.Digest.String(), manifest.Layers[0].Digest.String()
+	lack := fmt.Sprintf("its config (%s)", config[:len("sha256:")+12])
+	if l.Depth == mirrors.DepthBlobs {
+		lack = fmt.Sprintf("2 of the 2 blobs that it names (%s and others)", min(config, layer)[:len("sha256:")+12])
+	}
+	host, _, _ := strings.Cut(l.Ref, "/")
+	return policy.Fact{Presence: policy.Incomplete, Detail: fmt.Sprintf("%s serves the manifest and lacks %s; nodes would stop there", host, lack)}
 }
 
 // A world holds what the doors share: registries, a control plane with the guard
@@ -344,13 +385,20 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		switch state {
 		case registries.Honest:
 			w.push(t, key)
+		case registries.HeadFails, registries.Forgotten:
+			w.push(t, key)
+			w.front.Set(key, state)
 		case registries.Hollow:
 			w.push(t, key)
 			w.front.Set(repositoryOf(key), state)
 		case Index, Sparse:
 			w.pushIndex(t, key, state)
 		default:
-			w.front.Set(key, state)
+			if isIndexOf(state) {
+				w.pushIndexOf(t, key, state)
+			} else {
+				w.front.Set(key, state)
+			}
 		}
 	}
 	for ref := range w.pushed {
@@ -393,6 +441,29 @@ func (w *world) pushIndex(t *testing.T, ref string, state registries.Behaviour) 
 			t.Fatal(err)
 		}
 		w.front.Set(repositoryOf(ref)+"@"+manifest.Manifests[1].Digest.String(), registries.Absent)
+	}
+}
+
+// pushIndexOf pushes an index that says its platforms, and hides what is not held.
+func (w *world) pushIndexOf(t *testing.T, ref string, state registries.Behaviour) {
+	t.Helper()
+	lists, held := platformsOf(state)
+	index, err := registries.IndexOf("tag", lists...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.front.PushIndex(ref, index); err != nil {
+		t.Fatal(err)
+	}
+	w.pushed[ref] = true
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, platform := range lists {
+		if !held[platform] {
+			w.front.Set(repositoryOf(ref)+"@"+manifest.Manifests[i].Digest.String(), registries.Absent)
+		}
 	}
 }
 

@@ -9,7 +9,10 @@
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
-//	                      arm64. A reference that is not named is absent.
+//	                      arm64; head-fails or forgotten, see test/registries; or
+//	                      index=PLATFORM,... for an index of these, of which those
+//	                      behind a ! are not held and "any" has no platform, nothing
+//	                      for an index of nothing. A reference that is not named is absent.
 //	-- put*.yaml --       objects that the change applies, or
 //	-- delete*.yaml --    objects that it takes away
 //	-- want --            "admitted" or "denied", the message, and the warnings
@@ -45,6 +48,21 @@ const (
 	Index  registries.Behaviour = "index"
 	Sparse registries.Behaviour = "sparse"
 )
+
+// indexOf begins the states of an index that says its platforms.
+const indexOf = "index="
+
+func isIndexOf(b registries.Behaviour) bool { return strings.HasPrefix(string(b), indexOf) }
+
+// platformsOf returns what an index of state b lists, and what of that is held.
+func platformsOf(b registries.Behaviour) (lists []string, held map[string]bool) {
+	held = map[string]bool{}
+	for _, entry := range strings.FieldsFunc(strings.TrimPrefix(string(b), indexOf), func(r rune) bool { return r == ',' }) {
+		platform := strings.TrimPrefix(entry, "!")
+		lists, held[platform] = append(lists, platform), platform == entry
+	}
+	return lists, held
+}
 
 // A Scenario is one story.
 type Scenario struct {
@@ -238,7 +256,7 @@ func (s *Scenario) readStates(text string) error {
 			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
 		}
 		b := registries.Behaviour(fields[1])
-		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, Index, Sparse}, b) {
+		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, registries.HeadFails, registries.Forgotten, Index, Sparse}, b) && !isIndexOf(b) {
 			return fmt.Errorf("registries line %q: unknown state", line)
 		}
 		s.States[fields[0]] = b
@@ -366,7 +384,11 @@ func (s *Scenario) Hosts() []string {
 	}
 	for _, img := range s.Images {
 		host, _, _ := strings.Cut(img.Ref, "/")
-		hosts[host] = true
+		if strings.ContainsAny(host, ".:") && host != img.Ref {
+			hosts[host] = true
+		} else { // a short name: those that MCO's base file has nodes search
+			hosts["docker.io"], hosts["registry.access.redhat.com"] = true, true
+		}
 	}
 	for _, host := range []string{"registry.access.redhat.com", "docker.io"} { // searched for short names
 		hosts[host] = true
