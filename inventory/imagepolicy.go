@@ -39,7 +39,7 @@ func (r mirrorReader) imagePolicies(ctx context.Context) ([]mirrors.Object, erro
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	if IgnoresImagePolicies(&gates) {
+	if IgnoresImagePolicies(&gates) || len(cluster)+len(namespaced) == 0 {
 		return nil, nil
 	}
 	return append(objects(cluster), objects(namespaced)...), nil

@@ -144,6 +144,7 @@ func openshiftCRDs() ([]string, error) {
 		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_images.crd.yaml",
 		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_clusterimagepolicies.crd.yaml",
 		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagepolicies.crd.yaml",
+		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_featuregates.crd.yaml",
 		"config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml",
 		"config/v1/zz_generated.crd-manifests/0000_03_config-operator_01_proxies.crd.yaml",
 		"operator/v1alpha1/zz_generated.crd-manifests/0000_10_config-operator_01_imagecontentsourcepolicies.crd.yaml",
