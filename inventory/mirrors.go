@@ -42,6 +42,8 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		legacy  []*operatorv1alpha1.ImageContentSourcePolicy
 		image   configv1.Image
 		version []*configv1.ClusterVersion
+
+		policies []mirrors.Object
 	)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
@@ -61,6 +63,10 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		version, err = readAll[configv1.ClusterVersion](ctx, c.mirrors, clusterVersions)
 		return err
 	})
+	g.Go(func() (err error) {
+		policies, err = c.mirrors.imagePolicies(ctx)
+		return err
+	})
 	if err := g.Wait(); err != nil {
 		return mirrors.Set{}, err
 	}
@@ -68,6 +74,7 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		Objects:    append(append(objects(tags), objects(digests)...), objects(legacy)...),
 		Registries: image.Spec.RegistrySources,
 		Payload:    payloadOf(version),
+		Policies:   policies,
 	}, nil
 }
 

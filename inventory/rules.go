@@ -26,6 +26,8 @@ func (c *Cluster) Rules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("config.openshift.io", "", []string{"list"}, "imagedigestmirrorsets", "imagetagmirrorsets"),
 		rule("operator.openshift.io", "", []string{"list"}, "imagecontentsourcepolicies"),
+		rule("config.openshift.io", "", []string{"list"}, "clusterimagepolicies", "imagepolicies"),
+		rule("config.openshift.io", "cluster", []string{"get"}, "featuregates"),
 		rule("config.openshift.io", "cluster", []string{"get"}, "images"),
 	}
 	for key, resources := range followed {

@@ -120,11 +120,12 @@ var resources = map[schema.GroupVersionKind]string{
 	mirrors.DigestMirrorSet: "imagedigestmirrorsets",
 	mirrors.ContentPolicy:   "imagecontentsourcepolicies",
 	mirrors.ImageConfig:     "images",
+	mirrors.ClusterPolicy:   "clusterimagepolicies",
+	mirrors.NamespacePolicy: "imagepolicies",
 }
 
 func rules(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
-	scope := admissionregistrationv1.ClusterScope
-	rule := func(gvks ...schema.GroupVersionKind) admissionregistrationv1.RuleWithOperations {
+	rule := func(scope admissionregistrationv1.ScopeType, gvks ...schema.GroupVersionKind) admissionregistrationv1.RuleWithOperations {
 		r := admissionregistrationv1.Rule{
 			APIGroups: []string{gvks[0].Group}, APIVersions: []string{gvks[0].Version}, Scope: &scope,
 		}
@@ -134,8 +135,9 @@ func rules(operations ...admissionregistrationv1.OperationType) []admissionregis
 		return admissionregistrationv1.RuleWithOperations{Operations: operations, Rule: r}
 	}
 	return []admissionregistrationv1.RuleWithOperations{
-		rule(mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ImageConfig),
-		rule(mirrors.ContentPolicy),
+		rule(admissionregistrationv1.ClusterScope, mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ImageConfig, mirrors.ClusterPolicy),
+		rule(admissionregistrationv1.ClusterScope, mirrors.ContentPolicy),
+		rule(admissionregistrationv1.NamespacedScope, mirrors.NamespacePolicy),
 	}
 }
 

@@ -88,13 +88,9 @@ func NewPlan(c Change, images []Image) Plan {
 	return p
 }
 
-// rejectedAnew reports whether the new configuration is rejected for a reason that is not
-// there yet.
-func (p *Plan) rejectedAnew() bool {
-	return slices.ContainsFunc(reasonsOf(p.Rejected), func(reason string) bool {
-		return !slices.Contains(reasonsOf(p.RejectedBefore), reason)
-	})
-}
+// rejectedAnew reports whether the new configuration is rejected for something that is not
+// wrong yet.
+func (p *Plan) rejectedAnew() bool { return len(p.Rejected.Beyond(p.RejectedBefore)) > 0 }
 
 // compare adds the images that take another route in after, which s resolves to.
 func (p *Plan) compare(images []Image, before, after *mirrors.Table, s mirrors.Set) {

@@ -15,6 +15,11 @@ var pure = map[string]string{
 	"crypto/sha256": "links the digest algorithm in",
 	"time":          "the time of a fact, as a value",
 
+	"encoding/base64": "the length of what MCO encodes",
+	"encoding/json":   "the length of policy.json",
+
+	"github.com/BurntSushi/toml": "the length of registries.conf, by MCO's own encoder",
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1":                      "types",
 	"k8s.io/apimachinery/pkg/runtime/schema":                    "types",
 	"sigs.k8s.io/yaml":                                          "reads an object from bytes",

@@ -7,14 +7,16 @@ import (
 )
 
 // RejectedByMCO: the merged configuration is invalid. MCO validates all mirror
-// objects and the image configuration together, before it generates anything.
-// An error there degrades nothing and shows in no status: it is logged and
+// objects, the image configuration and the image policies together, before it generates
+// anything. An error there degrades nothing and shows in no status: it is logged and
 // retried for ever, and every later change of any mirror object is silently not
-// applied (semantics: "Such an error degrades nothing").
+// applied (semantics: "Such an error degrades nothing"). What it generates may be too
+// large for it, too: then either that is not applied, or no other MachineConfig of the pool.
 //
-// Only what the change adds denies. A configuration that is invalid already is
-// reported, so that it can be mended in steps; what else the change says is judged by
-// the other rules, as all of it is applied once the configuration is mended.
+// Only what the change adds denies: a reason of another kind or about something else, or
+// a party to one that is there (mirrors.Rejection.Beyond). A configuration that is invalid
+// already is reported, which lets it be mended in steps; what else the change says is judged
+// by the other rules, as all of it is applied once the configuration is mended.
 //
 // A configuration that is too large to be judged is none that MCO rejects. It is refused
 // as Unverified, whether it was too large before or not, but for a change that does
@@ -31,29 +33,32 @@ func (p Plan) rejectedByMCO() []Finding {
 	if p.RejectedBefore != nil && p.RejectedBefore.TooMuch {
 		findings = unjudged(p.RejectedBefore, Warn, wasTooMuch, "see that every image can be pulled that a removed mirror served")
 	}
+	added := textsOf(p.Rejected.Beyond(p.RejectedBefore))
 	for _, reason := range reasonsOf(p.Rejected) {
-		f := Finding{
-			Rule: "RejectedByMCO", Severity: Deny, Reason: wouldReject, Detail: []string{reason},
-			Remedy: []string{"correct what is named above, then try again"},
-		}
-		if slices.Contains(reasonsOf(p.RejectedBefore), reason) {
-			f.Severity, f.Reason = Warn, rejects
+		f := rejectedFor(reason, Warn, rejects, mendIt)
+		if slices.Contains(added, reason.String()) {
+			f = rejectedFor(reason, Deny, wouldReject, mendIt)
 		}
 		findings = append(findings, f)
 	}
 	if p.Rejected == nil && len(findings) == 0 {
 		for _, reason := range reasonsOf(p.RejectedBefore) {
-			findings = append(findings, Finding{
-				Rule: "RejectedByMCO", Severity: Warn, Reason: rejected, Detail: []string{reason},
-				Remedy: []string{"expect earlier changes that were held up to roll out together with this one"},
-			})
+			findings = append(findings, rejectedFor(reason, Warn, rejected, "expect earlier changes that were held up to roll out together with this one"))
 		}
 	}
 	return findings
 }
 
+// rejectedFor words a finding, in terms of size where that is what is wrong.
+func rejectedFor(reason mirrors.Reason, severity Severity, text, remedy string) Finding {
+	if reason.Kind == mirrors.TooLarge {
+		text, remedy = tooLarge[text], makeFit
+	}
+	return Finding{Rule: "RejectedByMCO", Severity: severity, Reason: text, Detail: []string{reason.String()}, Remedy: []string{remedy}}
+}
+
 func unjudged(r *mirrors.Rejection, severity Severity, reason, remedy string) []Finding {
-	return []Finding{{Rule: "Unverified", Severity: severity, Reason: reason, Detail: r.Reasons, Remedy: []string{remedy}}}
+	return []Finding{{Rule: "Unverified", Severity: severity, Reason: reason, Detail: r.Of(mirrors.TooMuch), Remedy: []string{remedy}}}
 }
 
 const (
@@ -64,13 +69,30 @@ const (
 	wouldReject  = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
 	rejects      = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
 	rejected     = "the Machine Config Operator rejected the configuration in force; this change mends it"
+	mendIt       = "correct what is named above, then try again"
+	makeFit      = "cover many sources with one that is wider, or take away what is not used"
 )
 
-func reasonsOf(r *mirrors.Rejection) []string {
+// tooLarge has the same for a configuration that does not fit.
+var tooLarge = map[string]string{
+	wouldReject: "the merged configuration would be too large for a MachineConfig, and pools would get no change of any kind any more",
+	rejects:     "the configuration is too large for a MachineConfig already, and this change does not make it larger",
+	rejected:    "the configuration in force was too large for a MachineConfig; this change mends it",
+}
+
+func reasonsOf(r *mirrors.Rejection) []mirrors.Reason {
 	if r == nil {
 		return nil
 	}
 	return r.Reasons
+}
+
+func textsOf(reasons []mirrors.Reason) []string {
+	texts := make([]string, len(reasons))
+	for i, r := range reasons {
+		texts[i] = r.String()
+	}
+	return texts
 }
 
 // malformedReferences reports what no node could pull whatever the mirrors are.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -15,8 +16,76 @@ func TestRejectedByMCO(t *testing.T) {
 		{"conflict mended", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local")), tag, facts("quay.io/x:1 present"), Settings{}, "warn RejectedByMCO"},
 		{"conflict untouched by another change", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local"), itms("c", "other.io", allow, "m.local")), tag, nil, Settings{}, "warn RejectedByMCO"},
 		{"a conflict stays, and what would come of the change is worse", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local"), itms("c", "quay.io/x", never, "n.local/x")), tag, facts("m.local/x:1 present", "n.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny MirrorHidden, warn RejectedByMCO"},
+		{"a conflict, and one side loses a party", conflict("b", "c", "d"), conflict("b", "d"), tag, nil, Settings{}, "warn RejectedByMCO"},
+		{"a conflict, and a party comes over to the other side", conflict("b", "c", "d"), conflict("b", "C", "d"), tag, nil, Settings{}, "warn RejectedByMCO"},
+		{"a conflict, and the last of one side comes over", conflict("b", "D"), conflict("B", "D"), tag, facts("m.local/x:1 present", "quay.io/x:1 present"), Settings{}, "warn RejectedByMCO"},
+		{"a conflict gets a party on the one side", conflict("b", "d"), conflict("b", "c", "d"), tag, nil, Settings{}, "deny RejectedByMCO"},
+		{"a conflict gets a party on the other side", conflict("b", "d"), conflict("b", "C", "d"), tag, nil, Settings{}, "deny RejectedByMCO"},
+		{"one conflict ends, and another one begins", conflict("b"), set(itms("x", "other.io", allow, "m.local"), itms("y", "other.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"},
 		{"malformed reference", set(), set(itms("a", "quay.io", allow, "m.local")), "Quay.io/X:1", nil, Settings{}, "warn MalformedReference"},
 	})
+}
+
+// conflict returns a set in which quay.io is AllowContactingSource in a, and in the
+// objects with a small letter, but NeverContactSource in a0 and those with a capital one.
+func conflict(names ...string) mirrors.Set {
+	s := set(itms("a", "quay.io", allow, "m.local"), itms("a0", "quay.io", never, "m.local"))
+	if len(names) > 0 && names[len(names)-1] == "D" { // then a and a0 take no part
+		s = set()
+	}
+	for _, name := range names {
+		policy := allow
+		if strings.ToUpper(name) == name {
+			policy = never
+		}
+		s = mirrors.Put(itms(strings.ToLower(name), "quay.io", policy, "m.local"))(s)
+	}
+	return s
+}
+
+// longSources renders to a large file: n sources of the given length.
+func longSources(n, length int) mirrors.Object {
+	o := itms("many", "quay.io", allow).(*configv1.ImageTagMirrorSet)
+	o.Spec.ImageTagMirrors = nil
+	for i := range n {
+		path := fmt.Sprintf("/%0*d", length, i)
+		o.Spec.ImageTagMirrors = append(o.Spec.ImageTagMirrors, configv1.ImageTagMirrors{
+			Source: "quay.io" + path, Mirrors: []configv1.ImageMirror{configv1.ImageMirror("m.local" + path)},
+		})
+	}
+	return o
+}
+
+// TestTooLarge: what does not fit into a MachineConfig stops pools for good.
+func TestTooLarge(t *testing.T) {
+	other := itms("other", "other.io", allow, "m.local")
+	testTurns(t, []turn{
+		{"it fits", set(), set(longSources(400, 800)), tag, nil, Settings{}, ""},
+		{"it does not", set(), set(longSources(500, 800)), tag, nil, Settings{}, "deny RejectedByMCO"},
+		{"made larger", set(longSources(500, 800)), set(longSources(500, 800), other), tag, nil, Settings{}, "deny RejectedByMCO"},
+		{"made smaller, not enough", set(longSources(700, 800)), set(longSources(600, 800)), tag, nil, Settings{}, "warn RejectedByMCO"},
+		{"made smaller, with a mirror that lacks the image", set(longSources(700, 800)), set(longSources(600, 800), itms("bad", "quay.io/x", never, "m.local/x")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced, warn RejectedByMCO"},
+		{"made to fit", set(longSources(500, 800)), set(longSources(400, 800)), tag, nil, Settings{}, "warn RejectedByMCO"},
+	})
+	testText(t, turn{"it does not", set(), set(longSources(500, 800)), tag, nil, Settings{}, ""}, `ImageTagMirrorSet a is refused: the merged configuration would be too large for a MachineConfig, and pools would get no change of any kind any more.
+- RejectedByMCO: the files for nodes take 1130 KiB of each pool's rendered MachineConfig, more than the 1024 KiB that leave room for the rest of it (1536 KiB in all)
+To do: cover many sources with one that is wider, or take away what is not used.
+`)
+}
+
+// TestManyReasons: a denial lists as many as fit on a screen.
+func TestManyReasons(t *testing.T) {
+	var before, after []mirrors.Object
+	for i := range 12 {
+		source := fmt.Sprintf("quay.io/%02d", i)
+		before = append(before, itms(fmt.Sprintf("a%02d", i), source, allow, "m.local"))
+		after = append(after, itms(fmt.Sprintf("b%02d", i), source, never, "m.local"))
+	}
+	v := NewPlan(Change{Before: set(before...), After: set(append(before, after...)...)}, nil).Decide(nil, Settings{})
+	message := v.Message("12 objects")
+	if n := strings.Count(message, "\n- "); n != maxReasonList+1 || !strings.Contains(message, "\n- and 2 more\n") {
+		t.Errorf("%d lines of reasons:\n%s", n, message)
+	}
 }
 
 // TestTooMuchToJudge: MCO may well apply what the guard cannot judge, so that it is

@@ -62,6 +62,7 @@ func decodePut(req admissionv1.AdmissionRequest) (question, error) {
 	// A name is generated before the object is validated (BeforeCreate in
 	// k8s.io/apiserver, pkg/registry/rest/create.go), but not put in the request.
 	obj.SetName(cmp.Or(obj.GetName(), req.Name))
+	obj.SetNamespace(req.Namespace)
 	if obj.GetName() == "" {
 		return question{}, fmt.Errorf("%s: the object has no name", nameIn(req))
 	}
@@ -87,6 +88,7 @@ func decodeDelete(req admissionv1.AdmissionRequest) (question, error) {
 	// Where a collection is deleted only the object has the name (DeleteCollection
 	// in k8s.io/apiserver, pkg/endpoints/handlers/delete.go).
 	obj.SetName(cmp.Or(old.Name, req.Name))
+	obj.SetNamespace(req.Namespace)
 	if obj.GetName() == "" {
 		return question{}, fmt.Errorf("%s: the request names no object to delete", nameIn(req))
 	}
@@ -114,6 +116,10 @@ func specOf(obj mirrors.Object) any {
 	case *operatorv1alpha1.ImageContentSourcePolicy:
 		return o.Spec
 	case *configv1.Image:
+		return o.Spec
+	case *configv1.ClusterImagePolicy:
+		return o.Spec
+	case *configv1.ImagePolicy:
 		return o.Spec
 	default:
 		return obj // never the same as another one: reviewed
@@ -155,7 +161,11 @@ func verify(req admissionv1.AdmissionRequest, obj mirrors.Object) error {
 // nameIn returns how messages name the object of a request that could not be
 // read.
 func nameIn(req admissionv1.AdmissionRequest) string {
-	return cmp.Or(req.Kind.Kind, "object of no kind") + " " + cmp.Or(req.Name, "without a name")
+	name := cmp.Or(req.Name, "without a name")
+	if req.Namespace != "" && req.Name != "" {
+		name = req.Namespace + "/" + name
+	}
+	return cmp.Or(req.Kind.Kind, "object of no kind") + " " + name
 }
 
 // kindOf returns the kind to read the object of req as: the one the webhook is

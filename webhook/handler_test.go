@@ -216,6 +216,50 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 	}
 }
 
+// TestHandlerReviewsImagePolicies: a namesake in another namespace is another policy.
+func TestHandlerReviewsImagePolicies(t *testing.T) {
+	in := func(namespace string, req admission.Request) admission.Request {
+		req.Namespace = namespace
+		return req
+	}
+	put := func(gvk schema.GroupVersionKind, scope string) admission.Request {
+		req := request(admissionv1.Create, gvk, "signed")
+		req.Object = text(`{"metadata":{"name":"signed"},"spec":{"scopes":["` + scope + `"]}}`)
+		return req
+	}
+	for _, tc := range []struct {
+		name     string
+		req      admission.Request
+		subject  string
+		policies []string
+	}{
+		{"one of the cluster", put(mirrors.ClusterPolicy, "quay.io/x"), "ClusterImagePolicy signed", []string{"ImagePolicy shop/signed", "ClusterImagePolicy signed"}},
+		{"one of another namespace", in("web", put(mirrors.NamespacePolicy, "quay.io/x")), "ImagePolicy web/signed", []string{"ImagePolicy shop/signed", "ImagePolicy web/signed"}},
+		{"an update of the one that is there", in("shop", put(mirrors.NamespacePolicy, "quay.io/y")), "ImagePolicy shop/signed", []string{"ImagePolicy shop/signed"}},
+		{"a deletion", in("shop", request(admissionv1.Delete, mirrors.NamespacePolicy, "signed")), "Deleting ImagePolicy shop/signed", nil},
+		{"a deletion elsewhere", in("web", request(admissionv1.Delete, mirrors.NamespacePolicy, "signed")), "Deleting ImagePolicy web/signed", []string{"ImagePolicy shop/signed"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			there := &configv1.ImagePolicy{}
+			there.Namespace, there.Name = "shop", "signed"
+			q, err := decode(tc.req.AdmissionRequest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var policies []string
+			for _, o := range q.edit(mirrors.Set{Policies: []mirrors.Object{there}}).Policies {
+				policies = append(policies, mirrors.NameOf(o))
+			}
+			if diff := cmp.Diff(tc.policies, policies); diff != "" || q.subject != tc.subject {
+				t.Errorf("%s: policies after the edit (-want +got):\n%s", q.subject, diff)
+			}
+			if after := q.edit(mirrors.Set{Policies: []mirrors.Object{there}}); !q.isIn(after) {
+				t.Error("the change is not seen to be in force once it is")
+			}
+		})
+	}
+}
+
 func TestHandlerAdmitsWithoutReview(t *testing.T) {
 	labelled := tagMirrorSet("apps", "quay.io/old")
 	labelled.Labels = map[string]string{"team": "a"}

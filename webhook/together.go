@@ -94,11 +94,12 @@ func (q question) isIn(s mirrors.Set) bool {
 	if _, ok := q.object.(*configv1.Image); ok {
 		return equality.Semantic.DeepEqual(s.Registries, q.edit(s).Registries)
 	}
-	i := slices.IndexFunc(s.Objects, func(o mirrors.Object) bool { return mirrors.NameOf(o) == mirrors.NameOf(q.object) })
+	objects := slices.Concat(s.Objects, s.Policies)
+	i := slices.IndexFunc(objects, func(o mirrors.Object) bool { return mirrors.NameOf(o) == mirrors.NameOf(q.object) })
 	if q.deleted || i < 0 {
 		return q.deleted && i < 0
 	}
-	return equality.Semantic.DeepEqual(specOf(s.Objects[i]), specOf(q.object))
+	return equality.Semantic.DeepEqual(specOf(objects[i]), specOf(q.object))
 }
 
 // together is the edit of q and the others, as one change, and what messages call it.

@@ -42,7 +42,7 @@ func (c *change) read(stdin io.Reader, stderr io.Writer) (mirrors.Edit, string, 
 		objects = append(objects, found...)
 	}
 	if len(objects) == 0 {
-		return nil, "", fmt.Errorf("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy or Image in %s", strings.Join(c.files, ", "))
+		return nil, "", fmt.Errorf("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy in %s", strings.Join(c.files, ", "))
 	}
 	return c.edit(objects), c.subject(objects), nil
 }

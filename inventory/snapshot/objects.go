@@ -193,6 +193,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	machineConfigurationKind.GroupKind():                                    (*reader).machines,
 	proxyKind.GroupKind():                                                   (*reader).proxy,
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
+	{Group: configv1.GroupName, Kind: "FeatureGate"}:                        (*reader).featureGate,
 }
 
 func (r *reader) other(kind schema.GroupKind, data []byte) error {
@@ -216,7 +217,7 @@ var usefulKinds = func() map[string]bool {
 		kinds[k.Kind] = true
 	}
 	for _, k := range []schema.GroupVersionKind{
-		mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ContentPolicy, mirrors.ImageConfig,
+		mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ContentPolicy, mirrors.ImageConfig, mirrors.ClusterPolicy, mirrors.NamespacePolicy,
 	} {
 		kinds[k.Kind] = true
 	}
@@ -274,6 +275,16 @@ const providerKind = "CRIOCredentialProviderConfig"
 func (r *reader) provider(data []byte) error {
 	asItIs := func(o *configv1.CRIOCredentialProviderConfig) *configv1.CRIOCredentialProviderConfig { return o }
 	return keep(data, asItIs, &r.providers)
+}
+
+// featureGate notes whether MCO ignores image policies.
+func (r *reader) featureGate(data []byte) error {
+	var o configv1.FeatureGate
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	r.noPolicies = r.noPolicies || o.Name == "cluster" && inventory.IgnoresImagePolicies(&o)
+	return nil
 }
 
 func (r *reader) namespace(data []byte) error {

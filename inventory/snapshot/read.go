@@ -63,12 +63,17 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 type reader struct {
 	Snapshot
 	waiting []item                          // that do not say what they are
+
+	noPolicies bool // whether MCO ignores image policies
 	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {
 	for _, h := range r.holders {
 		r.put(*h)
+	}
+	if r.noPolicies {
+		r.set.Policies = nil
 	}
 	if r.objects > 0 {
 		return &r.Snapshot, nil

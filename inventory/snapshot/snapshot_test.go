@@ -410,3 +410,48 @@ func TestReadLargeObject(t *testing.T) {
 		}
 	}
 }
+
+// TestImagePolicies: MCO heeds them but where their feature gate is off, wherever in the
+// dump that stands.
+func TestImagePolicies(t *testing.T) {
+	const policies = `apiVersion: config.openshift.io/v1
+kind: ClusterImagePolicy
+metadata: {name: a}
+spec: {scopes: [quay.io/a]}
+---
+apiVersion: config.openshift.io/v1
+kind: ImagePolicy
+metadata: {name: b, namespace: shop}
+spec: {scopes: [quay.io/b]}
+---
+apiVersion: config.openshift.io/v1
+kind: ImagePolicy
+metadata: {name: b, namespace: web}
+spec: {scopes: [quay.io/b]}
+---
+`
+	gates := func(name, state string) string {
+		return "apiVersion: config.openshift.io/v1\nkind: FeatureGate\nmetadata: {name: " + name + "}\nstatus: {featureGates: [{version: 4.20.0, " + state + ": [{name: SigstoreImageVerification}]}]}\n---\n"
+	}
+	for _, tt := range []struct {
+		reason, dump string
+		want         int
+	}{
+		{"nothing is said of the gate", policies, 3},
+		{"the gate is on", policies + gates("cluster", "enabled"), 3},
+		{"the gate is off", policies + gates("cluster", "disabled"), 0},
+		{"the gate is off, said first", gates("cluster", "disabled") + policies, 0},
+		{"somebody else's gates", gates("other", "disabled") + policies, 3},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			s, err := ReadFrom(strings.NewReader(tt.dump), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, _ := s.Mirrors(t.Context())
+			if len(set.Policies) != tt.want {
+				t.Errorf("%d policies, want %d", len(set.Policies), tt.want)
+			}
+		})
+	}
+}

@@ -135,7 +135,7 @@ func (w *writer) mirrors(set mirrors.Set) {
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
 		Spec:       configv1.ImageSpec{RegistrySources: set.Registries},
 	})
-	objects := slices.SortedFunc(slices.Values(set.Objects), func(a, b mirrors.Object) int {
+	objects := slices.SortedFunc(slices.Values(slices.Concat(set.Objects, set.Policies)), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
 	})
 	for _, o := range objects {
@@ -147,6 +147,11 @@ func (w *writer) mirrors(set mirrors.Set) {
 			w.object(mirrors.DigestMirrorSet, &configv1.ImageDigestMirrorSet{ObjectMeta: named, Spec: o.Spec})
 		case *operatorv1alpha1.ImageContentSourcePolicy:
 			w.object(mirrors.ContentPolicy, &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: named, Spec: o.Spec})
+		case *configv1.ClusterImagePolicy:
+			w.object(mirrors.ClusterPolicy, &configv1.ClusterImagePolicy{ObjectMeta: named, Spec: o.Spec})
+		case *configv1.ImagePolicy:
+			named.Namespace = o.Namespace
+			w.object(mirrors.NamespacePolicy, &configv1.ImagePolicy{ObjectMeta: named, Spec: o.Spec})
 		}
 	}
 }

@@ -60,6 +60,17 @@ kind: CRIOCredentialProviderConfig
 metadata: {name: cluster, annotations: {note: canary}}
 spec: {matchImages: ["*.example.com"]}
 ---
+apiVersion: config.openshift.io/v1
+kind: ClusterImagePolicy
+metadata: {name: signed, annotations: {note: canary}}
+spec: {scopes: [quay.io/shop]}
+status: {conditions: [{type: canary, status: "True"}]}
+---
+apiVersion: config.openshift.io/v1
+kind: ImagePolicy
+metadata: {name: signed, namespace: shop, annotations: {note: canary}}
+spec: {scopes: [quay.io/other]}
+---
 apiVersion: operator.openshift.io/v1
 kind: MachineConfiguration
 metadata: {name: cluster, annotations: {note: canary}}

@@ -171,7 +171,7 @@ func TestRejected(t *testing.T) {
 		{
 			"wildcard with a nested entry without mirrors",
 			Set{Objects: []Object{itms("a", "*.example.com", allow, "m.local")}, Registries: configv1.RegistrySources{InsecureRegistries: []string{"a.example.com"}}},
-			[]string{`the configuration cannot be generated: internal error: mirrorsAdjustedForNestedScope for a wildcard scope "*.example.com"`},
+			[]string{`registries.conf cannot express that a.example.com in the registry lists of Image cluster inherits the mirrors of wildcard source "*.example.com" in ImageTagMirrorSet a`},
 		},
 		{
 			"blocked wildcard with a path",
@@ -197,7 +197,11 @@ func TestRejected(t *testing.T) {
 				t.Fatalf("error %v, want reasons %q", err, tt.want)
 			}
 			if rejected != nil {
-				if diff := cmp.Diff(tt.want, rejected.Reasons); diff != "" {
+				var got []string
+				for _, r := range rejected.Reasons {
+					got = append(got, r.String())
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("reasons (-want +got):\n%s", diff)
 				}
 			}

@@ -1,6 +1,7 @@
 package mirrors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -30,12 +31,14 @@ var defaultSearch = []string{"registry.access.redhat.com", "docker.io"}
 // of s would reach a node.
 func Resolve(s Set) (*Table, error) {
 	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
-		return nil, unjudged(reasons)
+		return nil, rejection(append(reasons, conflictingPolicies(s.Entries())...))
 	}
-	if reasons := validate(s); len(reasons) > 0 {
+	b, invalid := build(s), validate(s)
+	reasons := slices.Concat(invalid, unlessSaid(b.reasons, invalid, s), conflictingScopes(s, b.lists), tooLarge(s, b))
+	if len(reasons) > 0 {
 		return nil, rejection(reasons)
 	}
-	return ResolveUnchecked(s)
+	return b.table(), nil
 }
 
 // ResolveUnchecked is Resolve without MCO's validation: what s says, though MCO
@@ -43,32 +46,141 @@ func Resolve(s Set) (*Table, error) {
 // become invalid.
 func ResolveUnchecked(s Set) (*Table, error) {
 	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
-		return nil, unjudged(reasons)
+		return nil, rejection(reasons)
 	}
+	b := build(s)
+	if len(b.reasons) > 0 {
+		return nil, rejection(b.reasons)
+	}
+	return b.table(), nil
+}
+
+// A built is what comes of a Set before anybody looks whether MCO would apply it.
+type built struct {
+	conf   sysregistriesv2.V2RegistriesConf
+	lists  policyLists
+	policy signaturePolicy
+	// encoded is the length of registries.conf as MCO would write it.
+	encoded int
+	// reasons say why there is no table.
+	reasons []Reason
+}
+
+func (b *built) table() *Table {
+	return &Table{conf: b.conf, index: newIndex(b.conf.Registries), policy: b.policy}
+}
+
+// build finds all reasons, where the generator stops at its first.
+func build(s Set) *built {
 	blocked := s.blockedRegistries()
+	b := &built{lists: newPolicyLists(s, blocked)}
+	b.conf, b.reasons = generateAll(s, blocked)
+	b.encoded = encodedLen(b.conf)
+	b.reasons = append(b.reasons, normalize(&b.conf)...)
+	policy, contradictory := newSignaturePolicy(s, b.lists)
+	b.policy, b.reasons = policy, append(b.reasons, contradictory...)
+	return b
+}
+
+// unlessSaid leaves out what nodes could not read where that is a source, a mirror or an
+// entry of a list whose format is what MCO rejects: the two are one mistake.
+func unlessSaid(reasons, invalid []Reason, s Set) []Reason {
+	if len(invalid) == 0 {
+		return reasons
+	}
+	listed := slices.Concat(s.Registries.InsecureRegistries, s.Registries.BlockedRegistries, s.Registries.ContainerRuntimeSearchRegistries)
+	return slices.DeleteFunc(slices.Clone(reasons), func(r Reason) bool {
+		switch r.Kind {
+		case Unreadable:
+			return !slices.Contains(listed, r.Scope) || !registries.IsValidRegistriesConfScope(r.Scope)
+		case DefinedTwice:
+			return slices.ContainsFunc(r.Offenders, func(o string) bool { return !slices.Contains(listed, o) && !validSource.MatchString(o) })
+		default:
+			return false
+		}
+	})
+}
+
+// generateAll runs the generator and, where it fails for wildcard sources, once more
+// without those.
+func generateAll(s Set, blocked []string) (sysregistriesv2.V2RegistriesConf, []Reason) {
 	conf, err := generate(s, blocked)
+	if err == nil {
+		return conf, nil
+	}
+	reasons := wildcardReasons(s, blocked)
+	if len(reasons) > 0 {
+		wildcards := map[string]bool{}
+		for _, r := range reasons {
+			wildcards[r.Scope] = true
+		}
+		conf, err = generate(s.without(wildcards), blocked)
+	}
 	if err != nil {
-		return nil, rejection([]string{fmt.Sprintf("the configuration cannot be generated: %v", err)})
+		conf = sysregistriesv2.V2RegistriesConf{}
+		reasons = append(reasons, newReason(NotGenerated, err.Error(), fmt.Sprintf("the configuration cannot be generated: %v", err)))
 	}
-	if err := normalize(&conf); err != nil {
-		return nil, rejection([]string{fmt.Sprintf("nodes could not read the generated file: %v", err)})
-	}
-	policy, err := newSignaturePolicy(s, blocked)
-	if err != nil {
-		return nil, rejection([]string{err.Error()})
-	}
-	return &Table{conf: conf, index: newIndex(conf.Registries), policy: policy}, nil
+	return conf, reasons
 }
 
-func rejection(reasons []string) *Rejection {
-	slices.Sort(reasons)
-	return &Rejection{Reasons: slices.Compact(reasons)}
+// wildcardReasons says for which wildcard sources the generator fails: those whose
+// mirrors an entry of the registry lists would inherit, which it cannot express
+// (mirrorsAdjustedForNestedScope in runtime-utils). An entry inherits from the first
+// source over it, digest mirrors first. Wildcards that would be the first if others were
+// taken away are among them.
+func wildcardReasons(s Set, blocked []string) []Reason {
+	var digests, tags []string
+	owners := map[string][]string{}
+	for _, e := range s.Entries() {
+		switch {
+		case !hasMirror(e):
+			continue
+		case KindOf(e.Object) == TagMirrorSet.Kind:
+			tags = append(tags, e.Source)
+		default:
+			digests = append(digests, e.Source)
+		}
+		owners[e.Source] = append(owners[e.Source], NameOf(e.Object))
+	}
+	slices.Sort(digests)
+	slices.Sort(tags)
+	sources := slices.Concat(digests, tags)
+	heirs := map[string][]string{}
+	listed := slices.Concat(s.Registries.InsecureRegistries, blocked)
+	slices.Sort(listed)
+	for _, scope := range slices.Compact(listed) {
+		if len(owners[scope]) > 0 {
+			continue
+		}
+		for _, source := range slices.Compact(slices.Clone(sources)) {
+			if !registries.ScopeIsNestedInsideScope(scope, source) {
+				continue
+			}
+			if !strings.HasPrefix(source, "*.") {
+				break
+			}
+			if !slices.Contains(heirs[source], scope) { // it has mirrors of both types
+				heirs[source] = append(heirs[source], scope)
+			}
+		}
+	}
+	var reasons []Reason
+	for source, below := range heirs {
+		offenders := slices.Clone(owners[source])
+		for range below {
+			offenders = append(offenders, imageCluster)
+		}
+		reasons = append(reasons, newReason(WildcardMirrors, source, fmt.Sprintf(
+			"registries.conf cannot express that %s in the registry lists of Image cluster inherits the mirrors of wildcard source %q in %s",
+			enumerate(below), source, enumerate(owners[source])), offenders...))
+	}
+	return reasons
 }
 
-func unjudged(reasons []string) *Rejection {
-	r := rejection(reasons)
-	r.TooMuch = true
-	return r
+// hasMirror reports whether the generator makes anything of e: it drops an entry whose
+// only mirror is its source.
+func hasMirror(e Entry) bool {
+	return slices.ContainsFunc(e.Mirrors, func(m string) bool { return m != e.Source })
 }
 
 // generate runs MCO's generator, with the blocked registries that it would use.
@@ -100,56 +212,76 @@ func generate(s Set, blocked []string) (sysregistriesv2.V2RegistriesConf, error)
 // normalize does what sysregistriesv2 does to a file it has read
 // (postProcessRegistries, private there): an entry without prefix gets its
 // location for one, slashes at the end go, contradictions are errors. Such an
-// error would be the end of every pull on every node.
-func normalize(conf *sysregistriesv2.V2RegistriesConf) error {
+// error would be the end of every pull on every node. All of them are returned.
+func normalize(conf *sysregistriesv2.V2RegistriesConf) []Reason {
 	byScope := map[string]*sysregistriesv2.Registry{}
+	spellings := map[string][]string{}
+	contradictory := map[string]bool{}
 	var kept []sysregistriesv2.Registry
+	var reasons []Reason
 	for i := range conf.Registries {
 		r := &conf.Registries[i]
-		if err := normalizeRegistry(r); err != nil {
-			return err
+		spelling := cmp.Or(r.Prefix, r.Location)
+		reasons = append(reasons, normalizeRegistry(r)...)
+		if r.Prefix == "" {
+			continue // it cannot be read at all
 		}
+		spellings[r.Prefix] = append(spellings[r.Prefix], spelling)
 		if other, ok := byScope[r.Prefix]; ok {
 			if other.Insecure != r.Insecure || other.Blocked != r.Blocked {
-				return fmt.Errorf("registry %q is defined twice with conflicting settings", r.Prefix)
+				contradictory[r.Prefix] = true
 			}
 			continue // the first one stands
 		}
 		byScope[r.Prefix] = r
 		kept = append(kept, *r)
 	}
+	for scope := range contradictory {
+		reasons = append(reasons, newReason(DefinedTwice, scope,
+			fmt.Sprintf("nodes could not read the generated file: registry %q is defined twice with conflicting settings", scope), spellings[scope]...))
+	}
 	slices.SortFunc(kept, func(a, b sysregistriesv2.Registry) int { return strings.Compare(a.Prefix, b.Prefix) })
 	conf.Registries = kept
-	return normalizeSearch(conf.UnqualifiedSearchRegistries)
+	return append(reasons, normalizeSearch(conf.UnqualifiedSearchRegistries)...)
 }
 
-func normalizeRegistry(r *sysregistriesv2.Registry) error {
-	var err error
-	if r.Location, err = normalizeLocation(r.Location); err != nil {
-		return err
+// normalizeRegistry returns what cannot be read of r.
+func normalizeRegistry(r *sysregistriesv2.Registry) []Reason {
+	var bad []Reason
+	clean := func(location *string) {
+		was := *location
+		var err error
+		if *location, err = normalizeLocation(was); err != nil {
+			bad = append(bad, unreadable(was, err))
+		}
 	}
-	if r.Prefix, err = normalizeLocation(r.Prefix); err != nil {
-		return err
+	clean(&r.Location)
+	clean(&r.Prefix)
+	if len(bad) > 0 {
+		return bad
 	}
 	if r.Prefix == "" {
 		r.Prefix = r.Location
 	}
 	if r.Prefix == "" {
-		return errors.New("an entry with neither location nor prefix")
+		return []Reason{unreadable("", errors.New("an entry with neither location nor prefix"))}
 	}
 	if strings.HasPrefix(r.Prefix, "*.") && strings.ContainsAny(r.Prefix, "/@:") {
-		return fmt.Errorf("wildcard %q is not of the form *.example.com", r.Prefix)
+		bad = append(bad, unreadable(r.Prefix, fmt.Errorf("wildcard %q is not of the form *.example.com", r.Prefix)))
 	}
 	for i := range r.Mirrors {
-		m := &r.Mirrors[i]
-		if m.Location, err = normalizeLocation(m.Location); err != nil {
-			return err
-		}
-		if m.Location == "" {
-			return fmt.Errorf("an empty mirror of %q", r.Prefix)
+		was := r.Mirrors[i].Location
+		clean(&r.Mirrors[i].Location)
+		if strings.Trim(was, "/") == "" {
+			bad = append(bad, unreadable(was, fmt.Errorf("an empty mirror of %q", r.Prefix)))
 		}
 	}
-	return nil
+	return bad
+}
+
+// unreadable is the reason that a location cannot be read.
+func unreadable(location string, err error) Reason {
+	return newReason(Unreadable, location, fmt.Sprintf("nodes could not read the generated file: %v", err))
 }
 
 func normalizeLocation(s string) (string, error) {
@@ -159,17 +291,18 @@ func normalizeLocation(s string) (string, error) {
 	return strings.TrimRight(s, "/"), nil
 }
 
-func normalizeSearch(search []string) error {
-	for i, s := range search {
+func normalizeSearch(search []string) []Reason {
+	var reasons []Reason
+	for i, was := range search {
 		var err error
-		if search[i], err = normalizeLocation(s); err != nil {
-			return err
+		if search[i], err = normalizeLocation(was); err == nil && !wholeDomain.MatchString(search[i]) {
+			err = fmt.Errorf("invalid search registry %q", was)
 		}
-		if !wholeDomain.MatchString(search[i]) {
-			return fmt.Errorf("invalid search registry %q", s)
+		if err != nil {
+			reasons = append(reasons, unreadable(was, err))
 		}
 	}
-	return nil
+	return reasons
 }
 
 // wholeDomain is how sysregistriesv2 checks a search registry.

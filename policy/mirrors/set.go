@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -16,8 +15,9 @@ import (
 )
 
 // An Object is a *configv1.ImageTagMirrorSet, a *configv1.ImageDigestMirrorSet,
-// an *operatorv1alpha1.ImageContentSourcePolicy, or the *configv1.Image that
-// holds the registry sources of the cluster.
+// an *operatorv1alpha1.ImageContentSourcePolicy, the *configv1.Image that
+// holds the registry sources of the cluster, a *configv1.ClusterImagePolicy or a
+// *configv1.ImagePolicy. Only the last has a namespace.
 type Object = metav1.Object
 
 // A Set is everything in a cluster that ends up in registries.conf. It must be
@@ -81,7 +81,11 @@ func Put(o Object) Edit {
 			return s
 		}
 		s = Delete(o)(s)
-		s.Objects = append(s.Objects, o)
+		if isPolicy(o) {
+			s.Policies = append(s.Policies, o)
+		} else {
+			s.Objects = append(s.Objects, o)
+		}
 		return s
 	}
 }
@@ -95,10 +99,28 @@ func Delete(o Object) Edit {
 			}
 			return s
 		}
-		s.Objects = slices.DeleteFunc(slices.Clone(s.Objects), func(other Object) bool {
-			return reflect.TypeOf(other) == reflect.TypeOf(o) && other.GetName() == o.GetName()
-		})
+		if isPolicy(o) {
+			s.Policies = without(s.Policies, o)
+		} else {
+			s.Objects = without(s.Objects, o)
+		}
 		return s
+	}
+}
+
+// without returns objects but for the namesake of o.
+func without(objects []Object, o Object) []Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(other Object) bool {
+		return NameOf(other) == NameOf(o)
+	})
+}
+
+func isPolicy(o Object) bool {
+	switch o.(type) {
+	case *configv1.ClusterImagePolicy, *configv1.ImagePolicy:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -121,6 +143,8 @@ var (
 	DigestMirrorSet = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageDigestMirrorSet"}
 	ContentPolicy   = schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1alpha1", Kind: "ImageContentSourcePolicy"}
 	ImageConfig     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Image"}
+	ClusterPolicy   = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterImagePolicy"}
+	NamespacePolicy = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
 )
 
 // ErrKind is returned by Parse for a kind that does not end up in
@@ -138,6 +162,10 @@ func New(gvk schema.GroupVersionKind) (Object, error) {
 		return new(operatorv1alpha1.ImageContentSourcePolicy), nil
 	case ImageConfig:
 		return new(configv1.Image), nil
+	case ClusterPolicy:
+		return new(configv1.ClusterImagePolicy), nil
+	case NamespacePolicy:
+		return new(configv1.ImagePolicy), nil
 	default:
 		return nil, fmt.Errorf("%s: %w", cmp.Or(strings.TrimSpace(gvk.GroupVersion().String()+" "+gvk.Kind), "(no kind)"), ErrKind)
 	}
@@ -171,13 +199,23 @@ func KindOf(o Object) string {
 		return ContentPolicy.Kind
 	case *configv1.Image:
 		return ImageConfig.Kind
+	case *configv1.ClusterImagePolicy:
+		return ClusterPolicy.Kind
+	case *configv1.ImagePolicy:
+		return NamespacePolicy.Kind
 	default:
 		return fmt.Sprintf("%T", o)
 	}
 }
 
-// NameOf returns how messages name o: its kind and its name.
-func NameOf(o Object) string { return KindOf(o) + " " + o.GetName() }
+// NameOf returns how messages name o: its kind, its namespace if it has one, and its
+// name.
+func NameOf(o Object) string {
+	if ns := o.GetNamespace(); ns != "" && KindOf(o) == NamespacePolicy.Kind {
+		return KindOf(o) + " " + ns + "/" + o.GetName()
+	}
+	return KindOf(o) + " " + o.GetName()
+}
 
 // An Entry is one (source, mirrors) pair of an Object.
 type Entry struct {
@@ -194,6 +232,28 @@ func (s Set) Entries() []Entry {
 		entries = append(entries, entriesOf(o)...)
 	}
 	return entries
+}
+
+// without returns the mirror objects of s and its lists, but for the given sources.
+func (s Set) without(sources map[string]bool) Set {
+	kept := Set{Registries: s.Registries, Payload: s.Payload}
+	for _, o := range s.Objects {
+		switch o := o.(type) {
+		case *configv1.ImageTagMirrorSet:
+			o = o.DeepCopy()
+			o.Spec.ImageTagMirrors = slices.DeleteFunc(o.Spec.ImageTagMirrors, func(m configv1.ImageTagMirrors) bool { return sources[m.Source] })
+			kept.Objects = append(kept.Objects, o)
+		case *configv1.ImageDigestMirrorSet:
+			o = o.DeepCopy()
+			o.Spec.ImageDigestMirrors = slices.DeleteFunc(o.Spec.ImageDigestMirrors, func(m configv1.ImageDigestMirrors) bool { return sources[m.Source] })
+			kept.Objects = append(kept.Objects, o)
+		case *operatorv1alpha1.ImageContentSourcePolicy:
+			o = o.DeepCopy()
+			o.Spec.RepositoryDigestMirrors = slices.DeleteFunc(o.Spec.RepositoryDigestMirrors, func(m operatorv1alpha1.RepositoryDigestMirrors) bool { return sources[m.Source] })
+			kept.Objects = append(kept.Objects, o)
+		}
+	}
+	return kept
 }
 
 func entriesOf(o Object) []Entry {

@@ -1,7 +1,6 @@
 package mirrors
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,26 +21,35 @@ type signaturePolicy struct {
 	rest string
 }
 
-// newSignaturePolicy does what MCO does with the lists, given those that it blocks
+// policyLists are the registry lists as MCO writes them into policy.json.
+type policyLists struct{ allowed, blocked []string }
+
+// newPolicyLists does what MCO does with the lists, given those that it blocks
 // in registries.conf. The repository of the release payload is spared, as its
 // mirrors have to work (getValidBlockedAndAllowedRegistries).
-func newSignaturePolicy(s Set, blocked []string) (signaturePolicy, error) {
+func newPolicyLists(s Set, blocked []string) policyLists {
 	payload := payloadRepository(s.Payload)
-	allowed := slices.Clone(s.Registries.AllowedRegistries)
-	var rejected []string
+	lists := policyLists{allowed: slices.Clone(s.Registries.AllowedRegistries)}
 	for _, scope := range blocked {
 		if payload == "" || !registries.ScopeIsNestedInsideScope(payload, scope) {
-			rejected = append(rejected, scope)
+			lists.blocked = append(lists.blocked, scope)
 			continue
 		}
-		allowed = append(allowed, payload)
+		lists.allowed = append(lists.allowed, payload)
 		if scope != payload {
-			rejected = append(rejected, scope)
+			lists.blocked = append(lists.blocked, scope)
 		}
 	}
-	onlyPayload := len(allowed) == 1 && allowed[0] == payload
+	return lists
+}
+
+// newSignaturePolicy returns what nodes make of the lists. MCO refuses both at once
+// (updatePolicyJSON), but for a list that allows the payload's repository alone.
+func newSignaturePolicy(s Set, lists policyLists) (signaturePolicy, []Reason) {
+	allowed, rejected := lists.allowed, lists.blocked
+	onlyPayload := len(allowed) == 1 && allowed[0] == payloadRepository(s.Payload)
 	if len(allowed) > 0 && len(rejected) > 0 && !onlyPayload {
-		return signaturePolicy{}, errors.New("allowedRegistries and blockedRegistries of Image cluster are both set")
+		return signaturePolicy{}, []Reason{newReason(BothLists, "", "allowedRegistries and blockedRegistries of Image cluster are both set", imageCluster)}
 	}
 	p := signaturePolicy{allowed: toSet(allowed), blocked: toSet(rejected)}
 	switch {
@@ -125,7 +133,7 @@ func (s Set) payloadHasMirror(payload reference.Named) bool {
 		}
 	}
 	conf, err := generate(digests, s.Registries.BlockedRegistries)
-	if err != nil || normalize(&conf) != nil {
+	if err != nil || len(normalize(&conf)) > 0 {
 		return false
 	}
 	reg := newIndex(conf.Registries).find(payload.Name())

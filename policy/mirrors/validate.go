@@ -10,23 +10,9 @@ import (
 	"github.com/openshift/runtime-utils/pkg/registries"
 )
 
-// A Rejection is why nothing of a Set would be applied. MCO does not degrade on
-// it and says nothing in any status: it logs the reason, tries again for ever,
-// and stops applying every later ITMS, IDMS, ICSP and image.config change.
-type Rejection struct {
-	// Reasons are whole sentences without a full stop, each one once, sorted.
-	Reasons []string
-	// TooMuch is set where it is the guard that cannot judge so much. MCO may well
-	// apply it.
-	TooMuch bool
-}
-
-// Error implements error.
-func (r *Rejection) Error() string { return strings.Join(r.Reasons, "; ") }
-
 // MaxEntries is how many entries a Set may have to be judged. The generator takes
-// time quadratic in the number of sources; a rendered MachineConfig of 1.5 MiB,
-// over which a pool degrades, holds about as many.
+// time quadratic in the number of sources, and what fits on nodes (MaxEncoded) holds
+// fewer, but for entries of next to nothing.
 const MaxEntries = 10_000
 
 // MaxMirrors is how many mirrors a source may have, in all objects together. A node
@@ -54,8 +40,9 @@ var (
 
 // validate restates the checks that MCO makes before it generates anything
 // (validateRegistriesConfScopes in its container-runtime-config controller).
-// Where MCO stops at the first, validate returns all.
-func validate(s Set) []string {
+// Where MCO stops at the first, validate returns all: what a mended mistake uncovers
+// would look like a new one.
+func validate(s Set) []Reason {
 	entries := s.Entries()
 	reasons := slices.Concat(
 		validateScopes("insecureRegistries", s.Registries.InsecureRegistries),
@@ -68,60 +55,70 @@ func validate(s Set) []string {
 	return append(reasons, conflictingPolicies(entries)...)
 }
 
-// tooMuch says what nobody in his right mind configures, and what would take the guard
-// minutes. An API server admits objects of 3 MiB, and the CRDs set no bounds.
-func tooMuch(entries []Entry) []string {
+// tooMuch lists what exceeds the limits above. Evaluating it would take minutes: an API
+// server admits objects of 3 MiB, and the CRDs set no bounds.
+func tooMuch(entries []Entry) []Reason {
 	if len(entries) > MaxEntries {
-		return []string{fmt.Sprintf("%d entries in all mirror objects together are more than can be judged (%d)", len(entries), MaxEntries)}
+		return []Reason{amount("entries", len(entries), fmt.Sprintf("%d entries in all mirror objects together are more than can be judged (%d)", len(entries), MaxEntries))}
 	}
-	var reasons []string
+	var reasons []Reason
 	mirrors := map[string]int{}
 	for _, e := range entries {
 		mirrors[e.Source] += len(e.Mirrors)
 		for _, location := range append([]string{e.Source}, e.Mirrors...) {
 			if len(location) > maxLocation {
-				reasons = append(reasons, fmt.Sprintf("a source or mirror of %s is longer than any name of a repository: %q... has %d bytes",
-					NameOf(e.Object), location[:64], len(location)))
+				reasons = append(reasons, amount(location, len(location), fmt.Sprintf("a source or mirror of %s is longer than any name of a repository: %q... has %d bytes",
+					NameOf(e.Object), location[:64], len(location))))
 			}
 		}
 	}
 	for source, n := range mirrors {
 		if n > MaxMirrors {
-			reasons = append(reasons, fmt.Sprintf("source %.*q has %d mirrors, more than can be judged (%d)", maxLocation, source, n, MaxMirrors))
+			reasons = append(reasons, amount(source, n, fmt.Sprintf("source %.*q has %d mirrors, more than can be judged (%d)", maxLocation, source, n, MaxMirrors)))
 		}
 	}
 	return reasons
 }
 
-func validateScopes(field string, scopes []string) []string {
-	var reasons []string
+func amount(of string, n int, text string) Reason {
+	reason := newReason(TooMuch, of, text)
+	reason.Amount = n
+	return reason
+}
+
+func validateScopes(field string, scopes []string) []Reason {
+	var reasons []Reason
 	for _, scope := range scopes {
 		if !registries.IsValidRegistriesConfScope(scope) {
-			reasons = append(reasons, fmt.Sprintf("invalid entry %q in %s of Image cluster", scope, field))
+			reasons = append(reasons, newReason(InvalidEntry, field+" "+scope, fmt.Sprintf("invalid entry %q in %s of Image cluster", scope, field), imageCluster))
 		}
 	}
 	return reasons
 }
 
-func validateEntry(e Entry) []string {
-	var reasons []string
+// imageCluster is the offender that holds the registry lists.
+const imageCluster = "Image " + clusterName
+
+func validateEntry(e Entry) []Reason {
+	var reasons []Reason
+	name := NameOf(e.Object)
 	if !validSource.MatchString(e.Source) {
-		reasons = append(reasons, fmt.Sprintf("invalid format for source %q in %s", e.Source, NameOf(e.Object)))
+		reasons = append(reasons, newReason(InvalidSource, e.Source, fmt.Sprintf("invalid format for source %q in %s", e.Source, name), name))
 	}
 	for _, mirror := range e.Mirrors {
 		if !validMirror.MatchString(mirror) {
-			reasons = append(reasons, fmt.Sprintf("invalid format for mirror %q of source %q in %s", mirror, e.Source, NameOf(e.Object)))
+			reasons = append(reasons, newReason(InvalidMirror, e.Source+" "+mirror, fmt.Sprintf("invalid format for mirror %q of source %q in %s", mirror, e.Source, name), name))
 		}
 	}
 	if e.Policy == configv1.NeverContactSource && slices.Contains(e.Mirrors, e.Source) {
-		reasons = append(reasons, fmt.Sprintf("source %q of %s is NeverContactSource and among its own mirrors", e.Source, NameOf(e.Object)))
+		reasons = append(reasons, newReason(OwnMirror, e.Source, fmt.Sprintf("source %q of %s is NeverContactSource and among its own mirrors", e.Source, name), name))
 	}
 	return reasons
 }
 
 // conflictingPolicies finds sources with both policies. An entry counts even if
 // it has no mirrors, and one that says nothing counts as AllowContactingSource.
-func conflictingPolicies(entries []Entry) []string {
+func conflictingPolicies(entries []Entry) []Reason {
 	type sides struct{ never, allow []string }
 	bySource := map[string]*sides{}
 	for _, e := range entries {
@@ -136,11 +133,12 @@ func conflictingPolicies(entries []Entry) []string {
 			side.allow = append(side.allow, NameOf(e.Object))
 		}
 	}
-	var reasons []string
+	var reasons []Reason
 	for source, side := range bySource {
 		if len(side.never) > 0 && len(side.allow) > 0 {
-			reasons = append(reasons, fmt.Sprintf("source %q is NeverContactSource in %s but AllowContactingSource in %s",
-				source, enumerate(side.never), enumerate(side.allow)))
+			reasons = append(reasons, newReason(PolicyConflict, source,
+				fmt.Sprintf("source %q is NeverContactSource in %s but AllowContactingSource in %s", source, enumerate(side.never), enumerate(side.allow)),
+				slices.Concat(side.never, side.allow)...))
 		}
 	}
 	return reasons

@@ -541,6 +541,9 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 			t.Errorf("taking the story's objects away: %v\n%s", err, out)
 		}
 	})
+	if _, status := s.Version(); s.Payload != "" {
+		w.stage(t, "", "patch", "clusterversion", "version", "--subresource=status", "--type=merge", "-p", status)
+	}
 	w.reportRunning(t, s)
 	w.waitForImages(t, s)
 }
@@ -689,7 +692,7 @@ func admissionReview(t *testing.T, s *Scenario) []byte {
 	}
 	gvk := object.GroupVersionKind()
 	req := &admissionv1.AdmissionRequest{
-		UID: "1", Name: object.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
+		UID: "1", Namespace: object.Namespace, Name: object.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
 		Kind: metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind},
 	}
 	if s.Delete {

@@ -5,6 +5,7 @@
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
+//	-- payload --         the release image of the cluster, which ClusterVersion names
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret]]
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
@@ -69,6 +70,8 @@ type Scenario struct {
 	Name string
 	// Before are the mirror objects in force, as YAML.
 	Before []string
+	// Payload is the release image, "" if there is no ClusterVersion.
+	Payload string
 	// Images are what the cluster depends on.
 	Images []policy.Image
 	// States say what registries do, by host or reference.
@@ -140,6 +143,8 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change = append(s.Change, text)
 		case strings.HasPrefix(f.Name, "delete"):
 			s.Change, s.Delete = append(s.Change, text), true
+		case f.Name == "payload":
+			s.readPayload(strings.TrimSpace(text))
 		case f.Name == "images":
 			err = s.readImages(text)
 		case f.Name == "registries":
@@ -236,6 +241,22 @@ func (s *Scenario) readImages(text string) error {
 	return nil
 }
 
+// readPayload enters the release image, on which the cluster depends too.
+func (s *Scenario) readPayload(ref string) {
+	s.Payload = ref
+	s.addImage(ref, policy.User{Kind: clusterVersion, Name: "version", Container: "status.desired.image"})
+	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
+}
+
+const clusterVersion = "ClusterVersion"
+
+// Version returns the ClusterVersion, and its status by itself, as JSON.
+func (s *Scenario) Version() (object, status string) {
+	status = fmt.Sprintf(`"status": {"desired": {"version": "4.20.0", "image": %q}, "observedGeneration": 1, "versionHash": "", "availableUpdates": []}`, s.Payload)
+	const head = `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"}, "spec": {"clusterID": "0"}, `
+	return head + status + "}", "{" + status + "}"
+}
+
 func (s *Scenario) addImage(ref string, user policy.User) {
 	for i := range s.Images {
 		if s.Images[i].Ref == ref {
@@ -293,6 +314,7 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 		}
 		set = mirrors.Put(o)(set)
 	}
+	set.Payload = s.Payload
 	return set, nil
 }
 
@@ -301,6 +323,11 @@ func (s *Scenario) Workloads() ([]string, error) {
 	var docs []string
 	for _, img := range s.Images {
 		for _, u := range img.Users {
+			if u.Kind == clusterVersion {
+				object, _ := s.Version()
+				docs = append(docs, object)
+				continue
+			}
 			o, err := workload(img.Ref, u)
 			if err != nil {
 				return nil, err
@@ -320,7 +347,9 @@ func (s *Scenario) Namespaces() []string {
 	var all []string
 	for _, img := range s.Images {
 		for _, u := range img.Users {
-			all = append(all, u.Namespace)
+			if u.Namespace != "" {
+				all = append(all, u.Namespace)
+			}
 		}
 	}
 	slices.Sort(all)

@@ -1,0 +1,139 @@
+package mirrors
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Rejection is why nothing of a Set would be applied. MCO does not degrade on
+// it and says nothing in any status: it logs the reason, tries again for ever,
+// and stops applying every later ITMS, IDMS, ICSP and image.config change.
+type Rejection struct {
+	// Reasons are sorted by their texts, each one once.
+	Reasons []Reason
+	// TooMuch is set where it is the guard that cannot judge so much. MCO may well
+	// apply it. The reasons of that kind say why, and others need not be complete.
+	TooMuch bool
+}
+
+// A ReasonKind says what is wrong.
+type ReasonKind string
+
+// The kinds of reasons, and what Reason.Scope is for each.
+const (
+	PolicyConflict  ReasonKind = "PolicyConflict"  // a source that is NeverContactSource and AllowContactingSource
+	OwnMirror       ReasonKind = "OwnMirror"       // a NeverContactSource source that is among its own mirrors
+	InvalidSource   ReasonKind = "InvalidSource"   // the source
+	InvalidMirror   ReasonKind = "InvalidMirror"   // the source and the mirror
+	InvalidEntry    ReasonKind = "InvalidEntry"    // the list and its entry
+	BothLists       ReasonKind = "BothLists"       // "": allowedRegistries and blockedRegistries are set
+	WildcardMirrors ReasonKind = "WildcardMirrors" // a wildcard source with mirrors over an entry without
+	NotGenerated    ReasonKind = "NotGenerated"    // the generator's words, for any other error of it
+	Unreadable      ReasonKind = "Unreadable"      // what nodes could not read
+	DefinedTwice    ReasonKind = "DefinedTwice"    // the scope of entries that contradict each other
+	PolicyBlocked   ReasonKind = "PolicyBlocked"   // a scope of image policies inside blockedRegistries
+	PolicyOutside   ReasonKind = "PolicyOutside"   // a scope of image policies outside allowedRegistries
+	TooLarge        ReasonKind = "TooLarge"        // "": what MCO would write does not fit
+	TooMuch         ReasonKind = "TooMuch"         // what there is too much of for the guard
+)
+
+// A Reason is one thing for which a Set is rejected.
+type Reason struct {
+	Kind ReasonKind
+	// Scope is what the reason is about, in the spelling of the configuration.
+	Scope string
+	// Offenders are the parties to it, sorted: objects by name ("ImageTagMirrorSet
+	// apps"), each as often as it takes part, or where no object can be named, entries.
+	//
+	// They are whoever takes part, on whichever side. A conflict has no wrong side: who
+	// edits an object of one side to be of the other does what mends it, though the other
+	// side is larger by one afterwards; and who puts a new object on either side gives
+	// whoever mends it one more to edit.
+	Offenders []string
+	// Amount is how much there is of what there is too much of; 0 for other kinds.
+	Amount int
+
+	text string
+}
+
+// String returns the reason as a sentence without a full stop. It names at most three
+// objects of a side.
+func (r Reason) String() string { return r.text }
+
+// covers reports whether other is no more than what r says: the same thing with no
+// party that r does not have.
+func (r Reason) covers(other Reason) bool {
+	return r.Kind == other.Kind && r.Scope == other.Scope && other.Amount <= r.Amount && isSubset(other.Offenders, r.Offenders)
+}
+
+// isSubset reports whether sorted part is in sorted whole, each as often.
+func isSubset(part, whole []string) bool {
+	for _, s := range whole {
+		if len(part) > 0 && part[0] == s {
+			part = part[1:]
+		}
+	}
+	return len(part) == 0
+}
+
+// Error implements error. It gives the first reasons and counts the rest.
+func (r *Rejection) Error() string {
+	const limit = 10 // as many as a denial lists (maxReasonList in package policy)
+	var texts []string
+	for i, reason := range r.Reasons {
+		if i == limit {
+			texts = append(texts, fmt.Sprintf("and %d more", len(r.Reasons)-limit))
+			break
+		}
+		texts = append(texts, reason.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Beyond returns the reasons of r that before does not cover: those of another kind or
+// about something else, and those to which a party has come. Either may be nil, which
+// has no reasons.
+//
+// A step from a rejected configuration that has nothing beyond it mends the
+// configuration, or leaves it as stuck as it is. By this definition every order of
+// deletions and edits of the parties to a conflict is free that ends without it: a
+// deletion takes a party away, an edit leaves the parties as they are or takes one away.
+// A step that makes a new conflict has a reason with a new scope, and one that joins a
+// conflict a new party, beside whatever else it mends.
+func (r *Rejection) Beyond(before *Rejection) []Reason {
+	if r == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Reasons), func(reason Reason) bool {
+		return before != nil && slices.ContainsFunc(before.Reasons, func(was Reason) bool { return was.covers(reason) })
+	})
+}
+
+// Of returns the texts of the reasons of the given kind.
+func (r *Rejection) Of(kind ReasonKind) []string {
+	var texts []string
+	for _, reason := range r.Reasons {
+		if reason.Kind == kind {
+			texts = append(texts, reason.String())
+		}
+	}
+	return texts
+}
+
+func newReason(kind ReasonKind, scope, text string, offenders ...string) Reason {
+	slices.Sort(offenders)
+	return Reason{Kind: kind, Scope: scope, Offenders: offenders, text: text}
+}
+
+// rejection sorts reasons, and leaves out what is said twice.
+func rejection(reasons []Reason) *Rejection {
+	slices.SortFunc(reasons, func(a, b Reason) int {
+		return cmp.Or(strings.Compare(a.text, b.text), slices.Compare(a.Offenders, b.Offenders))
+	})
+	// One object may hold the same mistake twice; the text says it once.
+	r := &Rejection{Reasons: slices.CompactFunc(reasons, func(a, b Reason) bool { return a.text == b.text && a.covers(b) })}
+	r.TooMuch = slices.ContainsFunc(r.Reasons, func(reason Reason) bool { return reason.Kind == TooMuch })
+	return r
+}

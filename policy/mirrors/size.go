@@ -1,0 +1,135 @@
+package mirrors
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+	configv1 "github.com/openshift/api/config/v1"
+)
+
+// MaxEncoded is how many bytes of MachineConfig 99-<pool>-generated-registries a
+// configuration may take, encoded as MCO encodes it.
+//
+// What MCO renders for a pool is that MachineConfig merged with all others, and must not
+// exceed 1,572,864 bytes (MaxMachineConfigSize in its pkg/controller/common, etcd's own
+// limit for a request): above it the pool degrades, and no MachineConfig whatever
+// reaches its nodes. How much the others take is not known here. The templates for a
+// control plane node come to 276 kB before they are encoded, 368 kB at most afterwards
+// (templates/master and templates/common at 7ff337a4); to leave 512 KiB for those and
+// for what an administrator adds is little enough.
+const MaxEncoded = 1 << 20
+
+// tooLarge says by how much the files of b exceed MaxEncoded.
+func tooLarge(s Set, b *built) []Reason {
+	size := encodedSize(s, b)
+	if size <= MaxEncoded {
+		return nil
+	}
+	reason := newReason(TooLarge, "", fmt.Sprintf(
+		"the files for nodes take %d KiB of each pool's rendered MachineConfig, more than the %d KiB that leave room for the rest of it (1536 KiB in all)", (size+1023)>>10, MaxEncoded>>10))
+	reason.Amount = size
+	return []Reason{reason}
+}
+
+// encodedSize returns how long the files are that MCO makes of s
+// (registriesConfigIgnition), each as a data URL in base64 (NewIgnFileBytes there,
+// vincent-petithory/dataurl.EncodeBytes).
+func encodedSize(s Set, b *built) int {
+	const overhead = 200 // path, mode and the head of the URL
+	sizes := append(policySizes(s, b.lists), b.encoded, 64*len(s.Registries.ContainerRuntimeSearchRegistries))
+	total := 0
+	for _, n := range sizes {
+		if n > 0 {
+			total += base64.StdEncoding.EncodedLen(n) + overhead
+		}
+	}
+	return total
+}
+
+// A byteCounter counts what is written to it.
+type byteCounter int
+
+// Write implements io.Writer.
+func (c *byteCounter) Write(p []byte) (int, error) {
+	*c += byteCounter(len(p))
+	return len(p), nil
+}
+
+// encodedLen returns the length of conf in MCO's encoding, by the same library from the
+// same type.
+func encodedLen(conf sysregistriesv2.V2RegistriesConf) int {
+	var n byteCounter
+	_ = toml.NewEncoder(&n).Encode(conf) // the type has nothing that cannot be encoded
+	return int(n)
+}
+
+// policySizes returns the lengths of policy.json, of a copy of it for each namespace
+// with an ImagePolicy (updateNamespacedPolicyJSONs), and of the file for signatures in
+// registries.d, within some bytes for each scope.
+func policySizes(s Set, lists policyLists) []int {
+	whole, attached := policyScopesOf(lists), 0
+	namespaced := map[string]map[string][]any{}
+	for _, o := range s.Policies {
+		switch o := o.(type) {
+		case *configv1.ClusterImagePolicy:
+			attached += addScopes(whole, o.Spec.Scopes, o.Spec.Policy)
+		case *configv1.ImagePolicy:
+			if namespaced[o.Namespace] == nil {
+				namespaced[o.Namespace] = map[string][]any{}
+			}
+			attached += addScopes(namespaced[o.Namespace], o.Spec.Scopes, o.Spec.Policy)
+		}
+	}
+	if len(whole) == 0 && len(namespaced) == 0 {
+		return nil
+	}
+	sizes := []int{policyLen(whole), attached}
+	for _, scopes := range namespaced {
+		sizes = append(sizes, sizes[0]+policyLen(scopes))
+	}
+	return sizes
+}
+
+// policyScopesOf returns what the lists put into policy.json, by scope.
+func policyScopesOf(lists policyLists) map[string][]any {
+	scopes := map[string][]any{}
+	for _, scope := range lists.allowed {
+		scopes[scope] = []any{map[string]string{"type": "insecureAcceptAnything"}}
+	}
+	for _, scope := range lists.blocked {
+		scopes[scope] = []any{map[string]string{"type": "reject"}}
+	}
+	return scopes
+}
+
+// addScopes adds what policy demands of scopes, and returns how long the entries in
+// registries.d are. MCO's words for a demand are about as many as those of the object:
+// keys and certificates are all of its length.
+func addScopes(to map[string][]any, scopes []configv1.ImageScope, policy any) int {
+	attached := 0
+	for _, scope := range scopes {
+		to[string(scope)] = append(to[string(scope)], policy)
+		attached += len(scope) + len("  : \n    use-sigstore-attachments: true\n")
+	}
+	return attached
+}
+
+// policyLen returns the length of a policy.json with scopes, indented as MCO does it.
+// Transport "atomic" has the scopes of less than four parts once more.
+func policyLen(scopes map[string][]any) int {
+	atomic := map[string][]any{}
+	for scope, demands := range scopes {
+		if strings.Count(scope, "/") < 3 {
+			atomic[scope] = demands
+		}
+	}
+	data, err := json.MarshalIndent(map[string]any{"transports": map[string]any{"docker": scopes, "atomic": atomic}}, "", "  ")
+	if err != nil {
+		return 0 // there is nothing in it that JSON does not know
+	}
+	return len(data)
+}
