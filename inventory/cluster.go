@@ -52,6 +52,7 @@ type Cluster struct {
 	budgets       table[*policyv1.PodDisruptionBudget]
 	configuration configuration
 	mirrors       mirrorReader
+	applied       appliedReader
 	sources       []*source
 	log           logr.Logger
 

@@ -68,7 +68,9 @@ func (s Settings) view(i Impact, facts Facts) *view {
 		open: i.After.Open(), mirrorPlaces: i.After.Mirrors(),
 		beforeOpen: i.Before.Open(), beforeMirrors: i.Before.Mirrors(),
 	}
-	v.before = Pull(i.Image.Ref, i.Before, facts)
+	if !i.BeforeUnknown { // Unsure otherwise
+		v.before = Pull(i.Image.Ref, i.Before, facts)
+	}
 	v.after = Pull(i.Image.Ref, i.After, facts)
 	v.mirrors = walk(i.Image.Ref, i.After.Sources, facts, true)
 	return v
@@ -86,7 +88,7 @@ func (v *view) unlessBroken() Severity {
 // Decide judges p by the facts. It is a function of its arguments only.
 func (p Plan) Decide(facts Facts, s Settings) Verdict {
 	v := Verdict{
-		Findings: slices.Concat(p.rejectedByMCO(), p.malformedReferences(), s.outOfDate(p)),
+		Findings: slices.Concat(p.withUnknownBefore(p.rejectedByMCO()), p.malformedReferences(), s.outOfDate(p)),
 		Counts:   Counts{Total: p.Total, Rerouted: len(p.Impacts), Malformed: len(p.Malformed)},
 	}
 	for _, impact := range p.Impacts {

@@ -46,19 +46,25 @@ func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
 	}
 	before, _ := mirrors.ResolveUnchecked(c.Before)
 	after, _ := mirrors.ResolveUnchecked(c.After)
+	if p.mends() {
+		before = nodesHave(c.Before)
+	}
 	switch {
 	case after == nil: // NewPlan has rejected it
 	case before == nil:
 		p.Unseen = UnseenMoved // nobody knows from where
 	default:
 		p.Unseen = c.unseen(before, after)
+		if c.onlyTakesAway() && !p.mends() { // which lets loose what was held up
+			p.Unseen = min(p.Unseen, UnseenKept)
+		}
 	}
 	return p
 }
 
-// unseen says what c does to images that nobody knows of. It asks for the routes
-// of references that stand for them: below each scope that either table knows,
-// and below none.
+// unseen says what c does to images that nobody knows of, whether it brings entries or
+// takes them away. It asks for the routes of references that stand for them: below each
+// scope that either table knows, and below none.
 func (c Change) unseen(before, after *mirrors.Table) Unseen {
 	worst := UnseenUntouched
 	for ref := range c.standIns(before, after) {
@@ -66,9 +72,6 @@ func (c Change) unseen(before, after *mirrors.Table) Unseen {
 		if err == nil && changed {
 			worst = max(worst, unseenOn(from, to))
 		}
-	}
-	if c.onlyTakesAway() {
-		worst = min(worst, UnseenKept)
 	}
 	return worst
 }

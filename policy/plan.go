@@ -20,6 +20,9 @@ type Change struct {
 type Impact struct {
 	Image         Image
 	Before, After mirrors.Route
+	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
+	// which proves nothing.
+	BeforeUnknown bool
 	// HiddenBy is the scope of the narrower entry that covers the image after the
 	// change in the place of a wider one that is still there; "" if there is none.
 	HiddenBy string
@@ -52,17 +55,22 @@ type Plan struct {
 	// stuck and stays so: Impacts are what comes of the change once that is mended.
 	Rejected, RejectedBefore *mirrors.Rejection
 
+	// BeforeUnknown is set where MCO rejects the configuration in force, the change mends
+	// it, and what nodes have meanwhile is not known. Impacts are then all images that the
+	// new configuration, or the change to the objects, has something to say about.
+	BeforeUnknown bool
+
 	shrinks bool                       // Rejected is TooMuch, was it before, and c only makes it less
 	entries map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
-// NewPlan compares the routes of images before and after c.
+// NewPlan compares the routes of images before and after c. Where MCO rejects the
+// configuration in force and c mends it, all of the new configuration is applied at once,
+// with what came while MCO was stuck: before is then what nodes have (mirrors.Set.Applied).
 func NewPlan(c Change, images []Image) Plan {
 	p := Plan{Total: len(images), Added: added(c)}
 	before, err := mirrors.Resolve(c.Before)
 	if errors.As(err, &p.RejectedBefore) {
-		// The last configuration that MCO could apply is not known from the
-		// objects. What they say, validation aside, comes nearest to it.
 		before, _ = mirrors.ResolveUnchecked(c.Before)
 	}
 	after, err := mirrors.Resolve(c.After)
@@ -76,7 +84,15 @@ func NewPlan(c Change, images []Image) Plan {
 		}
 	}
 	if before == nil {
-		before, _ = mirrors.ResolveUnchecked(mirrors.Set{}) // an empty set always resolves
+		before = unconfigured()
+	}
+	if p.mends() {
+		applied := nodesHave(c.Before)
+		if p.BeforeUnknown = applied == nil; p.BeforeUnknown {
+			p.compareUnknown(images, before, after, c.After)
+			return p
+		}
+		before = applied
 	}
 	p.compare(images, before, after, c.After)
 	return p

@@ -14,6 +14,9 @@ var pure = map[string]string{
 	"cmp": "", "errors": "", "fmt": "", "maps": "", "reflect": "", "regexp": "", "slices": "", "strconv": "", "strings": "",
 	"crypto/sha256": "links the digest algorithm in",
 	"time":          "the time of a fact, as a value",
+	"encoding/json": "reads policy.json from bytes",
+
+	"github.com/BurntSushi/toml": "reads registries.conf from bytes, by the library that nodes read it with",
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1":                      "types",
 	"k8s.io/apimachinery/pkg/runtime/schema":                    "types",

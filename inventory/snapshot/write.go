@@ -61,6 +61,9 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
 	out.mirrors(set)
+	if set.Applied != nil {
+		out.object(machineConfigKind, inventory.EncodeApplied(*set.Applied))
+	}
 	for _, n := range source.Nodes() {
 		out.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
 	}

@@ -46,13 +46,6 @@ type Set struct {
 	Files []File
 }
 
-// Applied is what MCO last wrote for the nodes of the pool worker.
-type Applied struct {
-	// RegistriesConf is /etc/containers/registries.conf, PolicyJSON
-	// /etc/containers/policy.json; empty where the MachineConfig has none.
-	RegistriesConf, PolicyJSON []byte
-}
-
 // A File is one that a MachineConfig puts on the nodes of a role.
 type File struct {
 	// MachineConfig is the name of the object, Role the value of its label

@@ -438,12 +438,16 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	configuration, err := s.Configuration()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var namespaces []string
 	for _, ns := range s.Namespaces() {
 		namespaces = append(namespaces, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+"}\n")
 	}
-	w.stage(t, strings.Join(slices.Concat(namespaces, workloads, s.Before), "\n---\n"), "apply", "-f", "-")
-	objects := strings.Join(slices.Concat(workloads, s.Before, s.Change), "\n---\n")
+	w.stage(t, strings.Join(slices.Concat(namespaces, workloads, configuration), "\n---\n"), "apply", "-f", "-")
+	objects := strings.Join(slices.Concat(workloads, configuration, s.Change), "\n---\n")
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		out, err := w.cluster.Kubectl(ctx, objects, "delete", "--ignore-not-found", "--wait=false", "--grace-period=0", "--force",
@@ -541,9 +545,13 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	configuration, err := s.Configuration()
+	if err != nil {
+		t.Fatal(err)
+	}
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: eyJhdXRocyI6eyJ1bnJlbGF0ZWQuZXhhbXBsZS5jb20iOnsiYXV0aCI6ImRUcHcifX19}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, workloads, s.Before), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, workloads, configuration), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

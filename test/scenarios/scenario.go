@@ -5,6 +5,8 @@
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
+//	-- applied --         the registries.conf that nodes have, where it is not what the
+//	                      objects in force say
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]]
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
@@ -35,6 +37,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -51,6 +54,8 @@ type Scenario struct {
 	Name string
 	// Before are the mirror objects in force, as YAML.
 	Before []string
+	// Applied is the registries.conf that nodes have, "" for one that is not known.
+	Applied string
 	// Images are what the cluster depends on.
 	Images []policy.Image
 	// States say what registries do, by host or reference.
@@ -122,6 +127,8 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change = append(s.Change, text)
 		case strings.HasPrefix(f.Name, "delete"):
 			s.Change, s.Delete = append(s.Change, text), true
+		case f.Name == "applied":
+			s.Applied = text
 		case f.Name == "images":
 			err = s.readImages(text)
 		case f.Name == "registries":
@@ -275,7 +282,29 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 		}
 		set = mirrors.Put(o)(set)
 	}
+	if s.Applied != "" {
+		set.Applied = &mirrors.Applied{RegistriesConf: []byte(s.Applied)}
+	}
 	return set, nil
+}
+
+// Configuration returns the objects that say where nodes pull from, as YAML documents.
+func (s *Scenario) Configuration() ([]string, error) {
+	docs := slices.Clone(s.Before)
+	if s.Applied != "" {
+		doc, err := s.appliedConfig()
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
+}
+
+// appliedConfig is the MachineConfig that MCO wrote before it was stuck.
+func (s *Scenario) appliedConfig() (string, error) {
+	data, err := yaml.Marshal(inventory.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(s.Applied)}))
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\n" + string(data), err
 }
 
 // Workloads returns the objects that use the images, as YAML documents.
