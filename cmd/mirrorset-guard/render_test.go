@@ -103,7 +103,9 @@ spec:
 	return text
 }
 
-func registriesFile(text string) [3]string { return [3]string{mirrors.RegistriesConfPath, dataURL(text), ""} }
+func registriesFile(text string) [3]string {
+	return [3]string{mirrors.RegistriesConfPath, dataURL(text), ""}
+}
 
 func TestRender(t *testing.T) {
 	toTags := tagSet("team", "quay.io/team", "AllowContactingSource", "m.local/team")

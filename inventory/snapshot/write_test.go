@@ -82,6 +82,18 @@ status:
   history: [{version: 4.18.1, state: Completed, image: "quay.io/release@sha256:bb", acceptedRisks: canary}]
   conditions: [{type: Progressing, status: "False", message: canary}]
 ---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 99-worker-generated-registries, annotations: {note: canary}}
+spec:
+  kernelArguments: [canary]
+  config:
+    passwd: {users: [{name: canary}]}
+    storage:
+      files:
+      - {path: /etc/containers/registries.conf, contents: {source: "data:,unqualified-search-registries%20%3D%20%5B%5D"}}
+      - {path: /etc/canary, contents: {source: "data:,canary"}}
+---
 apiVersion: v1
 kind: Secret
 metadata: {name: pull-secret, namespace: openshift-config}

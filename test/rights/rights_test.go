@@ -187,6 +187,17 @@ kind: ImageTagMirrorSet
 metadata: {name: shop}
 spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}
 ---
+# MCO rejects these two, so that what nodes have is read.
+apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: shop}
+spec: {imageDigestMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other]}]}
+---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: other}
+spec: {imageTagMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other], mirrorSourcePolicy: NeverContactSource}]}
+---
 apiVersion: v1
 kind: Pod
 metadata: {name: cart, namespace: default}
