@@ -95,8 +95,13 @@ func (q question) isIn(s mirrors.Set) bool {
 		return equality.Semantic.DeepEqual(s.Registries, q.edit(s).Registries)
 	}
 	i := slices.IndexFunc(s.Objects, func(o mirrors.Object) bool { return mirrors.NameOf(o) == mirrors.NameOf(q.object) })
-	if q.deleted || i < 0 {
-		return q.deleted && i < 0
+	if q.deleted {
+		// What has finalizers is marked, and in force until the last of them is removed,
+		// which is a change of its own.
+		return i < 0 || !q.finalized && s.Objects[i].GetDeletionTimestamp() != nil
+	}
+	if i < 0 {
+		return false
 	}
 	return equality.Semantic.DeepEqual(specOf(s.Objects[i]), specOf(q.object))
 }

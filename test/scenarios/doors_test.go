@@ -27,6 +27,7 @@ import (
 	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -80,6 +81,7 @@ func TestScenarios(t *testing.T) {
 	t.Run("snapshot", func(t *testing.T) { testSnapshotCommand(t, w, all) })
 	t.Run("narrowed", func(t *testing.T) { testNarrowed(t, w) })
 	t.Run("at once", func(t *testing.T) { testAtOnce(t, w) })
+	t.Run("finalizers", func(t *testing.T) { testFinalizers(t, w) })
 	t.Run("apply times", func(t *testing.T) { testApplyTimes(t, w) })
 }
 
@@ -456,6 +458,9 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 			t.Errorf("taking the story's objects away: %v\n%s", err, out)
 		}
 	})
+	if s.Finalize {
+		w.markDeleted(t, s)
+	}
 	w.reportRunning(t, s)
 	w.waitForImages(t, s)
 }
@@ -614,6 +619,9 @@ func admissionReview(t *testing.T, s *Scenario) []byte {
 	if s.Delete {
 		req.Operation, req.Object, req.OldObject = admissionv1.Delete, runtime.RawExtension{}, req.Object
 	}
+	if s.Finalize {
+		req.Operation, req.Object, req.OldObject = admissionv1.Update, req.OldObject, underDeletion(t, raw)
+	}
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: req,
 	})
@@ -621,6 +629,47 @@ func admissionReview(t *testing.T, s *Scenario) []byte {
 		t.Fatal(err)
 	}
 	return body
+}
+
+// finalizer holds the objects whose finalizer a story removes.
+const finalizer = "example.com/held"
+
+// underDeletion returns an object, as JSON, after its deletion was asked for.
+func underDeletion(t *testing.T, raw []byte) runtime.RawExtension {
+	t.Helper()
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(raw, &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Now()
+	o.SetFinalizers([]string{finalizer})
+	o.SetDeletionTimestamp(&now)
+	o.SetDeletionGracePeriodSeconds(new(int64(0)))
+	data, err := json.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.RawExtension{Raw: data}
+}
+
+// The patches of an object's finalizers.
+const (
+	holds    = `{"metadata": {"finalizers": ["` + finalizer + `"]}}`
+	releases = `{"metadata": {"finalizers": null}}`
+)
+
+// markDeleted has the story's objects deleted, which a finalizer holds.
+func (w *world) markDeleted(t *testing.T, s *Scenario) {
+	t.Helper()
+	objects := strings.Join(s.Change, "\n---\n")
+	w.stage(t, objects, "patch", "--type=merge", "-p", holds, "-f", "-")
+	w.stage(t, objects, "delete", "--wait=false", "-f", "-")
+	t.Cleanup(func() { // unless the story did: none is left that hinders the next
+		out, err := w.cluster.Kubectl(context.WithoutCancel(t.Context()), objects, "patch", "--type=merge", "-p", releases, "-f", "-", "--as="+stageHand, "--as-group=system:masters")
+		if err != nil && !strings.Contains(out, "NotFound") {
+			t.Errorf("releasing the story's objects: %v\n%s", err, out)
+		}
+	})
 }
 
 // refusal is what kubectl and the API server put before the guard's message.
@@ -631,6 +680,9 @@ func (w *world) askAPIServer(t *testing.T, s *Scenario) Answer {
 	args := []string{"apply", "-f", "-"}
 	if s.Delete {
 		args = []string{"delete", "--wait=false", "-f", "-"}
+	}
+	if s.Finalize {
+		args = []string{"patch", "--type=merge", "-p", releases, "-f", "-"}
 	}
 	out, err := w.cluster.Kubectl(t.Context(), strings.Join(s.Change, "\n---\n"), args...)
 	a := Answer{Allowed: err == nil}

@@ -13,7 +13,8 @@
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
 //	                      arm64. A reference that is not named is absent.
 //	-- put*.yaml --       objects that the change applies, or
-//	-- delete*.yaml --    objects that it takes away
+//	-- delete*.yaml --    objects that it takes away, or
+//	-- finalize*.yaml --  objects under deletion whose last finalizer it removes
 //	-- want --            "admitted" or "denied", the message, and the warnings
 //
 // {name} stands for the digest of an image of that name, {name:12} for its first
@@ -63,6 +64,8 @@ type Scenario struct {
 	// Change are the objects that are applied, or taken away, as YAML.
 	Change []string
 	Delete bool
+	// Finalize is set beside Delete where a finalizer is what still holds the objects.
+	Finalize bool
 	// Want is the answer, in the form of Answer.String.
 	Want string
 }
@@ -127,6 +130,8 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change = append(s.Change, text)
 		case strings.HasPrefix(f.Name, "delete"):
 			s.Change, s.Delete = append(s.Change, text), true
+		case strings.HasPrefix(f.Name, "finalize"):
+			s.Change, s.Delete, s.Finalize = append(s.Change, text), true, true
 		case f.Name == "applied":
 			s.Applied = text
 		case f.Name == "images":
