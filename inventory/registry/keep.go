@@ -48,8 +48,9 @@ func newKeeper(most int) *keeper {
 // set makes locs the locations of a topic, or ends it if there are none.
 func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, now time.Time) {
 	delete(k.topics, name)
-	if len(locs) > 0 {
-		t := topic{locations: slices.Clone(locs), since: now}
+	proposed := func(l mirrors.Location) bool { return l.ProposedTrust }
+	if locs = slices.DeleteFunc(slices.Clone(locs), proposed); len(locs) > 0 {
+		t := topic{locations: locs, since: now}
 		if ttl > 0 {
 			t.until = now.Add(ttl)
 		}
@@ -152,7 +153,7 @@ func jitter(d time.Duration) time.Duration {
 // The topic says why ("live", "refused: ImageTagMirrorSet apps"); a later call for it
 // replaces this one, no locations end it, and so does the end of ttl unless it is 0.
 // The first locations, of topics without a ttl, are kept first; how many are kept is
-// bounded by StoreOptions.
+// bounded by StoreOptions. Locations with ProposedTrust are not.
 func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	now := time.Now()
 	s.mu.Lock()

@@ -203,6 +203,10 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range locs {
+		if l.ProposedTrust {
+			facts[l] = notProposed.fact(now) // see Proposed
+			continue
+		}
 		if m, ok := s.memory.get(l); ok && s.fresh(m, generation, now) {
 			facts[l] = m.fact
 			continue
