@@ -68,6 +68,7 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 	set := mirrors.Set{
 		Objects:    append(append(objects(tags), objects(digests)...), objects(legacy)...),
 		Registries: image.Spec.RegistrySources,
+		TrustedCA:  image.Spec.AdditionalTrustedCA.Name,
 		Payload:    payloadOf(version),
 	}
 	return c.applied.complete(ctx, set, versionOf(set, image.ResourceVersion, set.Payload), c.Applied), nil

@@ -88,7 +88,7 @@ func (v *view) unlessBroken() Severity {
 // Decide judges p by the facts. It is a function of its arguments only.
 func (p Plan) Decide(facts Facts, s Settings) Verdict {
 	v := Verdict{
-		Findings: slices.Concat(p.withUnknownBefore(p.rejectedByMCO()), p.malformedReferences(), s.outOfDate(p)),
+		Findings: slices.Concat(p.withUnknownBefore(p.rejectedByMCO()), p.unknownCAs(), p.malformedReferences(), s.outOfDate(p)),
 		Counts:   Counts{Total: p.Total, Rerouted: len(p.Impacts), Malformed: len(p.Malformed)},
 	}
 	for _, impact := range p.Impacts {

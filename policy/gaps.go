@@ -58,6 +58,9 @@ func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
 		if c.onlyTakesAway() && !p.mends() { // which lets loose what was held up
 			p.Unseen = min(p.Unseen, UnseenKept)
 		}
+		if len(c.changedCAs()) > 0 {
+			p.Unseen = UnseenMoved // any image may come from there
+		}
 	}
 	return p
 }

@@ -59,6 +59,9 @@ type Plan struct {
 	// it, and what nodes have meanwhile is not known. Impacts are then all images that the
 	// new configuration, or the change to the objects, has something to say about.
 	BeforeUnknown bool
+	// UnknownCAs says why it is not known which CAs the change makes nodes trust; none if it
+	// is, or if the change leaves them alone.
+	UnknownCAs []string
 
 	shrinks bool                       // Rejected is TooMuch, was it before, and c only makes it less
 	entries map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
@@ -68,7 +71,7 @@ type Plan struct {
 // configuration in force and c mends it, all of the new configuration is applied at once,
 // with what came while MCO was stuck: before is then what nodes have (mirrors.Set.Applied).
 func NewPlan(c Change, images []Image) Plan {
-	p := Plan{Total: len(images), Added: added(c)}
+	p := Plan{Total: len(images), Added: added(c), UnknownCAs: unknownCAsOf(c)}
 	before, err := mirrors.Resolve(c.Before)
 	if errors.As(err, &p.RejectedBefore) {
 		before, _ = mirrors.ResolveUnchecked(c.Before)
@@ -88,13 +91,15 @@ func NewPlan(c Change, images []Image) Plan {
 	}
 	if p.mends() {
 		applied := nodesHave(c.Before)
-		if p.BeforeUnknown = applied == nil; p.BeforeUnknown {
-			p.compareUnknown(images, before, after, c.After)
-			return p
-		}
-		before = applied
+		p.BeforeUnknown = applied == nil
+		before = cmp.Or(applied, before)
 	}
-	p.compare(images, before, after, c.After)
+	if p.BeforeUnknown {
+		p.compareUnknown(images, before, after, c.After)
+	} else {
+		p.compare(images, before, after, c.After)
+	}
+	p.retrust(c, images, before, after)
 	return p
 }
 

@@ -92,7 +92,8 @@ func sameObject(a, b question) bool { return mirrors.NameOf(a.object) == mirrors
 // isIn reports whether the change has been made in s.
 func (q question) isIn(s mirrors.Set) bool {
 	if _, ok := q.object.(*configv1.Image); ok {
-		return equality.Semantic.DeepEqual(s.Registries, q.edit(s).Registries)
+		after := q.edit(s)
+		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA
 	}
 	i := slices.IndexFunc(s.Objects, func(o mirrors.Object) bool { return mirrors.NameOf(o) == mirrors.NameOf(q.object) })
 	if q.deleted {

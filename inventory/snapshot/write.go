@@ -136,7 +136,9 @@ func (w *writer) configuration(source Source) {
 func (w *writer) mirrors(set mirrors.Set) {
 	w.object(mirrors.ImageConfig, &configv1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
-		Spec:       configv1.ImageSpec{RegistrySources: set.Registries},
+		Spec: configv1.ImageSpec{
+			RegistrySources: set.Registries, AdditionalTrustedCA: configv1.ConfigMapNameReference{Name: set.TrustedCA},
+		},
 	})
 	objects := slices.SortedFunc(slices.Values(set.Objects), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))

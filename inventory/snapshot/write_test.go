@@ -36,7 +36,7 @@ spec:
 apiVersion: config.openshift.io/v1
 kind: Image
 metadata: {name: cluster}
-spec: {additionalTrustedCA: {name: canary}, registrySources: {insecureRegistries: [mirror.example.com]}}
+spec: {additionalTrustedCA: {name: registry-cas}, externalRegistryHostnames: [canary], registrySources: {insecureRegistries: [mirror.example.com]}}
 ---
 apiVersion: v1
 kind: Node
