@@ -29,7 +29,7 @@ func (c Change) changedCAs() map[string]bool {
 // those.
 func (p *Plan) retrust(c Change, images []Image, before, after *mirrors.Table) {
 	hosts := c.changedCAs()
-	if len(hosts) == 0 {
+	if len(hosts) == 0 || len(p.UnknownCAs) > 0 { // which is a refusal of its own
 		return
 	}
 	rerouted := map[string]bool{}

@@ -194,6 +194,10 @@ func TestIsIn(t *testing.T) {
 		image.Name = "cluster"
 		return image
 	}
+	trusting := func(image *configv1.Image, cas string) *configv1.Image {
+		image.Spec.AdditionalTrustedCA.Name = cas
+		return image
+	}
 	set := mirrors.Set{Objects: []mirrors.Object{stored}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"bad.io"}}}
 	marked := tagMirrorSet("going", "quay.io")
 	marked.Finalizers, marked.DeletionTimestamp = []string{"example.com/held"}, new(metav1.Now())
@@ -218,6 +222,7 @@ func TestIsIn(t *testing.T) {
 		"let go":                 {question{object: digests, deleted: true, finalized: true}, true},
 		"registries":             {put(blocking("bad.io")), true},
 		"other registries":       {put(blocking("worse.io")), false},
+		"other CAs":              {put(trusting(blocking("bad.io"), "cas")), false},
 		"registries, deleted":    {gone(blocking("bad.io")), false},
 	} {
 		if got := tc.question.isIn(set); got != tc.want {
