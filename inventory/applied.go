@@ -28,7 +28,7 @@ func (c *Cluster) Applied(ctx context.Context) (*mirrors.Applied, error) {
 // with errors.Is.
 var ErrNotApplied = errors.New("no MachineConfig " + mirrors.GeneratedRegistries)
 
-const generatedRegistries = "/apis/machineconfiguration.openshift.io/v1/machineconfigs/" + mirrors.GeneratedRegistries
+const generatedRegistries = machineConfigs + "/" + mirrors.GeneratedRegistries
 
 // An appliedReader reads what nodes have where a review will ask for it: where MCO rejects
 // the objects in force. The zero value is ready.
@@ -36,6 +36,7 @@ type appliedReader struct {
 	mu       sync.Mutex
 	seen     string // the versions of all objects that were last judged
 	rejected bool   // what came of it
+	noFiles  error  // why the files beside the generated ones could not be read
 	trouble  error  // why what nodes have could not be read when it was last wanted
 }
 
@@ -80,10 +81,20 @@ func (a *appliedReader) note(err error) {
 func (a *appliedReader) notes() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.trouble == nil {
-		return nil
+	var notes []string
+	if a.trouble != nil {
+		notes = append(notes, "what nodes have is not known: "+a.trouble.Error())
 	}
-	return []string{"what nodes have is not known: " + a.trouble.Error()}
+	if a.noFiles != nil {
+		notes = append(notes, "registries.conf files of MachineConfigs are not known: "+a.noFiles.Error())
+	}
+	return notes
+}
+
+func (a *appliedReader) noteFiles(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.noFiles = err
 }
 
 // versionOf identifies what set holds by the versions that the API server gave to its

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -330,6 +331,45 @@ func testApplied(t *testing.T, cfg *rest.Config, dyn dynamic.Interface) {
 		t.Fatal(err)
 	}
 	want("the conflict is mended, and the note goes", reader, "")
+
+	laid := mirrors.File{MachineConfig: "50-lab", Role: "worker", Path: "/etc/containers/registries.conf.d/50-lab.conf", Contents: []byte("# lab")}
+	data, err = json.Marshal(EncodeFiles([]mirrors.File{laid}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(data, &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	object.SetAPIVersion("machineconfiguration.openshift.io/v1")
+	object.SetKind("MachineConfig")
+	if _, err := dyn.Resource(resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs")).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * filesPage { // more than a page without any
+		create(t, dyn, "machineconfiguration.openshift.io/v1", "MachineConfig", "machineconfigs", fmt.Sprintf("60-%02d", i), config["spec"].(map[string]any))
+	}
+	wantFiles := func(why string, c *Cluster, want ...mirrors.File) {
+		t.Helper()
+		set, err := c.Mirrors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.DeleteFunc(set.Files, func(f mirrors.File) bool { return f.MachineConfig != "50-lab" })
+		if diff := cmp.Diff(want, slices.Clip(got), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: files -want +got:\n%s", why, diff)
+		}
+	}
+	wantFiles("nothing is followed", c, laid)
+	follower := running(t, cfg, Options{})
+	if err := follower.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles("what is followed", follower, laid)
+	wantFiles("they may not be read", reader)
+	if notes := strings.Join(reader.Notes(), "\n"); !strings.Contains(notes, "registries.conf files of MachineConfigs are not known: reading MachineConfigs: ") {
+		t.Errorf("notes %s", notes)
+	}
 }
 
 var mirrorCRDs = []string{

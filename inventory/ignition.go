@@ -67,12 +67,16 @@ func EncodeApplied(applied mirrors.Applied) any {
 	mc.Metadata.Name = mirrors.GeneratedRegistries
 	for _, path := range []string{mirrors.RegistriesConfPath, mirrors.SearchDropInPath, mirrors.PolicyJSONPath} {
 		if text := *fileOf(&applied, path); len(text) > 0 {
-			mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, ignitionFile{path, ignitionContents{
-				Source: "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(text),
-			}})
+			mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, encodedFile(path, text))
 		}
 	}
 	return mc
+}
+
+func encodedFile(path string, text []byte) ignitionFile {
+	return ignitionFile{path, ignitionContents{
+		Source: "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(text),
+	}}
 }
 
 // fileOf returns where the file at path is kept, nil if it is not.

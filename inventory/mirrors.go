@@ -71,6 +71,9 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 		TrustedCA:  image.Spec.AdditionalTrustedCA.Name,
 		Payload:    payloadOf(version),
 	}
+	var err error
+	set.Files, err = c.registryFiles(ctx)
+	c.applied.noteFiles(err)
 	return c.applied.complete(ctx, set, versionOf(set, image.ResourceVersion, set.Payload), c.Applied), nil
 }
 

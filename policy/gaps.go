@@ -44,6 +44,14 @@ func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
 	if len(gaps) == 0 || p.rejectedAnew() {
 		return p
 	}
+	for _, v := range c.Before.Variants() {
+		p.Unseen = max(p.Unseen, p.unseenIn(c.at(v.Set.Pool)))
+	}
+	return p
+}
+
+// unseenIn says what c, which p is the plan of, does to images that nobody knows of.
+func (p Plan) unseenIn(c Change) Unseen {
 	before, _ := mirrors.ResolveUnchecked(c.Before)
 	after, _ := mirrors.ResolveUnchecked(c.After)
 	if p.mends() {
@@ -51,18 +59,17 @@ func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
 	}
 	switch {
 	case after == nil: // NewPlan has rejected it
-	case before == nil:
-		p.Unseen = UnseenMoved // nobody knows from where
-	default:
-		p.Unseen = c.unseen(before, after)
-		if c.onlyTakesAway() && !p.mends() { // which lets loose what was held up
-			p.Unseen = min(p.Unseen, UnseenKept)
-		}
-		if len(c.changedCAs()) > 0 {
-			p.Unseen = UnseenMoved // any image may come from there
-		}
+		return UnseenUntouched
+	case before == nil: // nobody knows from where
+		return UnseenMoved
+	case len(c.changedCAs()) > 0: // any image may come from there
+		return UnseenMoved
 	}
-	return p
+	worst := c.unseen(before, after)
+	if c.onlyTakesAway() && !p.mends() { // which would let loose what was held up
+		return min(worst, UnseenKept)
+	}
+	return worst
 }
 
 // unseen says what c does to images that nobody knows of, whether it brings entries or

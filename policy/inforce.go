@@ -12,7 +12,7 @@ func nodesHave(s mirrors.Set) *mirrors.Table {
 	if s.Applied == nil {
 		return nil
 	}
-	table, err := mirrors.ResolveApplied(*s.Applied)
+	table, err := mirrors.ResolveApplied(s)
 	if err != nil {
 		return nil
 	}

@@ -23,6 +23,9 @@ type Impact struct {
 	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
 	// which proves nothing.
 	BeforeUnknown bool
+	// Pools are the MachineConfigPools whose nodes take these routes, where others take
+	// others; none if all nodes do. Each Impact of an image is of other pools then.
+	Pools []string
 	// HiddenBy is the scope of the narrower entry that covers the image after the
 	// change in the place of a wider one that is still there; "" if there is none.
 	HiddenBy string
@@ -70,7 +73,60 @@ type Plan struct {
 // NewPlan compares the routes of images before and after c. Where MCO rejects the
 // configuration in force and c mends it, all of the new configuration is applied at once,
 // with what came while MCO was stuck: before is then what nodes have (mirrors.Set.Applied).
+//
+// Where MachineConfigs lay other files on some nodes than on others, it does so for each
+// kind of them.
 func NewPlan(c Change, images []Image) Plan {
+	variants := c.Before.Variants()
+	p := newPlan(c.at(variants[0].Set.Pool), images)
+	if len(variants) == 1 {
+		return p
+	}
+	for i := range p.Impacts {
+		p.Impacts[i].Pools = variants[0].Pools
+	}
+	all := len(variants[0].Pools)
+	for _, v := range variants[1:] {
+		p.addPools(newPlan(c.at(v.Set.Pool), images), v.Pools)
+		all += len(v.Pools)
+	}
+	for i := range p.Impacts {
+		if len(p.Impacts[i].Pools) == all {
+			p.Impacts[i].Pools = nil
+		}
+	}
+	return p
+}
+
+// at returns c as the nodes of a pool see it.
+func (c Change) at(pool string) Change { return Change{c.Before.At(pool), c.After.At(pool)} }
+
+// addPools adds what other, which is that of pools, has to say beside p.
+func (p *Plan) addPools(other Plan, pools []string) {
+	byRef := map[string][]int{}
+	for i, impact := range p.Impacts {
+		byRef[impact.Image.Ref] = append(byRef[impact.Image.Ref], i)
+	}
+	for _, impact := range other.Impacts {
+		same := slices.IndexFunc(byRef[impact.Image.Ref], func(i int) bool {
+			known := p.Impacts[i]
+			return known.Before.Equal(impact.Before) && known.After.Equal(impact.After)
+		})
+		if same >= 0 {
+			known := &p.Impacts[byRef[impact.Image.Ref][same]]
+			known.Pools = slices.Concat(known.Pools, pools)
+			slices.Sort(known.Pools)
+			continue
+		}
+		impact.Pools = pools
+		p.Impacts = append(p.Impacts, impact)
+	}
+	p.BeforeUnknown = p.BeforeUnknown || other.BeforeUnknown
+	slices.SortStableFunc(p.Impacts, func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
+}
+
+// newPlan is NewPlan for nodes of one kind.
+func newPlan(c Change, images []Image) Plan {
 	p := Plan{Total: len(images), Added: added(c), UnknownCAs: unknownCAsOf(c)}
 	before, err := mirrors.Resolve(c.Before)
 	if errors.As(err, &p.RejectedBefore) {

@@ -14,6 +14,7 @@ var pure = map[string]string{
 	"cmp": "", "errors": "", "fmt": "", "maps": "", "reflect": "", "regexp": "", "slices": "", "strconv": "", "strings": "",
 	"crypto/sha256": "links the digest algorithm in",
 	"time":          "the time of a fact, as a value",
+	"path":          "takes the paths of nodes' files apart, as text",
 	"encoding/json": "reads policy.json from bytes",
 
 	"github.com/BurntSushi/toml": "reads registries.conf from bytes, by the library that nodes read it with",

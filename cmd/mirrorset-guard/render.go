@@ -67,6 +67,7 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
+	set.Files = nil // what stands beside the generated file is not part of it
 	r, err := newRendering(set, edit(set), o.needsBefore())
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func readApplied(ctx context.Context, from any) (conf sysregistriesv2.V2Registri
 	if err != nil {
 		return conf, err
 	}
-	table, err := mirrors.ResolveApplied(*applied)
+	table, err := mirrors.ResolveApplied(mirrors.Set{Applied: applied})
 	if err != nil {
 		return conf, fmt.Errorf("reading MachineConfig %s: %w", mirrors.GeneratedRegistries, err)
 	}

@@ -169,8 +169,19 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.version(data)
 	case kind == machineConfigKind.GroupKind() && h.Name == mirrors.GeneratedRegistries:
 		r.applied(data)
+	case kind == machineConfigKind.GroupKind():
+		return r.registryFiles(h.Name, data)
 	}
 	return nil
+}
+
+// registryFiles keeps the files of a MachineConfig that say where nodes pull from, instead
+// of those of an object of that name which the dump had before.
+func (r *reader) registryFiles(name string, data []byte) error {
+	files, err := inventory.DecodeFiles(data)
+	r.set.Files = slices.DeleteFunc(r.set.Files, func(f mirrors.File) bool { return f.MachineConfig == name })
+	r.set.Files = append(r.set.Files, files...)
+	return err
 }
 
 // applied keeps what nodes have. Few answers depend on it, and those say so: if it cannot be

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,6 +65,7 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	if set.Applied != nil {
 		out.object(machineConfigKind, inventory.EncodeApplied(*set.Applied))
 	}
+	out.files(set.Files)
 	for _, n := range source.Nodes() {
 		out.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
 	}
@@ -153,6 +155,17 @@ func (w *writer) mirrors(set mirrors.Set) {
 		case *operatorv1alpha1.ImageContentSourcePolicy:
 			w.object(mirrors.ContentPolicy, &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: named, Spec: o.Spec})
 		}
+	}
+}
+
+// files writes the MachineConfigs that lay files of their own, in the order of their names.
+func (w *writer) files(files []mirrors.File) {
+	byName := map[string][]mirrors.File{}
+	for _, f := range files {
+		byName[f.MachineConfig] = append(byName[f.MachineConfig], f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		w.object(machineConfigKind, inventory.EncodeFiles(byName[name]))
 	}
 }
 

@@ -94,6 +94,16 @@ spec:
       - {path: /etc/containers/registries.conf, contents: {source: "data:,unqualified-search-registries%20%3D%20%5B%5D"}}
       - {path: /etc/canary, contents: {source: "data:,canary"}}
 ---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 50-lab, labels: {machineconfiguration.openshift.io/role: worker, other: canary}}
+spec:
+  config:
+    storage:
+      files:
+      - {path: /etc/containers/registries.conf.d/50-lab.conf, contents: {source: "data:,short-name-mode%20%3D%20%22enforcing%22"}}
+      - {path: /etc/canary, contents: {source: "data:,canary"}}
+---
 apiVersion: v1
 kind: Secret
 metadata: {name: pull-secret, namespace: openshift-config}

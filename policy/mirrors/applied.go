@@ -28,9 +28,11 @@ type Applied struct {
 	RegistriesConf, SearchDropIn, PolicyJSON []byte
 }
 
-// ResolveApplied works out the routes of nodes that have the files of a. The error says
-// which file nodes could not read either.
-func ResolveApplied(a Applied) (*Table, error) {
+// ResolveApplied works out the routes of nodes that have the files of s.Applied, which must
+// not be nil, and s.Files beside them. The error says which of the first nodes could not
+// read either.
+func ResolveApplied(s Set) (*Table, error) {
+	a := *s.Applied
 	conf := sysregistriesv2.V2RegistriesConf{UnqualifiedSearchRegistries: slices.Clone(defaultSearch)}
 	if _, err := toml.Decode(string(a.RegistriesConf), &conf); err != nil {
 		return nil, fmt.Errorf("%s: %w", RegistriesConfPath, err)
@@ -48,7 +50,8 @@ func ResolveApplied(a Applied) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", PolicyJSONPath, err)
 	}
-	return &Table{conf: conf, index: newIndex(conf.Registries), policy: policy}, nil
+	conf, made := s.withFiles(conf)
+	return &Table{conf: conf, index: newIndex(conf.Registries), policy: policy, makers: made}, nil
 }
 
 // A policyJSON is what decides by name in policy.json (containers/image, signature.Policy).

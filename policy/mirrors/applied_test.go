@@ -29,7 +29,7 @@ func TestResolveApplied(t *testing.T) {
 			if err := toml.NewEncoder(&file).Encode(want.Config()); err != nil {
 				t.Fatal(err)
 			}
-			got, err := ResolveApplied(Applied{RegistriesConf: file.Bytes()})
+			got, err := ResolveApplied(Set{Applied: &Applied{RegistriesConf: file.Bytes()}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestAppliedPolicy(t *testing.T) {
 		{"all requirements have to be met", `{"default": [{"type": "sigstoreSigned"}, {"type": "reject"}]}`, "quay.io/x:1", "does not name its registry"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			table, err := ResolveApplied(Applied{PolicyJSON: []byte(tt.file)})
+			table, err := ResolveApplied(Set{Applied: &Applied{PolicyJSON: []byte(tt.file)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestAppliedThatNodesCannotRead(t *testing.T) {
 		{"no TOML in the drop-in", Applied{SearchDropIn: []byte("[")}, SearchDropInPath + ": "},
 		{"no JSON", Applied{PolicyJSON: []byte("{")}, PolicyJSONPath + ": "},
 	} {
-		_, err := ResolveApplied(tt.applied)
+		_, err := ResolveApplied(Set{Applied: &tt.applied})
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}

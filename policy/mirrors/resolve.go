@@ -21,6 +21,7 @@ type Table struct {
 	conf   sysregistriesv2.V2RegistriesConf
 	index  index
 	policy signaturePolicy
+	makers makers
 }
 
 // defaultSearch is where MCO's base registries.conf looks for short names.
@@ -57,7 +58,8 @@ func ResolveUnchecked(s Set) (*Table, error) {
 	if err != nil {
 		return nil, rejection([]string{err.Error()})
 	}
-	return &Table{conf: conf, index: newIndex(conf.Registries), policy: policy}, nil
+	conf, made := s.withFiles(conf)
+	return &Table{conf: conf, index: newIndex(conf.Registries), policy: policy, makers: made}, nil
 }
 
 func rejection(reasons []string) *Rejection {

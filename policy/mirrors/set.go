@@ -49,6 +49,9 @@ type Set struct {
 	// Files are the container runtime's files that MachineConfigs lay beside, or in place
 	// of, the generated one.
 	Files []File
+	// Pool is the MachineConfigPool whose nodes are meant where Files differ; "" for
+	// worker. See Variants.
+	Pool string
 }
 
 // A File is one that a MachineConfig puts on the nodes of a role.

@@ -492,7 +492,11 @@ func (w *world) waitForImages(t *testing.T, s *Scenario) {
 			t.Fatal(err)
 		}
 		got := digests(images)
-		if maps.Equal(got, want) {
+		set, err := w.images.Mirrors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if maps.Equal(got, want) && len(set.Files) == len(s.Files) {
 			return
 		}
 		if time.Now().After(deadline) {

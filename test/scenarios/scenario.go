@@ -7,6 +7,7 @@
 //	-- cluster/*.yaml --  mirror objects in force
 //	-- applied --         the registries.conf that nodes have, where it is not what the
 //	                      objects in force say
+//	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME lays on nodes
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]]
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
@@ -57,6 +58,8 @@ type Scenario struct {
 	Before []string
 	// Applied is the registries.conf that nodes have, "" for one that is not known.
 	Applied string
+	// Files are those that MachineConfigs lay on nodes.
+	Files []mirrors.File
 	// Images are what the cluster depends on.
 	Images []policy.Image
 	// States say what registries do, by host or reference.
@@ -132,6 +135,8 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change, s.Delete = append(s.Change, text), true
 		case strings.HasPrefix(f.Name, "finalize"):
 			s.Change, s.Delete, s.Finalize = append(s.Change, text), true, true
+		case strings.HasPrefix(f.Name, "files/"):
+			err = s.addFile(f.Name, text)
 		case f.Name == "applied":
 			s.Applied = text
 		case f.Name == "images":
@@ -290,14 +295,34 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 	if s.Applied != "" {
 		set.Applied = &mirrors.Applied{RegistriesConf: []byte(s.Applied)}
 	}
+	set.Files = s.Files
 	return set, nil
+}
+
+// addFile takes a section "files/NAME/ROLE".
+func (s *Scenario) addFile(section, text string) error {
+	parts := strings.Split(section, "/")
+	if len(parts) != 3 {
+		return fmt.Errorf("section %q: want files/NAME/ROLE", section)
+	}
+	s.Files = append(s.Files, mirrors.File{
+		MachineConfig: parts[1], Role: parts[2], Path: "/etc/containers/registries.conf.d/" + parts[1] + ".conf", Contents: []byte(text),
+	})
+	return nil
 }
 
 // Configuration returns the objects that say where nodes pull from, as YAML documents.
 func (s *Scenario) Configuration() ([]string, error) {
 	docs := slices.Clone(s.Before)
 	if s.Applied != "" {
-		doc, err := s.appliedConfig()
+		doc, err := machineConfig(inventory.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(s.Applied)}))
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	for _, f := range s.Files {
+		doc, err := machineConfig(inventory.EncodeFiles([]mirrors.File{f}))
 		if err != nil {
 			return nil, err
 		}
@@ -306,9 +331,8 @@ func (s *Scenario) Configuration() ([]string, error) {
 	return docs, nil
 }
 
-// appliedConfig is the MachineConfig that MCO wrote before it was stuck.
-func (s *Scenario) appliedConfig() (string, error) {
-	data, err := yaml.Marshal(inventory.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(s.Applied)}))
+func machineConfig(o any) (string, error) {
+	data, err := yaml.Marshal(o)
 	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\n" + string(data), err
 }
 
