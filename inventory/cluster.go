@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // Options are the choices a user of Cluster has. The zero value is the default.
@@ -52,6 +53,8 @@ type Cluster struct {
 	budgets       table[*policyv1.PodDisruptionBudget]
 	configuration configuration
 	mirrors       mirrorReader
+	applied       appliedReader
+	files         table[[]mirrors.File]
 	sources       []*source
 	log           logr.Logger
 
@@ -63,7 +66,7 @@ type Cluster struct {
 // not contact it yet, and leaves cfg as it is.
 func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 	cfg = unlimited(cfg)
-	mirrors, err := newMirrorReader(cfg)
+	reader, err := newMirrorReader(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +78,21 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for custom resources: %w", err)
 	}
-	return newCluster(mirrors, kube, dyn, o), nil
+	return newCluster(reader, kube, dyn, o), nil
 }
 
-func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
-	c := &Cluster{mirrors: mirrors, log: o.Logger, ready: make(chan struct{})}
+func newCluster(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
+	c := &Cluster{mirrors: reader, log: o.Logger, ready: make(chan struct{})}
 	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
 		nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
 	for _, s := range c.sources {
-		if s.kind == "ClusterVersion" {
+		switch s.kind {
+		case "ClusterVersion":
 			s.alsoKeep(decoded(TrimClusterVersion), &c.configuration.version)
+		case "MachineConfig":
+			s.alsoKeep(trimFiles, &c.files)
 		}
 	}
 	if o.OnPullSecret != nil {

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -254,6 +256,119 @@ func TestClusterReadsMirrorsLive(t *testing.T) {
 	}
 	if got, want := len(again.Objects), len(set.Objects)+1; got != want {
 		t.Errorf("%d objects right after one more was made, want %d", got, want)
+	}
+	t.Run("what nodes have", func(t *testing.T) { testApplied(t, cfg, dyn) })
+}
+
+// What nodes have is read where MCO rejects the objects in force, and nowhere else.
+func testApplied(t *testing.T, cfg *rest.Config, dyn dynamic.Interface) {
+	install(t, cfg, "machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigs.crd.yaml")
+	set := func(kind, resource, field, policy string) {
+		create(t, dyn, "config.openshift.io/v1", kind, resource, "shop", map[string]any{
+			field: []any{map[string]any{"source": "quay.io/shop", "mirrors": []any{"mirror.example.com/shop"}, "mirrorSourcePolicy": policy}},
+		})
+	}
+	c, err := NewCluster(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := NewCluster(as(t, kubernetes.NewForConfigOrDie(cfg), cfg, "mirrors-alone", []rbacv1.PolicyRule{
+		{APIGroups: []string{"config.openshift.io", "operator.openshift.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
+	}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(why string, c *Cluster, conf string, notes ...string) {
+		t.Helper()
+		set, err := c.Mirrors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if set.Applied != nil {
+			got = string(set.Applied.RegistriesConf)
+		}
+		if got != conf {
+			t.Errorf("%s: nodes have %q, want %q", why, got, conf)
+		}
+		var of []string
+		for _, n := range c.Notes() {
+			if strings.Contains(n, "what nodes have") {
+				of = append(of, n)
+			}
+		}
+		if diff := cmp.Diff(notes, of); diff != "" {
+			t.Errorf("%s: notes -want +got:\n%s", why, diff)
+		}
+	}
+	const conf = "# what MCO wrote"
+	data, err := json.Marshal(EncodeApplied(mirrors.Applied{RegistriesConf: []byte(conf)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := json.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+
+	set("ImageTagMirrorSet", "imagetagmirrorsets", "imageTagMirrors", "NeverContactSource")
+	create(t, dyn, "machineconfiguration.openshift.io/v1", "MachineConfig", "machineconfigs", mirrors.GeneratedRegistries, config["spec"].(map[string]any))
+	want("valid objects say what nodes have", c, "")
+	want("so that nothing more has to be readable", reader, "")
+
+	set("ImageDigestMirrorSet", "imagedigestmirrorsets", "imageDigestMirrors", "AllowContactingSource")
+	want("MCO rejects a conflict", c, conf)
+	want("the same again", c, conf)
+	want("it may not be read", reader, "", "what nodes have is not known: reading MachineConfig 99-worker-generated-registries: "+
+		`machineconfigs.machineconfiguration.openshift.io "99-worker-generated-registries" is forbidden: User "mirrors-alone" cannot get resource "machineconfigs" in API group "machineconfiguration.openshift.io" at the cluster scope`)
+
+	if err := dyn.Resource(resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs")).Delete(t.Context(), mirrors.GeneratedRegistries, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want("MCO never wrote it", c, "")
+
+	if err := dyn.Resource(resourceOf("config.openshift.io", "v1", "imagedigestmirrorsets")).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want("the conflict is mended, and the note goes", reader, "")
+
+	laid := mirrors.File{MachineConfig: "50-lab", Role: "worker", Path: "/etc/containers/registries.conf.d/50-lab.conf", Contents: []byte("# lab")}
+	data, err = json.Marshal(EncodeFiles([]mirrors.File{laid}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(data, &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	object.SetAPIVersion("machineconfiguration.openshift.io/v1")
+	object.SetKind("MachineConfig")
+	if _, err := dyn.Resource(resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs")).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * filesPage { // more than a page without any
+		create(t, dyn, "machineconfiguration.openshift.io/v1", "MachineConfig", "machineconfigs", fmt.Sprintf("60-%02d", i), config["spec"].(map[string]any))
+	}
+	wantFiles := func(why string, c *Cluster, want ...mirrors.File) {
+		t.Helper()
+		set, err := c.Mirrors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.DeleteFunc(set.Files, func(f mirrors.File) bool { return f.MachineConfig != "50-lab" })
+		if diff := cmp.Diff(want, slices.Clip(got), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: files -want +got:\n%s", why, diff)
+		}
+	}
+	wantFiles("nothing is followed", c, laid)
+	follower := running(t, cfg, Options{})
+	if err := follower.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles("what is followed", follower, laid)
+	wantFiles("they may not be read", reader)
+	if notes := strings.Join(reader.Notes(), "\n"); !strings.Contains(notes, "registries.conf files of MachineConfigs are not known: reading MachineConfigs: ") {
+		t.Errorf("notes %s", notes)
 	}
 }
 

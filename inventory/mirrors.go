@@ -34,7 +34,8 @@ func newMirrorReader(cfg *rest.Config) (mirrorReader, error) {
 // Mirrors returns the mirror configuration as it stands at the moment of the
 // call: it is read from the API server each time, without a cache, so that two
 // changes in a row see each other. A resource that the cluster does not serve
-// has no objects.
+// has no objects. Where MCO rejects the whole, what nodes have is read too, and a note
+// says if it cannot be.
 func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 	var (
 		tags    []*configv1.ImageTagMirrorSet
@@ -45,37 +46,42 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 
 		policies []mirrors.Object
 	)
-	g, ctx := errgroup.WithContext(ctx)
+	g, reading := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		tags, err = readAll[configv1.ImageTagMirrorSet](ctx, c.mirrors, tagMirrorSets)
+		tags, err = readAll[configv1.ImageTagMirrorSet](reading, c.mirrors, tagMirrorSets)
 		return err
 	})
 	g.Go(func() (err error) {
-		digests, err = readAll[configv1.ImageDigestMirrorSet](ctx, c.mirrors, digestMirrorSets)
+		digests, err = readAll[configv1.ImageDigestMirrorSet](reading, c.mirrors, digestMirrorSets)
 		return err
 	})
 	g.Go(func() (err error) {
-		legacy, err = readAll[operatorv1alpha1.ImageContentSourcePolicy](ctx, c.mirrors, contentPolicies)
+		legacy, err = readAll[operatorv1alpha1.ImageContentSourcePolicy](reading, c.mirrors, contentPolicies)
 		return err
 	})
-	g.Go(func() error { return c.mirrors.get(ctx, imageConfig, nil, &image) })
+	g.Go(func() error { return c.mirrors.get(reading, imageConfig, nil, &image) })
 	g.Go(func() (err error) {
-		version, err = readAll[configv1.ClusterVersion](ctx, c.mirrors, clusterVersions)
+		version, err = readAll[configv1.ClusterVersion](reading, c.mirrors, clusterVersions)
 		return err
 	})
 	g.Go(func() (err error) {
-		policies, err = c.mirrors.imagePolicies(ctx)
+		policies, err = c.mirrors.imagePolicies(reading)
 		return err
 	})
 	if err := g.Wait(); err != nil {
 		return mirrors.Set{}, err
 	}
-	return mirrors.Set{
+	set := mirrors.Set{
 		Objects:    append(append(objects(tags), objects(digests)...), objects(legacy)...),
 		Registries: image.Spec.RegistrySources,
+		TrustedCA:  image.Spec.AdditionalTrustedCA.Name,
 		Payload:    payloadOf(version),
 		Policies:   policies,
-	}, nil
+	}
+	var err error
+	set.Files, err = c.registryFiles(ctx)
+	c.applied.noteFiles(err)
+	return c.applied.complete(ctx, set, versionOf(set, image.ResourceVersion, set.Payload), c.Applied), nil
 }
 
 // payloadOf returns the release image of the cluster, "" if it has none.
@@ -134,6 +140,13 @@ func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, err
 // get reads what is at path into out, and leaves out as it is if there is
 // nothing there.
 func (r mirrorReader) get(ctx context.Context, path string, query map[string]string, out any) error {
+	if err := r.read(ctx, path, query, out); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	return nil
+}
+
+func (r mirrorReader) read(ctx context.Context, path string, query map[string]string, out any) error {
 	request := r.client.Get().AbsPath(path)
 	for key, value := range query {
 		request.Param(key, value)
@@ -144,14 +157,11 @@ func (r mirrorReader) get(ctx context.Context, path string, query map[string]str
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", path, err)
+		return err
 	}
 	data, err := result.Raw()
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", path, err)
+		return err
 	}
-	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("reading %s: %w", path, err)
-	}
-	return nil
+	return json.Unmarshal(data, out)
 }

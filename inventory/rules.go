@@ -7,6 +7,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // Rules returns what a cluster role has to allow for everything in c to be read,
@@ -29,6 +31,7 @@ func (c *Cluster) Rules() []rbacv1.PolicyRule {
 		rule("config.openshift.io", "", []string{"list"}, "clusterimagepolicies", "imagepolicies"),
 		rule("config.openshift.io", "cluster", []string{"get"}, "featuregates"),
 		rule("config.openshift.io", "cluster", []string{"get"}, "images"),
+		rule("machineconfiguration.openshift.io", mirrors.GeneratedRegistries, []string{"get"}, "machineconfigs"),
 	}
 	for key, resources := range followed {
 		slices.Sort(resources)

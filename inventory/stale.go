@@ -41,7 +41,7 @@ func (s SourceStatus) staleness() string {
 // cluster has HyperShift, and to say so with each answer would teach people not to
 // read warnings.
 func (c *Cluster) Notes() []string {
-	var notes, forbidden []string
+	notes, forbidden := c.applied.notes(), []string(nil)
 	var stale []SourceStatus
 	for _, s := range c.sources {
 		status := s.Status()

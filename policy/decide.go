@@ -88,13 +88,14 @@ func (v *view) unlessBroken() Severity {
 // Decide judges p by the facts. It is a function of its arguments only.
 func (p Plan) Decide(facts Facts, s Settings) Verdict {
 	v := Verdict{
-		Findings: slices.Concat(p.rejectedByMCO(), p.malformedReferences(), s.outOfDate(p)),
-		Counts:   Counts{Total: p.Total, Rerouted: len(p.Impacts), Malformed: len(p.Malformed)},
+		Findings: slices.Concat(p.withUnknownBefore(p.rejectedByMCO()), p.unknownCAs(), p.malformedReferences(), s.outOfDate(p)),
+		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
 	}
-	for _, impact := range p.Impacts {
-		seen := s.view(impact, facts)
+	for _, impacts := range p.byImage() {
+		seen, findings := s.worst(impacts, facts)
+		v.Counts.Rerouted++
 		v.Counts.add(seen)
-		v.Findings = append(v.Findings, s.judge(seen)...)
+		v.Findings = append(v.Findings, findings...)
 	}
 	for _, r := range planRules {
 		for _, f := range r.check(p, facts) {

@@ -44,21 +44,37 @@ func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
 	if len(gaps) == 0 || p.rejectedAnew() {
 		return p
 	}
-	before, _ := mirrors.ResolveUnchecked(c.Before)
-	after, _ := mirrors.ResolveUnchecked(c.After)
-	switch {
-	case after == nil: // NewPlan has rejected it
-	case before == nil:
-		p.Unseen = UnseenMoved // nobody knows from where
-	default:
-		p.Unseen = c.unseen(before, after)
+	for _, v := range c.Before.Variants() {
+		p.Unseen = max(p.Unseen, p.unseenIn(c.at(v.Set.Pool)))
 	}
 	return p
 }
 
-// unseen says what c does to images that nobody knows of. It asks for the routes
-// of references that stand for them: below each scope that either table knows,
-// and below none.
+// unseenIn says what c, which p is the plan of, does to images that nobody knows of.
+func (p Plan) unseenIn(c Change) Unseen {
+	before, _ := mirrors.ResolveUnchecked(c.Before)
+	after, _ := mirrors.ResolveUnchecked(c.After)
+	if p.mends() {
+		before = nodesHave(c.Before)
+	}
+	switch {
+	case after == nil: // NewPlan has rejected it
+		return UnseenUntouched
+	case before == nil: // nobody knows from where
+		return UnseenMoved
+	case len(c.changedCAs()) > 0: // any image may come from there
+		return UnseenMoved
+	}
+	worst := c.unseen(before, after)
+	if c.onlyTakesAway() && !p.mends() { // which would let loose what was held up
+		return min(worst, UnseenKept)
+	}
+	return worst
+}
+
+// unseen says what c does to images that nobody knows of, whether it brings entries or
+// takes them away. It asks for the routes of references that stand for them: below each
+// scope that either table knows, and below none.
 func (c Change) unseen(before, after *mirrors.Table) Unseen {
 	worst := UnseenUntouched
 	for ref := range c.standIns(before, after) {
@@ -66,9 +82,6 @@ func (c Change) unseen(before, after *mirrors.Table) Unseen {
 		if err == nil && changed {
 			worst = max(worst, unseenOn(from, to))
 		}
-	}
-	if c.onlyTakesAway() {
-		worst = min(worst, UnseenKept)
 	}
 	return worst
 }

@@ -20,6 +20,12 @@ type Change struct {
 type Impact struct {
 	Image         Image
 	Before, After mirrors.Route
+	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
+	// which proves nothing.
+	BeforeUnknown bool
+	// Pools are the MachineConfigPools whose nodes take these routes, where others take
+	// others; none if all nodes do. Each Impact of an image is of other pools then.
+	Pools []string
 	// HiddenBy is the scope of the narrower entry that covers the image after the
 	// change in the place of a wider one that is still there; "" if there is none.
 	HiddenBy string
@@ -27,9 +33,6 @@ type Impact struct {
 	// image, and for its mirrors, than the guard (those that CRI-O's credential provider
 	// finds in a pod's namespace). To be denied is no proof then.
 	OtherCredentials bool
-	// BeforeUnknown is set where it could not be read what nodes do today: Before is zero
-	// then, and proves nothing.
-	BeforeUnknown bool
 	// Never are the objects that make the source of the entry After.Entry
 	// NeverContactSource, by name ("ImageTagMirrorSet apps").
 	Never []string
@@ -58,17 +61,78 @@ type Plan struct {
 	// stuck and stays so: Impacts are what comes of the change once that is mended.
 	Rejected, RejectedBefore *mirrors.Rejection
 
+	// BeforeUnknown is set where MCO rejects the configuration in force, the change mends
+	// it, and what nodes have meanwhile is not known. Impacts are then all images that the
+	// new configuration, or the change to the objects, has something to say about.
+	BeforeUnknown bool
+	// UnknownCAs says why it is not known which CAs the change makes nodes trust; none if it
+	// is, or if the change leaves them alone.
+	UnknownCAs []string
+
 	shrinks bool                       // Rejected is TooMuch, was it before, and c only makes it less
 	entries map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
-// NewPlan compares the routes of images before and after c.
+// NewPlan compares the routes of images before and after c. Where MCO rejects the
+// configuration in force and c mends it, all of the new configuration is applied at once,
+// with what came while MCO was stuck: before is then what nodes have (mirrors.Set.Applied).
+//
+// Where MachineConfigs lay other files on some nodes than on others, it does so for each
+// kind of them.
 func NewPlan(c Change, images []Image) Plan {
-	p := Plan{Total: len(images), Added: added(c)}
+	variants := c.Before.Variants()
+	p := newPlan(c.at(variants[0].Set.Pool), images)
+	if len(variants) == 1 {
+		return p
+	}
+	for i := range p.Impacts {
+		p.Impacts[i].Pools = variants[0].Pools
+	}
+	all := len(variants[0].Pools)
+	for _, v := range variants[1:] {
+		p.addPools(newPlan(c.at(v.Set.Pool), images), v.Pools)
+		all += len(v.Pools)
+	}
+	for i := range p.Impacts {
+		if len(p.Impacts[i].Pools) == all {
+			p.Impacts[i].Pools = nil
+		}
+	}
+	return p
+}
+
+// at returns c as the nodes of a pool see it.
+func (c Change) at(pool string) Change { return Change{c.Before.At(pool), c.After.At(pool)} }
+
+// addPools adds what other, which is that of pools, has to say beside p.
+func (p *Plan) addPools(other Plan, pools []string) {
+	byRef := map[string][]int{}
+	for i, impact := range p.Impacts {
+		byRef[impact.Image.Ref] = append(byRef[impact.Image.Ref], i)
+	}
+	for _, impact := range other.Impacts {
+		same := slices.IndexFunc(byRef[impact.Image.Ref], func(i int) bool {
+			known := p.Impacts[i]
+			return known.Before.Equal(impact.Before) && known.After.Equal(impact.After)
+		})
+		if same >= 0 {
+			known := &p.Impacts[byRef[impact.Image.Ref][same]]
+			known.Pools = slices.Concat(known.Pools, pools)
+			slices.Sort(known.Pools)
+			continue
+		}
+		impact.Pools = pools
+		p.Impacts = append(p.Impacts, impact)
+	}
+	p.BeforeUnknown = p.BeforeUnknown || other.BeforeUnknown
+	slices.SortStableFunc(p.Impacts, func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
+}
+
+// newPlan is NewPlan for nodes of one kind.
+func newPlan(c Change, images []Image) Plan {
+	p := Plan{Total: len(images), Added: added(c), UnknownCAs: unknownCAsOf(c)}
 	before, err := mirrors.Resolve(c.Before)
 	if errors.As(err, &p.RejectedBefore) {
-		// The last configuration that MCO could apply is not known from the
-		// objects. What they say, validation aside, comes nearest to it.
 		before, _ = mirrors.ResolveUnchecked(c.Before)
 	}
 	after, err := mirrors.Resolve(c.After)
@@ -82,9 +146,19 @@ func NewPlan(c Change, images []Image) Plan {
 		}
 	}
 	if before == nil {
-		before, _ = mirrors.ResolveUnchecked(mirrors.Set{}) // an empty set always resolves
+		before = unconfigured()
 	}
-	p.compare(images, before, after, c.After)
+	if p.mends() {
+		applied := nodesHave(c.Before)
+		p.BeforeUnknown = applied == nil
+		before = cmp.Or(applied, before)
+	}
+	if p.BeforeUnknown {
+		p.compareUnknown(images, before, after, c.After)
+	} else {
+		p.compare(images, before, after, c.After)
+	}
+	p.retrust(c, images, before, after)
 	return p
 }
 

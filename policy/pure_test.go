@@ -14,11 +14,12 @@ var pure = map[string]string{
 	"cmp": "", "errors": "", "fmt": "", "maps": "", "reflect": "", "regexp": "", "slices": "", "strconv": "", "strings": "",
 	"crypto/sha256": "links the digest algorithm in",
 	"time":          "the time of a fact, as a value",
+	"path":          "takes the paths of nodes' files apart, as text",
+	"encoding/json": "reads policy.json from bytes",
+
+	"github.com/BurntSushi/toml": "reads registries.conf from bytes, by the library that nodes read it with",
 
 	"encoding/base64": "the length of what MCO encodes",
-	"encoding/json":   "the length of policy.json",
-
-	"github.com/BurntSushi/toml": "the length of registries.conf, by MCO's own encoder",
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1":                      "types",
 	"k8s.io/apimachinery/pkg/runtime/schema":                    "types",

@@ -16,9 +16,9 @@ import (
 // what came of it. The entries count as there before: what there was to say of them was
 // said when they were made.
 //
-// Rejected is set where MCO rejects s, RejectedBefore equal to it, and Impacts tell
-// what s says, validation aside: what nodes have is the last valid configuration, and
-// this comes nearest to it.
+// Rejected is set where MCO rejects s, RejectedBefore equal to it, and Impacts tell what
+// nodes have (mirrors.Set.Applied). Where that is not known they tell what s says,
+// validation aside, which comes nearest to it.
 func NewStanding(s mirrors.Set, images []Image) Plan {
 	p := Plan{Total: len(images), entries: bySource(s)}
 	bare := s
@@ -27,7 +27,9 @@ func NewStanding(s mirrors.Set, images []Image) Plan {
 	after, err := mirrors.Resolve(s)
 	if errors.As(err, &p.Rejected) {
 		p.RejectedBefore = p.Rejected
-		after, _ = mirrors.ResolveUnchecked(s)
+		if after = nodesHave(s); after == nil {
+			after, _ = mirrors.ResolveUnchecked(s)
+		}
 	}
 	if before == nil || after == nil {
 		return p // not even the generator knows what to make of it

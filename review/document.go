@@ -70,6 +70,10 @@ type Rerouted struct {
 	Image  string `json:"image"`
 	Before Route  `json:"before"`
 	After  Route  `json:"after"`
+	// BeforeUnknown is set if it is not known what nodes do today; Before is empty then.
+	BeforeUnknown bool `json:"beforeUnknown,omitempty"`
+	// Pools are the MachineConfigPools whose nodes take these routes, where not all do.
+	Pools []string `json:"pools,omitempty"`
 }
 
 // A Route is a mirrors.Route as JSON: what a node tries, in order.
@@ -121,6 +125,7 @@ func (r Record) Document() Document {
 	for _, i := range r.Plan.Impacts {
 		d.Rerouted = append(d.Rerouted, Rerouted{
 			Image: i.Image.Ref, Before: RouteDocument(i.Before, r.Facts), After: RouteDocument(i.After, r.Facts),
+			BeforeUnknown: i.BeforeUnknown, Pools: i.Pools,
 		})
 	}
 	return d

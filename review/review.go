@@ -61,6 +61,17 @@ func (f RegistriesFunc) Presence(ctx context.Context, locs []mirrors.Location) p
 	return f(ctx, locs)
 }
 
+// Trust is what a review has to know of the CAs that nodes trust for single registries.
+type Trust interface {
+	// CAs returns the certificates, as PEM by host, in a ConfigMap of openshift-config as it
+	// is now. It is no error, and there are none, if there is no such ConfigMap: nodes do
+	// without then.
+	CAs(ctx context.Context, name string) (map[string]string, error)
+	// Propose returns Registries that are asked about Locations with ProposedTrust as if
+	// additionalTrustedCA said cas. They are to be released.
+	Propose(cas map[string]string) (registries Registries, release func())
+}
+
 // A Noter has something to say to whoever reads an answer that rests on it:
 // "the pull secret is missing; registries were asked anonymously". Inventories
 // and Registries may be Noters. Each note is one short line.
@@ -95,6 +106,8 @@ type Reviewer struct {
 	// OtherCredentials reports whether nodes may have other credentials for an image, and
 	// for its mirrors, than those with which Registries are asked; nil: for none.
 	OtherCredentials func(ref string) bool
+	// Trust is asked where a change names other CAs; nil if they are not known.
+	Trust Trust
 	// Noters are asked for notes beside Inventory and Registries.
 	Noters []Noter
 	// Turns bound how many calls of Review compute at once; nil for no bound.
@@ -109,13 +122,16 @@ func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit
 	if err != nil {
 		return Record{}, err
 	}
+	change := policy.Change{Before: now.set, After: edit(now.set)}
+	trust := r.readTrust(ctx, &change)
+	defer trust.release()
 	if err := r.Turns.take(ctx, atFirst); err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer r.Turns.give()
-	change := policy.Change{Before: now.set, After: edit(now.set)}
 	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithDepth(r.Settings, r.platforms())
-	record := r.judge(ctx, r.Turns.between(r.Registries), plan, plan.Questions, plan.Decisive)
+	record := r.judge(ctx, r.Turns.between(trust.registries), plan, plan.Questions, plan.Decisive)
+	record.Notes = append(record.Notes, trust.notes...)
 	record.Subject, record.Took = subject, time.Since(start)
 	return record, nil
 }

@@ -29,6 +29,9 @@ type question struct {
 	// object is put in place, or taken away if deleted is set.
 	object  mirrors.Object
 	deleted bool
+	// finalized is set where that is the removal of the object's last finalizer. A
+	// deletion without it may leave the object in force until then.
+	finalized bool
 	// unchanged is set where the request leaves the spec as it is.
 	unchanged bool
 }
@@ -46,12 +49,30 @@ func (q question) edit(s mirrors.Set) mirrors.Set {
 func decode(req admissionv1.AdmissionRequest) (question, error) {
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
+		if takesAway(req) {
+			q, err := decodeDelete(req)
+			q.finalized = true
+			return q, err
+		}
 		return decodePut(req)
 	case admissionv1.Delete:
 		return decodeDelete(req)
 	default:
 		return question{}, fmt.Errorf("%s: unknown operation %q", nameIn(req), req.Operation)
 	}
+}
+
+// takesAway reports whether req is the update by which an object ends that is under
+// deletion: nodes have it until its last finalizer is removed. The API server deletes it
+// without another request then (ShouldDeleteDuringUpdate in k8s.io/apiserver,
+// pkg/registry/generic/registry/store.go).
+func takesAway(req admissionv1.AdmissionRequest) bool {
+	var obj, old metav1.PartialObjectMetadata
+	if req.Operation != admissionv1.Update || json.Unmarshal(req.Object.Raw, &obj) != nil || json.Unmarshal(req.OldObject.Raw, &old) != nil {
+		return false
+	}
+	grace := old.DeletionGracePeriodSeconds
+	return len(obj.Finalizers) == 0 && old.DeletionTimestamp != nil && (grace == nil || *grace == 0)
 }
 
 func decodePut(req admissionv1.AdmissionRequest) (question, error) {

@@ -100,6 +100,65 @@ func deletion(o *configv1.ImageTagMirrorSet) admission.Request {
 	return req
 }
 
+// TestOtherCAs: which CAs nodes trust at a registry decides whether they can pull there.
+func TestOtherCAs(t *testing.T) {
+	image := func(cas string) *configv1.Image {
+		i := &configv1.Image{}
+		i.Name, i.Spec.AdditionalTrustedCA.Name = "cluster", cas
+		return i
+	}
+	reviewer := &records{verdict: policy.Verdict{Allowed: true}}
+	req := request(admissionv1.Update, mirrors.ImageConfig, "cluster")
+	req.OldObject, req.Object = raw(image("old")), raw(image("new"))
+	if got := (&Handler{Reviewer: reviewer}).Handle(quiet(t), req); !got.Allowed {
+		t.Fatal(got.Result)
+	}
+	if diff := cmp.Diff([]string{"Image cluster"}, reviewer.subjects); diff != "" || reviewer.after.TrustedCA != "new" {
+		t.Errorf("reviews -want +got:\n%s, with CAs of %q", diff, reviewer.after.TrustedCA)
+	}
+}
+
+// TestFinalizers: an object goes by the update that removes its last finalizer once it is
+// under deletion, and by no other.
+func TestFinalizers(t *testing.T) {
+	object := func(marked bool, grace *int64, finalizers ...string) *configv1.ImageTagMirrorSet {
+		o := tagMirrorSet("apps", "quay.io/old")
+		o.Finalizers, o.DeletionGracePeriodSeconds = finalizers, grace
+		if marked {
+			o.DeletionTimestamp = new(metav1.Now())
+		}
+		return o
+	}
+	other := object(true, nil)
+	other.Spec.ImageTagMirrors[0].Source = "quay.io/new"
+	for _, tt := range []struct {
+		name     string
+		from, to *configv1.ImageTagMirrorSet
+		want     []string // the subject of the review, none if there is none
+	}{
+		{"the last one", object(true, new(int64(0)), "a"), object(true, new(int64(0))), []string{"Deleting ImageTagMirrorSet apps"}},
+		{"no grace period is none", object(true, nil, "a"), object(true, nil), []string{"Deleting ImageTagMirrorSet apps"}},
+		{"of two at once", object(true, nil, "foregroundDeletion", "orphan"), object(true, nil), []string{"Deleting ImageTagMirrorSet apps"}},
+		{"what else it changes does not matter", object(true, nil, "a"), other, []string{"Deleting ImageTagMirrorSet apps"}},
+		{"the client leaves the timestamp out", object(true, nil, "a"), object(false, nil), []string{"Deleting ImageTagMirrorSet apps"}},
+		{"one of two", object(true, nil, "a", "b"), object(true, nil, "b"), nil},
+		{"not under deletion", object(false, nil, "a"), object(false, nil), nil},
+		{"a grace period", object(true, new(int64(30)), "a"), object(true, new(int64(30))), nil},
+		{"under deletion, and changed", object(true, nil, "a"), func() *configv1.ImageTagMirrorSet { o := other.DeepCopy(); o.Finalizers = []string{"a"}; return o }(), []string{"ImageTagMirrorSet apps"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			reviewer := &records{verdict: policy.Verdict{Allowed: true}}
+			h := &Handler{Reviewer: reviewer}
+			if got := h.Handle(quiet(t), update(tt.from, tt.to)); !got.Allowed {
+				t.Fatal(got.Result)
+			}
+			if diff := cmp.Diff(tt.want, reviewer.subjects); diff != "" {
+				t.Errorf("reviews -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 // sources returns the sources of s, to tell sets apart.
 func sources(s mirrors.Set) []string {
 	var out []string

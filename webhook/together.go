@@ -92,12 +92,18 @@ func sameObject(a, b question) bool { return mirrors.NameOf(a.object) == mirrors
 // isIn reports whether the change has been made in s.
 func (q question) isIn(s mirrors.Set) bool {
 	if _, ok := q.object.(*configv1.Image); ok {
-		return equality.Semantic.DeepEqual(s.Registries, q.edit(s).Registries)
+		after := q.edit(s)
+		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA
 	}
 	objects := slices.Concat(s.Objects, s.Policies)
 	i := slices.IndexFunc(objects, func(o mirrors.Object) bool { return mirrors.NameOf(o) == mirrors.NameOf(q.object) })
-	if q.deleted || i < 0 {
-		return q.deleted && i < 0
+	if q.deleted {
+		// What has finalizers is marked, and in force until the last of them is removed,
+		// which is a change of its own.
+		return i < 0 || !q.finalized && objects[i].GetDeletionTimestamp() != nil
+	}
+	if i < 0 {
+		return false
 	}
 	return equality.Semantic.DeepEqual(specOf(objects[i]), specOf(q.object))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -193,7 +194,14 @@ func TestIsIn(t *testing.T) {
 		image.Name = "cluster"
 		return image
 	}
+	trusting := func(image *configv1.Image, cas string) *configv1.Image {
+		image.Spec.AdditionalTrustedCA.Name = cas
+		return image
+	}
 	set := mirrors.Set{Objects: []mirrors.Object{stored}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"bad.io"}}}
+	marked := tagMirrorSet("going", "quay.io")
+	marked.Finalizers, marked.DeletionTimestamp = []string{"example.com/held"}, new(metav1.Now())
+	set.Objects = append(set.Objects, marked)
 	other := tagMirrorSet("a", "other.io")
 	digests := &configv1.ImageDigestMirrorSet{}
 	digests.Name = "a"
@@ -203,15 +211,19 @@ func TestIsIn(t *testing.T) {
 		question question
 		want     bool
 	}{
-		"stored":                {put(tagMirrorSet("a", "quay.io")), true},
-		"what was there before": {put(other), false},
-		"another name":          {put(tagMirrorSet("b", "quay.io")), false},
-		"another kind":          {put(digests), false},
-		"not deleted yet":       {gone(stored), false},
-		"deleted":               {gone(digests), true},
-		"registries":            {put(blocking("bad.io")), true},
-		"other registries":      {put(blocking("worse.io")), false},
-		"registries, deleted":   {gone(blocking("bad.io")), false},
+		"stored":                 {put(tagMirrorSet("a", "quay.io")), true},
+		"what was there before":  {put(other), false},
+		"another name":           {put(tagMirrorSet("b", "quay.io")), false},
+		"another kind":           {put(digests), false},
+		"not deleted yet":        {gone(stored), false},
+		"deleted":                {gone(digests), true},
+		"marked, and held":       {gone(marked), true},
+		"held, and to be let go": {question{object: marked, deleted: true, finalized: true}, false},
+		"let go":                 {question{object: digests, deleted: true, finalized: true}, true},
+		"registries":             {put(blocking("bad.io")), true},
+		"other registries":       {put(blocking("worse.io")), false},
+		"other CAs":              {put(trusting(blocking("bad.io"), "cas")), false},
+		"registries, deleted":    {gone(blocking("bad.io")), false},
 	} {
 		if got := tc.question.isIn(set); got != tc.want {
 			t.Errorf("%s: got %t, want %t", name, got, tc.want)

@@ -109,6 +109,9 @@ func (s side) entryText(scope string) string {
 	if scope == "" {
 		return "no entry of registries.conf covers it"
 	}
+	if maker := s.table.Maker(scope); maker != "" {
+		return fmt.Sprintf("entry %s, made by a file of MachineConfig %s", scope, maker)
+	}
 	makers := namesOf(s.entriesFor(scope))
 	for _, list := range s.imageLists() {
 		if slices.ContainsFunc(list.scopes, func(listed string) bool { return sameScope(listed, scope) }) {

@@ -36,6 +36,21 @@ func (e *explainer) print(w io.Writer, changed bool) {
 		writeLines(w, wrapped(short(img.image), tableWidth), 0)
 		e.printRoutes(w, img, changed)
 	}
+	if variants := e.after.set.Variants(); len(variants) > 1 {
+		fmt.Fprintln(w)
+		writeLines(w, wrapped(otherFiles(variants), tableWidth), 0)
+	}
+}
+
+// otherFiles says of which nodes the routes are, where not all have the same files.
+func otherFiles(variants []mirrors.Variant) string {
+	var others []string
+	for _, v := range variants[1:] {
+		others = append(others, v.Pools...)
+	}
+	slices.Sort(others)
+	return fmt.Sprintf("Note: these are the routes of nodes of %s; MachineConfigs lay other files on those of %s",
+		strings.Join(variants[0].Pools, ", "), strings.Join(others, ", "))
 }
 
 func (e *explainer) printRoutes(w io.Writer, img explained, changed bool) {

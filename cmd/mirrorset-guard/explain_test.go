@@ -116,6 +116,20 @@ spec:
 
 // TestExplainTable is the specification of the table: each row is one thing that
 // it can say.
+// labDropIn is a MachineConfig with a file of its own for the nodes of one pool.
+const labDropIn = `
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 50-lab, labels: {machineconfiguration.openshift.io/role: worker}}
+spec:
+  config:
+    storage:
+      files:
+      - path: /etc/containers/registries.conf.d/50-lab.conf
+        contents: {source: "data:,%5B%5Bregistry%5D%5D%0Alocation%20%3D%20%22quay.io%22%0A%5B%5Bregistry.mirror%5D%5D%0Alocation%20%3D%20%22lab.example.com%22"}
+`
+
 func TestExplainTable(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -129,6 +143,25 @@ quay.io/shop/cart:v1
   no entry of registries.conf covers it
   1. quay.io/shop/cart:v1
      source, tried
+`},
+		{"a drop-in of a MachineConfig", labDropIn + shopTags, "", []string{"quay.io/team/x:1", "quay.io/shop/cart@" + testDigest}, `
+quay.io/team/x:1
+  entry quay.io, made by a file of MachineConfig 50-lab
+  1. lab.example.com/team/x:1
+     mirror, tried
+  2. quay.io/team/x:1
+     source, tried
+
+quay.io/shop/cart@sha256:aaaaaaaaaaaa
+  entry quay.io/shop, made by ImageTagMirrorSet shop
+  -  mirror.example.com/shop/cart@sha256:aaaaaaaaaaaa
+     mirror, skipped: serves tags only
+  -  backup.example.com/shop/cart@sha256:aaaaaaaaaaaa
+     mirror, skipped: serves tags only
+  1. quay.io/shop/cart@sha256:aaaaaaaaaaaa
+     source, tried
+
+Note: these are the routes of nodes of worker; MachineConfigs lay other files on those of master
 `},
 		{"a mirror, and one that is blocked", shopTags + registrySources, "", []string{"quay.io/shop/cart:v1"}, `
 quay.io/shop/cart:v1

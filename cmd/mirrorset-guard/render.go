@@ -33,7 +33,7 @@ mirror objects: of those in force, or with -f, of those after the change. -o dif
 prints what the change does to it.
 
 On standard error it says whether the Machine Config Operator has applied the
-objects in force, by what MachineConfig ` + generatedRegistries + `
+objects in force, by what MachineConfig ` + mirrors.GeneratedRegistries + `
 holds. A difference means that it is still at work, or stuck.
 
 Exit code 0: rendered. 2: the Machine Config Operator would reject the objects, or
@@ -58,7 +58,6 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	configs, io := o.machineConfigs(io)
 	w, err := o.world.openMirrors(ctx, io)
 	if err != nil {
 		return err
@@ -68,11 +67,12 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
+	set.Files = nil // what stands beside the generated file is not part of it
 	r, err := newRendering(set, edit(set), o.needsBefore())
 	if err != nil {
 		return err
 	}
-	r.MachineConfig = r.compare(ctx, set, configs)
+	r.MachineConfig = r.compare(ctx, set, w.inventory)
 	return o.print(io, r)
 }
 
@@ -160,18 +160,10 @@ func (s side) registriesConf() (string, error) {
 	}
 	var b bytes.Buffer
 	if len(s.set.Registries.ContainerRuntimeSearchRegistries) > 0 {
-		b.WriteString("# On nodes, this list of search registries stands in\n# " + searchDropIn + ".\n")
+		b.WriteString("# On nodes, this list of search registries stands in\n# " + mirrors.SearchDropInPath + ".\n")
 	}
 	if err := toml.NewEncoder(&b).Encode(conf); err != nil {
 		return "", fmt.Errorf("encoding registries.conf: %w", err)
 	}
 	return b.String(), nil
 }
-
-// The names that MCO gives (pkg/controller/container-runtime-config/helpers.go).
-// All pools have the same registries.conf, so that one is enough to look at.
-const (
-	generatedRegistries = "99-worker-generated-registries"
-	registriesPath      = "/etc/containers/registries.conf"
-	searchDropIn        = "/etc/containers/registries.conf.d/01-image-searchRegistries.conf"
-)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -39,8 +40,30 @@ type difference struct {
 	MachineConfig string `json:"machineConfig"`
 }
 
-func (r *rendering) compare(ctx context.Context, set mirrors.Set, configs machineConfigSource) comparison {
-	c := comparison{Name: generatedRegistries, Differences: []difference{}}
+// An appliedSource knows what nodes have: a *inventory.Cluster, or a *snapshot.Snapshot.
+type appliedSource interface {
+	Applied(context.Context) (*mirrors.Applied, error)
+}
+
+// readApplied returns the registries.conf that nodes have.
+func readApplied(ctx context.Context, from any) (conf sysregistriesv2.V2RegistriesConf, err error) {
+	source, ok := from.(appliedSource)
+	if !ok {
+		return conf, inventory.ErrNotApplied
+	}
+	applied, err := source.Applied(ctx)
+	if err != nil {
+		return conf, err
+	}
+	table, err := mirrors.ResolveApplied(mirrors.Set{Applied: applied})
+	if err != nil {
+		return conf, fmt.Errorf("reading MachineConfig %s: %w", mirrors.GeneratedRegistries, err)
+	}
+	return table.Config(), nil
+}
+
+func (r *rendering) compare(ctx context.Context, set mirrors.Set, from any) comparison {
+	c := comparison{Name: mirrors.GeneratedRegistries, Differences: []difference{}}
 	if isTooMuch(r.rejected) {
 		c.State, c.Detail = stateUnknown, r.rejected.Error()
 		return c
@@ -49,7 +72,7 @@ func (r *rendering) compare(ctx context.Context, set mirrors.Set, configs machin
 		c.State, c.Detail = stateRejected, r.rejected.Error()
 		return c
 	}
-	applied, err := readApplied(ctx, configs)
+	applied, err := readApplied(ctx, from)
 	if err != nil {
 		c.State, c.Detail = stateUnknown, err.Error()
 		return c

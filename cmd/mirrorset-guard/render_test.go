@@ -103,7 +103,9 @@ spec:
 	return text
 }
 
-func registriesFile(text string) [3]string { return [3]string{registriesPath, dataURL(text), ""} }
+func registriesFile(text string) [3]string {
+	return [3]string{mirrors.RegistriesConfPath, dataURL(text), ""}
+}
 
 func TestRender(t *testing.T) {
 	toTags := tagSet("team", "quay.io/team", "AllowContactingSource", "m.local/team")
@@ -187,13 +189,13 @@ func TestRenderApplied(t *testing.T) {
 		want    string
 	}{
 		{"base64, as MCO writes it", teamDigests, workerConfig(registriesFile(teamConf)), saysApplied},
-		{"plain, as it used to", teamDigests, workerConfig([3]string{registriesPath, "data:text/plain," + url.PathEscape(teamConf), ""}), saysApplied},
-		{"compressed", teamDigests, workerConfig([3]string{registriesPath, dataURL(zipped(t, teamConf)), "gzip"}), saysApplied},
+		{"plain, as it used to", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:text/plain," + url.PathEscape(teamConf), ""}), saysApplied},
+		{"compressed", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, dataURL(zipped(t, teamConf)), "gzip"}), saysApplied},
 		{"mirror-by-digest-only, as it used to", teamDigests, workerConfig(registriesFile(old)), saysApplied},
 		{"no objects, no file", emptyImage, workerConfig(), saysApplied},
 		{
 			"search registries in their own file", strings.Replace(registrySources, "blockedRegistries: [backup.example.com]", "containerRuntimeSearchRegistries: [quay.io]", 1) + teamDigests,
-			workerConfig(registriesFile(teamConf+"\n[[registry]]\nlocation = \"quay.io/shop/dev\"\ninsecure = true\n"), [3]string{searchDropIn, dataURL("unqualified-search-registries = [\"quay.io\"]\n"), ""}),
+			workerConfig(registriesFile(teamConf+"\n[[registry]]\nlocation = \"quay.io/shop/dev\"\ninsecure = true\n"), [3]string{mirrors.SearchDropInPath, dataURL("unqualified-search-registries = [\"quay.io\"]\n"), ""}),
 			saysApplied,
 		},
 		{"an entry is missing, another is too many", teamDigests, workerConfig(registriesFile(strings.ReplaceAll(teamConf, "quay.io/team", "quay.io/old"))), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
@@ -259,11 +261,11 @@ A blocked registry that holds the release image and has no mirror is left out on
 		{"not in the dump", teamDigests, "", saysNone},
 		{"another MachineConfig", teamDigests, strings.Replace(workerConfig(), "99-worker-generated-registries", "99-worker-ssh", 1), saysNone},
 		{"only spoken of", teamDigests, "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {about: MachineConfig 99-worker-generated-registries}\n", saysNone},
-		{"no data URL", teamDigests, workerConfig([3]string{registriesPath, "https://example.com/file", ""}), unknown(broken + "its contents are not a data URL")},
-		{"a compression that Ignition does not have", teamDigests, workerConfig([3]string{registriesPath, "data:,x", "xz"}), unknown(broken + `its compression "xz" is not known`)},
-		{"not compressed", teamDigests, workerConfig([3]string{registriesPath, "data:,plain%20text", "gzip"}), unknown(broken + "gzip: invalid header")},
-		{"no base64", teamDigests, workerConfig([3]string{registriesPath, "data:;base64,%%", ""}), unknown(broken + `invalid URL escape "%%"`)},
-		{"no TOML", teamDigests, workerConfig([3]string{registriesPath, "data:,%5B", ""}), unknown(broken + "toml: line 1: unexpected end of table name (table names cannot be empty)")},
+		{"no data URL", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "https://example.com/file", ""}), unknown(broken + "its contents are not a data URL")},
+		{"a compression that Ignition does not have", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:,x", "xz"}), unknown(broken + `its compression "xz" is not known`)},
+		{"not compressed", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:,plain%20text", "gzip"}), unknown(broken + "gzip: invalid header")},
+		{"no base64", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:;base64,%%", ""}), unknown(broken + `invalid URL escape "%%"`)},
+		{"no TOML", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:,%5B", ""}), unknown(broken + "toml: line 1: unexpected end of table name (table names cannot be empty)")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -153,7 +153,7 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	}
 	reviewer := &review.Reviewer{
 		Inventory: g.cluster, Registries: g.store, Settings: settings,
-		OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust}, Turns: review.NewTurns(runtime.GOMAXPROCS(0)),
+		OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust}, Trust: proposer{g.trust, g.store}, Turns: review.NewTurns(runtime.GOMAXPROCS(0)),
 	}
 	if err := g.prepareStanding(config, *reviewer); err != nil {
 		return nil, err

@@ -207,6 +207,7 @@ type openWorld struct {
 	noters     []review.Noter
 	// otherCredentials is as in review.Reviewer.
 	otherCredentials func(ref string) bool
+	trust            review.Trust // as in review.Reviewer
 	stop             context.CancelFunc
 }
 
@@ -317,6 +318,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	}
 	open.noters = append(open.noters, trusted)
 	open.otherCredentials = trusted.Matches
+	open.trust = proposer{trusted, open.registries}
 	open.inventory = followed{cluster, trusted}
 	return nil
 }

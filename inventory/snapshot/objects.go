@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,10 +164,30 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
 	r.put(h)
-	if kind == clusterVersionKind.GroupKind() {
+	switch {
+	case kind == clusterVersionKind.GroupKind():
 		return r.version(data)
+	case kind == machineConfigKind.GroupKind() && h.Name == mirrors.GeneratedRegistries:
+		r.applied(data)
+	case kind == machineConfigKind.GroupKind():
+		return r.registryFiles(h.Name, data)
 	}
 	return nil
+}
+
+// registryFiles keeps the files of a MachineConfig that say where nodes pull from, instead
+// of those of an object of that name which the dump had before.
+func (r *reader) registryFiles(name string, data []byte) error {
+	files, err := inventory.DecodeFiles(data)
+	r.set.Files = slices.DeleteFunc(r.set.Files, func(f mirrors.File) bool { return f.MachineConfig == name })
+	r.set.Files = append(r.set.Files, files...)
+	return err
+}
+
+// applied keeps what nodes have. Few answers depend on it, and those say so: if it cannot be
+// read, that is no Problem.
+func (r *reader) applied(data []byte) {
+	r.set.Applied, r.notApplied = inventory.DecodeApplied(data)
 }
 
 // put enters what an object names.
@@ -266,6 +287,7 @@ func (r *reader) version(data []byte) error {
 var (
 	machineConfigurationKind = operatorv1.GroupVersion.WithKind("MachineConfiguration")
 	proxyKind                = configv1.GroupVersion.WithKind("Proxy")
+	machineConfigKind        = mcfgv1.GroupVersion.WithKind("MachineConfig")
 	clusterVersionKind       = configv1.GroupVersion.WithKind("ClusterVersion")
 )
 

@@ -48,6 +48,7 @@ type Snapshot struct {
 	versions   byKey[*configv1.ClusterVersion]
 	namespaces map[string]bool
 	pullSecret []byte
+	notApplied error          // why set has no Applied, though the dump has its MachineConfig
 	objects    int            // that were understood, whether they name images or not
 	skipped    map[string]int // objects of other kinds, by kind
 	problems   []Problem
@@ -96,6 +97,19 @@ func (s *Snapshot) Problems() []Problem { return s.problems }
 
 // Mirrors returns the mirror configuration in the dump.
 func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) { return s.set, nil }
+
+// Applied returns what nodes have: MachineConfig mirrors.GeneratedRegistries. The error is
+// inventory.ErrNotApplied if the dump does not have it.
+func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
+	switch {
+	case s.notApplied != nil:
+		return nil, s.notApplied
+	case s.set.Applied == nil:
+		return nil, fmt.Errorf("the dump has %w", inventory.ErrNotApplied)
+	default:
+		return s.set.Applied, nil
+	}
+}
 
 // Images returns the images that objects in the dump name, sorted by reference.
 // A dump with nodes and without a single image is taken for an incomplete one:
@@ -161,6 +175,9 @@ func (s *Snapshot) Notes() []string {
 	var notes []string
 	if s.index.Objects() == 0 {
 		notes = append(notes, "the dump has no object that names an image")
+	}
+	if s.notApplied != nil {
+		notes = append(notes, "what nodes have is not known: "+s.notApplied.Error())
 	}
 	if n := s.skippedNote(); n != "" {
 		notes = append(notes, n)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,6 +62,10 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
 	out.mirrors(set)
+	if set.Applied != nil {
+		out.object(machineConfigKind, inventory.EncodeApplied(*set.Applied))
+	}
+	out.files(set.Files)
 	for _, n := range source.Nodes() {
 		out.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
 	}
@@ -133,7 +138,9 @@ func (w *writer) configuration(source Source) {
 func (w *writer) mirrors(set mirrors.Set) {
 	w.object(mirrors.ImageConfig, &configv1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
-		Spec:       configv1.ImageSpec{RegistrySources: set.Registries},
+		Spec: configv1.ImageSpec{
+			RegistrySources: set.Registries, AdditionalTrustedCA: configv1.ConfigMapNameReference{Name: set.TrustedCA},
+		},
 	})
 	objects := slices.SortedFunc(slices.Values(slices.Concat(set.Objects, set.Policies)), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
@@ -153,6 +160,17 @@ func (w *writer) mirrors(set mirrors.Set) {
 			named.Namespace = o.Namespace
 			w.object(mirrors.NamespacePolicy, &configv1.ImagePolicy{ObjectMeta: named, Spec: o.Spec})
 		}
+	}
+}
+
+// files writes the MachineConfigs that lay files of their own, in the order of their names.
+func (w *writer) files(files []mirrors.File) {
+	byName := map[string][]mirrors.File{}
+	for _, f := range files {
+		byName[f.MachineConfig] = append(byName[f.MachineConfig], f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		w.object(machineConfigKind, inventory.EncodeFiles(byName[name]))
 	}
 }
 

@@ -36,7 +36,7 @@ spec:
 apiVersion: config.openshift.io/v1
 kind: Image
 metadata: {name: cluster}
-spec: {additionalTrustedCA: {name: canary}, registrySources: {insecureRegistries: [mirror.example.com]}}
+spec: {additionalTrustedCA: {name: registry-cas}, externalRegistryHostnames: [canary], registrySources: {insecureRegistries: [mirror.example.com]}}
 ---
 apiVersion: v1
 kind: Node
@@ -92,6 +92,28 @@ status:
   desired: {version: 4.18.1, image: "quay.io/release@sha256:bb", url: canary}
   history: [{version: 4.18.1, state: Completed, image: "quay.io/release@sha256:bb", acceptedRisks: canary}]
   conditions: [{type: Progressing, status: "False", message: canary}]
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 99-worker-generated-registries, annotations: {note: canary}}
+spec:
+  kernelArguments: [canary]
+  config:
+    passwd: {users: [{name: canary}]}
+    storage:
+      files:
+      - {path: /etc/containers/registries.conf, contents: {source: "data:,unqualified-search-registries%20%3D%20%5B%5D"}}
+      - {path: /etc/canary, contents: {source: "data:,canary"}}
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 50-lab, labels: {machineconfiguration.openshift.io/role: worker, other: canary}}
+spec:
+  config:
+    storage:
+      files:
+      - {path: /etc/containers/registries.conf.d/50-lab.conf, contents: {source: "data:,short-name-mode%20%3D%20%22enforcing%22"}}
+      - {path: /etc/canary, contents: {source: "data:,canary"}}
 ---
 apiVersion: v1
 kind: Secret

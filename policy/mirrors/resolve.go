@@ -22,6 +22,7 @@ type Table struct {
 	conf   sysregistriesv2.V2RegistriesConf
 	index  index
 	policy signaturePolicy
+	makers makers
 }
 
 // defaultSearch is where MCO's base registries.conf looks for short names.
@@ -62,12 +63,14 @@ type built struct {
 	policy signaturePolicy
 	// encoded is the length of registries.conf as MCO would write it.
 	encoded int
+	// makers are those of the entries that MachineConfigs lay beside the generated ones.
+	makers makers
 	// reasons say why there is no table.
 	reasons []Reason
 }
 
 func (b *built) table() *Table {
-	return &Table{conf: b.conf, index: newIndex(b.conf.Registries), policy: b.policy}
+	return &Table{conf: b.conf, index: newIndex(b.conf.Registries), policy: b.policy, makers: b.makers}
 }
 
 // build finds all reasons, where the generator stops at its first.
@@ -79,6 +82,7 @@ func build(s Set) *built {
 	b.reasons = append(b.reasons, normalize(&b.conf)...)
 	policy, contradictory := newSignaturePolicy(s, b.lists)
 	b.policy, b.reasons = policy, append(b.reasons, contradictory...)
+	b.conf, b.makers = s.withFiles(b.conf)
 	return b
 }
 

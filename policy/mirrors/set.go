@@ -34,9 +34,14 @@ type Set struct {
 	// Policies are the *configv1.ClusterImagePolicy and *configv1.ImagePolicy objects, whose
 	// scopes MCO holds to the registry lists.
 	Policies []Object
-	// CAs are the certificates, as PEM, that additionalTrustedCA of Image cluster makes
-	// nodes trust for a registry, by its host as references have it ("example.com:5000").
-	CAs map[string]string
+	// TrustedCA is the ConfigMap of openshift-config that additionalTrustedCA of Image
+	// cluster names, "" for none.
+	TrustedCA string
+	// CAs are the certificates, as PEM, that it makes nodes trust for a registry, by the
+	// host as references have it ("example.com:5000"). They are read where a change names
+	// another ConfigMap, by who judges the change; CAsUnknown says why they could not be.
+	CAs        map[string]string
+	CAsUnknown string
 	// Applied is the registries.conf that nodes have now, as MachineConfig
 	// 99-worker-generated-registries holds it; nil where it was not read. It counts where
 	// MCO rejects the objects in force, which then do not say what nodes do.
@@ -44,13 +49,9 @@ type Set struct {
 	// Files are the container runtime's files that MachineConfigs lay beside, or in place
 	// of, the generated one.
 	Files []File
-}
-
-// Applied is what MCO last wrote for the nodes of the pool worker.
-type Applied struct {
-	// RegistriesConf is /etc/containers/registries.conf, PolicyJSON
-	// /etc/containers/policy.json; empty where the MachineConfig has none.
-	RegistriesConf, PolicyJSON []byte
+	// Pool is the MachineConfigPool whose nodes are meant where Files differ; "" for
+	// worker. See Variants.
+	Pool string
 }
 
 // A File is one that a MachineConfig puts on the nodes of a role.
@@ -76,7 +77,7 @@ func Put(o Object) Edit {
 	return func(s Set) Set {
 		if image, ok := o.(*configv1.Image); ok {
 			if image.Name == clusterName {
-				s.Registries = image.Spec.RegistrySources
+				s.Registries, s.TrustedCA = image.Spec.RegistrySources, image.Spec.AdditionalTrustedCA.Name
 			}
 			return s
 		}
@@ -95,7 +96,7 @@ func Delete(o Object) Edit {
 	return func(s Set) Set {
 		if _, ok := o.(*configv1.Image); ok {
 			if o.GetName() == clusterName {
-				s.Registries = configv1.RegistrySources{}
+				s.Registries, s.TrustedCA = configv1.RegistrySources{}, ""
 			}
 			return s
 		}

@@ -70,7 +70,9 @@ func toSet(scopes []string) map[string]bool {
 	return set
 }
 
-func (p signaturePolicy) isEmpty() bool { return len(p.allowed) == 0 && len(p.blocked) == 0 }
+func (p signaturePolicy) isEmpty() bool {
+	return len(p.allowed) == 0 && len(p.blocked) == 0 && p.rest == ""
+}
 
 // refuses says why a node would not run ref whoever serves it, "" if it would.
 func (p signaturePolicy) refuses(ref reference.Named) string {

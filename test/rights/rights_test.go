@@ -187,6 +187,22 @@ kind: ImageTagMirrorSet
 metadata: {name: shop}
 spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}
 ---
+# What nodes have, which is read where MCO rejects the objects, as it does these two.
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 99-worker-generated-registries}
+spec: {config: {storage: {files: [{path: /etc/containers/registries.conf, contents: {source: "data:,%5B%5Bregistry%5D%5D%0Alocation%20%3D%20%22quay.io/shop%22%0A%5B%5Bregistry.mirror%5D%5D%0Alocation%20%3D%20%22mirror.example.com/shop%22%0A"}}]}}}
+---
+apiVersion: config.openshift.io/v1
+kind: ImageDigestMirrorSet
+metadata: {name: shop}
+spec: {imageDigestMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other]}]}
+---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: other}
+spec: {imageTagMirrors: [{source: quay.io/other, mirrors: [mirror.example.com/other], mirrorSourcePolicy: NeverContactSource}]}
+---
 apiVersion: v1
 kind: Pod
 metadata: {name: cart, namespace: default}

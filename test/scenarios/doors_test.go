@@ -27,6 +27,7 @@ import (
 	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -80,6 +81,7 @@ func TestScenarios(t *testing.T) {
 	t.Run("snapshot", func(t *testing.T) { testSnapshotCommand(t, w, all) })
 	t.Run("narrowed", func(t *testing.T) { testNarrowed(t, w) })
 	t.Run("at once", func(t *testing.T) { testAtOnce(t, w) })
+	t.Run("finalizers", func(t *testing.T) { testFinalizers(t, w) })
 	t.Run("apply times", func(t *testing.T) { testApplyTimes(t, w) })
 }
 
@@ -527,12 +529,16 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	configuration, err := s.Configuration()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var namespaces []string
 	for _, ns := range s.Namespaces() {
 		namespaces = append(namespaces, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+"}\n")
 	}
-	w.stage(t, strings.Join(slices.Concat(namespaces, workloads, s.Before), "\n---\n"), "apply", "-f", "-")
-	objects := strings.Join(slices.Concat(workloads, s.Before, s.Change), "\n---\n")
+	w.stage(t, strings.Join(slices.Concat(namespaces, workloads, configuration), "\n---\n"), "apply", "-f", "-")
+	objects := strings.Join(slices.Concat(workloads, configuration, s.Change), "\n---\n")
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		out, err := w.cluster.Kubectl(ctx, objects, "delete", "--ignore-not-found", "--wait=false", "--grace-period=0", "--force",
@@ -543,6 +549,9 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	})
 	if _, status := s.Version(); s.Payload != "" {
 		w.stage(t, "", "patch", "clusterversion", "version", "--subresource=status", "--type=merge", "-p", status)
+	}
+	if s.Finalize {
+		w.markDeleted(t, s)
 	}
 	w.reportRunning(t, s)
 	w.waitForImages(t, s)
@@ -575,7 +584,11 @@ func (w *world) waitForImages(t *testing.T, s *Scenario) {
 			t.Fatal(err)
 		}
 		got := digests(images)
-		if maps.Equal(got, want) {
+		set, err := w.images.Mirrors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if maps.Equal(got, want) && len(set.Files) == len(s.Files) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -633,9 +646,13 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	configuration, err := s.Configuration()
+	if err != nil {
+		t.Fatal(err)
+	}
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: eyJhdXRocyI6eyJ1bnJlbGF0ZWQuZXhhbXBsZS5jb20iOnsiYXV0aCI6ImRUcHcifX19}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, workloads, s.Before), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, workloads, configuration), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -698,6 +715,9 @@ func admissionReview(t *testing.T, s *Scenario) []byte {
 	if s.Delete {
 		req.Operation, req.Object, req.OldObject = admissionv1.Delete, runtime.RawExtension{}, req.Object
 	}
+	if s.Finalize {
+		req.Operation, req.Object, req.OldObject = admissionv1.Update, req.OldObject, underDeletion(t, raw)
+	}
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: req,
 	})
@@ -705,6 +725,47 @@ func admissionReview(t *testing.T, s *Scenario) []byte {
 		t.Fatal(err)
 	}
 	return body
+}
+
+// finalizer holds the objects whose finalizer a story removes.
+const finalizer = "example.com/held"
+
+// underDeletion returns an object, as JSON, after its deletion was asked for.
+func underDeletion(t *testing.T, raw []byte) runtime.RawExtension {
+	t.Helper()
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(raw, &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Now()
+	o.SetFinalizers([]string{finalizer})
+	o.SetDeletionTimestamp(&now)
+	o.SetDeletionGracePeriodSeconds(new(int64(0)))
+	data, err := json.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.RawExtension{Raw: data}
+}
+
+// The patches of an object's finalizers.
+const (
+	holds    = `{"metadata": {"finalizers": ["` + finalizer + `"]}}`
+	releases = `{"metadata": {"finalizers": null}}`
+)
+
+// markDeleted has the story's objects deleted, which a finalizer holds.
+func (w *world) markDeleted(t *testing.T, s *Scenario) {
+	t.Helper()
+	objects := strings.Join(s.Change, "\n---\n")
+	w.stage(t, objects, "patch", "--type=merge", "-p", holds, "-f", "-")
+	w.stage(t, objects, "delete", "--wait=false", "-f", "-")
+	t.Cleanup(func() { // unless the story did: none is left that hinders the next
+		out, err := w.cluster.Kubectl(context.WithoutCancel(t.Context()), objects, "patch", "--type=merge", "-p", releases, "-f", "-", "--as="+stageHand, "--as-group=system:masters")
+		if err != nil && !strings.Contains(out, "NotFound") {
+			t.Errorf("releasing the story's objects: %v\n%s", err, out)
+		}
+	})
 }
 
 // refusal is what kubectl and the API server put before the guard's message.
@@ -715,6 +776,9 @@ func (w *world) askAPIServer(t *testing.T, s *Scenario) Answer {
 	args := []string{"apply", "-f", "-"}
 	if s.Delete {
 		args = []string{"delete", "--wait=false", "-f", "-"}
+	}
+	if s.Finalize {
+		args = []string{"patch", "--type=merge", "-p", releases, "-f", "-"}
 	}
 	out, err := w.cluster.Kubectl(t.Context(), strings.Join(s.Change, "\n---\n"), args...)
 	a := Answer{Allowed: err == nil}

@@ -5,6 +5,9 @@
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
+//	-- applied --         the registries.conf that nodes have, where it is not what the
+//	                      objects in force say
+//	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME lays on nodes
 //	-- payload --         the release image of the cluster, which ClusterVersion names
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret]]
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
@@ -15,7 +18,8 @@
 //	                      behind a ! are not held and "any" has no platform, nothing
 //	                      for an index of nothing. A reference that is not named is absent.
 //	-- put*.yaml --       objects that the change applies, or
-//	-- delete*.yaml --    objects that it takes away
+//	-- delete*.yaml --    objects that it takes away, or
+//	-- finalize*.yaml --  objects under deletion whose last finalizer it removes
 //	-- want --            "admitted" or "denied", the message, and the warnings
 //
 // {name} stands for the digest of an image of that name, {name:12} for its first
@@ -39,6 +43,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -72,6 +77,10 @@ type Scenario struct {
 	Before []string
 	// Payload is the release image, "" if there is no ClusterVersion.
 	Payload string
+	// Applied is the registries.conf that nodes have, "" for one that is not known.
+	Applied string
+	// Files are those that MachineConfigs lay on nodes.
+	Files []mirrors.File
 	// Images are what the cluster depends on.
 	Images []policy.Image
 	// States say what registries do, by host or reference.
@@ -79,6 +88,8 @@ type Scenario struct {
 	// Change are the objects that are applied, or taken away, as YAML.
 	Change []string
 	Delete bool
+	// Finalize is set beside Delete where a finalizer is what still holds the objects.
+	Finalize bool
 	// Want is the answer, in the form of Answer.String.
 	Want string
 }
@@ -145,6 +156,12 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change, s.Delete = append(s.Change, text), true
 		case f.Name == "payload":
 			s.readPayload(strings.TrimSpace(text))
+		case strings.HasPrefix(f.Name, "finalize"):
+			s.Change, s.Delete, s.Finalize = append(s.Change, text), true, true
+		case strings.HasPrefix(f.Name, "files/"):
+			err = s.addFile(f.Name, text)
+		case f.Name == "applied":
+			s.Applied = text
 		case f.Name == "images":
 			err = s.readImages(text)
 		case f.Name == "registries":
@@ -315,7 +332,48 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 		set = mirrors.Put(o)(set)
 	}
 	set.Payload = s.Payload
+	if s.Applied != "" {
+		set.Applied = &mirrors.Applied{RegistriesConf: []byte(s.Applied)}
+	}
+	set.Files = s.Files
 	return set, nil
+}
+
+// addFile takes a section "files/NAME/ROLE".
+func (s *Scenario) addFile(section, text string) error {
+	parts := strings.Split(section, "/")
+	if len(parts) != 3 {
+		return fmt.Errorf("section %q: want files/NAME/ROLE", section)
+	}
+	s.Files = append(s.Files, mirrors.File{
+		MachineConfig: parts[1], Role: parts[2], Path: "/etc/containers/registries.conf.d/" + parts[1] + ".conf", Contents: []byte(text),
+	})
+	return nil
+}
+
+// Configuration returns the objects that say where nodes pull from, as YAML documents.
+func (s *Scenario) Configuration() ([]string, error) {
+	docs := slices.Clone(s.Before)
+	if s.Applied != "" {
+		doc, err := machineConfig(inventory.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(s.Applied)}))
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	for _, f := range s.Files {
+		doc, err := machineConfig(inventory.EncodeFiles([]mirrors.File{f}))
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
+}
+
+func machineConfig(o any) (string, error) {
+	data, err := yaml.Marshal(o)
+	return "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\n" + string(data), err
 }
 
 // Workloads returns the objects that use the images, as YAML documents.

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	randomimage "github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+)
+
+// TestCheckOtherCAs changes additionalTrustedCA of a real API server while a mirror whose
+// certificate is signed by a CA of its own holds an image.
+func TestCheckOtherCAs(t *testing.T) {
+	mirror, ca := newPrivateMirror(t, "mirror.example.com", "shop/cart:v1")
+	_, otherCA := newPrivateMirror(t, "mirror.example.com", "shop/cart:v1")
+	c := newCluster(t)
+	configMap := func(name, key, ca string) string {
+		return fmt.Sprintf("\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: openshift-config, name: %s}\ndata: {%q: %q}\n", name, key, ca)
+	}
+	image := func(cas string) string {
+		return "\n---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {additionalTrustedCA: {name: " + cas + "}}\n"
+	}
+	c.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: openshift-config}\n"+
+		configMap("in-force", "mirror.example.com", ca)+configMap("renewed", "mirror.example.com", ca+otherCA)+
+		configMap("wrong", "mirror.example.com", otherCA)+configMap("elsewhere", "other.example.com", otherCA)+
+		image("in-force")+tagSet("shop", "quay.io/shop", "AllowContactingSource", "mirror.example.com/shop")+`
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: cart, namespace: default}
+spec: {schedule: "0 4 * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: "quay.io/shop/cart:v1"}]}}}}}
+`)
+	for _, tt := range []struct {
+		name, cas string
+		code      int
+		says      string
+	}{
+		{"the same", "in-force", 0, "it reroutes 0 of 1 image"},
+		{"one more CA beside it", "renewed", 0, "it reroutes 1 of 1 image, all verified"},
+		{"a CA that did not sign the mirror's certificate", "wrong", 1, "mirror.example.com has a certificate of an unknown authority"},
+		{"the CA is for another registry", "elsewhere", 1, "mirror.example.com has a certificate of an unknown authority"},
+		{"a ConfigMap that is not there", "nowhere", 1, "there is no ConfigMap openshift-config/nowhere: nodes would trust no CA by additionalTrustedCA"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := invoke(t, image(tt.cas), "check", "-f", "-", "--kubeconfig", c.Kubeconfig, "-o", "table",
+				"--resolve", "mirror.example.com="+mirror, "--resolve", "quay.io=127.0.0.1:1")
+			if got.code != tt.code || !strings.Contains(got.out, tt.says) {
+				t.Errorf("exit code %d, want %d and %q\n%s%s", got.code, tt.code, tt.says, got.out, got.err)
+			}
+		})
+	}
+}
+
+// newPrivateMirror returns the address of a registry that holds a random image, with a
+// certificate for host that is signed by a CA of its own.
+func newPrivateMirror(t *testing.T, host, image string) (address, ca string) {
+	t.Helper()
+	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	plain := httptest.NewServer(handler)
+	defer plain.Close()
+	ref, err := name.ParseReference(strings.TrimPrefix(plain.URL, "http://")+"/"+image, name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := randomimage.Image(64, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := remote.Write(ref, img, remote.WithContext(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	return serveTLS(t, host, handler)
+}
+
+func serveTLS(t *testing.T, host string, handler http.Handler) (address, ca string) {
+	t.Helper()
+	dir := t.TempDir()
+	bundle, err := certs.SelfSigned(dir, []string{host}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(handler)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, certs.CertFile), filepath.Join(dir, certs.KeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), string(bundle)
+}

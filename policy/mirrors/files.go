@@ -1,0 +1,172 @@
+package mirrors
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+)
+
+// The pools that every cluster has. All others take the files of worker, and their own.
+const (
+	masterPool = "master"
+	workerPool = "worker"
+)
+
+// A Variant is what the nodes of some pools get of a Set.
+type Variant struct {
+	// Pools are their names, sorted; none where all nodes get the same.
+	Pools []string
+	// Set is that of all, with Pool set to one of them.
+	Set Set
+}
+
+// Variants returns what different nodes get of s: MachineConfigs can lay other files on
+// those of one role than on those of another. Nodes of a pool that is not named in Files
+// get what those of worker do, which is always among the first Variant's.
+func (s Set) Variants() []Variant {
+	pools := []string{workerPool, masterPool}
+	for _, f := range s.Files {
+		if !slices.Contains(pools, f.Role) {
+			pools = append(pools, f.Role)
+		}
+	}
+	slices.Sort(pools[2:])
+	var variants []Variant
+	for _, pool := range pools {
+		files := s.filesOf(pool)
+		same := slices.IndexFunc(variants, func(v Variant) bool { return slices.EqualFunc(s.filesOf(v.Set.Pool), files, sameFile) })
+		if same < 0 {
+			of := s
+			of.Pool = pool
+			variants = append(variants, Variant{[]string{pool}, of})
+			continue
+		}
+		variants[same].Pools = append(variants[same].Pools, pool)
+		slices.Sort(variants[same].Pools)
+	}
+	if len(variants) == 1 {
+		variants[0].Pools = nil
+	}
+	return variants
+}
+
+// At returns s as the nodes of a pool get it.
+func (s Set) At(pool string) Set {
+	s.Pool = pool
+	return s
+}
+
+func sameFile(a, b File) bool { return a.Path == b.Path && slices.Equal(a.Contents, b.Contents) }
+
+// IsRegistriesFile reports whether the container runtime reads the file at path for where
+// to pull from (dropInConfigs in containers/image, pkg/sysregistriesv2).
+func IsRegistriesFile(file string) bool {
+	return file == RegistriesConfPath || path.Dir(file) == path.Dir(SearchDropInPath) && path.Ext(file) == ".conf"
+}
+
+// filesOf returns the files on the nodes of a pool that MCO does not generate, in the order
+// in which they are read: registries.conf, then its drop-ins by name. Of several for one
+// path, that of the last MachineConfig by name counts, the generated one included
+// (MergeMachineConfigs in MCO's pkg/controller/common/helpers.go).
+func (s Set) filesOf(pool string) []File {
+	generated := "99-" + workerPool + "-generated-registries"
+	if pool == masterPool {
+		generated = "99-" + masterPool + "-generated-registries"
+	}
+	byPath := map[string]File{}
+	for _, f := range slices.SortedStableFunc(slices.Values(s.Files), func(a, b File) int { return strings.Compare(a.MachineConfig, b.MachineConfig) }) {
+		laid := f.Role == pool || f.Role == workerPool && pool != masterPool
+		if laid && IsRegistriesFile(f.Path) && !(s.generates(f.Path) && f.MachineConfig < generated) {
+			byPath[f.Path] = f
+		}
+	}
+	return slices.SortedFunc(maps.Values(byPath), func(a, b File) int {
+		return cmp.Or(cmp.Compare(rank(a.Path), rank(b.Path)), strings.Compare(a.Path, b.Path))
+	})
+}
+
+func rank(file string) int {
+	if file == RegistriesConfPath {
+		return 0
+	}
+	return 1
+}
+
+// generates reports whether MCO writes the file at path for s.
+func (s Set) generates(file string) bool {
+	r := s.Registries
+	switch file {
+	case RegistriesConfPath:
+		return len(s.Objects)+len(r.InsecureRegistries)+len(r.BlockedRegistries) > 0
+	case SearchDropInPath:
+		return len(r.ContainerRuntimeSearchRegistries) > 0
+	default:
+		return false
+	}
+}
+
+// A makers says which MachineConfig the entry of a scope comes from.
+type makers map[string]string
+
+// withFiles returns what the nodes of s.Pool make of conf, the normalised file that MCO
+// generates, and of their other files: a drop-in replaces entries of the same scope, and
+// the list of search registries if it has one (updateWithConfigurationFrom in
+// containers/image, pkg/sysregistriesv2). A file that no node can read ends every pull
+// there, before and after any change of mirrors; it is left out.
+func (s Set) withFiles(conf sysregistriesv2.V2RegistriesConf) (sysregistriesv2.V2RegistriesConf, makers) {
+	made := makers{}
+	files := s.filesOf(cmp.Or(s.Pool, workerPool))
+	if len(files) == 0 {
+		return conf, made
+	}
+	search := s.Registries.ContainerRuntimeSearchRegistries
+	merged := map[string]sysregistriesv2.Registry{}
+	for _, r := range conf.Registries {
+		merged[r.Prefix] = r
+	}
+	for _, f := range files {
+		own, err := parseFile(f.Contents)
+		if err != nil {
+			continue
+		}
+		if f.Path == RegistriesConfPath { // in the place of the generated one
+			clear(merged)
+			conf.UnqualifiedSearchRegistries = own.UnqualifiedSearchRegistries
+		}
+		if own.UnqualifiedSearchRegistries != nil {
+			conf.UnqualifiedSearchRegistries = own.UnqualifiedSearchRegistries
+		}
+		if len(search) > 0 && f.Path < SearchDropInPath { // which is read after it
+			conf.UnqualifiedSearchRegistries = slices.Clone(search)
+		}
+		for _, r := range own.Registries {
+			merged[r.Prefix], made[r.Prefix] = r, f.MachineConfig
+		}
+	}
+	conf.Registries = slices.SortedFunc(maps.Values(merged), func(a, b sysregistriesv2.Registry) int { return strings.Compare(a.Prefix, b.Prefix) })
+	return conf, made
+}
+
+func parseFile(text []byte) (conf sysregistriesv2.V2RegistriesConf, err error) {
+	if _, err = toml.Decode(string(text), &conf); err != nil {
+		return conf, err
+	}
+	return conf, normalized(&conf)
+}
+
+// normalized is normalize, with what nodes could not read as an error.
+func normalized(conf *sysregistriesv2.V2RegistriesConf) error {
+	if reasons := normalize(conf); len(reasons) > 0 {
+		return rejection(reasons)
+	}
+	return nil
+}
+
+// Maker returns the MachineConfig whose file has the entry of a scope, "" where the
+// generated file has it.
+func (t *Table) Maker(scope string) string { return t.makers[scope] }

@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// byImage returns the impacts of each image, one after the other: there are several where
+// the nodes of some pools take another route.
+func (p Plan) byImage() [][]Impact {
+	groups := make([][]Impact, 0, len(p.Impacts))
+	for i := range p.Impacts {
+		if n := len(groups); n > 0 && groups[n-1][0].Image.Ref == p.Impacts[i].Image.Ref {
+			groups[n-1] = p.Impacts[i-len(groups[n-1]) : i+1]
+			continue
+		}
+		groups = append(groups, p.Impacts[i:i+1])
+	}
+	return groups
+}
+
+// worst judges the impacts of one image, and returns what is worst: a denial, or else what
+// was verified least.
+func (s Settings) worst(impacts []Impact, facts Facts) (seen *view, findings []Finding) {
+	for i, impact := range impacts {
+		v := s.view(impact, facts)
+		found := s.judge(v)
+		if i == 0 || weight(v, found) > weight(seen, findings) {
+			seen, findings = v, found
+		}
+	}
+	if pools := seen.Pools; len(pools) > 0 {
+		for i := range findings {
+			findings[i].Detail = append(slices.Clone(findings[i].Detail), "on the nodes of "+poolsText(pools))
+		}
+	}
+	return seen, findings
+}
+
+// weight orders verdicts on an image: the severest finding, then what comes of a pull.
+func weight(v *view, findings []Finding) int {
+	w := 0
+	for _, f := range findings {
+		w = max(w, int(f.Severity)*3)
+	}
+	switch v.after {
+	case Fails:
+		return w + 2
+	case Unsure:
+		return w + 1
+	default:
+		return w
+	}
+}
+
+func poolsText(pools []string) string {
+	if len(pools) == 1 {
+		return "pool " + pools[0]
+	}
+	return "pools " + strings.Join(pools, ", ")
+}

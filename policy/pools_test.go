@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// TestPools: where the nodes of some pools have files of their own, the worst that comes of
+// a change on any of them counts.
+func TestPools(t *testing.T) {
+	const dropIn = "/etc/containers/registries.conf.d/50-lab.conf"
+	lab := func(role, mirror string) mirrors.File {
+		return mirrors.File{MachineConfig: "50-lab", Role: role, Path: dropIn, Contents: []byte("[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"" + mirror + "\"\n")}
+	}
+	before := func(files ...mirrors.File) mirrors.Set {
+		s := set()
+		s.Files = files
+		return s
+	}
+	quay := mirrors.Put(itms("a", "quay.io", allow, "n.local"))
+	for _, tt := range []struct {
+		name   string
+		before mirrors.Set
+		facts  Facts
+		want   string
+		on     string // the last line of the first finding's details
+	}{
+		{"no files", before(), facts("n.local/x:1 absent", "quay.io/x:1 present"), "deny ImageMissing", "quay.io/x:1: found"},
+		{"the drop-in goes before what is generated", before(lab("worker", "lab.local"), lab("master", "lab.local")), facts("n.local/x:1 absent", "quay.io/x:1 present"), "", ""},
+		{"on some nodes it is the mirror of the change that counts", before(lab("worker", "lab.local")), facts("n.local/x:1 absent", "quay.io/x:1 present"), "deny ImageMissing", "on the nodes of pool master"},
+		{"on others", before(lab("master", "lab.local")), facts("n.local/x:1 absent", "quay.io/x:1 present"), "deny ImageMissing", "on the nodes of pool worker"},
+		{"on all but those of one pool", before(lab("infra", "lab.local")), facts("n.local/x:1 absent", "quay.io/x:1 present"), "deny ImageMissing", "on the nodes of pools master, worker"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPlan(Change{tt.before, quay(tt.before)}, []Image{{tag, running}})
+			got := p.Decide(tt.facts, Settings{})
+			if summary(got) != tt.want {
+				t.Fatalf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
+			}
+			if tt.want == "" {
+				return
+			}
+			detail := got.Findings[0].Detail
+			if last := detail[len(detail)-1]; last != tt.on || got.Counts.Rerouted != 1 {
+				t.Errorf("details end with %q, want %q; %d rerouted", last, tt.on, got.Counts.Rerouted)
+			}
+		})
+	}
+}
+
+// TestWorstOfPools: one image that takes two new routes is counted and told of once, by what
+// is worst.
+func TestWorstOfPools(t *testing.T) {
+	s := set()
+	for role, mirror := range map[string]string{"worker": "w.local", "master": "m.local"} {
+		s.Files = append(s.Files, mirrors.File{MachineConfig: "50-lab", Role: role, Path: "/etc/containers/registries.conf.d/50.conf", Contents: []byte("[[registry]]\nlocation = \"n.local\"\nblocked = true\n[[registry]]\nlocation = \"" + mirror + "\"\nblocked = true\n")})
+	}
+	c := Change{s, mirrors.Put(itms("a", "quay.io", never, "m.local", "w.local"))(s)}
+	p := NewPlan(c, []Image{{tag, running}})
+	if len(p.Impacts) != 2 {
+		t.Fatalf("impacts %+v", p.Impacts)
+	}
+	verdict := p.Decide(facts("m.local/x:1 present", "w.local/x:1 absent"), Settings{})
+	if got := summary(verdict); got != "deny NotFullySynced" {
+		t.Errorf("got %q\n%s", got, verdict.Report("it"))
+	}
+	message := verdict.Message("ImageTagMirrorSet a")
+	if !strings.Contains(message, "the one image it reroutes") || !strings.Contains(message, "- on the nodes of pool master\n") {
+		t.Errorf("got %s", message)
+	}
+}
