@@ -63,9 +63,9 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 type reader struct {
 	Snapshot
 	waiting []item                          // that do not say what they are
+	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
 
 	noPolicies bool // whether MCO ignores image policies
-	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {

@@ -76,7 +76,7 @@ func build(s Set) *built {
 	b := &built{lists: newPolicyLists(s, blocked)}
 	b.conf, b.reasons = generateAll(s, blocked)
 	b.encoded = encodedLen(b.conf)
-	b.reasons = append(b.reasons, normalize(&b.conf)...)
+	b.reasons = append(b.reasons, normalizeAll(&b.conf)...)
 	policy, contradictory := newSignaturePolicy(s, b.lists)
 	b.policy, b.reasons = policy, append(b.reasons, contradictory...)
 	return b
@@ -212,8 +212,16 @@ func generate(s Set, blocked []string) (sysregistriesv2.V2RegistriesConf, error)
 // normalize does what sysregistriesv2 does to a file it has read
 // (postProcessRegistries, private there): an entry without prefix gets its
 // location for one, slashes at the end go, contradictions are errors. Such an
-// error would be the end of every pull on every node. All of them are returned.
-func normalize(conf *sysregistriesv2.V2RegistriesConf) []Reason {
+// error would be the end of every pull on every node.
+func normalize(conf *sysregistriesv2.V2RegistriesConf) error {
+	if reasons := normalizeAll(conf); len(reasons) > 0 {
+		return rejection(reasons)
+	}
+	return nil
+}
+
+// normalizeAll is normalize that tells all errors apart.
+func normalizeAll(conf *sysregistriesv2.V2RegistriesConf) []Reason {
 	byScope := map[string]*sysregistriesv2.Registry{}
 	spellings := map[string][]string{}
 	contradictory := map[string]bool{}
