@@ -87,7 +87,8 @@ const (
 	// or no manifest. A node that met it would stop there.
 	Mismatch
 	// Incomplete means that the registry serves the manifest and lacks blobs that it
-	// names. A node that met it would stop there. Only Locations with Blobs are.
+	// names. A node that met it would stop there. Only Locations of DepthBlobs are, and of
+	// DepthManifest where it is the config that is missing.
 	Incomplete
 )
 
@@ -104,7 +105,7 @@ type Fact struct {
 	// MediaType is that of the manifest, if Present.
 	MediaType string
 	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
-	// image or if nobody has read it.
+	// image or if nobody has read it. The Missing are not among them.
 	Platforms []string
 	// Missing are platforms that the index lists for platforms that nodes have, and
 	// whose manifests, or blobs where they were asked for, the location does not hold: a
@@ -113,7 +114,9 @@ type Fact struct {
 	// Serves are the platforms of nodes ("linux/arm64") for which a node would get an
 	// image there, by the runtime's own choice of an instance, or, for a single image, by
 	// its config. Lacks are those for which it would not, because the index lists none or
-	// the single image is for another platform. Both are nil where nobody has looked.
+	// the single image is for another platform. Both are nil where nobody has looked, or
+	// the config of a single image does not say. A platform of nodes that is in neither is
+	// one for which a node would choose something of the Missing.
 	Serves, Lacks []string
 	// Guessed is set where no node's platform was known, so that Serves and Missing are of
 	// what the index lists for Linux.
@@ -127,6 +130,10 @@ type Fact struct {
 	Detail string
 	// Time is when the answer came; zero if Unknown.
 	Time time.Time
+	// Recalled is set where a miss, an Absent, is what an earlier question found, a
+	// minute or so ago. It is good enough to plan by, and proves no failure of the old
+	// route; where a verdict hangs on it, it is asked again: see Plan.Decisive.
+	Recalled bool
 }
 
 // Facts are what is known about locations. A location without an entry has not
@@ -161,12 +168,22 @@ type Settings struct {
 	// and may be contacted: for a migration while the mirror fills.
 	AllowSourceFallback bool
 	// Blobs says of which images the config and the layers are looked up, not only the
-	// manifest. See Plan.WithBlobs.
+	// manifest. See Plan.WithDepth.
 	Blobs BlobScope
 	// Severities replace what rules say by default, by rule id. An entry weakens
 	// the denial of an image of a protected namespace only under the id followed
 	// by "@protected", so that it cannot happen by mistake.
 	Severities map[string]Severity
+	// Namespaces say which namespaces hold up a change, the first pattern that matches
+	// counts. An image that only namespaces with Warn use is never denied, unless one of
+	// them is protected. Namespaces that none matches hold up changes.
+	Namespaces []NamespaceSeverity
+}
+
+// A NamespaceSeverity is what findings about images of some namespaces do at most.
+type NamespaceSeverity struct {
+	Pattern  string // as in Settings.Protected
+	Severity Severity
 }
 
 // DefaultProtected are the namespaces without which a cluster does not recover:
@@ -195,6 +212,9 @@ type Verdict struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
+	// HeldUpBy are the namespaces, none of them protected, whose images are all that is
+	// denied, sorted; nil for an admission, and where there is another reason.
+	HeldUpBy []string
 }
 
 // Counts say how much a verdict rests on.

@@ -8,6 +8,7 @@ package review
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -30,12 +31,26 @@ type Gapped interface {
 	Gaps() []policy.Gap
 }
 
+// A PlatformSource knows of which platforms the nodes are. An Inventory may be one.
+type PlatformSource interface {
+	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
+	// not known.
+	NodePlatforms() []string
+}
+
 // Registries is what a review has to know about the rest of the world.
 type Registries interface {
 	// Presence returns what is known about the locations by the time ctx ends,
 	// looking up what is not known or too old. The first ones are the most
 	// important. It does not fail: what could not be found out is Unknown.
 	Presence(context.Context, []mirrors.Location) policy.Facts
+}
+
+// A Recaller is Registries that remember misses for a while after they ceased to be fresh.
+type Recaller interface {
+	// Recall is as Presence, but content with what it remembers, which is Recalled. It is
+	// for finding out what else there is to ask.
+	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
 }
 
 // RegistriesFunc is a function that is Registries.
@@ -99,8 +114,8 @@ func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit
 	}
 	defer r.Turns.give()
 	change := policy.Change{Before: now.set, After: edit(now.set)}
-	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithBlobs(r.Settings)
-	record := r.judge(ctx, r.Turns.between(r.Registries), plan, plan.Questions)
+	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithDepth(r.Settings, r.platforms())
+	record := r.judge(ctx, r.Turns.between(r.Registries), plan, plan.Questions, plan.Decisive)
 	record.Subject, record.Took = subject, time.Since(start)
 	return record, nil
 }
@@ -113,8 +128,8 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	plan := policy.NewStanding(now.set, now.images).WithBlobs(r.Settings)
-	record := r.judge(ctx, r.Registries, plan, plan.StandingQuestions)
+	plan := policy.NewStanding(now.set, now.images).WithDepth(r.Settings, r.platforms())
+	record := r.judge(ctx, r.Registries, plan, plan.StandingQuestions, nil)
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
 }
@@ -125,6 +140,13 @@ type state struct {
 	set    mirrors.Set
 	images []policy.Image
 	gaps   []policy.Gap
+}
+
+func (r *Reviewer) platforms() []string {
+	if inventory, ok := r.Inventory.(PlatformSource); ok {
+		return inventory.NodePlatforms()
+	}
+	return nil
 }
 
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {
@@ -144,13 +166,13 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 // policy, and its like.
 type Questions func(policy.Facts, policy.Settings) []mirrors.Location
 
-func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, ask Questions) Record {
+func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, ask, decisive Questions) Record {
 	if r.OtherCredentials != nil {
 		for i, impact := range plan.Impacts {
 			plan.Impacts[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
 		}
 	}
-	facts, asked := r.lookUp(ctx, registries, ask)
+	facts, asked := r.lookUp(ctx, registries, ask, decisive)
 	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts, r.Settings), Notes: r.notes()}
 }
 
@@ -159,28 +181,52 @@ func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy
 // before. It returns what it learned and what it asked, in order. A location that gives
 // no answer is Unknown, and not asked twice.
 func (r *Reviewer) LookUp(ctx context.Context, ask Questions) (policy.Facts, []mirrors.Location) {
-	return r.lookUp(ctx, r.Registries, ask)
+	return r.lookUp(ctx, r.Registries, ask, nil)
 }
 
-func (r *Reviewer) lookUp(ctx context.Context, registries Registries, ask Questions) (policy.Facts, []mirrors.Location) {
+// lookUp also asks again what decisive names, if that is not nil, once nothing else is to
+// be asked: until then misses that Registries remember are good enough.
+func (r *Reviewer) lookUp(ctx context.Context, registries Registries, ask, decisive Questions) (policy.Facts, []mirrors.Location) {
 	facts := policy.Facts{}
 	var asked []mirrors.Location
+	repeated := map[mirrors.Location]bool{}
+	plan := registries.Presence
+	if recaller, ok := registries.(Recaller); ok && decisive != nil {
+		plan = recaller.Recall
+	}
 	for ctx.Err() == nil {
-		questions := ask(facts, r.Settings)
-		if len(questions) == 0 {
+		if questions := ask(facts, r.Settings); len(questions) > 0 {
+			asked = append(asked, questions...)
+			learn(facts, questions, plan(ctx, questions))
+			continue
+		}
+		if decisive == nil {
 			break
 		}
-		asked = append(asked, questions...)
-		answers := registries.Presence(ctx, questions)
-		for _, l := range questions {
-			fact, ok := answers[l]
-			if !ok {
-				fact.Detail = noAnswer
-			}
-			facts[l] = fact
+		again := slices.DeleteFunc(decisive(facts, r.Settings), func(l mirrors.Location) bool { return repeated[l] })
+		if len(again) == 0 {
+			break
 		}
+		for _, l := range again {
+			repeated[l] = true
+		}
+		learn(facts, again, registries.Presence(ctx, again))
 	}
 	return facts, asked
+}
+
+// learn enters answers to questions. No answer takes nothing away from what is recalled.
+func learn(facts policy.Facts, questions []mirrors.Location, answers policy.Facts) {
+	for _, l := range questions {
+		fact, ok := answers[l]
+		if !ok && facts[l].Recalled {
+			continue
+		}
+		if !ok {
+			fact.Detail = noAnswer
+		}
+		facts[l] = fact
+	}
 }
 
 // noAnswer is the Detail of a location that was still being asked when time ran

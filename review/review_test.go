@@ -40,8 +40,8 @@ func TestReviewOfAStaleInventory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record.Verdict.Allowed || len(record.Verdict.Findings) != 1 || record.Verdict.Findings[0].Rule != "Unverified" {
-		t.Errorf("got %+v, want Unverified to deny", record.Verdict)
+	if record.Verdict.Allowed || len(record.Verdict.Findings) != 1 || record.Verdict.Findings[0].Rule != policy.InventoryStale {
+		t.Errorf("got %+v, want InventoryStale to deny", record.Verdict)
 	}
 	if diff := cmp.Diff([]string{"gaps", "images"}, inventory.asked); diff != "" {
 		t.Errorf("asked for -want +got:\n%s", diff)

@@ -97,9 +97,29 @@ func (t *Turns) between(r Registries) Registries {
 	if t == nil {
 		return r
 	}
-	return RegistriesFunc(func(ctx context.Context, locs []mirrors.Location) policy.Facts {
-		t.give()
-		defer func() { _ = t.take(context.WithoutCancel(ctx), again) }()
-		return r.Presence(ctx, locs)
-	})
+	return betweenTurns{t, r}
+}
+
+// A betweenTurns is Registries that are asked without a turn.
+type betweenTurns struct {
+	turns      *Turns
+	registries Registries
+}
+
+func (b betweenTurns) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return b.ask(ctx, locs, b.registries.Presence)
+}
+
+// Recall implements Recaller. Without one behind it, nothing is remembered.
+func (b betweenTurns) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	if r, ok := b.registries.(Recaller); ok {
+		return b.ask(ctx, locs, r.Recall)
+	}
+	return b.Presence(ctx, locs)
+}
+
+func (b betweenTurns) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {
+	b.turns.give()
+	defer func() { _ = b.turns.take(context.WithoutCancel(ctx), again) }()
+	return by(ctx, locs)
 }

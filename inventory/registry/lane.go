@@ -27,6 +27,7 @@ type job struct {
 type lane struct {
 	key     laneKey
 	now     []*job             // somebody waits for these
+	again   []*job             // somebody waits for these, and knows something
 	later   []*job             // nobody does any more
 	kept    []*job             // nobody does yet: they keep facts fresh
 	fresh   []mirrors.Location // those that nothing was prepared for yet
@@ -51,14 +52,8 @@ const (
 // next returns the job to run next, nil if there is none; one that keeps a fact fresh
 // only if that is allowed. Jobs that nobody wants any more are handed to drop.
 func (l *lane) next(now time.Time, linger time.Duration, drop func(*job), keep bool) *job {
-	for len(l.now) > 0 {
-		j := l.now[0]
-		l.now = l.now[1:]
-		switch {
-		case j.started:
-		case j.waiting == 0:
-			l.later = append(l.later, j)
-		default:
+	for _, queue := range []*[]*job{&l.now, &l.again} {
+		if j := l.takeAwaited(queue); j != nil {
 			return j
 		}
 	}
@@ -67,6 +62,22 @@ func (l *lane) next(now time.Time, linger time.Duration, drop func(*job), keep b
 		j = takeWanted(&l.kept, now, linger, drop)
 	}
 	return j
+}
+
+// takeAwaited takes the first job off a queue that somebody waits for.
+func (l *lane) takeAwaited(queue *[]*job) *job {
+	for len(*queue) > 0 {
+		j := (*queue)[0]
+		*queue = (*queue)[1:]
+		switch {
+		case j.started:
+		case j.waiting == 0:
+			l.later = append(l.later, j)
+		default:
+			return j
+		}
+	}
+	return nil
 }
 
 // takeWanted takes the first job off a queue of those that nobody waits for.

@@ -20,6 +20,9 @@ type Lifetimes struct {
 	// asked again before they deny: 2 s is what one review may take to come back to a
 	// location.
 	Absent time.Duration
+	// Recalled is for how long a miss that is no longer fresh is still good enough to plan
+	// with, and what is left to say where there was no time to ask again. 90 s.
+	Recalled time.Duration
 	// Trouble is for everything else: denied, unreachable, mismatch. It keeps a
 	// registry that is not well from being asked for every review. 10 s.
 	Trouble time.Duration
@@ -34,6 +37,7 @@ func (l Lifetimes) withDefaults() Lifetimes {
 	set(&l.PresentDigest, time.Hour)
 	set(&l.PresentTag, 2*time.Minute)
 	set(&l.Absent, 2*time.Second)
+	set(&l.Recalled, 90*time.Second)
 	set(&l.Trouble, 10*time.Second)
 	return l
 }
@@ -42,7 +46,7 @@ func (l Lifetimes) withDefaults() Lifetimes {
 func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
 	switch f.Presence {
 	case policy.Present:
-		if len(f.Missing) > 0 {
+		if mayImprove(ref, f) {
 			return l.Absent
 		}
 		if strings.Contains(ref, "@") {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -155,8 +156,9 @@ func (s *Store) Run(ctx context.Context) error {
 // Presence implements review.Registries: it returns what is known about locs by the
 // time ctx ends, the first ones most likely. What is not fresh is asked for, each
 // location once however many callers want it. What was not answered when ctx ends
-// is missing from the Facts; it is asked for all the same, for the next call to
-// find.
+// is missing from the Facts, unless it was a miss a short while ago, which is Recalled; it
+// is asked for all the same, for the next call to find. What nothing is known about is
+// asked for before such misses are asked for again.
 func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	facts, jobs := s.begin(locs)
 	defer s.leave(jobs)
@@ -170,12 +172,53 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Fa
 					enter(facts, j)
 				}
 			}
+			s.recall(facts, locs)
 			return facts
 		case <-s.ctx.Done():
 			return facts
 		}
 	}
 	return facts
+}
+
+// Recall implements review.Recaller: it is as Presence, but content with misses that were
+// learned a short while ago, and marks them Recalled.
+func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	recalled := policy.Facts{}
+	s.recall(recalled, locs)
+	known := func(l mirrors.Location) bool { _, ok := recalled[l]; return ok }
+	facts := s.Presence(ctx, slices.DeleteFunc(slices.Clone(locs), known))
+	maps.Copy(facts, recalled)
+	return facts
+}
+
+// recall enters misses that are no longer fresh where there is no fact.
+func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
+	b := s.basis()
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range locs {
+		if _, known := facts[l]; known {
+			continue
+		}
+		m, ok := s.recallable(l, b, now)
+		if !ok || s.fresh(m, b, now) {
+			continue
+		}
+		f := m.fact
+		f.Recalled = true
+		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
+		f.Detail = cut(f.Detail, maxDetail-len(age)) + age
+		facts[l] = f
+	}
+}
+
+// recallable returns the miss that is known of l, if it is not too old to be repeated as
+// what it is. It is called with the lock held.
+func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) (memo, bool) {
+	m, ok := s.memory.get(l)
+	return m, ok && m.fact.Presence == policy.Absent && b.carries(m) && now.Sub(m.learned) < s.options.Lifetimes.Recalled
 }
 
 func enter(facts policy.Facts, j *job) {
@@ -195,7 +238,7 @@ func (j *job) finished() bool {
 
 // begin returns the fresh facts about locs, and a job for each of the others.
 func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
-	generation := s.generation() // it may take a lock that probes hold
+	b := s.basis()
 	facts := make(policy.Facts, len(locs))
 	jobs := make([]*job, 0, len(locs))
 	seen := make(map[*job]bool, len(locs))
@@ -203,11 +246,16 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range locs {
-		if m, ok := s.memory.get(l); ok && s.fresh(m, generation, now) {
-			facts[l] = m.fact
+		if l.ProposedTrust {
+			facts[l] = notProposed.fact(now) // see Proposed
 			continue
 		}
-		if j := s.job(l, now); j != nil && !seen[j] {
+		if f, ok := s.answer(l, b, now); ok {
+			facts[l] = f
+			continue
+		}
+		_, known := s.recallable(l, b, now)
+		if j := s.job(l, known, now); j != nil && !seen[j] {
 			seen[j] = true
 			jobs = append(jobs, j)
 		}
@@ -216,8 +264,49 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	return facts, jobs
 }
 
-func (s *Store) fresh(m memo, generation uint64, now time.Time) bool {
-	return m.generation == generation && now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
+// answer returns the fact about l, if it is fresh. What was found by looking deeper
+// answers for less, if all was there: blobs that are missing say nothing of what is
+// otherwise known of the manifest. A miss is one however deep a look was meant to go. It
+// is called with the lock held.
+func (s *Store) answer(l mirrors.Location, b basis, now time.Time) (policy.Fact, bool) {
+	if m, ok := s.memory.get(l); ok && s.fresh(m, b, now) {
+		return m.fact, true
+	}
+	other := l
+	for other.Depth = mirrors.DepthExists; other.Depth <= mirrors.DepthBlobs; other.Depth++ {
+		m, ok := s.memory.get(other)
+		if !ok || !s.fresh(m, b, now) {
+			continue
+		}
+		if m.fact.Presence == policy.Absent || other.Depth > l.Depth && isGood(m.fact) {
+			return m.fact, true
+		}
+	}
+	return policy.Fact{}, false
+}
+
+func (s *Store) fresh(m memo, b basis, now time.Time) bool { return b.carries(m) && s.lives(m, now) }
+
+func (s *Store) lives(m memo, now time.Time) bool {
+	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
+}
+
+// A basis is what facts rest on beside what a registry answers.
+type basis struct {
+	generation uint64
+	// platforms are those of the nodes. Nothing is known of them where aware is not set.
+	platforms []string
+	aware     bool
+}
+
+// basis returns the one at the moment. It is called without the lock: the Prober may
+// take one that probes hold.
+func (s *Store) basis() basis {
+	b := basis{generation: s.generation()}
+	if n, ok := s.prober.(interface{ platforms() []string }); ok {
+		b.platforms, b.aware = n.platforms(), true
+	}
+	return b
 }
 
 func (s *Store) generation() uint64 {
@@ -227,9 +316,26 @@ func (s *Store) generation() uint64 {
 	return 0
 }
 
-// job returns the job for l, queued for a caller who waits; nil if there are too
-// many. It is called with the lock held.
-func (s *Store) job(l mirrors.Location, now time.Time) *job {
+// carries reports whether m still answers the question: what is known of platforms says
+// nothing of a node that has come since.
+func (b basis) carries(m memo) bool {
+	f := m.fact
+	switch {
+	case m.generation != b.generation:
+		return false
+	case !b.aware, f.Serves == nil && f.Lacks == nil, len(f.Missing) > 0:
+		return true
+	case f.Guessed || len(b.platforms) == 0:
+		return f.Guessed && len(b.platforms) == 0
+	}
+	of := slices.Concat(f.Serves, f.Lacks)
+	slices.Sort(of)
+	return slices.Equal(of, b.platforms)
+}
+
+// job returns the job for l, queued for a caller who waits, behind others if something is
+// known of it; nil if there are too many. It is called with the lock held.
+func (s *Store) job(l mirrors.Location, known bool, now time.Time) *job {
 	j := s.jobs[l]
 	if j == nil {
 		if len(s.jobs) >= s.options.MaxFacts || s.ctx.Err() != nil {
@@ -243,7 +349,11 @@ func (s *Store) job(l mirrors.Location, now time.Time) *job {
 	j.waiting++
 	if !j.started && j.waiting == 1 {
 		lane := s.lane(l)
-		lane.now = append(lane.now, j)
+		if known {
+			lane.again = append(lane.again, j)
+		} else {
+			lane.now = append(lane.now, j)
+		}
 		lane.fresh = append(lane.fresh, j.location)
 		s.readyUp(lane)
 	}
@@ -368,15 +478,15 @@ func (s *Store) open(l *lane) {
 
 // run looks j up and tells those who wait.
 func (s *Store) run(l *lane, j *job) {
-	generation := s.generation()
+	b := s.basis()
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
 	fact := s.prober.Probe(ctx, j.location)
 	cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.fact = fact
-	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, generation) {
-		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: generation}
+	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
+		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
 		s.memory.put(m)
 		s.keeper.learned(m, s.options.Lifetimes.of(m.location.Ref, fact))
 	}

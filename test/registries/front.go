@@ -36,7 +36,10 @@ const (
 	Denied      Behaviour = "denied"      // 401 with a Basic challenge
 	Mismatch    Behaviour = "mismatch"    // 200 with a page of HTML
 	Unavailable Behaviour = "unavailable" // 503
+	Broken      Behaviour = "broken"      // 500
 	Down        Behaviour = "unreachable" // nothing listens
+	HeadFails   Behaviour = "head-fails"  // of an image: 500 to HEAD, and served to GET
+	Forgotten   Behaviour = "forgotten"   // of an image: HEAD shows it, and GET gets 404
 	Hollow      Behaviour = "hollow"      // of a repository: serves manifests, and 404 for every blob
 )
 
@@ -127,20 +130,31 @@ func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
 	return remote.WriteIndex(target, index)
 }
 
+// HubAPI is the host that speaks for docker.io.
+const HubAPI = "registry-1.docker.io"
+
+// registryOf returns the registry that is asked, by the name that references have for it.
+func registryOf(r *http.Request) string {
+	if r.Host == HubAPI {
+		return "docker.io"
+	}
+	return r.Host
+}
+
 // folder is where the content of a host lies in the registry.
 func folder(host string) string { return strings.ReplaceAll(strings.ToLower(host), ":", "_") }
 
 func (f *Front) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(&url.URL{Scheme: "http", Host: f.registry.Addr})
 	if rest := strings.TrimPrefix(r.In.URL.Path, "/v2/"); rest != "" {
-		r.Out.URL.Path = "/v2/" + folder(r.In.Host) + "/" + rest
+		r.Out.URL.Path = "/v2/" + folder(registryOf(r.In)) + "/" + rest
 	}
 }
 
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.requests++
-	b := f.behaviour[r.Host]
+	b := f.behaviour[registryOf(r)]
 	if ref := reference(r); f.behaviour[ref] != "" {
 		b = f.behaviour[ref]
 	}
@@ -148,7 +162,15 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		b = Hollow
 	}
 	f.mu.Unlock()
+	switch {
+	case b == HeadFails && r.Method == http.MethodHead:
+		b = Broken
+	case b == Forgotten && r.Method == http.MethodGet:
+		b = Absent
+	}
 	switch b {
+	case Broken:
+		w.WriteHeader(http.StatusInternalServerError)
 	case Hollow:
 		refuse(w, http.StatusNotFound, "BLOB_UNKNOWN", "blob unknown to registry")
 	case Absent:
@@ -173,9 +195,9 @@ func reference(r *http.Request) string {
 		return ""
 	}
 	if strings.Contains(tag, ":") {
-		return r.Host + "/" + repo + "@" + tag
+		return registryOf(r) + "/" + repo + "@" + tag
 	}
-	return r.Host + "/" + repo + ":" + tag
+	return registryOf(r) + "/" + repo + ":" + tag
 }
 
 // blobRepository returns the repository that a blob is asked for in, "" for other requests.
@@ -184,7 +206,7 @@ func blobRepository(r *http.Request) string {
 	if !ok {
 		return ""
 	}
-	return r.Host + "/" + repo
+	return registryOf(r) + "/" + repo
 }
 
 // refuse answers in the words of the distribution registry.

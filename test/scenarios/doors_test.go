@@ -101,6 +101,9 @@ func writeWant(t *testing.T, s *Scenario, got string) {
 // names are the images and indexes that stories speak of.
 var names = []string{"router", "dns", "cart", "web", "payload", "pause", "tag", "router-index", "cart-index", "tag-index"}
 
+// nodePlatforms are those of the nodes of every story.
+var nodePlatforms = []string{"linux/amd64", "linux/arm64"}
+
 // askPolicy asks the pure policy, with the facts that the story states.
 func askPolicy(t *testing.T, s *Scenario) Answer {
 	set, err := s.Set()
@@ -111,7 +114,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithBlobs(policy.Settings{})
+	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithDepth(policy.Settings{}, nodePlatforms)
 	facts := policy.Facts{}
 	for {
 		questions := plan.Questions(facts, policy.Settings{})
@@ -126,6 +129,14 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	return Answer{verdict.Allowed, verdict.Message(subject), verdict.Warnings(subject)}
 }
 
+// apiHost is where the API of a registry is.
+func apiHost(host string) string {
+	if host == "docker.io" {
+		return registries.HubAPI
+	}
+	return host
+}
+
 // fact is what the story says of a location, in the words of the prober.
 func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	host, _, _ := strings.Cut(l.Ref, "/")
@@ -133,10 +144,13 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	if own := s.States[l.Ref]; own != "" {
 		state = own
 	}
+	if host == "docker.io" {
+		host = registries.HubAPI
+	}
 	detail := map[registries.Behaviour]string{
 		registries.Denied:      `%s answers 401 and the global pull secret has no entry for it; add one, saying "authentication required"`,
 		registries.Mismatch:    `%s answers 200 with "text/html", which is no image manifest; check what serves this path`,
-		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable; try again when it is`,
+		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable, saying "service unavailable"; try again when it is`,
 		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
 	}
 	presence := map[registries.Behaviour]policy.Presence{
@@ -144,24 +158,28 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
-	case state == registries.Hollow && l.Depth == mirrors.DepthBlobs:
-		return hollowFact(l.Ref)
+	case isIndexOf(state):
+		return indexFact(l, state)
+	case state == registries.Forgotten && l.Depth == mirrors.DepthExists, state == registries.HeadFails:
+		return presentFact(l, registries.Honest)
+	case state == registries.Hollow && l.Depth >= mirrors.DepthManifest:
+		return hollowFact(l)
 	case state == registries.Hollow:
-		return presentFact(l.Ref, registries.Honest)
+		return presentFact(l, registries.Honest)
 	case state == registries.Honest, state == Index, state == Sparse:
-		return presentFact(l.Ref, state)
+		return presentFact(l, state)
 	case presence[state] != policy.Unknown:
-		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], host)}
+		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], apiHost(host))}
 	default:
-		return policy.Fact{Presence: policy.Absent, Detail: host + ` answers 404: it does not hold this image, saying "manifest unknown"`}
+		return policy.Fact{Presence: policy.Absent, Detail: apiHost(host) + ` answers 404: it does not hold this image, saying "manifest unknown"`}
 	}
 }
 
 // presentFact is what a prober learns of an image that is there.
-func presentFact(ref string, state registries.Behaviour) policy.Fact {
-	name := imageName(ref)
+func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
+	name := imageName(l.Ref)
 	if state != registries.Honest {
-		name = indexName(ref)
+		name = indexName(l.Ref)
 	}
 	digest, err := digestOf(name)
 	if err != nil {
@@ -169,8 +187,12 @@ func presentFact(ref string, state registries.Behaviour) policy.Fact {
 	}
 	f := policy.Fact{Presence: policy.Present, Digest: digest}
 	if state == registries.Honest {
+		if l.Depth >= mirrors.DepthManifest {
+			f.Serves, f.Lacks = nodePlatforms[:1], nodePlatforms[1:]
+		}
 		return f
 	}
+	f.Serves = nodePlatforms
 	f.MediaType = "application/vnd.oci.image.index.v1+json"
 	for _, arch := range []string{"amd64", "arm64"} {
 		child, err := digestOf(strings.TrimSuffix(name, "-index") + " " + arch)
@@ -180,14 +202,48 @@ func presentFact(ref string, state registries.Behaviour) policy.Fact {
 		f.Children = append(f.Children, child)
 	}
 	if state == Sparse {
-		f.Missing = []string{"linux/arm64"}
+		f.Serves, f.Missing = nodePlatforms[:1], nodePlatforms[1:]
+	}
+	return f
+}
+
+// indexFact is what a prober learns of an index that says its platforms.
+func indexFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
+	lists, held := platformsOf(state)
+	if len(lists) == 0 {
+		host, _, _ := strings.Cut(l.Ref, "/")
+		return policy.Fact{Presence: policy.Mismatch, Detail: host + " serves an index that lists no images; nodes would stop there"}
+	}
+	index, err := registries.IndexOf("tag", lists...)
+	if err != nil {
+		panic(err) // it takes any platforms
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		panic(err) // it has just made it
+	}
+	f := policy.Fact{Presence: policy.Present, Digest: digest.String(), MediaType: "application/vnd.oci.image.index.v1+json", Serves: []string{}}
+	for _, p := range nodePlatforms {
+		choice := p
+		if !slices.Contains(lists, choice) {
+			choice = "any"
+		}
+		name := strings.ReplaceAll(choice, "any", "an unnamed platform")
+		switch {
+		case !slices.Contains(lists, choice):
+			f.Lacks = append(f.Lacks, p)
+		case held[choice]:
+			f.Serves = append(f.Serves, p)
+		case !slices.Contains(f.Missing, name):
+			f.Missing = append(f.Missing, name)
+		}
 	}
 	return f
 }
 
 // hollowFact is what a prober learns of an image that has lost its config and layer.
-func hollowFact(ref string) policy.Fact {
-	img, err := registries.Image(imageName(ref))
+func hollowFact(l mirrors.Location) policy.Fact {
+	img, err := registries.Image(imageName(l.Ref))
 	if err != nil {
 		panic(err) // it takes any name
 	}
@@ -195,10 +251,13 @@ func hollowFact(ref string) policy.Fact {
 	if err != nil {
 		panic(err) // it has just made it
 	}
-	first := min(manifest.Config.Digest.String(), manifest.Layers[0].Digest.String())
-	host, _, _ := strings.Cut(ref, "/")
-	return policy.Fact{Presence: policy.Incomplete, Detail: fmt.Sprintf(
-		"%s serves the manifest and lacks 2 of the 2 blobs that it names (%s and others); nodes would stop there", host, first[:len("sha256:")+12])}
+	config, layer := manifest.Config.Digest.String(), manifest.Layers[0].Digest.String()
+	lack := fmt.Sprintf("its config (%s)", config[:len("sha256:")+12])
+	if l.Depth == mirrors.DepthBlobs {
+		lack = fmt.Sprintf("2 of the 2 blobs that it names (%s and others)", min(config, layer)[:len("sha256:")+12])
+	}
+	host, _, _ := strings.Cut(l.Ref, "/")
+	return policy.Fact{Presence: policy.Incomplete, Detail: fmt.Sprintf("%s serves the manifest and lacks %s; nodes would stop there", host, lack)}
 }
 
 // A world holds what the doors share: registries, a control plane with the guard
@@ -326,13 +385,20 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		switch state {
 		case registries.Honest:
 			w.push(t, key)
+		case registries.HeadFails, registries.Forgotten:
+			w.push(t, key)
+			w.front.Set(key, state)
 		case registries.Hollow:
 			w.push(t, key)
 			w.front.Set(repositoryOf(key), state)
 		case Index, Sparse:
 			w.pushIndex(t, key, state)
 		default:
-			w.front.Set(key, state)
+			if isIndexOf(state) {
+				w.pushIndexOf(t, key, state)
+			} else {
+				w.front.Set(key, state)
+			}
 		}
 	}
 	for ref := range w.pushed {
@@ -378,6 +444,29 @@ func (w *world) pushIndex(t *testing.T, ref string, state registries.Behaviour) 
 	}
 }
 
+// pushIndexOf pushes an index that says its platforms, and hides what is not held.
+func (w *world) pushIndexOf(t *testing.T, ref string, state registries.Behaviour) {
+	t.Helper()
+	lists, held := platformsOf(state)
+	index, err := registries.IndexOf("tag", lists...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.front.PushIndex(ref, index); err != nil {
+		t.Fatal(err)
+	}
+	w.pushed[ref] = true
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, platform := range lists {
+		if !held[platform] {
+			w.front.Set(repositoryOf(ref)+"@"+manifest.Manifests[i].Digest.String(), registries.Absent)
+		}
+	}
+}
+
 // repositoryOf takes the tag or digest off a reference.
 func repositoryOf(ref string) string {
 	repo, _, _ := strings.Cut(ref, "@")
@@ -413,7 +502,7 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.front.CA)
 	client := registry.NewClient(registry.Options{
-		RootCAs: pool, Resolve: w.resolve(s), Platforms: true, Architectures: func() []string { return []string{"amd64", "arm64"} },
+		RootCAs: pool, Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
 	})
 	store := registry.NewStore(client, registry.StoreOptions{})
 	t.Cleanup(func() {
@@ -426,7 +515,7 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 func (w *world) resolve(s *Scenario) map[string]string {
 	resolve := map[string]string{}
 	for _, host := range s.Hosts() {
-		resolve[host] = w.front.Addr(host)
+		resolve[apiHost(host)] = w.front.Addr(host)
 	}
 	return resolve
 }

@@ -6,11 +6,14 @@
 //
 //	-- cluster/*.yaml --  mirror objects in force
 //	-- payload --         the release image of the cluster, which ClusterVersion names
-//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]]
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret]]
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
-//	                      arm64. A reference that is not named is absent.
+//	                      arm64; head-fails or forgotten, see test/registries; or
+//	                      index=PLATFORM,... for an index of these, of which those
+//	                      behind a ! are not held and "any" has no platform, nothing
+//	                      for an index of nothing. A reference that is not named is absent.
 //	-- put*.yaml --       objects that the change applies, or
 //	-- delete*.yaml --    objects that it takes away
 //	-- want --            "admitted" or "denied", the message, and the warnings
@@ -46,6 +49,21 @@ const (
 	Index  registries.Behaviour = "index"
 	Sparse registries.Behaviour = "sparse"
 )
+
+// indexOf begins the states of an index that says its platforms.
+const indexOf = "index="
+
+func isIndexOf(b registries.Behaviour) bool { return strings.HasPrefix(string(b), indexOf) }
+
+// platformsOf returns what an index of state b lists, and what of that is held.
+func platformsOf(b registries.Behaviour) (lists []string, held map[string]bool) {
+	held = map[string]bool{}
+	for _, entry := range strings.FieldsFunc(strings.TrimPrefix(string(b), indexOf), func(r rune) bool { return r == ',' }) {
+		platform := strings.TrimPrefix(entry, "!")
+		lists, held[platform] = append(lists, platform), platform == entry
+	}
+	return lists, held
+}
 
 // A Scenario is one story.
 type Scenario struct {
@@ -198,7 +216,7 @@ func digestOf(name string) (string, error) {
 }
 
 // userPattern is "Deployment shop/cart (app)".
-var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?$`)
+var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?( with its own pull secret)?$`)
 
 func (s *Scenario) readImages(text string) error {
 	for line := range strings.Lines(text) {
@@ -212,7 +230,7 @@ func (s *Scenario) readImages(text string) error {
 			if m == nil {
 				return fmt.Errorf("image line %q: want REFERENCE KIND NAMESPACE/NAME (CONTAINER)", line)
 			}
-			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4], Digest: m[5]}
+			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4], Digest: m[5], OwnPullSecret: m[6] != ""}
 		}
 		if user.Kind == "Pod" {
 			user.Use = policy.Running
@@ -259,7 +277,7 @@ func (s *Scenario) readStates(text string) error {
 			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
 		}
 		b := registries.Behaviour(fields[1])
-		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, Index, Sparse}, b) {
+		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, registries.HeadFails, registries.Forgotten, Index, Sparse}, b) && !isIndexOf(b) {
 			return fmt.Errorf("registries line %q: unknown state", line)
 		}
 		s.States[fields[0]] = b
@@ -345,6 +363,9 @@ func workload(ref string, u policy.User) (runtime.Object, error) {
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: u.Container, Image: ref}}},
 	}
+	if u.OwnPullSecret {
+		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "own"}}
+	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	kind := func(group string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: group, Kind: u.Kind} }
 	switch u.Kind {
@@ -392,6 +413,13 @@ func (s *Scenario) Hosts() []string {
 	}
 	for _, img := range s.Images {
 		host, _, _ := strings.Cut(img.Ref, "/")
+		if strings.ContainsAny(host, ".:") && host != img.Ref {
+			hosts[host] = true
+		} else { // a short name: those that MCO's base file has nodes search
+			hosts["docker.io"], hosts["registry.access.redhat.com"] = true, true
+		}
+	}
+	for _, host := range []string{"registry.access.redhat.com", "docker.io"} { // searched for short names
 		hosts[host] = true
 	}
 	if set, err := s.Set(); err == nil {

@@ -1,0 +1,48 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Decisive returns the locations whose facts are only Recalled, and on which the verdict
+// hangs: of images that are denied, and of those that are found behind such a place. They
+// are to be asked again, as far as there is time, the most important images first. Of
+// thousands of references to images that are long gone, which nothing denies as they could
+// not be pulled before either, none is asked for with every change.
+func (p Plan) Decisive(facts Facts, s Settings) []mirrors.Location {
+	recalled := false
+	for _, f := range facts {
+		recalled = recalled || f.Recalled
+	}
+	if !recalled {
+		return nil
+	}
+	var decisive []mirrors.Location
+	seen := map[mirrors.Location]bool{}
+	for _, k := range s.rank(p.Impacts) {
+		i := p.Impacts[k]
+		if !i.restsOnRecall(facts) || !s.hangsOnRecall(i, facts) {
+			continue
+		}
+		for _, l := range slices.Concat(i.After.Open(), i.Before.Open()) {
+			if facts[l].Recalled && !seen[l] {
+				seen[l] = true
+				decisive = append(decisive, l)
+			}
+		}
+	}
+	return decisive
+}
+
+func (i *Impact) restsOnRecall(facts Facts) bool {
+	is := func(l mirrors.Location) bool { return facts[l].Recalled }
+	return slices.ContainsFunc(i.After.Open(), is) || slices.ContainsFunc(i.Before.Open(), is)
+}
+
+func (s Settings) hangsOnRecall(i Impact, facts Facts) bool {
+	v := s.view(i, facts)
+	denies := func(f Finding) bool { return f.Severity == Deny }
+	return v.after == WorksBehind || slices.ContainsFunc(s.judge(v), denies)
+}

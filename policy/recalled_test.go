@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// TestRecalled: what a miss is worth that was learned a minute ago, and where it has to be
+// asked for again.
+func TestRecalled(t *testing.T) {
+	const ref = "quay.io/x:1"
+	missed := Fact{Presence: Absent, Recalled: true}
+	gone, found := Fact{Presence: Absent}, Fact{Presence: Present}
+	none := set()
+	also := set(itms("a", "quay.io", allow, "m.local"))
+	only := set(itms("a", "quay.io", never, "m.local"))
+	two := set(itms("a", "quay.io", allow, "first.local", "m.local"))
+	old := set(itms("a", "quay.io", never, "old.local"))
+	for _, tc := range []struct {
+		reason        string
+		before, after mirrors.Set
+		facts         map[string]Fact
+		want          Severity
+		decisive      []string
+	}{
+		{
+			"long gone, by what both routes end with", none, also,
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed}, Warn, nil,
+		},
+		{
+			"nodes do not ask the source any more: it may be there by now", none, only,
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed}, Deny, []string{"m.local/x:1", "quay.io/x:1"},
+		},
+		{
+			"it is not there: a denial is no longer needed", none, only,
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": gone}, Warn, nil,
+		},
+		{
+			"the old mirror may have it by now", old, only,
+			map[string]Fact{"m.local/x:1": gone, "old.local/x:1": missed}, Deny, []string{"old.local/x:1"},
+		},
+		{
+			"the new mirror may have it by now", none, also,
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": found}, Deny, []string{"m.local/x:1"},
+		},
+		{
+			"a mirror in front may have something else by now", none, two,
+			map[string]Fact{"first.local/x:1": missed, "m.local/x:1": found}, Warn, []string{"first.local/x:1"},
+		},
+		{
+			"a mirror that ends every pull, before a source that may have it by now", none, also,
+			map[string]Fact{"m.local/x:1": {Presence: Mismatch}, "quay.io/x:1": missed}, Deny, []string{"quay.io/x:1"},
+		},
+		{
+			"a mirror that may do so", none, also,
+			map[string]Fact{"m.local/x:1": {Presence: Unreachable}, "quay.io/x:1": missed}, Deny, []string{"quay.io/x:1"},
+		},
+		{
+			"nothing is recalled", none, only,
+			map[string]Fact{"m.local/x:1": gone, "quay.io/x:1": found}, Deny, nil,
+		},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			plan := NewPlan(Change{tc.before, tc.after}, []Image{{ref, users()}})
+			known := Facts{}
+			for ref, f := range tc.facts {
+				known[mirrors.Location{Ref: ref}] = f
+			}
+			worst := Info
+			for _, f := range plan.Decide(known, Settings{}).Findings {
+				worst = max(worst, f.Severity)
+			}
+			if worst != tc.want {
+				t.Errorf("severity %v, want %v: %+v", worst, tc.want, plan.Decide(known, Settings{}).Findings)
+			}
+			var decisive []string
+			for _, l := range plan.Decisive(known, Settings{}) {
+				decisive = append(decisive, l.Ref)
+			}
+			if diff := cmp.Diff(tc.decisive, decisive); diff != "" {
+				t.Errorf("decisive: %s", diff)
+			}
+		})
+	}
+}
+
+// TestDecisiveOrder: protected images come first, and a place that several need once.
+func TestDecisiveOrder(t *testing.T) {
+	shop, router := users(), users(func(u *User) { u.Namespace = "openshift-ingress" })
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:1", router}, {"quay.io/b:1", shop}})
+	known := Facts{}
+	for _, ref := range []string{"m.local/a:1", "m.local/b:1", "quay.io/a:1", "quay.io/b:1"} {
+		known[mirrors.Location{Ref: ref}] = Fact{Presence: Absent, Recalled: true}
+	}
+	var decisive []string
+	for _, l := range plan.Decisive(known, Settings{}) {
+		decisive = append(decisive, l.Ref)
+	}
+	if diff := cmp.Diff([]string{"m.local/b:1", "quay.io/b:1", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
+		t.Error(diff)
+	}
+}
