@@ -58,8 +58,8 @@ func TestMendingWithGaps(t *testing.T) {
 		want   string
 	}{
 		"nodes keep what they have": {stuck(plain), "warn RejectedByMCO"},
-		"nodes have less":           {stuck("unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]"), "deny Unverified, warn RejectedByMCO"},
-		"nobody knows":              {stuck(""), "deny Unverified, warn RejectedByMCO"},
+		"nodes have less":           {stuck("unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]"), "deny InventoryStale, warn RejectedByMCO"},
+		"nobody knows":              {stuck(""), "deny InventoryStale, warn RejectedByMCO"},
 	} {
 		c := Change{tt.before, mirrors.Delete(idms("two", "", allow))(tt.before)}
 		if got := summary(NewPlan(c, nil).WithGaps(c, podGap).Decide(nil, Settings{})); got != tt.want {

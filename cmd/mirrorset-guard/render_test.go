@@ -160,6 +160,8 @@ additional-layer-store-auth-helper = ""
 		{"a change that repairs them", teamDigests + tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), []string{"--delete"}, outcome{teamConf, `The Machine Config Operator is stuck, and will stay so until the objects are repaired.
 RejectedByMCO: the configuration in force is invalid, so that no node would get it: source "quay.io/team" is NeverContactSource in ImageTagMirrorSet bad but AllowContactingSource in ImageDigestMirrorSet team
 `, 0}},
+		{"a policy that MCO rejects", "apiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {registrySources: {allowedRegistries: [allowed.io/namespace1/namespace2]}}\n", "apiVersion: config.openshift.io/v1\nkind: ImagePolicy\nmetadata: {name: signed, namespace: shop}\nspec: {scopes: [allowed.io/app/policysigned]}\n", nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration after the change is invalid, so that no node would get it: scope "allowed.io/app/policysigned" of ImagePolicy shop/signed is outside allowedRegistries of Image cluster (allowed.io/namespace1/namespace2)
+`, exitTrouble}},
 		{"a format that does not exist", emptyImage, "", []string{"-o", "table"}, outcome{"", "mirrorset-guard: --output \"table\": choose one of toml, diff, json, yaml\n", exitTrouble}},
 	}
 	for _, tt := range tests {

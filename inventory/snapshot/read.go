@@ -62,10 +62,10 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 // A reader fills a Snapshot.
 type reader struct {
 	Snapshot
-	waiting []item // that do not say what they are
+	waiting []item                          // that do not say what they are
+	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
 
-	noPolicies bool                            // whether MCO ignores image policies
-	holders    map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
+	noPolicies bool // whether MCO ignores image policies
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {

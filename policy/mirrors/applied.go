@@ -43,7 +43,7 @@ func ResolveApplied(s Set) (*Table, error) {
 		return nil, fmt.Errorf("%s: %w", SearchDropInPath, err)
 	}
 	conf.UnqualifiedSearchRegistries = search.UnqualifiedSearchRegistries
-	if err := normalized(&conf); err != nil {
+	if err := normalize(&conf); err != nil {
 		return nil, fmt.Errorf("%s: %w", RegistriesConfPath, err)
 	}
 	policy, err := appliedPolicy(a.PolicyJSON)

@@ -156,15 +156,7 @@ func parseFile(text []byte) (conf sysregistriesv2.V2RegistriesConf, err error) {
 	if _, err = toml.Decode(string(text), &conf); err != nil {
 		return conf, err
 	}
-	return conf, normalized(&conf)
-}
-
-// normalized is normalize, with what nodes could not read as an error.
-func normalized(conf *sysregistriesv2.V2RegistriesConf) error {
-	if reasons := normalize(conf); len(reasons) > 0 {
-		return rejection(reasons)
-	}
-	return nil
+	return conf, normalize(&conf)
 }
 
 // Maker returns the MachineConfig whose file has the entry of a scope, "" where the

@@ -79,7 +79,7 @@ func build(s Set) *built {
 	b := &built{lists: newPolicyLists(s, blocked)}
 	b.conf, b.reasons = generateAll(s, blocked)
 	b.encoded = encodedLen(b.conf)
-	b.reasons = append(b.reasons, normalize(&b.conf)...)
+	b.reasons = append(b.reasons, normalizeAll(&b.conf)...)
 	policy, contradictory := newSignaturePolicy(s, b.lists)
 	b.policy, b.reasons = policy, append(b.reasons, contradictory...)
 	b.conf, b.makers = s.withFiles(b.conf)
@@ -216,8 +216,19 @@ func generate(s Set, blocked []string) (sysregistriesv2.V2RegistriesConf, error)
 // normalize does what sysregistriesv2 does to a file it has read
 // (postProcessRegistries, private there): an entry without prefix gets its
 // location for one, slashes at the end go, contradictions are errors. Such an
-// error would be the end of every pull on every node. All of them are returned.
-func normalize(conf *sysregistriesv2.V2RegistriesConf) []Reason {
+// error would be the end of every pull on every node.
+func normalize(conf *sysregistriesv2.V2RegistriesConf) error {
+	if reasons := normalizeAll(conf); len(reasons) > 0 {
+		return errors.New(strings.TrimPrefix(rejection(reasons).Reasons[0].String(), unreadableFile))
+	}
+	return nil
+}
+
+// unreadableFile begins what is said of the file that MCO generates.
+const unreadableFile = "nodes could not read the generated file: "
+
+// normalizeAll is normalize that tells all errors apart.
+func normalizeAll(conf *sysregistriesv2.V2RegistriesConf) []Reason {
 	byScope := map[string]*sysregistriesv2.Registry{}
 	spellings := map[string][]string{}
 	contradictory := map[string]bool{}
@@ -242,7 +253,7 @@ func normalize(conf *sysregistriesv2.V2RegistriesConf) []Reason {
 	}
 	for scope := range contradictory {
 		reasons = append(reasons, newReason(DefinedTwice, scope,
-			fmt.Sprintf("nodes could not read the generated file: registry %q is defined twice with conflicting settings", scope), spellings[scope]...))
+			fmt.Sprintf(unreadableFile+"registry %q is defined twice with conflicting settings", scope), spellings[scope]...))
 	}
 	slices.SortFunc(kept, func(a, b sysregistriesv2.Registry) int { return strings.Compare(a.Prefix, b.Prefix) })
 	conf.Registries = kept
@@ -285,7 +296,7 @@ func normalizeRegistry(r *sysregistriesv2.Registry) []Reason {
 
 // unreadable is the reason that a location cannot be read.
 func unreadable(location string, err error) Reason {
-	return newReason(Unreadable, location, fmt.Sprintf("nodes could not read the generated file: %v", err))
+	return newReason(Unreadable, location, fmt.Sprintf(unreadableFile+"%v", err))
 }
 
 func normalizeLocation(s string) (string, error) {

@@ -135,7 +135,7 @@ func (s Set) payloadHasMirror(payload reference.Named) bool {
 		}
 	}
 	conf, err := generate(digests, s.Registries.BlockedRegistries)
-	if err != nil || len(normalize(&conf)) > 0 {
+	if err != nil || normalize(&conf) != nil {
 		return false
 	}
 	reg := newIndex(conf.Registries).find(payload.Name())

@@ -183,6 +183,11 @@ metadata: {name: cluster}
 spec: {additionalTrustedCA: {name: registry-cas}}
 ---
 apiVersion: config.openshift.io/v1
+kind: FeatureGate
+metadata: {name: cluster}
+spec: {}
+---
+apiVersion: config.openshift.io/v1
 kind: ImageTagMirrorSet
 metadata: {name: shop}
 spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}
