@@ -28,39 +28,54 @@ func TestRecalled(t *testing.T) {
 	}{
 		{
 			"long gone, by what both routes end with", none, also,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed}, Warn, nil,
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed},
+			Warn, nil,
 		},
 		{
 			"nodes do not ask the source any more: it may be there by now", none, only,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed}, Deny, []string{"m.local/x:1", "quay.io/x:1"},
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed},
+			Deny,
+			[]string{"m.local/x:1", "quay.io/x:1"},
 		},
 		{
 			"it is not there: a denial is no longer needed", none, only,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": gone}, Warn, nil,
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": gone},
+			Warn, nil,
 		},
 		{
 			"the old mirror may have it by now", old, only,
-			map[string]Fact{"m.local/x:1": gone, "old.local/x:1": missed}, Deny, []string{"old.local/x:1"},
+			map[string]Fact{"m.local/x:1": gone, "old.local/x:1": missed},
+			Deny,
+			[]string{"old.local/x:1"},
 		},
 		{
 			"the new mirror may have it by now", none, also,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": found}, Deny, []string{"m.local/x:1"},
+			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": found},
+			Deny,
+			[]string{"m.local/x:1"},
 		},
 		{
 			"a mirror in front may have something else by now", none, two,
-			map[string]Fact{"first.local/x:1": missed, "m.local/x:1": found}, Warn, []string{"first.local/x:1"},
+			map[string]Fact{"first.local/x:1": missed, "m.local/x:1": found},
+			Warn,
+			[]string{"first.local/x:1"},
 		},
 		{
 			"a mirror that ends every pull, before a source that may have it by now", none, also,
-			map[string]Fact{"m.local/x:1": {Presence: Mismatch}, "quay.io/x:1": missed}, Deny, []string{"quay.io/x:1"},
+			map[string]Fact{"m.local/x:1": {Presence: Mismatch}, "quay.io/x:1": missed},
+			Deny,
+			[]string{"quay.io/x:1"},
 		},
 		{
 			"a mirror that may do so", none, also,
-			map[string]Fact{"m.local/x:1": {Presence: Unreachable}, "quay.io/x:1": missed}, Deny, []string{"quay.io/x:1"},
+			map[string]Fact{"m.local/x:1": {Presence: Unreachable}, "quay.io/x:1": missed},
+			Deny,
+			[]string{"quay.io/x:1"},
 		},
 		{
 			"nothing is recalled", none, only,
-			map[string]Fact{"m.local/x:1": gone, "quay.io/x:1": found}, Deny, nil,
+			map[string]Fact{"m.local/x:1": gone, "quay.io/x:1": found},
+			Deny, nil,
 		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {

@@ -11,16 +11,19 @@ import (
 	"testing"
 
 	fakeregistry "github.com/google/go-containerregistry/pkg/registry"
+
+	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
-// TestCheckVerifiesBlobs: of a copy that has lost its layers, by the choice of whose
-// layers are looked up.
+// TestCheckVerifiesBlobs: of a copy that has lost a layer, by the choice of whose layers
+// are looked up. The config is looked at wherever the manifest is read.
 func TestCheckVerifiesBlobs(t *testing.T) {
 	quiet := log.New(io.Discard, "", 0)
 	registry := fakeregistry.New(fakeregistry.Logger(quiet))
+	layer := layerOf(t)
 	var hollow atomic.Bool
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if hollow.Load() && strings.Contains(r.URL.Path, "/blobs/") {
+		if hollow.Load() && strings.HasSuffix(r.URL.Path, "/blobs/"+layer) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
@@ -56,4 +59,18 @@ func TestCheckVerifiesBlobs(t *testing.T) {
 			t.Errorf("%s %q, without layers: exit code %d\n%s%s", tc.namespace, tc.args, got.code, got.out, got.err)
 		}
 	}
+}
+
+// layerOf returns the digest of the layer of the image that push pushes.
+func layerOf(t *testing.T) string {
+	t.Helper()
+	img, err := testregistries.Image("cart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := img.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Layers[0].Digest.String()
 }

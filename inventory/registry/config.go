@@ -80,7 +80,7 @@ func (q *question) platform(ctx context.Context, mediaType string, manifest []by
 		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
 	}
 	view := q.endpoint.view
-	held := true
+	var held bool
 	platform, known := view.client.configs.get(m.Config.Digest)
 	if known {
 		held, err = view.blobs.held(ctx, q, m.Config.Digest)

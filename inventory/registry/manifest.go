@@ -58,7 +58,7 @@ func (q *question) answer(ctx context.Context) (policy.Fact, error) {
 		if r, err = q.head(ctx); err != nil {
 			return policy.Fact{}, err
 		}
-		if fact, ok := q.present(r); ok && !(isIndex(fact.MediaType) && q.readsIndexes()) {
+		if fact, ok := q.present(r); ok && (!isIndex(fact.MediaType) || !q.readsIndexes()) {
 			return fact, nil
 		}
 	}
