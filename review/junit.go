@@ -42,7 +42,10 @@ func (r Record) WriteJUnit(w io.Writer) error {
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
 	}
 	suite.add("configuration", "the merged configuration", found[""])
-	for _, i := range r.Plan.Impacts {
+	for k, i := range r.Plan.Impacts {
+		if k > 0 && i.Image.Ref == r.Plan.Impacts[k-1].Image.Ref {
+			continue // the same image on the nodes of other pools
+		}
 		suite.add("image", i.Image.Ref, found[i.Image.Ref])
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
