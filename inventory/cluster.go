@@ -34,6 +34,10 @@ type Options struct {
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
 	// lists it, and Notes says so. Zero means DefaultStaleAfter.
 	StaleAfter time.Duration
+	// ForbiddenAfter is how long a source that has never been read has to be refused,
+	// without another answer in between, to count as one that may not be read. Until
+	// then the Cluster is not ready. Zero means DefaultForbiddenAfter.
+	ForbiddenAfter time.Duration
 	// Logger gets what client-go has to say about watches, and that a resource is
 	// served from now on or not any more. The zero value is silent.
 	Logger logr.Logger
@@ -42,6 +46,10 @@ type Options struct {
 // DefaultStaleAfter spans the restart of an API server behind a load balancer,
 // and several attempts to reach it (retryPromptly).
 const DefaultStaleAfter = 2 * time.Minute
+
+// DefaultForbiddenAfter is longer than an API server that has just started takes to
+// read its own roles, which it does within a few seconds, and refuses until then.
+const DefaultForbiddenAfter = 15 * time.Second
 
 // A Cluster is the inventory of a running cluster. It is safe for concurrent
 // use. Until Run has been called it knows nothing.
@@ -98,6 +106,7 @@ func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Int
 		s.onSync = c.sourceSynced
 		s.onTurn = func(lacking error) { c.logTurn(s.name, lacking) }
 		s.staleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
+		s.forbiddenAfter = cmp.Or(o.ForbiddenAfter, DefaultForbiddenAfter)
 	}
 	return c
 }

@@ -145,7 +145,7 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	if g.observed, err = o.observe.server(config, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}
-	if g.trust, err = o.registries.followTrust(config, g.client, log); err != nil {
+	if g.trust, err = o.registries.followTrust(config, g.client, log, 0); err != nil {
 		return nil, err
 	}
 	if g.certs, err = certs.Load(o.tlsDir); err != nil {
