@@ -16,6 +16,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -61,6 +62,7 @@ type Cluster struct {
 	configuration configuration
 	mirrors       mirrorReader
 	sources       []*source
+	accounts      *source
 	log           logr.Logger
 
 	pending atomic.Int64  // sources that have not synced
@@ -88,13 +90,18 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 
 func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
 	c := &Cluster{mirrors: mirrors, log: o.Logger, ready: make(chan struct{})}
+	c.index.TrustAccounts(AllAccounts) // once it is ready
+	c.accounts = serviceAccounts(kube, &c.index)
 	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
-		nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
+		c.accounts, nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
 	for _, s := range c.sources {
-		if s.kind == "ClusterVersion" {
+		switch s.name {
+		case "clusterversions.config.openshift.io":
 			s.alsoKeep(decoded(TrimClusterVersion), &c.configuration.version)
+		case "imagestreams.image.openshift.io":
+			s.alsoKeep(trimStream, streamSink{&c.index})
 		}
 	}
 	if o.OnPullSecret != nil {
@@ -103,8 +110,14 @@ func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Int
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {
 		s.status.Name = s.name
-		s.onSync = c.sourceSynced
-		s.onTurn = func(lacking error) { c.logTurn(s.name, lacking) }
+		s.onSync = func() {
+			c.reads(s)
+			c.sourceSynced()
+		}
+		s.onTurn = func(lacking error) {
+			c.reads(s)
+			c.logTurn(s.name, lacking)
+		}
 		s.staleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
 		s.forbiddenAfter = cmp.Or(o.ForbiddenAfter, DefaultForbiddenAfter)
 	}
@@ -127,6 +140,14 @@ func protobuf(cfg *rest.Config) *rest.Config {
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
 	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	return cfg
+}
+
+// reads tells the Index whether the templates of a source are read.
+func (c *Cluster) reads(s *source) {
+	if s.templates {
+		kind := schema.GroupKind{Group: schema.ParseGroupResource(s.name).Group, Kind: s.kind}
+		c.index.Reads(kind, s.isReadable())
+	}
 }
 
 func (c *Cluster) sourceSynced() {
@@ -213,6 +234,7 @@ func (c *Cluster) Images(context.Context) ([]policy.Image, error) {
 	if err := c.Ready(); err != nil {
 		return nil, err
 	}
+	c.index.TrustAccounts(accountsKnown(c.accounts.Status()))
 	images := c.index.Images()
 	if nodes := len(c.Nodes()); len(images) == 0 && nodes > 0 {
 		return nil, fmt.Errorf("no object names an image though there are nodes (%d): the inventory cannot be complete", nodes)

@@ -41,6 +41,15 @@ func Kinds() []schema.GroupKind {
 	return kinds
 }
 
+// ReadsTemplates reports whether Decode reads the pod templates of objects of a kind.
+func ReadsTemplates(kind schema.GroupKind) bool {
+	if _, ok := builtins[kind]; ok {
+		return kind.Kind != "Pod"
+	}
+	custom, _ := customKindOf(kind)
+	return len(custom.templates) > 0
+}
+
 // Decode returns the images that an object, written as JSON, names. The error
 // is ErrKind for a kind that names none.
 func Decode(kind schema.GroupKind, data []byte) (Holder, error) {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -19,10 +20,9 @@ func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-func owned(namespace, name, ownerKind string) metav1.ObjectMeta {
+func owned(namespace, name, ownerGroupVersion, ownerKind string) metav1.ObjectMeta {
 	m := named(namespace, name)
-	controller := true
-	m.OwnerReferences = []metav1.OwnerReference{{Kind: ownerKind, Name: "owner", Controller: &controller}}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: ownerGroupVersion, Kind: ownerKind, Name: "owner", Controller: new(true)}}
 	return m
 }
 
@@ -50,8 +50,11 @@ func replicas(n int32) *int32 { return &n }
 
 func TestExtract(t *testing.T) {
 	const app = "quay.io/shop/app:1"
-	referenced := []Reference{{Image: app, Container: "a"}}
-	history := []Reference{{Image: app, Container: "a", Use: policy.History}}
+	const account = "default"
+	referenced := []Reference{{Image: app, Container: "a", Account: account}}
+	kept := func(group, kind string) []Reference {
+		return []Reference{{Image: app, Container: "a", Account: account, Keeper: schema.GroupKind{Group: group, Kind: kind}}}
+	}
 
 	tests := []struct {
 		reason string
@@ -66,7 +69,21 @@ func TestExtract(t *testing.T) {
 		{
 			"the pull secret that every pod of OpenShift has",
 			&batchv1.Job{ObjectMeta: named("shop", "once"), Spec: batchv1.JobSpec{Template: withPullSecrets("default-dockercfg-x7k2p")}},
-			Holder{Kind: "Job", Namespace: "shop", Name: "once", References: referenced},
+			Holder{Kind: "Job", Namespace: "shop", Name: "once", References: []Reference{{Image: app, Container: "a"}}},
+		},
+		{
+			"what looks like it, of another account, somebody has set",
+			&corev1.Pod{ObjectMeta: named("shop", "bot"), Spec: corev1.PodSpec{
+				Containers: containers(app).Containers, ServiceAccountName: "bot", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "default-dockercfg-x7k2p"}},
+			}},
+			Holder{Kind: "Pod", Namespace: "shop", Name: "bot", References: []Reference{{Image: app, Container: "a", Use: policy.Running, OwnPullSecret: true}}},
+		},
+		{
+			"the service account of a template has pull secrets too",
+			&appsv1.StatefulSet{ObjectMeta: named("shop", "db"), Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: containers(app).Containers, ServiceAccountName: "db"},
+			}}},
+			Holder{"StatefulSet", "shop", "db", []Reference{{Image: app, Container: "a", Account: "db"}}},
 		},
 		{
 			"every list of containers and every image volume is pulled by the kubelet; other volumes hold no image",
@@ -131,16 +148,26 @@ func TestExtract(t *testing.T) {
 		{
 			"an image that an image trigger has not filled in yet is none",
 			&appsv1.Deployment{ObjectMeta: named("shop", "app"), Spec: appsv1.DeploymentSpec{Template: templateOf(" ", app)}},
-			Holder{"Deployment", "shop", "app", []Reference{{Image: app, Container: "b"}}},
+			Holder{"Deployment", "shop", "app", []Reference{{Image: app, Container: "b", Account: account}}},
 		},
 		{
 			"a Deployment's ReplicaSet without replicas is kept for a rollback",
-			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
-			Holder{"ReplicaSet", "shop", "app-1", history},
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-1", "apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-1", kept("apps", "Deployment")},
+		},
+		{
+			"an older one names its owner by the group of then",
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-0", "extensions/v1beta1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-0", kept("apps", "Deployment")},
+		},
+		{
+			"other controllers have ReplicaSets as well",
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-9", "argoproj.io/v1alpha1", "Rollout"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-9", kept("argoproj.io", "Rollout")},
 		},
 		{
 			"one with replicas is the way pods come to be",
-			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-2", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(1), Template: templateOf(app)}},
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-2", "apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(1), Template: templateOf(app)}},
 			Holder{"ReplicaSet", "shop", "app-2", referenced},
 		},
 		{
@@ -150,7 +177,7 @@ func TestExtract(t *testing.T) {
 		},
 		{
 			"replicas that are not set are one, not none",
-			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-3", "Deployment"), Spec: appsv1.ReplicaSetSpec{Template: templateOf(app)}},
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-3", "apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Template: templateOf(app)}},
 			Holder{"ReplicaSet", "shop", "app-3", referenced},
 		},
 		{
@@ -174,7 +201,7 @@ func TestExtract(t *testing.T) {
 				ObjectMeta: named("shop", "migrate"), Spec: batchv1.JobSpec{Template: templateOf(app)},
 				Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},
 			},
-			Holder{"Job", "shop", "migrate", []Reference{{Image: app, Container: "a", Use: policy.History}}},
+			Holder{"Job", "shop", "migrate", []Reference{{Image: app, Container: "a", Use: policy.History, Account: account}}},
 		},
 		{
 			"a CronJob that is suspended may be resumed",
@@ -191,10 +218,10 @@ func TestExtract(t *testing.T) {
 		},
 		{
 			"a DeploymentConfig's ReplicationController without replicas is kept for a rollback",
-			&corev1.ReplicationController{ObjectMeta: owned("shop", "dc-1", "DeploymentConfig"), Spec: corev1.ReplicationControllerSpec{
+			&corev1.ReplicationController{ObjectMeta: owned("shop", "dc-1", "apps.openshift.io/v1", "DeploymentConfig"), Spec: corev1.ReplicationControllerSpec{
 				Replicas: replicas(0), Template: new(templateOf(app)),
 			}},
-			Holder{"ReplicationController", "shop", "dc-1", history},
+			Holder{"ReplicationController", "shop", "dc-1", kept("apps.openshift.io", "DeploymentConfig")},
 		},
 		{
 			"the API allows a ReplicationController without a template",

@@ -15,6 +15,8 @@ package inventory
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -28,8 +30,19 @@ type Reference struct {
 	Use       policy.Use
 	// Digest is what the node reported to run ("sha256:..."), "" if nothing.
 	Digest string
-	// OwnPullSecret is as in policy.User.
-	OwnPullSecret bool
+	// OwnPullSecret and PullSecretUnknown are as in policy.User.
+	OwnPullSecret, PullSecretUnknown bool
+	// Account is the service account that pods get their pull secrets from. An Index
+	// adds to OwnPullSecret and PullSecretUnknown what it knows of the account. "" where
+	// there is none, or a pod names its own.
+	Account string
+	// Keeper is the kind of the controller that keeps the object for a way back. In an
+	// Index that is told that templates of that kind are read, the Use is History. Zero
+	// for none.
+	Keeper schema.GroupKind
+	// Lookup says where Image may stand for a tag of an ImageStream. An Index that is told
+	// of the stream has the image that the tag stands for instead.
+	Lookup Lookup
 }
 
 // A Holder is an object and the images it names.

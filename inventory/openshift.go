@@ -20,6 +20,8 @@ type customKind struct {
 	fields []imageField
 	// templates are the paths of pod templates.
 	templates []string
+	// lookup is set if the admission plugin for ImageStreams looks at the templates.
+	lookup bool
 	// operator is set if the templates' environment and arguments are settings of
 	// an operator.
 	operator bool
@@ -61,6 +63,7 @@ var customKinds = []customKind{
 		kind:      "DeploymentConfig",
 		fields:    referenced("spec.strategy.customParams.image"),
 		templates: []string{"spec.template"},
+		lookup:    true,
 	},
 	{
 		// The pause image, infraImageKey, is what every pod on a new node starts
@@ -185,7 +188,7 @@ func (k customKind) extract(o *unstructured.Unstructured) Holder {
 		})
 	}
 	for _, path := range k.templates {
-		lookUp(o.Object, path, func(_ string, value any) { h.addTemplate(value, k.operator) })
+		lookUp(o.Object, path, func(_ string, value any) { h.addTemplate(o, value, k) })
 	}
 	return h
 }

@@ -34,7 +34,13 @@ func TestDecodeCustomKinds(t *testing.T) {
 			"a DeploymentConfig at no replicas may be scaled up",
 			"apps.openshift.io",
 			osappsv1.DeploymentConfig{ObjectMeta: named("shop", "old"), Spec: osappsv1.DeploymentConfigSpec{Template: new(templateOf("quay.io/old:1"))}},
-			Holder{"DeploymentConfig", "shop", "old", []Reference{{Image: "quay.io/old:1", Container: "a"}}},
+			Holder{"DeploymentConfig", "shop", "old", []Reference{{Image: "quay.io/old:1", Container: "a", Account: "default"}}},
+		},
+		{
+			"OpenShift looks for a short name among ImageStreams",
+			"apps.openshift.io",
+			osappsv1.DeploymentConfig{ObjectMeta: named("shop", "old"), Spec: osappsv1.DeploymentConfigSpec{Template: new(templateOf("old:1"))}},
+			Holder{"DeploymentConfig", "shop", "old", []Reference{{Image: "old:1", Container: "a", Account: "default", Lookup: LookupLocal}}},
 		},
 		{
 			"a custom strategy is a pod as well",
@@ -148,7 +154,7 @@ spec:
 			Holder{"ClusterServiceVersion", "operators", "db.v1", []Reference{
 				{Image: "quay.io/db@x", Container: "spec.relatedImages[db].image"},
 				{Image: "quay.io/proxy@x", Container: "spec.relatedImages[1].image"},
-				{Image: "quay.io/operator@x", Container: "manager"},
+				{Image: "quay.io/operator@x", Container: "manager", Account: "default"},
 				{Image: "quay.io/db:1", Container: "env DB_IMAGE"}, // quay.io/ui@x is no digest, and so no image
 			}},
 		},

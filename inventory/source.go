@@ -27,8 +27,10 @@ type source struct {
 	name string
 	// kind is that of the objects, as Holder.Kind has it; "" for those that name no
 	// images, or none that anything pulls.
-	kind   string
-	client resource
+	kind string
+	// templates is set if pod templates are read, in objects of kind.
+	templates bool
+	client    resource
 	// object is the name of the one object that is wanted, "" for all.
 	object string
 	// selects narrows the resource down to what is wanted of it.

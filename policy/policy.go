@@ -54,10 +54,13 @@ type User struct {
 	// Digest is the digest that runs now, as the node reported it ("sha256:..."),
 	// "" if nothing runs or nothing was reported.
 	Digest string
-	// OwnPullSecret is set if it names a pull secret of its namespace, other than those
-	// that OpenShift adds to every pod. Nodes show it to the source, and not to mirrors
-	// on other hosts.
+	// OwnPullSecret is set if it, or its service account, names a pull secret of its
+	// namespace, other than those that OpenShift adds to every pod; or may do so. Nodes
+	// show it to the source, and not to mirrors on other hosts.
 	OwnPullSecret bool
+	// PullSecretUnknown is set, beside OwnPullSecret, where that is only possible: what
+	// its service account names could not be read.
+	PullSecretUnknown bool
 }
 
 // An Image is a reference, as written, that something in the cluster depends on.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	imagev1 "github.com/openshift/api/image/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,9 +164,36 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
 	r.put(h)
-	if kind == clusterVersionKind.GroupKind() {
-		return r.version(data)
+	if inventory.ReadsTemplates(kind) {
+		r.index.Reads(kind, true)
 	}
+	switch kind {
+	case clusterVersionKind.GroupKind():
+		return r.version(data)
+	case imageStreamKind:
+		return r.imageStream(data)
+	default:
+		return nil
+	}
+}
+
+var imageStreamKind = schema.GroupKind{Group: imagev1.GroupName, Kind: "ImageStream"}
+
+func (r *reader) imageStream(data []byte) error {
+	var o imagev1.ImageStream
+	if err := json.Unmarshal(data, &o); err != nil {
+		return fmt.Errorf("reading ImageStream: %w", err)
+	}
+	r.index.PutStream(o.Namespace, o.Name, inventory.StreamOf(&o))
+	return nil
+}
+
+func (r *reader) account(data []byte) error {
+	var o corev1.ServiceAccount
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	r.index.PutAccount(o.Namespace, o.Name, inventory.HasPullSecret(&o))
 	return nil
 }
 
@@ -187,6 +215,8 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Kind: "Node"}:      (*reader).node,
 	{Kind: "Namespace"}: (*reader).namespace,
 	{Kind: "Secret"}:    (*reader).secret,
+
+	{Kind: "ServiceAccount"}:                                                (*reader).account,
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
 	{Group: "machineconfiguration.openshift.io", Kind: "MachineConfigPool"}: (*reader).pool,
 	{Group: configv1.GroupName, Kind: providerKind}:                         (*reader).provider,
