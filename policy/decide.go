@@ -26,6 +26,7 @@ var rules = []rule{
 	{"ImageMissing", imageMissing},
 	{"CredentialsMissing", credentialsMissing},
 	{"Unverified", unverified},
+	{"UnverifiedInFront", unverifiedInFront},
 	{"PlatformMissing", platformMissing},
 	{"BlockLifted", blockLifted},
 	{"TagDrift", tagDrift},
@@ -48,34 +49,35 @@ var planRules = []planRule{
 // A view is what a rule sees of one impact.
 type view struct {
 	Impact
-	facts    Facts // weighed
-	found    Facts // as they were found
-	settings Settings
-	// before and after are what comes of a pull on either route.
-	before, after Outcome
-	// mirrors is what comes of a pull from the mirrors of the new route alone.
-	mirrors Outcome
+	facts       Facts // what they prove of the new route
+	beforeFacts Facts // what they prove of the old route
+	found       Facts // as they were found
+	settings    Settings
+	// before and after are what comes of a pull on either route, mirrorsBefore and mirrors
+	// of one from the mirrors on it alone. That the old route Fails is proved.
+	before, after          Outcome
+	mirrorsBefore, mirrors Outcome
 
 	// The places that are not blocked, of the new route and of the old.
 	open, mirrorPlaces, beforeOpen, beforeMirrors []mirrors.Location
 }
 
 func (s Settings) view(i Impact, facts Facts) *view {
-	found := facts
-	facts = i.weigh(found)
 	v := &view{
-		Impact: i, facts: facts, found: found, settings: s,
+		Impact: i, facts: i.weigh(facts, false), beforeFacts: i.weigh(facts, true), found: facts, settings: s,
 		open: i.After.Open(), mirrorPlaces: i.After.Mirrors(),
 		beforeOpen: i.Before.Open(), beforeMirrors: i.Before.Mirrors(),
 	}
-	v.before = Pull(i.Image.Ref, i.Before, facts)
-	v.after = Pull(i.Image.Ref, i.After, facts)
-	v.mirrors = walk(i.Image.Ref, i.After.Sources, facts, true)
+	v.after, v.mirrors = Pull(i.After, v.facts), walk(i.After.Sources, v.facts, true)
+	v.before, v.mirrorsBefore = Pull(i.Before, v.beforeFacts), walk(i.Before.Sources, v.beforeFacts, true)
+	if i.BeforeUnknown {
+		v.before, v.mirrorsBefore = Unsure, Unsure
+	}
 	return v
 }
 
 // unlessBroken is the severity of what would be the end of a pull: no denial if
-// the pull fails today as well.
+// it is proved that the pull fails today as well.
 func (v *view) unlessBroken() Severity {
 	if v.before == Fails {
 		return Warn
@@ -103,6 +105,7 @@ func (p Plan) Decide(facts Facts, s Settings) Verdict {
 	}
 	v.Findings = s.sorted(v.Findings)
 	v.Allowed = !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
+	v.HeldUpBy = s.heldUpBy(v.Findings)
 	return v
 }
 
@@ -129,14 +132,60 @@ func (s Settings) severity(f Finding) Severity {
 	if onlyHistory(f.Image) {
 		severity = min(severity, Warn)
 	}
-	protected := s.IsProtected(f.Image)
+	protected := s.IsProtected(f.Image) || f.Rule == InventoryStale
 	if set, ok := s.Severities[f.Rule+"@protected"]; ok && protected {
 		return set
 	}
 	if set, ok := s.Severities[f.Rule]; ok && (!protected || set >= severity) {
-		return set
+		severity = set
+	}
+	if !protected && s.onlyWarnsAbout(f.Image) {
+		severity = min(severity, Warn)
 	}
 	return severity
+}
+
+// onlyWarnsAbout reports whether, by the settings, no namespace that uses img may hold up
+// a change.
+func (s Settings) onlyWarnsAbout(img Image) bool {
+	if len(s.Namespaces) == 0 || len(img.Users) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(img.Users, func(u User) bool { return u.Use != History && s.mayHoldUp(u.Namespace) })
+}
+
+func (s Settings) mayHoldUp(namespace string) bool {
+	for _, n := range s.Namespaces {
+		if namespace != "" && matches(n.Pattern, namespace) {
+			return n.Severity == Deny
+		}
+	}
+	return true
+}
+
+// heldUpBy returns the namespaces whose images are all that is denied, sorted; none where
+// a protected namespace, the cluster itself or the configuration as a whole is among the
+// reasons. A setting would let these changes pass.
+func (s Settings) heldUpBy(findings []Finding) []string {
+	namespaces := map[string]bool{}
+	for _, f := range findings {
+		if f.Severity != Deny {
+			continue
+		}
+		if f.Image.Ref == "" || s.IsProtected(f.Image) {
+			return nil
+		}
+		for _, u := range f.Image.Users {
+			if u.Use == History {
+				continue
+			}
+			if u.Namespace == "" {
+				return nil
+			}
+			namespaces[u.Namespace] = true
+		}
+	}
+	return sortedKeys(namespaces)
 }
 
 // onlyHistory reports whether nothing but a way back names img.
@@ -148,7 +197,7 @@ func (c *Counts) add(v *view) {
 	switch v.after {
 	case Works:
 		c.Verified++
-	case Unsure:
+	case Unsure, WorksBehind:
 		c.Unverified++
 		if v.pending() {
 			c.Pending++
@@ -236,7 +285,7 @@ func RuleIDs() []string {
 	for _, r := range planRules {
 		ids = append(ids, r.id)
 	}
-	return ids
+	return append(ids, InventoryStale)
 }
 
 // IsRule reports whether id is that of a rule.

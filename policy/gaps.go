@@ -146,8 +146,12 @@ func (c Change) scopes(tables ...*mirrors.Table) map[string]bool {
 	return scopes
 }
 
-// outOfDate is Unverified for images that nobody knows of: the inventory has not
-// heard of a part of the cluster for too long. That denies whatever moves a place
+// InventoryStale is the rule about images that may be in use and are not known. It speaks
+// of protected images as well as of others, and is weakened as for these.
+const InventoryStale = "InventoryStale"
+
+// outOfDate is InventoryStale: the inventory has not heard of a part of the cluster for
+// too long. That denies whatever moves a place
 // where such an image might be found, or puts a first mirror in front of it, as if
 // there were one that the mirror lacks.
 func (s Settings) outOfDate(p Plan) []Finding {
@@ -155,7 +159,7 @@ func (s Settings) outOfDate(p Plan) []Finding {
 		return nil
 	}
 	f := Finding{
-		Rule:     "Unverified",
+		Rule:     InventoryStale,
 		Severity: Deny,
 		Reason:   "the inventory is out of date: the change may reroute images that nobody knows of",
 		Detail:   p.gapLines(),

@@ -30,27 +30,27 @@ func TestGaps(t *testing.T) {
 		settings      Settings
 		want          string
 	}{
-		{"a first mirror is a promise that nobody can verify", set(), quay("m.local"), Settings{}, "deny Unverified"},
-		{"a first mirror for a repository alone", set(), set(idms("a", "quay.io/team/app", allow, "m.local/app")), Settings{}, "deny Unverified"},
-		{"a first mirror for a wildcard", set(), set(itms("a", "*.example.com", allow, "m.local/x")), Settings{}, "deny Unverified"},
-		{"a first mirror while mirrors fill, by setting", set(), quay("m.local"), fallback, "warn Unverified"},
-		{"NeverContactSource takes the source away, whatever the setting", set(), set(itms("a", "quay.io", never, "m.local")), fallback, "deny Unverified"},
-		{"Allow to Never", quay("m.local"), set(itms("a", "quay.io", never, "m.local")), Settings{}, "deny Unverified"},
-		{"Never to Allow opens a place and closes none", set(itms("a", "quay.io", never, "m.local")), quay("m.local"), Settings{}, "warn Unverified"},
-		{"a second mirror closes no place", quay("m.local"), quay("m.local", "n.local"), Settings{}, "warn Unverified"},
-		{"another mirror closes a place", quay("m.local"), quay("n.local"), Settings{}, "deny Unverified"},
-		{"a narrower set hides a wider mirror", quay("m.local"), set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", allow, "n.local/team")), Settings{}, "deny Unverified"},
-		{"deleting is the way back", quay("m.local"), set(), Settings{}, "warn Unverified"},
-		{"deleting a narrower set is as well", set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", allow, "n.local/team")), quay("m.local"), Settings{}, "warn Unverified"},
+		{"a first mirror is a promise that nobody can verify", set(), quay("m.local"), Settings{}, "deny InventoryStale"},
+		{"a first mirror for a repository alone", set(), set(idms("a", "quay.io/team/app", allow, "m.local/app")), Settings{}, "deny InventoryStale"},
+		{"a first mirror for a wildcard", set(), set(itms("a", "*.example.com", allow, "m.local/x")), Settings{}, "deny InventoryStale"},
+		{"a first mirror while mirrors fill, by setting", set(), quay("m.local"), fallback, "warn InventoryStale"},
+		{"NeverContactSource takes the source away, whatever the setting", set(), set(itms("a", "quay.io", never, "m.local")), fallback, "deny InventoryStale"},
+		{"Allow to Never", quay("m.local"), set(itms("a", "quay.io", never, "m.local")), Settings{}, "deny InventoryStale"},
+		{"Never to Allow opens a place and closes none", set(itms("a", "quay.io", never, "m.local")), quay("m.local"), Settings{}, "warn InventoryStale"},
+		{"a second mirror closes no place", quay("m.local"), quay("m.local", "n.local"), Settings{}, "warn InventoryStale"},
+		{"another mirror closes a place", quay("m.local"), quay("n.local"), Settings{}, "deny InventoryStale"},
+		{"a narrower set hides a wider mirror", quay("m.local"), set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", allow, "n.local/team")), Settings{}, "deny InventoryStale"},
+		{"deleting is the way back", quay("m.local"), set(), Settings{}, "warn InventoryStale"},
+		{"deleting a narrower set is as well", set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", allow, "n.local/team")), quay("m.local"), Settings{}, "warn InventoryStale"},
 		{"an object moves without any effect", quay("m.local"), set(itms("renamed", "quay.io", allow, "m.local")), Settings{}, ""},
 		{"an entry that is dropped has none either", quay("m.local"), set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", never)), Settings{}, "warn NoEffect"},
 		{"nothing changes", quay("m.local"), quay("m.local"), Settings{}, ""},
-		{"a registry is blocked", set(), registryLists(set(), blocked), Settings{}, "deny Unverified"},
-		{"a registry is open again", registryLists(set(), blocked), set(), Settings{}, "warn Unverified"},
-		{"all registries but one are refused", set(), registryLists(set(), allowed), Settings{}, "deny Unverified"},
-		{"all registries are allowed again", registryLists(set(), allowed), set(), Settings{}, "warn Unverified"},
-		{"another search registry", set(), registryLists(set(), configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"quay.io"}}), Settings{}, "deny Unverified"},
-		{"the rule's severity is a setting", set(), quay("m.local"), Settings{Severities: map[string]Severity{"Unverified": Warn}}, "warn Unverified"},
+		{"a registry is blocked", set(), registryLists(set(), blocked), Settings{}, "deny InventoryStale"},
+		{"a registry is open again", registryLists(set(), blocked), set(), Settings{}, "warn InventoryStale"},
+		{"all registries but one are refused", set(), registryLists(set(), allowed), Settings{}, "deny InventoryStale"},
+		{"all registries are allowed again", registryLists(set(), allowed), set(), Settings{}, "warn InventoryStale"},
+		{"another search registry", set(), registryLists(set(), configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"quay.io"}}), Settings{}, "deny InventoryStale"},
+		{"the rule's severity is a setting", set(), quay("m.local"), Settings{Severities: map[string]Severity{"InventoryStale@protected": Warn}}, "warn InventoryStale"},
 		{"an invalid set changes no route", set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", never, "m.local")), Settings{}, "deny RejectedByMCO"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestGapText(t *testing.T) {
 	plan := NewPlan(c, []Image{{tag, pod}}).WithGaps(c, gaps)
 	verdict := plan.Decide(facts("m.local/x:1 present"), Settings{})
 	const alone = `ImageTagMirrorSet a is refused: the inventory is out of date: the change may reroute images that nobody knows of.
-- Unverified: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known from there alone
+- InventoryStale: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known from there alone
 To do: see to it that the guard reaches the API server (its /readyz says what it lacks), then try again.
 
 Nothing was changed. The whole list: mirrorset-guard check`
@@ -95,7 +95,7 @@ Nothing was changed. The whole list: mirrorset-guard check`
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
 
 2. the configuration as a whole
-   Unverified: the inventory is out of date: the change may reroute images that nobody knows of
+   InventoryStale: the inventory is out of date: the change may reroute images that nobody knows of
    - pods: out of reach for 5m0s: connection refused
    - jobs.batch: not heard from for 3m0s
    To do: see to it that the guard reaches the API server (its /readyz says what it lacks), then try again
@@ -105,10 +105,10 @@ Nothing was changed. The whole list: mirrorset-guard check`
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	verdict = plan.Decide(facts("m.local/x:1 present"), Settings{Severities: map[string]Severity{"Unverified": Warn}})
+	verdict = plan.Decide(facts("m.local/x:1 present"), Settings{Severities: map[string]Severity{"InventoryStale@protected": Warn}})
 	warnings := []string{
 		"ImageTagMirrorSet a reroutes 1 of 1 image: all verified",
-		"Unverified: the inventory is out of date: the change may reroute images that nobody knows of",
+		"InventoryStale: the inventory is out of date: the change may reroute images that nobody knows of",
 	}
 	if diff := cmp.Diff(warnings, verdict.Warnings("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("warnings: -want +got:\n%s", diff)

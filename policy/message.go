@@ -76,6 +76,20 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		writeRest(b, denials[limit:])
 	}
 	v.writeProgress(b)
+	v.writeHeldUpBy(b)
+}
+
+// writeHeldUpBy says which setting would let a change pass that no protected namespace and
+// not the cluster itself holds up.
+func (v Verdict) writeHeldUpBy(b *strings.Builder) {
+	switch n := len(v.HeldUpBy); {
+	case n == 1:
+		ns := v.HeldUpBy[0]
+		fmt.Fprintf(b, "\nOnly images of the namespace %s hold this up; if it may not, run the guard with --namespace-severity %s=warn.\n", ns, ns)
+	case n > 1:
+		fmt.Fprintf(b, "\nOnly images of the namespaces %s hold this up; if one may not, run the guard with --namespace-severity NAMESPACE=warn.\n",
+			list(v.HeldUpBy, maxUsers))
+	}
 }
 
 // outOf says how many of all images are meant.

@@ -12,32 +12,40 @@ import (
 type Outcome int
 
 const (
-	// Unsure means that nobody could tell.
+	// Unsure means that it could not be told.
 	Unsure Outcome = iota
 	// Works means that a node gets the manifest of the image.
 	Works
-	// Fails means that it does not.
+	// WorksBehind means that a place has the image, and that one before it could not be
+	// asked. A node gets the image as long as that place does not answer. When it comes
+	// back with something else, a login page or another image, nodes stop there.
+	WorksBehind
+	// Fails means that a node does not get it.
 	Fails
 )
 
-// Pull returns what comes of pulling img, a reference, along route. It walks the
-// route as a node does: whatever an endpoint answers but the image
-// moves on to the next; what looks like the image and is not, or not all of it,
-// ends the pull.
-func Pull(img string, route mirrors.Route, facts Facts) Outcome {
-	return walk(img, route.Sources, facts, false)
-}
+// Found reports whether a place that is reached has the image.
+func (o Outcome) Found() bool { return o == Works || o == WorksBehind }
 
-// walk is what comes of asking sources, or only the mirrors among them. A candidate
+// Pull returns what comes of pulling along route, by facts alone; see Impact.weigh for
+// what facts prove about one image. It walks the route as a node does: whatever an
+// endpoint answers but the image moves on to the next; what looks like the image and is
+// not, or not all of it, ends the pull.
+func Pull(route mirrors.Route, facts Facts) Outcome { return walk(route.Sources, facts, false) }
+
+// walk returns what comes of asking sources, or only the mirrors among them. A candidate
 // of a short name that has come to its end leaves the others to be tried.
-func walk(img string, sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
+func walk(sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
 	for _, s := range sources {
 		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {
 			continue
 		}
-		switch answer(img, s.Location, facts) {
+		switch facts[s.Location].Presence {
 		case Present:
+			if open {
+				return WorksBehind
+			}
 			return Works
 		case Mismatch, Incomplete:
 			ended = s.Candidate
@@ -50,36 +58,6 @@ func walk(img string, sources []mirrors.PullSource, facts Facts, onlyMirrors boo
 		return Unsure
 	}
 	return Fails
-}
-
-// answer is what facts say about l, weighed: at the host that the reference
-// itself names, nodes may use a pod's own pull secret, so that being denied there
-// proves nothing.
-func answer(img string, l mirrors.Location, facts Facts) Presence {
-	p := facts[l].Presence
-	if p == Denied && host(l.Ref) == host(img) {
-		return Unreachable
-	}
-	return p
-}
-
-// weigh returns what facts say for this image: where nodes may have credentials that
-// the guard does not have, it proves nothing that a place denies the guard.
-func (i Impact) weigh(facts Facts) Facts {
-	if !i.OtherCredentials {
-		return facts
-	}
-	weighed := Facts{}
-	for _, l := range slices.Concat(i.After.Open(), i.Before.Open()) {
-		f, known := facts[l]
-		if f.Presence == Denied {
-			f.Presence, f.Detail = Unreachable, describe(f)+"; by CRIOCredentialProviderConfig, nodes may have other credentials"
-		}
-		if known {
-			weighed[l] = f
-		}
-	}
-	return weighed
 }
 
 // held reports whether one of locs has the image.
@@ -97,16 +75,15 @@ func host(ref string) string {
 // Served returns the fact about the place of route that a node would take the
 // image from, and whether there is one. Where that copy lacks a part, the next
 // candidate of a short name may be whole.
-func Served(img string, route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
+func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
 	ended := -1
 	for _, s := range route.Sources {
 		if !s.Tried() || s.Candidate == ended {
 			continue
 		}
-		switch answer(img, s.Location, facts) {
+		switch f := facts[s.Location]; f.Presence {
 		case Present:
-			f := facts[s.Location]
-			if len(f.Missing) == 0 {
+			if f.isWhole() {
 				return s.Location, f, true
 			}
 			if !ok {
@@ -120,8 +97,32 @@ func Served(img string, route mirrors.Route, facts Facts) (place mirrors.Locatio
 	return place, fact, ok
 }
 
-// sparse reports whether the place a node would choose lacks a part of the image.
-func sparse(route mirrors.Route, facts Facts) bool {
-	_, fact, ok := Served("", route, facts)
-	return ok && len(fact.Missing) > 0
+// isWhole reports whether, as far as is known, nodes of every platform get an image there.
+func (f Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
+
+// isPartial reports whether the place that a node would choose lacks a part of the image.
+func isPartial(route mirrors.Route, facts Facts) bool {
+	_, fact, ok := Served(route, facts)
+	return ok && !fact.isWhole()
+}
+
+// unverifiedFront returns the places of route that a node asks before the first that has
+// the image, and that could not be asked here.
+func unverifiedFront(route mirrors.Route, facts Facts) []mirrors.Location {
+	var front []mirrors.Location
+	ended := -1
+	for _, s := range route.Sources {
+		if !s.Tried() || s.Candidate == ended {
+			continue
+		}
+		switch facts[s.Location].Presence {
+		case Present:
+			return front
+		case Mismatch, Incomplete:
+			ended = s.Candidate
+		case Unknown, Unreachable:
+			front = append(front, s.Location)
+		}
+	}
+	return nil
 }

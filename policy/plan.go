@@ -27,9 +27,15 @@ type Impact struct {
 	// image, and for its mirrors, than the guard (those that CRI-O's credential provider
 	// finds in a pod's namespace). To be denied is no proof then.
 	OtherCredentials bool
+	// BeforeUnknown is set where it could not be read what nodes do today: Before is zero
+	// then, and proves nothing.
+	BeforeUnknown bool
 	// Never are the objects that make the source of the entry After.Entry
 	// NeverContactSource, by name ("ImageTagMirrorSet apps").
 	Never []string
+
+	// Set by WithDepth: whether platforms are of interest, and whether all nodes are of one.
+	platforms, onePlatform bool
 }
 
 // A Plan lists what a change would alter.
@@ -183,31 +189,77 @@ func (p *Plan) add(img Image, before, after *mirrors.Table, never map[string][]s
 // mirrors of the new routes come first, and the rest only for images that no
 // mirror holds, so that a good change costs one request for each image.
 func (p Plan) Questions(facts Facts, s Settings) []mirrors.Location {
+	q := questions{facts: facts, asked: map[mirrors.Location]bool{}}
 	order := s.rank(p.Impacts)
-	asked := map[mirrors.Location]bool{}
-	var questions []mirrors.Location
-	ask := func(locs []mirrors.Location) {
-		for _, l := range locs {
-			if _, known := facts[l]; !known && !asked[l] {
-				asked[l] = true
-				questions = append(questions, l)
-			}
-		}
+	for _, i := range order {
+		q.ask(p.Impacts[i].After.Mirrors())
+	}
+	if len(q.list) > 0 {
+		return q.list
 	}
 	for _, i := range order {
-		ask(p.Impacts[i].After.Mirrors())
+		q.askAfterMirrors(&p.Impacts[i])
 	}
-	if len(questions) > 0 {
-		return questions
-	}
-	for _, i := range order {
-		impact := p.Impacts[i]
-		if walk(impact.Image.Ref, impact.After.Sources, facts, true) != Works || sparse(impact.After, facts) {
-			ask(impact.After.Open())
-			ask(impact.Before.Open())
+	return q.list
+}
+
+// questions collects locations about which nothing is known.
+type questions struct {
+	facts Facts
+	asked map[mirrors.Location]bool
+	list  []mirrors.Location
+}
+
+func (q *questions) ask(locs []mirrors.Location) {
+	for _, l := range locs {
+		if _, known := q.facts[l]; !known && !q.asked[l] {
+			q.asked[l] = true
+			q.list = append(q.list, l)
 		}
 	}
-	return questions
+}
+
+// askAfterMirrors asks what is of interest about i once its mirrors have answered: for
+// which platforms a tag is there; what the other places have, the old ones too, where no
+// mirror is sure to serve it; and the platforms that the old place serves, where the new
+// one lacks some.
+func (q *questions) askAfterMirrors(i *Impact) {
+	if l, ok := i.openPlatforms(i.After, q.facts); ok {
+		q.ask([]mirrors.Location{l})
+		return
+	}
+	facts := i.weigh(q.facts, false)
+	_, served, _ := Served(i.After, facts)
+	partial := !served.isWhole() || served.Guessed
+	if Pull(i.After, facts) == Works && !partial {
+		return
+	}
+	q.ask(i.After.Open())
+	q.ask(i.Before.Open())
+	if partial {
+		if l, ok := i.openPlatforms(i.Before, q.facts); ok {
+			q.ask([]mirrors.Location{l})
+		}
+	}
+}
+
+// openPlatforms returns the location to ask about the platforms of what the first place
+// of route serves that has the image, if that is still to be asked.
+func (i *Impact) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
+	for _, s := range route.Sources {
+		f := facts[s.Location]
+		if !s.Tried() || f.Presence != Present {
+			continue
+		}
+		if !i.wantsPlatforms(s.Location, f) {
+			return mirrors.Location{}, false
+		}
+		answer, asked := facts[deeper(s.Location)]
+		if !asked || answer.Presence == Present {
+			return deeper(s.Location), !asked
+		}
+	}
+	return mirrors.Location{}, false
 }
 
 // Locations returns every location on the routes of the plan, sorted.
@@ -230,14 +282,39 @@ func b2i(b bool) int {
 	return 0
 }
 
+// A ranked is an impact by its index, with its rank and its place among those of its
+// rank and namespace.
+type ranked struct{ index, rank, nth int }
+
+// takeTurns numbers the impacts of a rank within their namespaces. In the order of these
+// numbers each namespace has its turn: one with thousands of images that are nowhere to be
+// found does not use up the time for those of all others.
+func takeTurns(impacts []Impact, order []ranked) {
+	type share struct {
+		rank      int
+		namespace string
+	}
+	count := map[share]int{}
+	for k := range order {
+		key := share{rank: order[k].rank}
+		if users := impacts[order[k].index].Image.Users; len(users) > 0 {
+			key.namespace = users[0].Namespace
+		}
+		order[k].nth = count[key]
+		count[key]++
+	}
+}
+
 // rank returns the indices of impacts, those of protected images first.
 func (s Settings) rank(impacts []Impact) []int {
-	type ranked struct{ index, rank int }
 	order := make([]ranked, len(impacts))
 	for i, impact := range impacts {
-		order[i] = ranked{i, s.Rank(impact.Image)}
+		order[i] = ranked{index: i, rank: s.Rank(impact.Image)}
 	}
-	slices.SortStableFunc(order, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	takeTurns(impacts, order)
+	slices.SortStableFunc(order, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.nth, b.nth))
+	})
 	indices := make([]int, len(order))
 	for i, o := range order {
 		indices[i] = o.index
@@ -278,11 +355,17 @@ func (s Settings) namespaceRank(namespace string) int {
 		return len(patterns)
 	}
 	for i, p := range patterns {
-		if prefix, ok := strings.CutSuffix(p, "*"); ok && strings.HasPrefix(namespace, prefix) || p == namespace {
+		if matches(p, namespace) {
 			return i
 		}
 	}
 	return len(patterns)
+}
+
+// matches reports whether a pattern, which may end in "*", names a namespace.
+func matches(pattern, namespace string) bool {
+	prefix, open := strings.CutSuffix(pattern, "*")
+	return pattern == namespace || open && strings.HasPrefix(namespace, prefix)
 }
 
 func useRank(u Use) int {

@@ -164,12 +164,22 @@ type Settings struct {
 	// and may be contacted: for a migration while the mirror fills.
 	AllowSourceFallback bool
 	// Blobs says of which images the config and the layers are looked up, not only the
-	// manifest. See Plan.WithBlobs.
+	// manifest. See Plan.WithDepth.
 	Blobs BlobScope
 	// Severities replace what rules say by default, by rule id. An entry weakens
 	// the denial of an image of a protected namespace only under the id followed
 	// by "@protected", so that it cannot happen by mistake.
 	Severities map[string]Severity
+	// Namespaces say which namespaces hold up a change, the first pattern that matches
+	// counts. An image that only namespaces with Warn use is never denied, unless one of
+	// them is protected. Namespaces that none matches hold up changes.
+	Namespaces []NamespaceSeverity
+}
+
+// A NamespaceSeverity is what findings about images of some namespaces do at most.
+type NamespaceSeverity struct {
+	Pattern  string // as in Settings.Protected
+	Severity Severity
 }
 
 // DefaultProtected are the namespaces without which a cluster does not recover:
@@ -198,6 +208,9 @@ type Verdict struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
+	// HeldUpBy are the namespaces, none of them protected, whose images are all that is
+	// denied, sorted; nil for an admission, and where there is another reason.
+	HeldUpBy []string
 }
 
 // Counts say how much a verdict rests on.

@@ -22,5 +22,7 @@ func TestBlobsMissingText(t *testing.T) {
    - m.local/x:1: m.local serves the manifest and lacks 1 of the 3 blobs that it names (sha256:abc); nodes would stop there
    - quay.io/x:1: found
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
+
+Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
 `)
 }

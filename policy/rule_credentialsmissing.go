@@ -24,7 +24,7 @@ func credentialsMissing(v *view) (Finding, bool) {
 	switch {
 	case v.after == Fails:
 		f.Severity = v.unlessBroken()
-	case v.after == Works && v.onlySourceHolds() && v.mirrors == Fails:
+	case v.after.Found() && v.onlySourceHolds() && v.mirrors == Fails:
 		f.Severity = v.fallBack()
 		f.Reason += "; only the source does"
 	default:

@@ -18,7 +18,7 @@ func imageMissing(v *view) (Finding, bool) {
 			Detail:   v.places(),
 			Remedy:   v.copyCommands(),
 		}, true
-	case v.after == Works && v.onlySourceHolds() && v.mirrors == Fails:
+	case v.after.Found() && v.onlySourceHolds() && v.mirrors == Fails:
 		return Finding{
 			Severity: v.fallBack(),
 			Reason:   "no mirror on its new route has the image; only the source has it",
@@ -64,10 +64,9 @@ func (v *view) fallBack() Severity {
 }
 
 // unlessSo is the severity of a route whose mirrors do not help: no denial if it
-// was so before.
+// is proved that those of the old route did not either.
 func (v *view) unlessSo() Severity {
-	before := v.beforeMirrors
-	if len(before) > 0 && !held(before, v.facts) && !v.Before.SourceBlocked() {
+	if len(v.beforeMirrors) > 0 && v.mirrorsBefore == Fails && !v.Before.SourceBlocked() || v.gained() {
 		return Warn
 	}
 	return v.unlessBroken()

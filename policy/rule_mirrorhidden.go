@@ -25,11 +25,11 @@ func mirrorHidden(v *view) (Finding, bool) {
 	f := Finding{
 		Severity: Warn,
 		Reason:   fmt.Sprintf("the narrower source %s takes its mirror from %s away", v.HiddenBy, v.Before.Entry),
-		Detail:   append([]string{"loses " + short(lost[0].Ref) + ": " + describe(v.facts[lost[0]])}, v.places()...),
+		Detail:   append([]string{"loses " + short(lost[0].Ref) + ": " + describe(v.found[lost[0]])}, v.places()...),
 		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
 			v.HiddenBy, kindFor(v.Image.Ref), v.Before.Entry, pullType(v.Image.Ref))},
 	}
-	if v.after != Works {
+	if !v.after.Found() {
 		f.Severity = v.unlessBroken()
 	}
 	return f, true

@@ -17,5 +17,7 @@ func TestNoRouteText(t *testing.T) {
    NoRoute: NeverContactSource blocks pulls by digest too, and they have no mirror there
    - quay.io/x@sha256:aaaaaaaaaaaa: blocked by the entry quay.io
    To do: use AllowContactingSource in ImageTagMirrorSet a, or give quay.io mirrors in an ImageDigestMirrorSet first
+
+Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
 `)
 }

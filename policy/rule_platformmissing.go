@@ -6,27 +6,67 @@ import (
 	"strings"
 )
 
-// PlatformMissing: the place that nodes would take the image from serves an index
-// and lacks a manifest that the index lists for an architecture that nodes have.
-// Mirroring tools make such sparse copies when they are told to copy one
-// architecture. A node of another one gets the index, which ends its search for a
-// place, and then a 404 for its own part of it (semantics §2: after a 200 there is
-// no way back).
+// PlatformMissing: the copy that nodes would get is not for all of them. Either it is an
+// index without the manifests that it lists, as tools make that were told to copy one
+// architecture; a node of another one gets the index, which ends its search for a place,
+// and then a 404 for its own part of it (semantics §2: after a 200 there is no way back).
+// Or, under a tag, it is an image of one platform, or a smaller index, where the old place
+// serves one of several.
+//
+// A platform counts as lost if nodes have it and the old place serves it, or if what the
+// old place serves could not be told and is not known to be what runs: an image that never
+// was for a platform is no fault of the change, and what cannot be pulled today loses none.
 func platformMissing(v *view) (Finding, bool) {
-	place, fact, ok := Served(v.Image.Ref, v.After, v.facts)
-	if !ok || len(fact.Missing) == 0 {
+	place, fact, ok := Served(v.After, v.facts)
+	if !ok || fact.isWhole() && !fact.Guessed {
+		return Finding{}, false
+	}
+	lost, proved := v.lostPlatforms(fact)
+	if len(lost) == 0 {
 		return Finding{}, false
 	}
 	f := Finding{
 		Severity: v.unlessBroken(),
-		Reason:   fmt.Sprintf("the copy that nodes would get lacks its part for %s", strings.Join(fact.Missing, ", ")),
+		Reason:   "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
 		Detail:   v.places(),
 		Remedy:   v.copyTo(place),
 	}
-	if _, before, ok := Served(v.Image.Ref, v.Before, v.facts); ok && containsAll(before.Missing, fact.Missing) {
+	if !proved {
+		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and whether the image is could not be told", strings.Join(lost, ", "))
+	}
+	_, before, served := Served(v.Before, v.beforeFacts)
+	switch {
+	case served && containsAll(before.Missing, lost):
 		f.Severity = Warn // the same nodes lack the same parts today
+	case fact.Guessed && len(fact.Serves) > 0:
+		f.Severity = Warn // no node is known to be of such a platform
 	}
 	return f, true
+}
+
+// lostPlatforms returns the platforms of nodes for which fact, the one about the place that
+// serves the image on the new route, has none, but for those that the image never had; and
+// whether it is proved that the image has them.
+func (v *view) lostPlatforms(fact Fact) (lost []string, proved bool) {
+	if len(fact.Missing) > 0 {
+		return fact.Missing, true // the index itself lists them
+	}
+	_, before, served := Served(v.Before, v.beforeFacts)
+	if served && (before.Serves != nil || before.Lacks != nil) {
+		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
+	}
+	if v.before == Fails || v.isAllThatRuns(fact) {
+		return nil, false
+	}
+	return fact.Lacks, false
+}
+
+// isAllThatRuns reports whether the image runs, and fact has every digest of it that does.
+func (v *view) isAllThatRuns(fact Fact) bool {
+	running := v.running()
+	return len(running) > 0 && !slices.ContainsFunc(running, func(digest string) bool {
+		return digest != fact.Digest && !slices.Contains(fact.Children, digest)
+	})
 }
 
 func containsAll(all, some []string) bool {

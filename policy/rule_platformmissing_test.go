@@ -19,6 +19,8 @@ func TestPlatformMissingBlobsText(t *testing.T) {
    - m.local/x:1: found, without its part for linux/arm64; its part for linux/arm64 lacks 1 of the 3 blobs that it names (sha256:abc)
    - quay.io/x:1: found
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
+
+Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
 `)
 }
 
@@ -31,5 +33,7 @@ func TestPlatformMissingText(t *testing.T) {
    - m.local/x:1: found, without its part for linux/arm64
    - quay.io/x:1: found
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
+
+Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
 `)
 }

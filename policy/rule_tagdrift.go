@@ -13,7 +13,7 @@ func tagDrift(v *view) (Finding, bool) {
 	if isDigest(v.Image.Ref) {
 		return Finding{}, false
 	}
-	place, fact, ok := Served(v.Image.Ref, v.After, v.facts)
+	place, fact, ok := Served(v.After, v.facts)
 	running := v.running()
 	if !ok || fact.Digest == "" || len(running) == 0 || fact.unread() {
 		return Finding{}, false

@@ -19,7 +19,7 @@ func unverified(v *view) (Finding, bool) {
 	}
 	switch {
 	case v.after == Unsure:
-	case v.after == Works && v.onlySourceHolds() && v.mirrors == Unsure:
+	case v.after.Found() && v.onlySourceHolds() && v.mirrors == Unsure:
 		f.Severity = v.fallBack()
 		f.Reason = "nobody could tell whether a mirror has the image; the source has it"
 	default:
@@ -44,10 +44,25 @@ func (v *view) waysToVerify() []string {
 
 const verifyAgain = "make the registry answer, then try again; answers that arrive late are kept for the next try"
 
-// gained reports whether a route that had mirrors keeps every place it had.
+// gained reports whether a route that had mirrors is no worse: nodes ask every place that
+// they ask today, in the same order, and whatever they ask in between or before is known
+// to have the image or to let them move on.
 func (v *view) gained() bool {
-	if len(v.beforeMirrors) == 0 {
+	if len(v.beforeMirrors) == 0 || v.BeforeUnknown {
 		return false
 	}
-	return keeps(v.beforeOpen, v.open)
+	kept := v.beforeOpen
+	for _, l := range v.open {
+		if len(kept) == 0 {
+			return true
+		}
+		if l == kept[0] {
+			kept = kept[1:]
+			continue
+		}
+		if p := v.facts[l].Presence; p != Present && p != Absent && p != Denied {
+			return false
+		}
+	}
+	return len(kept) == 0
 }

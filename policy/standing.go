@@ -105,12 +105,12 @@ func (s Settings) standing(v *view) Standing {
 	findings := s.judge(v)
 	loss := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity > Info && slices.Contains(losses, f.Rule) })
 	switch {
-	case v.mirrors == Unsure, loss >= 0 && v.mirrors == Works && v.awaited():
+	case v.mirrors == Unsure, loss >= 0 && v.mirrors.Found() && v.awaited():
 		return Standing{Outcome: Unsure}
 	case loss >= 0:
 		return Standing{Outcome: Fails, Finding: findings[loss]}
-	case v.mirrors == Works:
-		at, _, _ := Served(v.Image.Ref, v.After, v.facts)
+	case v.mirrors.Found():
+		at, _, _ := Served(v.After, v.facts)
 		return Standing{Outcome: Works, At: at}
 	default:
 		return Standing{Outcome: Unsure} // by the settings no finding, or by no rule
@@ -121,7 +121,7 @@ func (s Settings) standing(v *view) Standing {
 // what another one has in part.
 func (v *view) awaited() bool {
 	return slices.ContainsFunc(v.mirrorPlaces, func(l mirrors.Location) bool {
-		p := answer(v.Image.Ref, l, v.facts)
+		p := v.facts[l].Presence
 		return p == Unknown || p == Unreachable
 	})
 }

@@ -30,6 +30,13 @@ type Gapped interface {
 	Gaps() []policy.Gap
 }
 
+// A PlatformSource knows of which platforms the nodes are. An Inventory may be one.
+type PlatformSource interface {
+	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
+	// not known.
+	NodePlatforms() []string
+}
+
 // Registries is what a review has to know about the rest of the world.
 type Registries interface {
 	// Presence returns what is known about the locations by the time ctx ends,
@@ -99,7 +106,7 @@ func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit
 	}
 	defer r.Turns.give()
 	change := policy.Change{Before: now.set, After: edit(now.set)}
-	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithBlobs(r.Settings)
+	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithDepth(r.Settings, r.platforms())
 	record := r.judge(ctx, r.Turns.between(r.Registries), plan, plan.Questions)
 	record.Subject, record.Took = subject, time.Since(start)
 	return record, nil
@@ -113,7 +120,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	plan := policy.NewStanding(now.set, now.images).WithBlobs(r.Settings)
+	plan := policy.NewStanding(now.set, now.images).WithDepth(r.Settings, r.platforms())
 	record := r.judge(ctx, r.Registries, plan, plan.StandingQuestions)
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
@@ -125,6 +132,13 @@ type state struct {
 	set    mirrors.Set
 	images []policy.Image
 	gaps   []policy.Gap
+}
+
+func (r *Reviewer) platforms() []string {
+	if inventory, ok := r.Inventory.(PlatformSource); ok {
+		return inventory.NodePlatforms()
+	}
+	return nil
 }
 
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {

@@ -14,6 +14,7 @@ type policyFlags struct {
 	protected           []string
 	allowSourceFallback bool
 	severities          []string
+	namespaces          []string
 	verifyBlobs         string
 }
 
@@ -22,6 +23,7 @@ func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
 	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "whose layers to look up, not only the manifest: those of all images, of protected ones, or of none")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
+	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: what images that only such namespaces use do at most (a * at the end matches any ending; the first match counts); never for protected namespaces; may be repeated")
 }
 
 func (p *policyFlags) settings() (policy.Settings, error) {
@@ -37,6 +39,14 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 			return s, fmt.Errorf("--severity %q: want RULE=deny, RULE=warn or RULE=info, with a rule of %s", entry, strings.Join(policy.RuleIDs(), ", "))
 		}
 		s.Severities[rule] = severity
+	}
+	for _, entry := range p.namespaces {
+		pattern, level, ok := strings.Cut(entry, "=")
+		severity, known := severityNames[level]
+		if !ok || !known || pattern == "" {
+			return s, fmt.Errorf("--namespace-severity %q: want NAMESPACE=warn or NAMESPACE=deny, where NAMESPACE may end in *", entry)
+		}
+		s.Namespaces = append(s.Namespaces, policy.NamespaceSeverity{Pattern: pattern, Severity: severity})
 	}
 	return s, nil
 }

@@ -101,6 +101,9 @@ func writeWant(t *testing.T, s *Scenario, got string) {
 // names are the images and indexes that stories speak of.
 var names = []string{"router", "dns", "cart", "web", "payload", "pause", "tag", "router-index", "cart-index", "tag-index"}
 
+// nodePlatforms are those of the nodes of every story.
+var nodePlatforms = []string{"linux/amd64", "linux/arm64"}
+
 // askPolicy asks the pure policy, with the facts that the story states.
 func askPolicy(t *testing.T, s *Scenario) Answer {
 	set, err := s.Set()
@@ -111,7 +114,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithBlobs(policy.Settings{})
+	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithDepth(policy.Settings{}, nodePlatforms)
 	facts := policy.Facts{}
 	for {
 		questions := plan.Questions(facts, policy.Settings{})
@@ -147,9 +150,9 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	case state == registries.Hollow && l.Depth == mirrors.DepthBlobs:
 		return hollowFact(l.Ref)
 	case state == registries.Hollow:
-		return presentFact(l.Ref, registries.Honest)
+		return presentFact(l, registries.Honest)
 	case state == registries.Honest, state == Index, state == Sparse:
-		return presentFact(l.Ref, state)
+		return presentFact(l, state)
 	case presence[state] != policy.Unknown:
 		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], host)}
 	default:
@@ -158,10 +161,10 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 }
 
 // presentFact is what a prober learns of an image that is there.
-func presentFact(ref string, state registries.Behaviour) policy.Fact {
-	name := imageName(ref)
+func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
+	name := imageName(l.Ref)
 	if state != registries.Honest {
-		name = indexName(ref)
+		name = indexName(l.Ref)
 	}
 	digest, err := digestOf(name)
 	if err != nil {
@@ -169,8 +172,12 @@ func presentFact(ref string, state registries.Behaviour) policy.Fact {
 	}
 	f := policy.Fact{Presence: policy.Present, Digest: digest}
 	if state == registries.Honest {
+		if l.Depth >= mirrors.DepthManifest {
+			f.Serves, f.Lacks = nodePlatforms[:1], nodePlatforms[1:]
+		}
 		return f
 	}
+	f.Serves = nodePlatforms
 	f.MediaType = "application/vnd.oci.image.index.v1+json"
 	for _, arch := range []string{"amd64", "arm64"} {
 		child, err := digestOf(strings.TrimSuffix(name, "-index") + " " + arch)
@@ -180,7 +187,7 @@ func presentFact(ref string, state registries.Behaviour) policy.Fact {
 		f.Children = append(f.Children, child)
 	}
 	if state == Sparse {
-		f.Missing = []string{"linux/arm64"}
+		f.Serves, f.Missing = nodePlatforms[:1], nodePlatforms[1:]
 	}
 	return f
 }

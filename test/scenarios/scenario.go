@@ -5,7 +5,7 @@
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
-//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]]
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret]]
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
@@ -193,7 +193,7 @@ func digestOf(name string) (string, error) {
 }
 
 // userPattern is "Deployment shop/cart (app)".
-var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?$`)
+var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?( with its own pull secret)?$`)
 
 func (s *Scenario) readImages(text string) error {
 	for line := range strings.Lines(text) {
@@ -207,7 +207,7 @@ func (s *Scenario) readImages(text string) error {
 			if m == nil {
 				return fmt.Errorf("image line %q: want REFERENCE KIND NAMESPACE/NAME (CONTAINER)", line)
 			}
-			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4], Digest: m[5]}
+			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4], Digest: m[5], OwnPullSecret: m[6] != ""}
 		}
 		if user.Kind == "Pod" {
 			user.Use = policy.Running
@@ -315,6 +315,9 @@ func workload(ref string, u policy.User) (runtime.Object, error) {
 	pod := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: u.Container, Image: ref}}},
+	}
+	if u.OwnPullSecret {
+		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "own"}}
 	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	kind := func(group string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: group, Kind: u.Kind} }

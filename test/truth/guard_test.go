@@ -72,9 +72,9 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 		facts[l] = r.fact(g.look(ctx, l))
 		v.places = append(v.places, repositoryOf(l.Ref))
 	}
-	v.outcome = policy.Pull(g.scenario.image, route, facts)
+	v.outcome = policy.Pull(route, facts)
 	if v.outcome == policy.Works {
-		place, fact, _ := policy.Served(g.scenario.image, route, facts)
+		place, fact, _ := policy.Served(route, facts)
 		v.from, v.sparse = place, len(fact.Missing) > 0
 	}
 	return v

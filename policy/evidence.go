@@ -1,0 +1,120 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// weigh returns what facts prove about the image of i. An answer is what a registry told
+// the guard, which has the nodes' global pull secret and no other credentials. Where nodes
+// may show a registry more, a refusal proves nothing, and counts as no answer:
+//
+//   - At the host that the reference names, nodes use the pull secrets of pods (semantics
+//     §4). 401 and 403 prove nothing there. Nor does 404 where a user of the image may have
+//     such a secret, or runs this very digest: registries hide private repositories.
+//   - Where CRI-O's credential provider may find credentials in a pod's namespace, 401 and
+//     403 prove nothing at any place.
+//
+// With before set, facts are weighed for the old route, whose failure would weaken a
+// denial. There, a place that denies the guard is no proved failure: it may let nodes in
+// from where they are.
+//
+// An image whose platforms are still open is judged by the answer about these.
+func (i *Impact) weigh(facts Facts, before bool) Facts {
+	var weighed Facts // made when the first fact differs
+	for _, route := range []*mirrors.Route{&i.After, &i.Before} {
+		for k := range route.Sources {
+			l := route.Sources[k].Location
+			f, known := facts[l]
+			if !known || f.Presence == Present && !i.wantsPlatforms(l, f) {
+				continue
+			}
+			evidence, differs := i.evidence(f, l, sourceHost(route, k), facts, before)
+			if !differs {
+				continue
+			}
+			if weighed == nil {
+				weighed = i.onRoutes(facts)
+			}
+			weighed[l] = evidence
+		}
+	}
+	if weighed == nil {
+		return facts
+	}
+	return weighed
+}
+
+// evidence returns what f, the fact about l, proves, and whether that differs from f.
+// Source is the host that the reference names.
+func (i *Impact) evidence(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
+	differs := i.wantsPlatforms(l, f)
+	if differs {
+		answer, asked := facts[deeper(l)]
+		if f = answer; !asked {
+			f.Detail = "found; for which platforms was not looked up in time"
+		}
+	}
+	atSource := host(l.Ref) == source
+	switch {
+	case f.Presence == Denied && (atSource || before || i.OtherCredentials),
+		f.Presence == Absent && (atSource || before && i.OtherCredentials) && i.knowsMore() != "":
+		return i.unproven(f), true
+	default:
+		return f, differs
+	}
+}
+
+// unproven returns f, a refusal, as no answer.
+func (i *Impact) unproven(f Fact) Fact {
+	f.Detail = describe(f)
+	if why := i.knowsMore(); why != "" {
+		f.Detail += "; " + why
+	}
+	f.Presence = Unreachable
+	return f
+}
+
+// knowsMore says why nodes may get an image that a registry says it does not have, or not
+// for the guard; "" if they would be told the same.
+func (i *Impact) knowsMore() string {
+	if i.OtherCredentials {
+		return "by CRIOCredentialProviderConfig, nodes may have other credentials"
+	}
+	_, digest, _ := strings.Cut(i.Image.Ref, "@")
+	for _, u := range i.Image.Users {
+		switch {
+		case u.Use == History:
+		case u.OwnPullSecret:
+			return "nodes may have a pull secret of " + u.String()
+		case u.Use == Running && digest != "" && u.Digest == digest:
+			return "yet " + u.String() + " runs this digest"
+		}
+	}
+	return ""
+}
+
+// onRoutes returns the facts about the places of i.
+func (i *Impact) onRoutes(facts Facts) Facts {
+	own := make(Facts, len(i.After.Sources)+len(i.Before.Sources))
+	for _, s := range slices.Concat(i.After.Sources, i.Before.Sources) {
+		if f, known := facts[s.Location]; known {
+			own[s.Location] = f
+		}
+	}
+	return own
+}
+
+// sourceHost returns the host that the candidate of the k-th source of r names: that of
+// the place which is no mirror. References on a route are normalised, so that each
+// registry has one name.
+func sourceHost(r *mirrors.Route, k int) string {
+	for _, s := range r.Sources[k:] { // containers/image puts the source last
+		if !s.Mirror && s.Candidate == r.Sources[k].Candidate {
+			return host(s.Ref)
+		}
+	}
+	return ""
+}

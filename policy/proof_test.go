@@ -1,0 +1,406 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// users returns one user in namespace shop, changed by each of change.
+func users(change ...func(*User)) []User {
+	u := User{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}
+	for _, c := range change {
+		c(&u)
+	}
+	return []User{u}
+}
+
+func withSecret(u *User) { u.OwnPullSecret = true }
+func isRouter(u *User) {
+	u.Namespace, u.Name, u.Container = "openshift-ingress", "router-default", "router"
+}
+func runs(digest string) func(*User) {
+	return func(u *User) { u.Kind, u.Use, u.Digest = "Pod", Running, digest }
+}
+
+// TestOnlyProofWeakens: a denial becomes a warning where it is proved that the pull fails
+// today. Each row has a change whose mirror lacks the image.
+func TestOnlyProofWeakens(t *testing.T) {
+	none, hub := set(), set(itms("hub", "docker.io", never, "m.local"), idms("hubd", "docker.io", never, "m.local"))
+	quay := set(itms("a", "quay.io", allow, "m.local"), idms("ad", "quay.io", allow, "m.local"))
+	old := set(itms("a", "quay.io", allow, "old.local"), idms("ad", "quay.io", allow, "old.local"))
+	gone := []string{"m.local/x:1 absent"}
+	for _, tc := range []struct {
+		name          string
+		before, after mirrors.Set
+		image         string
+		users         []User
+		others        bool // CRIOCredentialProviderConfig matches
+		facts         []string
+		want          string
+	}{
+		{"the source says 404 to all: proof", none, quay, tag, users(), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
+		{"404 hides private images from the guard, not from a pod's own secret", none, quay, tag, users(withSecret), false, append(gone, "quay.io/x:1 absent"), "deny ImageMissing"},
+		{"401 is no proof, whoever asks", none, quay, tag, users(), false, append(gone, "quay.io/x:1 denied"), "deny ImageMissing"},
+		{"404 though a pod runs that very digest", none, quay, dig, users(runs(strings.TrimPrefix(digestA, "@"))), false, []string{"m.local/x" + digestA + " absent", "quay.io/x" + digestA + " absent"}, "deny ImageMissing"},
+		{"404 of a tag though a pod still runs what it was: tags are moved and deleted", none, quay, tag, users(runs("sha256:old")), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
+		{"404 where the credential provider may have other credentials", none, quay, tag, users(), true, append(gone, "quay.io/x:1 absent"), "deny ImageMissing"},
+		{"a user of the past may have had a secret", none, quay, tag, append(users(), User{Kind: "Pod", Namespace: "shop", Name: "old", Use: History, OwnPullSecret: true}), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
+
+		{"the Docker Hub by its name", none, hub, "docker.io/myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
+		{"the Docker Hub by its other name", none, hub, "index.docker.io/myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
+		{"a short name", none, hub, "myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied", "registry.access.redhat.com/myorg/private:1 absent"}, "deny ImageMissing"},
+
+		{"the old mirror holds it", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 present", "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror is out of reach at the moment", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 unreachable", "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror denies the guard at the moment", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 denied", "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror was not asked in time", old, quay, tag, users(isRouter), false, append(gone, "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror does not have it either: proof", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 absent", "quay.io/x:1 present"), "warn ImageMissing"},
+		{"a mirror more, behind one that denies", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, users(), false, append(gone, "old.local/x:1 denied", "quay.io/x:1 present"), "warn ImageMissing"},
+		{"a mirror more that could not be asked, before the source", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, users(), false, []string{"m.local/x:1 unreachable", "old.local/x:1 absent", "quay.io/x:1 unreachable"}, "deny Unverified"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := NewPlan(Change{tc.before, tc.after}, []Image{{tc.image, tc.users}})
+			plan.Impacts[0].OtherCredentials = tc.others
+			if got := summary(plan.Decide(facts(tc.facts...), Settings{})); !strings.HasPrefix(got+",", tc.want+",") {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestBeforeUnknown: where it could not be read what nodes do, a failure of the objects'
+// old route proves nothing.
+func TestBeforeUnknown(t *testing.T) {
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, users()}})
+	found := facts("m.local/x:1 absent", "quay.io/x:1 absent")
+	if v := plan.Decide(found, Settings{}); !v.Allowed {
+		t.Error("the image is nowhere today, and that is known")
+	}
+	plan.Impacts[0].Before, plan.Impacts[0].BeforeUnknown = mirrors.Route{}, true
+	if v := plan.Decide(found, Settings{}); v.Allowed {
+		t.Error("admitted by a route that nobody has read")
+	}
+}
+
+// TestSpellingNeverMatters: images that are spelt in equal ways get equal verdicts,
+// whatever registries say and whoever uses them.
+func TestSpellingNeverMatters(t *testing.T) {
+	spellings := [][]string{
+		{"docker.io/library/nginx:1", "index.docker.io/library/nginx:1", "docker.io/nginx:1", "index.docker.io/nginx:1"},
+		{"docker.io/myorg/app:1", "index.docker.io/myorg/app:1"},
+		{"docker.io/myorg/app" + digestA, "index.docker.io/myorg/app" + digestA, "docker.io/myorg/app:2" + digestA},
+		{"docker.io/library/redis:latest", "docker.io/redis", "index.docker.io/redis:latest"},
+	}
+	// Of a short name that one registry alone is searched for, too.
+	short := [][]string{
+		{"docker.io/library/nginx:1", "nginx:1", "library/nginx:1"},
+		{"docker.io/myorg/app:1", "myorg/app:1"},
+		{"docker.io/myorg/app" + digestA, "myorg/app" + digestA},
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	kept, denied := 0, 0
+	for range 4000 {
+		group, registries := spellings[rng.IntN(len(spellings))], []string(nil)
+		if rng.IntN(2) == 0 {
+			group, registries = short[rng.IntN(len(short))], []string{"docker.io"}
+		}
+		change := Change{randomHub(rng), randomHub(rng)}
+		change.Before.Registries.ContainerRuntimeSearchRegistries = registries
+		change.After.Registries.ContainerRuntimeSearchRegistries = registries
+		owner := users()
+		if rng.IntN(2) == 0 {
+			owner = users(withSecret)
+		}
+		if rng.IntN(2) == 0 {
+			owner = append(owner, users(runs("sha256:"+strings.Repeat("a", 64)))...)
+		}
+		if rng.IntN(4) == 0 {
+			owner[0].Namespace = "openshift-ingress"
+		}
+		platforms := [][]string{nil, onePlatform, twoPlatforms}[rng.IntN(3)]
+		others := rng.IntN(5) == 0
+		world := Facts{}
+		seed := rng.Uint64()
+		var first Verdict
+		for k, ref := range group {
+			plan := NewPlan(change, []Image{{ref, owner}}).WithDepth(Settings{}, platforms)
+			for i := range plan.Impacts {
+				plan.Impacts[i].OtherCredentials = others
+			}
+			found := Facts{}
+			for questions := plan.Questions(found, Settings{}); len(questions) > 0; questions = plan.Questions(found, Settings{}) {
+				for _, l := range questions {
+					if _, asked := world[l]; !asked {
+						world[l] = randomFact(rand.New(rand.NewPCG(seed, uint64(len(l.Ref))*31+uint64(l.Depth))))
+					}
+					found[l] = world[l]
+				}
+			}
+			v := plan.Decide(found, Settings{})
+			if k == 0 {
+				first = v
+				if kept++; !v.Allowed {
+					denied++
+				}
+				continue
+			}
+			if v.Allowed != first.Allowed || !slices.Equal(rulesOf(v), rulesOf(first)) {
+				t.Fatalf("%s: %v %v\n%s: %v %v\nbefore %v\nafter %v", group[0], first.Allowed, rulesOf(first), ref, v.Allowed, rulesOf(v), change.Before, change.After)
+			}
+		}
+	}
+	if denied < kept/20 || denied > kept*19/20 {
+		t.Errorf("%d of %d changes are denied: the worlds are too much alike", denied, kept)
+	}
+}
+
+func rulesOf(v Verdict) []string {
+	var rules []string
+	for _, f := range v.Findings {
+		rules = append(rules, fmt.Sprint(f.Severity, f.Rule))
+	}
+	return rules
+}
+
+func randomHub(rng *rand.Rand) mirrors.Set {
+	var objects []mirrors.Object
+	policy := allow
+	if rng.IntN(2) == 0 {
+		policy = never
+	}
+	for k, source := range []string{"docker.io", "docker.io/library", "docker.io/myorg"} {
+		name := string(rune('a' + k))
+		switch rng.IntN(4) {
+		case 0:
+			objects = append(objects, itms(name, source, policy, "m.local/"+mirrorOf(name)))
+		case 1:
+			objects = append(objects, idms(name, source, policy, "m.local/"+mirrorOf(name), "n.local"))
+		}
+	}
+	return mirrors.Set{Objects: objects}
+}
+
+func randomFact(rng *rand.Rand) Fact {
+	f := Fact{Presence: Presence(rng.IntN(int(Mismatch) + 1))}
+	if f.Presence == Present {
+		f.Digest = []string{"sha256:" + strings.Repeat("a", 64), "sha256:" + strings.Repeat("b", 64)}[rng.IntN(2)]
+		switch rng.IntN(3) {
+		case 0:
+			f.Serves, f.Lacks = onePlatform, []string{"linux/arm64"}
+		case 1:
+			f.Serves = twoPlatforms
+		}
+	}
+	return f
+}
+
+// TestUnverifiedInFront: a place before the one that has the image could not be asked.
+func TestUnverifiedInFront(t *testing.T) {
+	two := func(p ...string) mirrors.Set {
+		return set(itms("a", "quay.io", never, mirrorOf(p[0]), mirrorOf(p[1])))
+	}
+	open := set(itms("a", "quay.io", allow, "m.local", "n.local"))
+	found := []string{"m.local/x:1 unreachable", "n.local/x:1 present"}
+	for _, tc := range []struct {
+		name          string
+		before, after mirrors.Set
+		users         []User
+		settings      Settings
+		facts         []string
+		want          string
+	}{
+		{"only mirrors are left, a router", set(), two("m.local", "n.local"), users(isRouter), Settings{}, found, "deny UnverifiedInFront"},
+		{"only mirrors are left, an application", set(), two("m.local", "n.local"), users(), Settings{}, found, "warn UnverifiedInFront"},
+		{"the source is left", set(), open, users(isRouter), Settings{}, found, "warn UnverifiedInFront"},
+		{"the place is in front today as well", open, two("m.local", "n.local"), users(isRouter), Settings{}, found, "warn UnverifiedInFront"},
+		{"another place is in front today", open, two("o.local", "n.local"), users(isRouter), Settings{}, append(found, "o.local/x:1 unreachable"), "deny UnverifiedInFront"},
+		{"by setting, for all but the protected", set(), two("m.local", "n.local"), users(), Settings{Severities: map[string]Severity{"UnverifiedInFront": Deny}}, found, "deny UnverifiedInFront"},
+		{"weakened for the protected too", set(), two("m.local", "n.local"), users(isRouter), Settings{Severities: map[string]Severity{"UnverifiedInFront@protected": Warn}}, found, "warn UnverifiedInFront"},
+		{"not weakened by mistake", set(), two("m.local", "n.local"), users(isRouter), Settings{Severities: map[string]Severity{"UnverifiedInFront": Warn}}, found, "deny UnverifiedInFront"},
+		{"the place is behind the one that has it", set(), two("n.local", "m.local"), users(isRouter), Settings{}, found, ""},
+		{"the image is not there, says the place in front", set(), two("m.local", "n.local"), users(isRouter), Settings{}, []string{"m.local/x:1 absent", "n.local/x:1 present"}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := NewPlan(Change{tc.before, tc.after}, []Image{{tag, tc.users}})
+			v := plan.Decide(facts(tc.facts...), tc.settings)
+			if got := summary(v); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if tc.want != "" && v.Counts.Verified != 0 {
+				t.Error("counted as verified")
+			}
+		})
+	}
+}
+
+func TestUnverifiedInFrontText(t *testing.T) {
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, users(isRouter)}})
+	got := plan.Decide(facts("m.local/x:1 unreachable", "n.local/x:1 present"), Settings{}).Message("ImageTagMirrorSet a")
+	want := `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment openshift-ingress/router-default (router)
+   UnverifiedInFront: nodes first ask a place that could not be verified
+   - m.local/x:1: could not be reached
+   - n.local/x:1: found
+   - quay.io/x:1: blocked by the entry quay.io
+   To do: make m.local answer, then try again, or put it behind the others
+
+Nothing was changed. The whole list: mirrorset-guard check`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestShortNameAsksFirstRegistry: a later candidate of a short name is what nodes get only
+// if the first registry does not have the image.
+func TestShortNameAsksFirstRegistry(t *testing.T) {
+	plan := NewPlan(Change{set(), set(itms("a", "docker.io", allow, "m.local"))}, []Image{{"nginx:1", users()}})
+	found := facts("m.local/library/nginx:1 present")
+	questions := plan.Questions(found, Settings{})
+	if !slices.ContainsFunc(questions, func(l mirrors.Location) bool { return l.Ref == "registry.access.redhat.com/nginx:1" }) {
+		t.Errorf("the first search registry is not asked: %v", questions)
+	}
+	for word, want := range map[string]string{"absent": "", "unreachable": "warn UnverifiedInFront", "present": "", "mismatch": ""} {
+		for l, f := range facts("m.local/library/nginx:1 present", "registry.access.redhat.com/nginx:1 "+word) {
+			found[l] = f
+		}
+		if got := summary(plan.Decide(found, Settings{})); got != want && got+", warn BroadSource" != want {
+			t.Errorf("%s: got %q, want %q", word, got, want)
+		}
+	}
+}
+
+// TestPlatformsByTag: what the mirror's tag serves is held against what the old place
+// serves, or what runs, for the platforms that nodes have.
+func TestPlatformsByTag(t *testing.T) {
+	const (
+		single, other = "sha256:single", "sha256:other"
+		amd, arm      = "linux/amd64", "linux/arm64"
+	)
+	present := func(digest string) Fact { return Fact{Presence: Present, Digest: digest} }
+	serves := func(digest string, platforms ...string) Fact {
+		f := Fact{Presence: Present, Digest: digest, Serves: platforms}
+		for _, p := range twoPlatforms {
+			if !slices.Contains(platforms, p) {
+				f.Lacks = append(f.Lacks, p)
+			}
+		}
+		return f
+	}
+	guess := func(missing []string, platforms ...string) Fact {
+		return Fact{Presence: Present, Digest: other, Serves: platforms, Missing: missing, Guessed: true}
+	}
+	for _, tc := range []struct {
+		name               string
+		image              string
+		users              []User
+		nodes              []string
+		mirror, mirrorRead Fact // at either depth
+		old, oldRead       Fact
+		want               string
+		asked              int // questions
+	}{
+		{"an index for both, nodes of both", tag, users(), twoPlatforms, present(other), serves(other, amd, arm), Fact{}, Fact{}, "", 2},
+		{"a single manifest stands for an index", tag, users(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd, arm), "deny PlatformMissing", 4},
+		{"a single manifest as before", tag, users(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd), "", 4},
+		{"of what the old place serves, nothing could be told", tag, users(), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
+		{"the same, and it is what runs", tag, users(runs(single)), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "", 3},
+		{"the same, and one of two that run", tag, append(users(runs(single)), users(runs(other))...), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
+		{"one platform, and what runs", tag, users(runs(single)), onePlatform, present(single), Fact{}, Fact{}, Fact{}, "", 1},
+		{"one platform, and another image than the one that runs, of that platform", tag, users(runs(single)), onePlatform, present(other), serves(other, amd, arm), Fact{}, Fact{}, "warn TagDrift", 2},
+		{"one platform, and an image of another", tag, users(runs(single)), onePlatform, present(other), Fact{Presence: Present, Digest: other, Serves: []string{}, Lacks: []string{amd}}, present(single), serves(single, amd, arm), "deny PlatformMissing", 3},
+		{"HEAD finds what GET does not", tag, users(), onePlatform, present(other), Fact{Presence: Absent}, present(other), serves(other, amd, arm), "deny ImageMissing", 4},
+		{"the platforms could not be read", tag, users(), twoPlatforms, present(other), Fact{Presence: Unreachable}, present(other), serves(other, amd, arm), "deny Unverified", 4},
+		{"a digest names the same index everywhere", dig, users(), twoPlatforms, present(strings.TrimPrefix(digestA, "@")), Fact{}, Fact{}, Fact{}, "", 1},
+		{"no node is known, none of the children is there", tag, users(), nil, present(other), guess([]string{amd, arm}), present(other), guess(nil, amd, arm), "deny PlatformMissing", 4},
+		{"no node is known, one of the children is not there", tag, users(), nil, present(other), guess([]string{arm}, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
+		{"no node is known, and a smaller index", tag, users(), nil, present(other), guess(nil, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
+		{"no node is known, and the same index", tag, users(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, []Image{{tc.image, tc.users}}).WithDepth(Settings{}, tc.nodes)
+			suffix := strings.TrimPrefix(tc.image, "quay.io")
+			world := Facts{
+				{Ref: "m.local" + suffix}:                               tc.mirror,
+				{Ref: "m.local" + suffix, Depth: mirrors.DepthManifest}: tc.mirrorRead,
+				{Ref: "quay.io" + suffix}:                               tc.old,
+				{Ref: "quay.io" + suffix, Depth: mirrors.DepthManifest}: tc.oldRead,
+			}
+			found := Facts{}
+			for questions := plan.Questions(found, Settings{}); len(questions) > 0; questions = plan.Questions(found, Settings{}) {
+				for _, l := range questions {
+					found[l] = world[l]
+				}
+			}
+			if got := summary(plan.Decide(found, Settings{})); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if len(found) != tc.asked {
+				t.Errorf("asked %d questions, want %d: %v", len(found), tc.asked, found)
+			}
+		})
+	}
+}
+
+// TestNamespacesTakeTurns: one namespace with thousands of images does not use up the time
+// of all others.
+func TestNamespacesTakeTurns(t *testing.T) {
+	var images []Image
+	for k := range 8000 {
+		images = append(images, Image{fmt.Sprintf("quay.io/dead%04d:1", k), []User{{Kind: "Deployment", Namespace: "tenant", Name: "dead"}}})
+	}
+	images = append(images, Image{"quay.io/zoo:1", []User{{Kind: "Deployment", Namespace: "zoo", Name: "zoo"}}})
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
+	at := slices.IndexFunc(plan.Questions(nil, Settings{}), func(l mirrors.Location) bool { return l.Ref == "m.local/zoo:1" })
+	if at < 0 || at > 1 {
+		t.Errorf("the only image of a namespace is asked for as number %d", at)
+	}
+}
+
+// TestNamespaceSeverity: which namespaces hold up a change is a setting, and the denial
+// says which do.
+func TestNamespaceSeverity(t *testing.T) {
+	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
+	found := facts("m.local/x:1 absent", "quay.io/x:1 present")
+	warnShop := Settings{Namespaces: []NamespaceSeverity{{"shop-prod", Deny}, {"shop*", Warn}}}
+	other := User{Kind: "Deployment", Namespace: "team", Name: "x"}
+	past := User{Kind: "ReplicaSet", Namespace: "team", Name: "x", Use: History}
+	for _, tc := range []struct {
+		name     string
+		users    []User
+		settings Settings
+		allowed  bool
+		heldUpBy []string
+	}{
+		{"by default each namespace holds it up", users(), Settings{}, false, []string{"shop"}},
+		{"one that may not", users(), warnShop, true, nil},
+		{"the first pattern counts", users(func(u *User) { u.Namespace = "shop-prod" }), warnShop, false, []string{"shop-prod"}},
+		{"one of two users may", append(users(), other), warnShop, false, []string{"shop", "team"}},
+		{"history does not count", append(users(), past), warnShop, true, nil},
+		{"protected namespaces always may", users(isRouter), Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
+		{"what the cluster itself uses is in no namespace", []User{{Kind: "Node", Name: "a"}}, Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
+	} {
+		v := NewPlan(change, []Image{{tag, tc.users}}).Decide(found, tc.settings)
+		if v.Allowed != tc.allowed || !slices.Equal(v.HeldUpBy, tc.heldUpBy) {
+			t.Errorf("%s: allowed %v, held up by %v", tc.name, v.Allowed, v.HeldUpBy)
+		}
+	}
+}
+
+// TestInventoryStaleIsForProtectedToo: images that are not known may be protected ones.
+func TestInventoryStaleIsForProtectedToo(t *testing.T) {
+	c := Change{set(), set(itms("a", "quay.io", never, "m.local"))}
+	for setting, allowed := range map[string]bool{"Unverified": false, "Unverified@protected": false, "InventoryStale": false, "InventoryStale@protected": true} {
+		v := NewPlan(c, nil).WithGaps(c, []Gap{{Source: "pods", Kind: "Pod"}}).Decide(nil, Settings{Severities: map[string]Severity{setting: Warn}})
+		if v.Allowed != allowed {
+			t.Errorf("--severity %s=warn: allowed %v", setting, v.Allowed)
+		}
+	}
+}
