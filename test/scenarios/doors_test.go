@@ -26,8 +26,10 @@ import (
 
 	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
@@ -259,6 +261,9 @@ func (w *world) startCluster(t *testing.T, dir string) {
 			t.Error(err)
 		}
 	})
+	if _, err := envtest.InstallCRDs(w.cluster.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
+		t.Fatal(err)
+	}
 	if w.images, err = inventory.NewCluster(w.cluster.Config, inventory.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -281,6 +286,30 @@ func (w *world) startCluster(t *testing.T, dir string) {
 	guarded := strings.ReplaceAll(string(text), "  sideEffects:", "  matchConditions:\n  - name: not-the-stage-hand\n    expression: request.userInfo.username != '"+stageHand+"'\n  sideEffects:")
 	w.stage(t, guarded, "create", "-f", "-")
 	w.waitForWebhook(t)
+}
+
+// looseCRDs are kinds of stories whose own CRD is not at hand: they are aggregated APIs.
+func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, k := range []struct{ plural, group, kind string }{
+		{"imagestreams", "image.openshift.io", "ImageStream"},
+		{"deploymentconfigs", "apps.openshift.io", "DeploymentConfig"},
+	} {
+		crds = append(crds, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: k.plural + "." + k.group},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: k.group, Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: k.kind, Plural: k.plural},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: "v1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+						Type: "object", XPreserveUnknownFields: new(true),
+					}},
+				}},
+			},
+		})
+	}
+	return crds
 }
 
 const stageHand = "stage-hand"
@@ -550,7 +579,7 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	}
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: eyJhdXRocyI6eyJ1bnJlbGF0ZWQuZXhhbXBsZS5jb20iOnsiYXV0aCI6ImRUcHcifX19}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, workloads, s.Before), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, s.Accounts(), workloads, s.Before), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -5,7 +5,9 @@
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
-//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret]]
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]]
+//	-- objects.yaml --    the objects that name the images; without it, they are made from
+//	                      the lines of images
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
@@ -53,6 +55,8 @@ type Scenario struct {
 	Before []string
 	// Images are what the cluster depends on.
 	Images []policy.Image
+	// Objects name the images, as YAML; nil for objects made from the users of Images.
+	Objects []string
 	// States say what registries do, by host or reference.
 	States map[string]registries.Behaviour
 	// Change are the objects that are applied, or taken away, as YAML.
@@ -122,6 +126,8 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change = append(s.Change, text)
 		case strings.HasPrefix(f.Name, "delete"):
 			s.Change, s.Delete = append(s.Change, text), true
+		case f.Name == "objects.yaml":
+			s.Objects = strings.Split(text, "\n---\n")
 		case f.Name == "images":
 			err = s.readImages(text)
 		case f.Name == "registries":
@@ -193,7 +199,7 @@ func digestOf(name string) (string, error) {
 }
 
 // userPattern is "Deployment shop/cart (app)".
-var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?( with its own pull secret)?$`)
+var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?( with its own pull secret)?( as history)?$`)
 
 func (s *Scenario) readImages(text string) error {
 	for line := range strings.Lines(text) {
@@ -211,6 +217,9 @@ func (s *Scenario) readImages(text string) error {
 		}
 		if user.Kind == "Pod" {
 			user.Use = policy.Running
+		}
+		if strings.HasSuffix(rest, " as history") {
+			user.Use = policy.History
 		}
 		s.addImage(ref, user)
 	}
@@ -280,7 +289,10 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 
 // Workloads returns the objects that use the images, as YAML documents.
 func (s *Scenario) Workloads() ([]string, error) {
-	var docs []string
+	docs := slices.Clone(s.Objects)
+	if len(docs) > 0 {
+		return docs, nil
+	}
 	for _, img := range s.Images {
 		for _, u := range img.Users {
 			o, err := workload(img.Ref, u)
@@ -295,6 +307,16 @@ func (s *Scenario) Workloads() ([]string, error) {
 		}
 	}
 	return docs, nil
+}
+
+// Accounts returns the service account that every namespace has, as YAML documents, for a
+// dump to say that it has no pull secrets. A cluster says so by having none.
+func (s *Scenario) Accounts() []string {
+	var docs []string
+	for _, ns := range s.Namespaces() {
+		docs = append(docs, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: "+ns+", name: default}\nimagePullSecrets: [{name: default-dockercfg-x7k2p}]\n")
+	}
+	return docs
 }
 
 // Namespaces returns the namespaces of the users, sorted.
