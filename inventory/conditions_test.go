@@ -32,6 +32,7 @@ func TestIndexConditions(t *testing.T) {
 	user := func(kind, name string, own, unknown bool, use policy.Use) policy.User {
 		return policy.User{Kind: kind, Namespace: "shop", Name: name, Container: "app", Use: use, OwnPullSecret: own, PullSecretUnknown: unknown}
 	}
+	copied := Holder{"ReplicaSet", "shop", "cart-1", []Reference{{Image: "cart:1", Container: "app", Lookup: LookupLocal, Copied: true, Use: policy.History}}}
 	image := func(ref string, u policy.User) []policy.Image {
 		return []policy.Image{{Ref: ref, Users: []policy.User{u}}}
 	}
@@ -105,6 +106,25 @@ func TestIndexConditions(t *testing.T) {
 			[]func(*Index){
 				func(x *Index) { x.Put(short) },
 				func(x *Index) { x.PutStream("shop", "cart", &stream) },
+			},
+			image("quay.io/team/cart@"+digest, user("Deployment", "cart", false, false, policy.Referenced)),
+		},
+		{
+			"a copy of the template shows that it was admitted as it is",
+			[]func(*Index){
+				func(x *Index) { x.Put(short) },
+				func(x *Index) { x.PutStream("shop", "cart", &stream) },
+				func(x *Index) { x.Put(copied) },
+			},
+			[]policy.Image{{Ref: "cart:1", Users: []policy.User{
+				user("Deployment", "cart", false, false, policy.Referenced), user("ReplicaSet", "cart-1", false, false, policy.History),
+			}}},
+		},
+		{
+			"the copy is gone",
+			[]func(*Index){
+				func(x *Index) { x.PutStream("shop", "cart", &stream) },
+				func(x *Index) { x.Put(copied); x.Put(short); x.Delete("ReplicaSet", "shop", "cart-1") },
 			},
 			image("quay.io/team/cart@"+digest, user("Deployment", "cart", false, false, policy.Referenced)),
 		},
@@ -193,8 +213,8 @@ func TestIndexForgetsWhatWas(t *testing.T) {
 	for key := range w.holders {
 		x.Delete(key[0], key[1], key[2])
 	}
-	if len(x.Images()) != 0 || len(x.images) != 0 || len(x.names.holders) != 0 {
-		t.Errorf("%d images and Holders of %d namespaces are left", len(x.images), len(x.names.holders))
+	if len(x.Images()) != 0 || len(x.images) != 0 || len(x.names.holders) != 0 || len(x.names.copies) != 0 {
+		t.Errorf("%d images, Holders of %d namespaces and %d copies are left", len(x.images), len(x.names.holders), len(x.names.copies))
 	}
 }
 
@@ -266,7 +286,7 @@ func (w *randomWorld) change(random *rand.Rand, x *Index) {
 			r.Account = []string{"", key.name}[random.IntN(2)]
 			r.Keeper = append(kinds, schema.GroupKind{})[random.IntN(3)]
 			if random.IntN(4) == 0 {
-				r.Image, r.Lookup = key.name+":1", Lookup(random.IntN(3))
+				r.Image, r.Lookup, r.Copied = key.name+":1", Lookup(random.IntN(3)), random.IntN(3) == 0
 			}
 		}
 		object := [3]string{h.Kind, h.Namespace, h.Name}
@@ -368,12 +388,15 @@ func TestExtractLookup(t *testing.T) {
 		{"the object asks for all", deployment(object, nil), []Lookup{LookupAll, LookupAll, LookupAll, LookupNone, LookupNone}},
 		{"the template does", deployment(named("shop", "cart"), annotated), []Lookup{LookupAll, LookupAll, LookupAll, LookupNone, LookupNone}},
 		{"no other value counts", deployment(other, nil), []Lookup{LookupLocal, LookupLocal, LookupNone, LookupNone, LookupNone}},
-		{"what a controller has made is left alone", deployment(owned("shop", "cart", "example.com/v1", "Shop"), annotated), make([]Lookup, 5)},
+		{"what a controller has made is left alone", deployment(owned("shop", "cart", "example.com/v1", "Shop"), annotated), []Lookup{LookupAll, LookupAll, LookupAll, LookupNone, LookupNone}},
 	} {
 		h, _ := Extract(tt.object)
 		var got []Lookup
 		for _, r := range h.References {
 			got = append(got, r.Lookup)
+			if copied := tt.object.OwnerReferences != nil && r.Lookup != LookupNone; r.Copied != copied {
+				t.Errorf("%s: %s: copied is %t", tt.reason, r.Image, r.Copied)
+			}
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", tt.reason, diff)

@@ -49,7 +49,8 @@ func holderOf(kind string, o metav1.Object) Holder {
 // (openshift/apiserver-library-go, SetDefaults_ImagePolicyConfig).
 func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t terms) Holder {
 	h := holderOf(kind, o)
-	t.account, t.lookup = accountOf(&template.Spec), lookupOf(o, template)
+	t.account = accountOf(&template.Spec)
+	t.lookup, t.copied = lookupOf(o, template.Annotations)
 	h.addSpec(&template.Spec, t, nil)
 	return h
 }
@@ -127,17 +128,18 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 // pull secret.
 func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
 	t.ownPullSecret = namesPullSecret(spec)
-	lookup := t.lookup
+	lookup, copied := t.lookup, t.copied
 	add := func(image, container, digest string) {
 		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
 			t.lookup = lookup.of(c.Image)
+			t.copied = copied && t.lookup != LookupNone
 			add(c.Image, c.Name, digests[c.Name])
 		}
 	}
-	t.lookup = LookupNone // the plugin looks at no others (imagereferencemutators, Mutate)
+	t.lookup, t.copied = LookupNone, false // the plugin looks at no others (imagereferencemutators, Mutate)
 	for _, c := range spec.EphemeralContainers {
 		add(c.Image, c.Name, digests[c.Name])
 	}

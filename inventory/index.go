@@ -181,7 +181,7 @@ func (x *Index) replaceStreams(streams map[objectKey]*Stream) {
 
 func (x *Index) putStream(key objectKey, s *Stream) {
 	for _, h := range x.names.put(key, s) {
-		x.put(h)
+		x.enter(h)
 	}
 }
 
@@ -265,7 +265,14 @@ func (x *Index) settle() {
 }
 
 func (x *Index) put(h Holder) {
-	x.names.hold(h)
+	others := x.names.hold(h)
+	x.enter(h)
+	for _, other := range others {
+		x.enter(other)
+	}
+}
+
+func (x *Index) enter(h Holder) {
 	h = x.names.resolved(h)
 	uses := make([]use, len(h.References))
 	for i, r := range h.References {

@@ -43,6 +43,9 @@ type Reference struct {
 	// Lookup says where Image may stand for a tag of an ImageStream. An Index that is told
 	// of the stream has the image that the tag stands for instead.
 	Lookup Lookup
+	// Copied is set if a controller has made the object from a template, which has been
+	// admitted with this Image: it stands for nothing else there either.
+	Copied bool
 }
 
 // A Holder is an object and the images it names.

@@ -110,7 +110,7 @@ func (h *Holder) addTemplate(o metav1.Object, value any, kind customKind) {
 	}
 	t := terms{account: accountOf(&template.Spec)}
 	if kind.lookup {
-		t.lookup = lookupOf(o, &template)
+		t.lookup, t.copied = lookupOf(o, template.Annotations)
 	}
 	h.addSpec(&template.Spec, t, nil)
 	if kind.operator {

@@ -18,6 +18,12 @@ type customKind struct {
 	before string
 	kind   string
 	fields []imageField
+	// secrets are the paths of the names of pull secrets for what fields name, or of what
+	// has such a secret.
+	secrets []string
+	// account is the path of the service account whose pull secrets are for it as well,
+	// or else that of the name defaultAccount; "" where none are.
+	account, defaultAccount string
 	// templates are the paths of pod templates.
 	templates []string
 	// lookup is set if the admission plugin for ImageStreams looks at the templates.
@@ -123,6 +129,7 @@ var customKinds = []customKind{
 		resource: resourceOf("operators.coreos.com", "v1alpha1", "catalogsources"),
 		kind:     "CatalogSource",
 		fields:   referenced("spec.image"),
+		secrets:  []string{"spec.secrets[]"}, // OLM gives them to the registry pod's service account
 	},
 	{
 		resource: resourceOf("olm.operatorframework.io", "v1", "clustercatalogs"),
@@ -143,17 +150,22 @@ var customKinds = []customKind{
 		kind:     "BuildConfig",
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
 			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
+		secrets: []string{"spec.strategy.dockerStrategy.pullSecret.name", "spec.strategy.sourceStrategy.pullSecret.name",
+			"spec.strategy.customStrategy.pullSecret.name", "spec.source.images[].pullSecret.name"},
+		account: "spec.serviceAccount", defaultAccount: "builder",
 	},
 	{
 		resource: resourceOf("hypershift.openshift.io", "v1beta1", "hostedclusters"),
 		kind:     "HostedCluster",
 		fields: append(referenced("spec.release.image", "spec.controlPlaneRelease.image", "status.version.desired.image"),
 			history("status.version.history[].image")...),
+		secrets: []string{"spec.pullSecret.name"}, // the hosted nodes' own
 	},
 	{
 		resource: resourceOf("hypershift.openshift.io", "v1beta1", "nodepools"),
 		kind:     "NodePool",
 		fields:   referenced("spec.release.image"),
+		secrets:  []string{"spec.clusterName"}, // each HostedCluster has one
 	},
 }
 
@@ -187,10 +199,36 @@ func (k customKind) extract(o *unstructured.Unstructured) Holder {
 			h.add(Reference{Image: imageIn(value), Container: field, Use: use})
 		})
 	}
+	k.addSecrets(&h, o.Object)
 	for _, path := range k.templates {
 		lookUp(o.Object, path, func(_ string, value any) { h.addTemplate(o, value, k) })
 	}
 	return h
+}
+
+// addSecrets tells the references of h, which are fields', what they are pulled with.
+func (k customKind) addSecrets(h *Holder, object map[string]any) {
+	own := false
+	for _, path := range k.secrets {
+		own = own || textAt(object, path) != ""
+	}
+	account := k.defaultAccount
+	if name := textAt(object, k.account); name != "" {
+		account = name
+	}
+	for i := range h.References {
+		h.References[i].OwnPullSecret, h.References[i].Account = own, account
+	}
+}
+
+// textAt returns the first text at a path that is not empty.
+func textAt(object map[string]any, path string) (text string) {
+	lookUp(object, path, func(_ string, value any) {
+		if found, ok := value.(string); ok && text == "" {
+			text = found
+		}
+	})
+	return text
 }
 
 // imageIn returns the image that a field holds: a text, or the object reference

@@ -212,10 +212,33 @@ spec: {relatedImages: [{name: db, image: quay.io/db@x}]}
 				Source: buildv1.BuildSource{Images: []buildv1.ImageSource{{From: external}}},
 			}}},
 			Holder{"BuildConfig", "shop", "app", []Reference{
-				{Image: "quay.io/base:1", Container: "spec.strategy.dockerStrategy.from"},
-				{Image: "quay.io/base:1", Container: "spec.strategy.customStrategy.from"},
-				{Image: "quay.io/base:1", Container: "spec.source.images[0].from"},
+				{Image: "quay.io/base:1", Container: "spec.strategy.dockerStrategy.from", Account: "builder"},
+				{Image: "quay.io/base:1", Container: "spec.strategy.customStrategy.from", Account: "builder"},
+				{Image: "quay.io/base:1", Container: "spec.source.images[0].from", Account: "builder"},
 			}},
+		},
+		{
+			"a build has pull secrets of its own, and its account's",
+			"build.openshift.io",
+			buildv1.BuildConfig{ObjectMeta: named("shop", "app"), Spec: buildv1.BuildConfigSpec{CommonSpec: buildv1.CommonSpec{
+				ServiceAccount: "bot",
+				Strategy:       buildv1.BuildStrategy{DockerStrategy: &buildv1.DockerBuildStrategy{From: &external, PullSecret: &corev1.LocalObjectReference{Name: "quay"}}},
+			}}},
+			Holder{"BuildConfig", "shop", "app", []Reference{
+				{Image: "quay.io/base:1", Container: "spec.strategy.dockerStrategy.from", Account: "bot", OwnPullSecret: true},
+			}},
+		},
+		{
+			"a catalog that takes credentials",
+			"operators.coreos.com",
+			"kind: CatalogSource\nmetadata: {name: own, namespace: olm}\nspec: {image: 'quay.io/index:1', secrets: [quay]}",
+			Holder{"CatalogSource", "olm", "own", []Reference{{Image: "quay.io/index:1", Container: "spec.image", OwnPullSecret: true}}},
+		},
+		{
+			"hosted nodes have another pull secret than those of the management cluster",
+			"hypershift.openshift.io",
+			"kind: NodePool\nmetadata: {name: b, namespace: clusters}\nspec: {clusterName: a, release: {image: quay.io/release@2}}",
+			Holder{"NodePool", "clusters", "b", []Reference{{Image: "quay.io/release@2", Container: "spec.release.image", OwnPullSecret: true}}},
 		},
 		{
 			"the release of a hosted control plane",

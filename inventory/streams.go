@@ -7,7 +7,6 @@ import (
 
 	"github.com/containers/image/v5/docker/reference"
 	imagev1 "github.com/openshift/api/image/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -30,19 +29,16 @@ const (
 // LookupAll by the value "*".
 const resolveNames = "alpha.image.policy.openshift.io/resolve-names"
 
-// lookupOf returns what the plugin does to the images of an object that has a pod
-// template. An object that has a controller is left alone: what a controller copies from
-// a template that has been admitted is taken as it is (ImagePolicyPlugin, admit; since
-// OpenShift 4.9).
-func lookupOf(o metav1.Object, template *corev1.PodTemplateSpec) Lookup {
-	switch {
-	case metav1.GetControllerOf(o) != nil:
-		return LookupNone
-	case o.GetAnnotations()[resolveNames] == "*", template.Annotations[resolveNames] == "*":
-		return LookupAll
-	default:
-		return LookupLocal
+// lookupOf returns what the plugin does to the images of an object with the annotations
+// of its pods. An object that has a controller is left alone: what a controller copies
+// from a template that has been admitted is taken as it is (ImagePolicyPlugin, admit;
+// since OpenShift 4.9).
+func lookupOf(o metav1.Object, ofPods map[string]string) (l Lookup, copied bool) {
+	l, copied = LookupLocal, metav1.GetControllerOf(o) != nil
+	if o.GetAnnotations()[resolveNames] == "*" || ofPods[resolveNames] == "*" {
+		l = LookupAll
 	}
+	return l, copied
 }
 
 // name returns the ImageStream and the tag that an image stands for, if there is such a
@@ -141,30 +137,83 @@ func (s *Stream) equal(other *Stream) bool {
 	return s.Local == other.Local && s.Repository == other.Repository && maps.Equal(s.Images, other.Images)
 }
 
-// localNames are the ImageStreams of a cluster, and the Holders whose images may stand for
-// their tags. The zero value has none.
+// localNames are the ImageStreams of a cluster, and the Holders whose images may stand
+// for their tags. The zero value has none.
+//
+// The plugin looks at a template once, when it is admitted. A template that is stored
+// with a short name was admitted before there was such a stream, and its pods pull what
+// the name says. Nothing in the template tells it from one that has never been admitted,
+// as in a folder of manifests; but what a controller has copied from it does.
 type localNames struct {
 	streams map[objectKey]*Stream
 	holders map[string]map[changedObject]Holder // by namespace
+	copies  map[copiedName]int                  // how often controllers have copied a name
 }
 
-// hold remembers h if streams matter to it.
-func (n *localNames) hold(h Holder) {
+type copiedName struct{ namespace, image string }
+
+// hold remembers h if streams matter to it, or to the template it is copied from. It
+// returns the other Holders to which that matters.
+func (n *localNames) hold(h Holder) []Holder {
 	o := changedObject{h.Kind, objectKey{h.Namespace, h.Name}}
-	if !slices.ContainsFunc(h.References, func(r Reference) bool { return r.Lookup != LookupNone }) {
+	old, held := n.holders[h.Namespace][o]
+	matters := slices.ContainsFunc(h.References, func(r Reference) bool { return r.Lookup != LookupNone })
+	if !held && !matters {
+		return nil
+	}
+	n.keep(o, h, matters)
+	before := map[copiedName]bool{}
+	for count, of := range map[int]Holder{-1: old, 1: h} {
+		for _, r := range of.References {
+			if r.Lookup == LookupNone || !r.Copied {
+				continue
+			}
+			name := copiedName{h.Namespace, r.Image}
+			if _, seen := before[name]; !seen {
+				before[name] = n.copies[name] > 0
+			}
+			n.copies[name] += count
+		}
+	}
+	var turned []Holder
+	for name, was := range before {
+		if n.copies[name] == 0 {
+			delete(n.copies, name)
+		}
+		if was != (n.copies[name] > 0) {
+			turned = append(turned, n.among(h.Namespace, func(r Reference) bool { return r.Image == name.image && !r.Copied })...)
+		}
+	}
+	return turned
+}
+
+func (n *localNames) keep(o changedObject, h Holder, matters bool) {
+	switch {
+	case matters && n.holders == nil:
+		n.holders, n.copies = map[string]map[changedObject]Holder{}, map[copiedName]int{}
+		fallthrough
+	case matters && n.holders[h.Namespace] == nil:
+		n.holders[h.Namespace] = map[changedObject]Holder{}
+		fallthrough
+	case matters:
+		n.holders[h.Namespace][o] = h
+	default:
 		delete(n.holders[h.Namespace], o)
 		if len(n.holders[h.Namespace]) == 0 {
 			delete(n.holders, h.Namespace)
 		}
-		return
 	}
-	if n.holders == nil {
-		n.holders = map[string]map[changedObject]Holder{}
+}
+
+// among returns the Holders in a namespace that have such a Reference.
+func (n *localNames) among(namespace string, such func(Reference) bool) []Holder {
+	var holders []Holder
+	for _, h := range n.holders[namespace] {
+		if slices.ContainsFunc(h.References, such) {
+			holders = append(holders, h)
+		}
 	}
-	if n.holders[h.Namespace] == nil {
-		n.holders[h.Namespace] = map[changedObject]Holder{}
-	}
-	n.holders[h.Namespace][o] = h
+	return holders
 }
 
 // resolved returns h with what its names stand for.
@@ -172,7 +221,7 @@ func (n *localNames) resolved(h Holder) Holder {
 	cloned := false
 	for i, r := range h.References {
 		stream, tag, ok := r.Lookup.name(r.Image)
-		if !ok {
+		if !ok || r.Copied || n.copies[copiedName{h.Namespace, r.Image}] > 0 {
 			continue
 		}
 		image, ok := n.streams[objectKey{h.Namespace, stream}].image(r.Lookup, tag)
@@ -201,14 +250,8 @@ func (n *localNames) put(key objectKey, s *Stream) []Holder {
 		}
 		n.streams[key] = s
 	}
-	var holders []Holder
-	for _, h := range n.holders[key.namespace] {
-		if slices.ContainsFunc(h.References, func(r Reference) bool {
-			stream, _, ok := r.Lookup.name(r.Image)
-			return ok && stream == key.name
-		}) {
-			holders = append(holders, h)
-		}
-	}
-	return holders
+	return n.among(key.namespace, func(r Reference) bool {
+		stream, _, ok := r.Lookup.name(r.Image)
+		return ok && !r.Copied && stream == key.name
+	})
 }

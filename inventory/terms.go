@@ -17,18 +17,19 @@ type terms struct {
 	account           string
 	keeper            schema.GroupKind
 	lookup            Lookup
+	copied            bool
 }
 
 func termsOf(r Reference) unique.Handle[terms] {
 	return unique.Make(terms{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
-		account: r.Account, keeper: r.Keeper, lookup: r.Lookup,
+		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied,
 	})
 }
 
 // in writes t into r.
 func (t terms) in(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
-	r.Account, r.Keeper, r.Lookup = t.account, t.keeper, t.lookup
+	r.Account, r.Keeper, r.Lookup, r.Copied = t.account, t.keeper, t.lookup, t.copied
 	return r
 }
