@@ -26,7 +26,7 @@ test: assets ## run every test, with the race detector
 	@CGO_ENABLED=1 go test -race -p 1 -timeout 40m ./... # one package at a time: some measure time
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
-	@TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
+	@export TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000}; TRUTH_CHANGES=$${TRUTH_CHANGES:-$$((TRUTH_SCENARIOS / 5))} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
 
 lint: bin/golangci-lint ## gofumpt, go vet, staticcheck and the rules of .golangci.yml
 	@bin/golangci-lint run ./...

@@ -480,8 +480,8 @@ func TestClusterKnowsNodesPoolsAndBudgets(t *testing.T) {
 		nodes[0].Status.Images != nil || nodes[0].ManagedFields != nil {
 		t.Errorf("Nodes() = %v, want worker-0, trimmed", nodes)
 	}
-	if diff := cmp.Diff([]string{"arm64"}, c.Architectures()); diff != "" {
-		t.Errorf("Architectures() -want +got:\n%s", diff)
+	if diff := cmp.Diff([]string{"linux/arm64"}, c.NodePlatforms()); diff != "" {
+		t.Errorf("NodePlatforms() -want +got:\n%s", diff)
 	}
 	if pools := c.Pools(); len(pools) != 1 || !pools[0].Spec.Paused || pools[0].Spec.MaxUnavailable.String() != "25%" {
 		t.Errorf("Pools() = %v, want worker, paused, at 25%%", pools)

@@ -28,16 +28,18 @@ func (c *Cluster) DisruptionBudgets() []*policyv1.PodDisruptionBudget {
 	return c.budgets.sorted(byName)
 }
 
-// Architectures returns the architectures of the nodes.
-func (c *Cluster) Architectures() []string { return ArchitecturesOf(c.Nodes()) }
+// NodePlatforms implements review.PlatformSource.
+func (c *Cluster) NodePlatforms() []string { return PlatformsOf(c.Nodes()) }
 
-// ArchitecturesOf returns the architectures of nodes as Go names them ("amd64"),
-// sorted, each once. Nil if there are no nodes.
-func ArchitecturesOf(nodes []*corev1.Node) []string {
+// PlatformsOf returns the platforms of nodes, as Go names them ("linux/amd64"), sorted,
+// each once. Nil if there are no nodes. A node that does not say its operating system
+// runs Linux: kubelets have said it since Kubernetes 1.4, dumps may leave it out.
+func PlatformsOf(nodes []*corev1.Node) []string {
 	found := map[string]bool{}
 	for _, n := range nodes {
-		if a := n.Status.NodeInfo.Architecture; a != "" {
-			found[a] = true
+		info := n.Status.NodeInfo
+		if info.Architecture != "" {
+			found[cmp.Or(info.OperatingSystem, "linux")+"/"+info.Architecture] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(found))

@@ -90,7 +90,8 @@ const (
 	// or no manifest. A node that met it would stop there.
 	Mismatch
 	// Incomplete means that the registry serves the manifest and lacks blobs that it
-	// names. A node that met it would stop there. Only Locations with Blobs are.
+	// names. A node that met it would stop there. Only Locations of DepthBlobs are, and of
+	// DepthManifest where it is the config that is missing.
 	Incomplete
 )
 
@@ -107,7 +108,7 @@ type Fact struct {
 	// MediaType is that of the manifest, if Present.
 	MediaType string
 	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
-	// image or if nobody has read it.
+	// image or if nobody has read it. The Missing are not among them.
 	Platforms []string
 	// Missing are platforms that the index lists for platforms that nodes have, and
 	// whose manifests, or blobs where they were asked for, the location does not hold: a
@@ -116,7 +117,9 @@ type Fact struct {
 	// Serves are the platforms of nodes ("linux/arm64") for which a node would get an
 	// image there, by the runtime's own choice of an instance, or, for a single image, by
 	// its config. Lacks are those for which it would not, because the index lists none or
-	// the single image is for another platform. Both are nil where nobody has looked.
+	// the single image is for another platform. Both are nil where nobody has looked, or
+	// the config of a single image does not say. A platform of nodes that is in neither is
+	// one for which a node would choose something of the Missing.
 	Serves, Lacks []string
 	// Guessed is set where no node's platform was known, so that Serves and Missing are of
 	// what the index lists for Linux.

@@ -134,7 +134,7 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	}
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry()}
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.Architectures() }); err != nil {
+	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.NodePlatforms() }); err != nil {
 		return nil, err
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}

@@ -71,9 +71,8 @@ func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
 }
 
 // open returns a client of registries and the store of its answers. It reads
-// indexes for the architectures that nodes have; architectures is called with each
-// probe.
-func (r *registryFlags) open(architectures func() []string) (*registry.Client, *registry.Store, error) {
+// indexes for the platforms that nodes have; platforms is called from time to time.
+func (r *registryFlags) open(platforms func() []string) (*registry.Client, *registry.Store, error) {
 	roots, err := r.roots()
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +87,7 @@ func (r *registryFlags) open(architectures func() []string) (*registry.Client, *
 	}
 	client := registry.NewClient(registry.Options{
 		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, Rates: rates, AllowLoopback: r.allowLoopback,
-		Platforms: true, Architectures: architectures,
+		Platforms: platforms,
 	})
 	store := registry.NewStore(client, registry.StoreOptions{Path: r.factFile, Lifetimes: registry.Lifetimes{
 		PresentDigest: r.factLifetime, PresentTag: min(r.factLifetime, maxTagLifetime), Absent: time.Nanosecond,
@@ -211,10 +210,10 @@ type openWorld struct {
 	stop             context.CancelFunc
 }
 
-// architectures returns those of the nodes, as far as they are known.
-func (w *openWorld) architectures() []string {
-	if nodes, ok := w.inventory.(interface{ Architectures() []string }); ok {
-		return nodes.Architectures()
+// platforms returns those of the nodes, as far as they are known.
+func (w *openWorld) platforms() []string {
+	if nodes, ok := w.inventory.(review.PlatformSource); ok {
+		return nodes.NodePlatforms()
 	}
 	return nil
 }
@@ -237,7 +236,7 @@ func (w *world) openMirrors(ctx context.Context, io streams) (*openWorld, error)
 
 func (w *world) openWith(ctx context.Context, io streams, images bool) (*openWorld, error) {
 	open := &openWorld{}
-	client, store, err := w.registries.open(open.architectures)
+	client, store, err := w.registries.open(open.platforms)
 	if err != nil {
 		return nil, err
 	}

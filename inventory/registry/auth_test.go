@@ -385,10 +385,13 @@ func TestTokenServers(t *testing.T) {
 	}
 }
 
-// TestRedirects are followed, without credentials.
+// TestRedirects are followed, without credentials to other servers.
 func TestRedirects(t *testing.T) {
 	other := newTLSServer(t, serveManifest)
 	plain := newPlainServer(t, serveManifest)
+	back := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://mirror.example.com/v2/app/web/manifests/1?again", http.StatusTemporaryRedirect)
+	})
 	for _, tc := range []struct {
 		reason string
 		to     string
@@ -396,6 +399,9 @@ func TestRedirects(t *testing.T) {
 		detail string
 	}{
 		{"to another host", "https://cdn.example.com/m", policy.Present, ""},
+		{"to a subdomain", "https://cdn.mirror.example.com/m", policy.Unreachable, "certificate for another name"},
+		{"to another port", "https://mirror.example.com:8443/m", policy.Present, ""},
+		{"away and back", "https://back.example.com/m", policy.Unreachable, "mirror.example.com redirects more than 10 times"},
 		{"to plain http", "http://plain.example.com/m", policy.Unreachable, "mirror.example.com redirects to plain http, which is not followed"},
 		{"to something else", "ftp://cdn.example.com/m", policy.Unreachable, "mirror.example.com redirects to something that is not http"},
 		{"with credentials in the URL", "https://a:b@cdn.example.com/m", policy.Unreachable, "redirects to a URL with credentials in it"},
@@ -410,10 +416,16 @@ func TestRedirects(t *testing.T) {
 					w.WriteHeader(http.StatusUnauthorized)
 					return
 				}
+				if r.URL.RawQuery == "again" && r.Header.Get("Authorization") != "" {
+					t.Error("the password came back from another server")
+				}
 				http.Redirect(w, r, tc.to, http.StatusTemporaryRedirect)
 			})
 			c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})), func(o *Options) {
-				o.Resolve["cdn.example.com"] = other.address()
+				for _, name := range []string{"cdn.example.com", "cdn.mirror.example.com", "mirror.example.com:8443"} {
+					o.Resolve[name] = other.address()
+				}
+				o.Resolve["back.example.com"] = back.address()
 				o.Resolve["plain.example.com"] = plain.address()
 			})
 			wantFact(t, probe(t, c, tagged()), tc.want, tc.detail)
@@ -422,28 +434,73 @@ func TestRedirects(t *testing.T) {
 			}
 		})
 	}
-	for _, r := range append(other.requests(), plain.requests()...) {
+	for _, r := range slices.Concat(other.requests(), plain.requests(), back.requests()) {
 		if r.authorization != "" {
 			t.Errorf("%s carried %q", r.path, r.authorization)
 		}
 	}
 }
 
+// TestRedirectToWhereCredentialsAreWanted: those of the server that redirects are for
+// this server, whatever the path, and for no other.
 func TestRedirectToWhereCredentialsAreWanted(t *testing.T) {
+	const left = "redirects to %s, which answers 401; credentials are not sent along a redirect"
+	for _, tc := range []struct {
+		reason string
+		to     string
+		want   policy.Presence
+		detail string
+	}{
+		{"the same server", "/moved", policy.Present, ""},
+		{"the same server, with its port", "https://mirror.example.com:443/moved", policy.Present, ""},
+		{"the same server twice", "/further", policy.Present, ""},
+		{"another port", "https://mirror.example.com:8443/moved", policy.Unreachable, fmt.Sprintf(left, "mirror.example.com:8443")},
+		{"another host", "https://cdn.example.com/moved", policy.Unreachable, fmt.Sprintf(left, "cdn.example.com")},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+				known := r.Header.Get("Authorization") == basic(canary)
+				switch {
+				case r.URL.Path == "/moved" && known:
+					serveManifest(w, r)
+				case r.URL.Path == "/further":
+					http.Redirect(w, r, "/moved", http.StatusFound)
+				case r.URL.Path == "/v2/app/web/manifests/1":
+					http.Redirect(w, r, tc.to, http.StatusFound)
+				default:
+					w.Header().Set("WWW-Authenticate", "Basic")
+					w.WriteHeader(http.StatusUnauthorized)
+				}
+			})
+			c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})), func(o *Options) {
+				o.Resolve["mirror.example.com:8443"], o.Resolve["cdn.example.com"] = s.address(), s.address()
+			})
+			wantFact(t, probe(t, c, tagged()), tc.want, tc.detail)
+		})
+	}
+}
+
+// TestRedirectToClearText: an insecure location may be asked in clear text, and the
+// password for its server by TLS does not go there.
+func TestRedirectToClearText(t *testing.T) {
+	plain := newPlainServer(t, challenged("Basic", basic(canary)))
 	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/v2/":
+		if r.URL.Path == "/v2/" {
 			w.Header().Set("WWW-Authenticate", "Basic")
 			w.WriteHeader(http.StatusUnauthorized)
-		case r.URL.Path == "/moved" && r.Header.Get("Authorization") == "":
-			w.WriteHeader(http.StatusUnauthorized)
-		case r.URL.Path == "/moved":
-			t.Error("the redirect carried credentials")
-		default:
-			http.Redirect(w, r, "/moved", http.StatusFound)
+			return
 		}
+		http.Redirect(w, r, "http://mirror.example.com/v2/app/web/manifests/1", http.StatusFound)
 	})
-	c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})))
-	wantFact(t, probe(t, c, tagged()), policy.Unreachable,
-		"mirror.example.com redirects to mirror.example.com, which answers 401; credentials are not sent along a redirect")
+	c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: canary})), func(o *Options) {
+		o.Resolve = map[string]string{host + ":443": s.address(), host + ":80": plain.address()}
+	})
+	insecure := tagged()
+	insecure.Insecure = true
+	wantFact(t, probe(t, c, insecure), policy.Unreachable, "credentials are not sent along a redirect")
+	for _, r := range plain.requests() {
+		if r.authorization != "" {
+			t.Errorf("%s carried %q in clear text", r.path, r.authorization)
+		}
+	}
 }

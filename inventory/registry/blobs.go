@@ -83,15 +83,24 @@ func isSchema1(mediaType string) bool {
 	return mediaType == string(types.DockerManifestSchema1) || mediaType == string(types.DockerManifestSchema1Signed)
 }
 
-// lack says which blobs of a manifest the registry does not hold, "" if it holds all.
-func (q *question) lack(ctx context.Context, mediaType string, manifest []byte) (string, error) {
+// blobs returns the blobs to look for.
+func (q *question) blobs(mediaType string, manifest []byte) ([]digest.Digest, error) {
 	blobs, ok := blobsOf(mediaType, manifest)
 	switch {
 	case !ok:
-		return "", mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
+		return nil, mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
 	case len(blobs) > maxBlobs:
-		return "", unreachable("%s serves a manifest of %d blobs, more than any node could use; nobody has looked for them",
+		return nil, unreachable("%s serves a manifest of %d blobs, more than any node could use; nobody has looked for them",
 			q.endpoint.api, len(blobs))
+	}
+	return blobs, nil
+}
+
+// lack says which blobs of a manifest the registry does not hold, "" if it holds all.
+func (q *question) lack(ctx context.Context, mediaType string, manifest []byte) (string, error) {
+	blobs, err := q.blobs(mediaType, manifest)
+	if err != nil {
+		return "", err
 	}
 	held := make([]bool, len(blobs))
 	group, ctx := errgroup.WithContext(ctx)
@@ -157,29 +166,48 @@ func (s *shelf) held(ctx context.Context, q *question, d digest.Digest) (bool, e
 	s.mu.Lock()
 	b := s.known[key]
 	if b == nil || !b.counts() {
-		if s.known == nil || len(s.known) >= maxKnownBlobs {
-			s.known = map[blobKey]*blob{}
-		}
 		of := *q
 		of.blob = d
 		b = &blob{fly(q.endpoint.view, of.holdsBlob), time.Now()}
-		s.known[key] = b
+		s.enter(key, b)
 	}
 	s.mu.Unlock()
 	return b.wait(ctx)
+}
+
+// put notes that the registry holds a blob, which was read.
+func (s *shelf) put(q *question, d digest.Digest) {
+	f := &flight[bool]{done: make(chan struct{}), value: true}
+	close(f.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.enter(blobKey{q.endpoint, q.target.repository, d}, &blob{f, time.Now()})
+}
+
+// enter is called with the lock held.
+func (s *shelf) enter(key blobKey, b *blob) {
+	if s.known == nil || len(s.known) >= maxKnownBlobs {
+		s.known = map[blobKey]*blob{}
+	}
+	s.known[key] = b
 }
 
 // holdsBlob asks by HEAD, which transfers nothing, and where the answer is no by GET, as
 // nodes do, for the first byte. Redirects, to a storage or a CDN, are followed as nodes
 // follow them; a storage may refuse the HEAD of an address that was signed for GET.
 func (q *question) holdsBlob(ctx context.Context) (bool, error) {
-	r, err := q.ask(ctx, http.MethodHead)
+	r, err := q.head(ctx)
 	if err != nil || r.status == http.StatusOK {
 		return err == nil, err
 	}
 	if r, err = q.get(ctx, r); err != nil {
 		return false, err
 	}
+	return q.isHeld(r)
+}
+
+// isHeld says what an answer to a GET means for a blob.
+func (q *question) isHeld(r response) (bool, error) {
 	switch r.status {
 	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable: // the last: it is empty
 		return true, nil

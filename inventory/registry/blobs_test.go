@@ -21,11 +21,11 @@ type shop struct {
 	mu        sync.Mutex
 	manifests map[string]string
 	types     map[string]string
-	blobs     map[string]bool
+	blobs     map[string]string // by digest
 }
 
 func newShop() *shop {
-	return &shop{manifests: map[string]string{}, types: map[string]string{}, blobs: map[string]bool{}}
+	return &shop{manifests: map[string]string{}, types: map[string]string{}, blobs: map[string]string{}}
 }
 
 // add puts a manifest under a tag, and returns its digest.
@@ -42,8 +42,15 @@ func (s *shop) hold(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range names {
-		s.blobs[sumOf(name)] = true
+		s.blobs[sumOf(name)] = name
 	}
+}
+
+// lose makes the shop lose what it holds by a name.
+func (s *shop) lose(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.blobs, sumOf(name))
 }
 
 func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
@@ -54,11 +61,12 @@ func (s *shop) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	_, path, isBlob := strings.Cut(r.URL.Path, "/blobs/")
 	if isBlob {
-		if !s.blobs[path] {
+		blob, held := s.blobs[path]
+		if !held {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		fmt.Fprint(w, "a blob")
+		fmt.Fprint(w, blob)
 		return
 	}
 	id := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
@@ -164,7 +172,7 @@ func TestBlobsOfIndex(t *testing.T) {
 	registry.add("1", ociIndex, indexOf(part("amd64"), part("arm64"), part("s390x")))
 	registry.hold("base", "c amd64", "l amd64", "c arm64")
 	s := newTLSServer(t, registry.serve)
-	got := probe(t, newTestClient(t, s, reading("amd64", "arm64")), deep(tagged()))
+	got := probe(t, newTestClient(t, s, reading("linux/amd64", "linux/arm64")), deep(tagged()))
 	wantFact(t, got, policy.Present, "its part for linux/arm64 lacks 1 of the 3 blobs that it names ("+shortDigest(digest.FromString("l arm64"))+")")
 	if !slices.Equal(got.Missing, []string{"linux/arm64"}) || !slices.Equal(got.Platforms, []string{"linux/amd64", "linux/s390x"}) {
 		t.Errorf("missing %q of %q", got.Missing, got.Platforms)

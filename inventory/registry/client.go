@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -51,12 +52,11 @@ type Options struct {
 	// Rates bound the requests a second to a registry, by its host; nil means
 	// DefaultRates.
 	Rates map[string]float64
-	// Platforms makes every index be read, so that its Fact lists the platforms.
-	Platforms bool
-	// Architectures returns those that nodes have ("amd64"). With Platforms set, the
-	// children of an index for these are looked up, and the Fact leaves out those
-	// that the registry does not hold. Nil: none are looked up.
-	Architectures func() []string
+	// Platforms returns those of the nodes, as os/architecture ("linux/arm64"), none
+	// where they are not known. With it, every index is read, and its children for
+	// these are looked up; without it, only indexes at Locations of DepthManifest and
+	// beyond are. It is called at most once a second.
+	Platforms func() []string
 
 	long chan struct{} // taken while a long body is read
 }
@@ -101,13 +101,26 @@ type Client struct {
 	mu     sync.Mutex
 	view   *view
 	closed bool
-	// paces outlive views: what a registry bears does not depend on who asks.
-	paces map[string]*pace
+	// proposals are clients for CAs that are not in force (see Propose).
+	proposals map[*Client]struct{}
+	handOver  sync.Mutex // orders what is handed over to proposals
+
+	// paces outlive views, and proposals share them: what a registry bears does not
+	// depend on who asks.
+	paces *paces
+
+	nodes   nodePlatforms
+	configs configs
 }
 
 // NewClient returns a Client, which has to be closed.
 func NewClient(o Options) *Client {
-	c := &Client{options: o.withDefaults(), paces: map[string]*pace{}}
+	o = o.withDefaults()
+	return newClient(o, &paces{most: o.PerRegistry, rates: o.Rates, byHost: map[string]*pace{}})
+}
+
+func newClient(o Options, p *paces) *Client {
+	c := &Client{options: o, proposals: map[*Client]struct{}{}, paces: p}
 	c.view = newView(c, 1)
 	return c
 }
@@ -115,6 +128,9 @@ func NewClient(o Options) *Client {
 // Probe asks the registry at l what a node would get there. The Fact is Unknown if
 // and only if ctx ended before there was an answer.
 func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
+	if l.ProposedTrust {
+		return notProposed.fact(time.Now())
+	}
 	t, err := parseTarget(l)
 	if err != nil {
 		return unreachable("no node can read the reference %s", quote(l.Ref)).fact(time.Now())
@@ -210,7 +226,11 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
 	v := c.view
+	proposals := slices.Collect(maps.Keys(c.proposals))
 	c.mu.Unlock()
+	for _, p := range proposals {
+		p.Close()
+	}
 	v.end()
 }
 
@@ -226,7 +246,8 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
-// change applies set, and starts a new view if that changed anything.
+// change applies set, and starts a new view if that changed anything. Proposals get
+// what was changed too, all but the CAs that they are for.
 func (c *Client) change(set func() bool) {
 	c.mu.Lock()
 	old := c.view
@@ -237,21 +258,5 @@ func (c *Client) change(set func() bool) {
 	c.view = newView(c, old.generation+1)
 	c.mu.Unlock()
 	old.end()
-}
-
-// maxPaces bounds what is remembered about registries' strength.
-const maxPaces = 4096
-
-func (c *Client) pace(api string) *pace {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.paces[api]
-	if p == nil {
-		if len(c.paces) >= maxPaces {
-			clear(c.paces)
-		}
-		p = newPace(c.options.PerRegistry, c.options.Rates[api])
-		c.paces[api] = p
-	}
-	return p
+	c.handDown()
 }

@@ -40,9 +40,9 @@
 //
 // Credentials go to the host, and the repositories, that their entry names, and
 // to the token server that this host names, over verified TLS; in clear text only
-// where the location is insecure. They are never sent along a redirect. A
-// location that is not insecure is never asked in clear text. Loopback,
-// link-local and metadata addresses are not dialled. Whatever a registry sends is
-// bounded: header, body, redirects, time. Its words are quoted, cut and kept on
-// one line.
+// where the location is insecure. Along a redirect they are sent to the very server
+// that it came from, by the same protocol, and to no other. A location that is not
+// insecure is never asked in clear text. Loopback, link-local and metadata addresses
+// are not dialled. Whatever a registry sends is bounded: header, body, redirects,
+// time. Its words are quoted, cut and kept on one line.
 package registry

@@ -40,8 +40,8 @@ type response struct {
 	body   []byte
 	// cut is set if the body is longer than the limit.
 	cut bool
-	// redirected is the host that answered in the place of the one asked, "" if
-	// there was no redirect.
+	// redirected is the host that answered without having been shown credentials, as
+	// redirects led to it by way of another server; "" if none did.
 	redirected string
 }
 
@@ -66,7 +66,7 @@ func (w *way) ask(ctx context.Context, q request) (response, error) {
 	if int64(len(body)) > q.limit {
 		r.body, r.cut = body[:q.limit], true
 	}
-	if resp.Request.Response != nil { // the redirect that caused the last request
+	if hasStrayed(resp.Request, req.URL) {
 		r.redirected = resp.Request.URL.Host
 	}
 	return r, nil

@@ -200,3 +200,42 @@ func TestInsecureBlackHole(t *testing.T) {
 		}
 	}
 }
+
+// TestBadAnswersToHead: nodes never send HEAD, so that nothing but GET says whether an
+// image is there and whether a registry is well. It is asked at full width all the same.
+func TestBadAnswersToHead(t *testing.T) {
+	for _, tc := range []struct {
+		reason string
+		head   http.HandlerFunc
+	}{
+		{"500", status500},
+		{"503 that wants to be left alone", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "600")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}},
+		{"403", status(http.StatusForbidden, "")},
+		{"a page", serve("text/html", "", "<html>")},
+		{"no answer but the end of the connection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"a redirect to where nothing is sent", redirectTo("https://169.254.169.254/")},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			registry := newShop()
+			registry.add("1", ociManifest, imageOf("{}", "layer"))
+			registry.hold("{}", "layer")
+			s := newTLSServer(t, byMethod(tc.head, registry.serve))
+			c := newTestClient(t, s)
+			store := NewStore(c, StoreOptions{})
+			defer store.Close()
+			locs := locations(200, host+"/a%d:1")
+			for i := range locs {
+				locs[i].Depth = mirrors.Depth(i % 3)
+			}
+			if n := count(store.Presence(t.Context(), locs))[policy.Present]; n != len(locs) {
+				t.Errorf("%d of %d are present", n, len(locs))
+			}
+			if p := c.paces.of(host); p.limit < float64(p.max) {
+				t.Errorf("%.1f requests at a time, want %d", p.limit, p.max)
+			}
+		})
+	}
+}

@@ -38,7 +38,7 @@ const saveEvery = 5 * time.Minute
 
 const (
 	fileKind    = "mirrorset-guard facts"
-	fileVersion = 2
+	fileVersion = 3
 	// maxFileSize is what 100,000 images need, and more than the indexes among them. The
 	// oldest facts are left out beyond it.
 	maxFileSize = 32 << 20
@@ -60,6 +60,9 @@ type fileFact struct {
 	MediaType string        `json:"mediaType"`
 	Platforms []string      `json:"platforms"`
 	Children  []string      `json:"children"`
+	Serves    []string      `json:"serves"`
+	Lacks     []string      `json:"lacks,omitempty"`
+	Guessed   bool          `json:"guessed,omitempty"`
 	Time      time.Time     `json:"time"`
 }
 
@@ -89,15 +92,15 @@ const fileTopic = "saved facts"
 
 // inherit remembers facts that are fresh and not known better.
 func (s *Store) inherit(facts []memo) {
-	generation := s.generation()
+	b := s.basis()
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range facts {
-		m.generation, m.inherited = generation, true
+		m.generation, m.inherited = b.generation, true
 		known, ok := s.memory.get(m.location)
 		// A fact of the future is by a clock that was wrong: it would live for too long.
-		if ok && s.fresh(known, generation, now) || m.learned.After(now) || !s.fresh(m, generation, now) {
+		if ok && s.fresh(known, b, now) || m.learned.After(now) || !s.lives(m, now) {
 			continue
 		}
 		s.memory.put(m)
@@ -120,16 +123,17 @@ func (s *Store) save() {
 
 // worthSaving returns the facts to save, the newest first.
 func (s *Store) worthSaving() []fileFact {
-	generation := s.generation()
+	b := s.basis()
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var facts []fileFact
 	for e := s.memory.byAge.Back(); e != nil; e = e.Prev() {
-		if m := *e.Value.(*memo); s.fresh(m, generation, now) && lasting(m) {
+		if m := *e.Value.(*memo); s.fresh(m, b, now) && lasting(m) {
 			facts = append(facts, fileFact{
 				Ref: m.location.Ref, Insecure: m.location.Insecure, Depth: m.location.Depth,
 				MediaType: m.fact.MediaType, Platforms: m.fact.Platforms, Children: m.fact.Children,
+				Serves: m.fact.Serves, Lacks: m.fact.Lacks, Guessed: m.fact.Guessed,
 				Time: m.fact.Time.Round(0),
 			})
 		}
@@ -235,16 +239,19 @@ func (f fileFact) memo() (memo, bool) {
 	if err != nil || t.digest == "" || !slices.Contains(manifestTypes, f.MediaType) {
 		return memo{}, false
 	}
-	if len(f.Platforms) > maxPlatforms || len(f.Children) > maxPlatforms {
-		return memo{}, false
-	}
 	plain := func(s string) bool { return s == oneLine(s, maxQuote) }
-	if !all(f.Platforms, plain) || !all(f.Children, func(s string) bool { return digest.Digest(s).Validate() == nil }) {
+	for _, names := range [][]string{f.Platforms, f.Serves, f.Lacks} {
+		if len(names) > maxPlatforms || !all(names, plain) {
+			return memo{}, false
+		}
+	}
+	if len(f.Children) > maxPlatforms || !all(f.Children, func(s string) bool { return digest.Digest(s).Validate() == nil }) {
 		return memo{}, false
 	}
 	fact := policy.Fact{
 		Presence: policy.Present, Digest: t.digest.String(), MediaType: f.MediaType,
-		Platforms: f.Platforms, Children: f.Children, Time: f.Time,
+		Platforms: f.Platforms, Children: f.Children,
+		Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Time: f.Time,
 	}
 	m := memo{location: l, fact: fact, learned: f.Time}
 	return m, lasting(m)

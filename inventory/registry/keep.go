@@ -48,8 +48,9 @@ func newKeeper(most int) *keeper {
 // set makes locs the locations of a topic, or ends it if there are none.
 func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, now time.Time) {
 	delete(k.topics, name)
-	if len(locs) > 0 {
-		t := topic{locations: slices.Clone(locs), since: now}
+	proposed := func(l mirrors.Location) bool { return l.ProposedTrust }
+	if locs = slices.DeleteFunc(slices.Clone(locs), proposed); len(locs) > 0 {
+		t := topic{locations: locs, since: now}
 		if ttl > 0 {
 			t.until = now.Add(ttl)
 		}
@@ -123,15 +124,15 @@ func (k *keeper) collect(now time.Time) {
 // learned sets when a location is due again, if it is kept at all.
 func (k *keeper) learned(m memo, life time.Duration) {
 	if _, kept := k.due[m.location]; kept {
-		k.due[m.location] = m.learned.Add(again(m.fact, life))
+		k.due[m.location] = m.learned.Add(again(m.location.Ref, m.fact, life))
 	}
 }
 
 // again returns how long after it was learned a fact is asked for again. Good news is
 // so before it ends, at a time of its own, so that what was learned in one second is
 // not asked for in one second for ever.
-func again(f policy.Fact, life time.Duration) time.Duration {
-	if isGood(f) {
+func again(ref string, f policy.Fact, life time.Duration) time.Duration {
+	if isGood(f) && !mayImprove(ref, f) {
 		return life/2 + jitter(life*2/5)
 	}
 	return max(life, keepRetry*3/4+jitter(keepRetry/2))
@@ -139,6 +140,12 @@ func again(f policy.Fact, life time.Duration) time.Duration {
 
 // isGood reports whether f says that an image is there, as a whole.
 func isGood(f policy.Fact) bool { return f.Presence == policy.Present && len(f.Missing) == 0 }
+
+// mayImprove reports whether f, about ref, is a miss of a part, which ends when somebody
+// copies the image again. What a digest stands for lists what it lists.
+func mayImprove(ref string, f policy.Fact) bool {
+	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !strings.Contains(ref, "@")
+}
 
 func jitter(d time.Duration) time.Duration {
 	if d <= 0 {
@@ -152,7 +159,7 @@ func jitter(d time.Duration) time.Duration {
 // The topic says why ("live", "refused: ImageTagMirrorSet apps"); a later call for it
 // replaces this one, no locations end it, and so does the end of ttl unless it is 0.
 // The first locations, of topics without a ttl, are kept first; how many are kept is
-// bounded by StoreOptions.
+// bounded by StoreOptions. Locations with ProposedTrust are not.
 func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -170,15 +177,17 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 // credentials or other trust. It is for those who have no business in the way of
 // questions that somebody waits for; Keep sees to it that there is something to know.
 func (s *Store) Known(locs []mirrors.Location) policy.Facts {
-	generation := s.generation() // it may take a lock that probes hold
+	b := s.basis()
 	facts := make(policy.Facts, len(locs))
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range locs {
 		m, ok := s.memory.get(l)
-		if ok && m.generation == generation && (!isGood(m.fact) || s.fresh(m, generation, now)) {
+		if ok && b.carries(m) && (!isGood(m.fact) || s.lives(m, now)) {
 			facts[l] = m.fact
+		} else if f, ok := s.recall(l, b, now); ok {
+			facts[l] = f
 		}
 	}
 	return facts
@@ -201,7 +210,7 @@ func (s *Store) refresh() {
 		}
 		asked[key]++
 		// Until there is an answer, which sets another time; there may be none.
-		s.keeper.due[l] = now.Add(again(policy.Fact{}, 0))
+		s.keeper.due[l] = now.Add(again("", policy.Fact{}, 0))
 	}
 	s.schedule()
 }
@@ -238,10 +247,10 @@ func (s *Store) askForNobody(l mirrors.Location, now time.Time) bool {
 
 // takesAway reports whether fact would take good news away for want of an answer. A
 // question that nobody has asked must not leave the Store knowing less.
-func (s *Store) takesAway(j *job, fact policy.Fact, generation uint64) bool {
+func (s *Store) takesAway(j *job, fact policy.Fact, b basis) bool {
 	if j.waiting > 0 || fact.Presence != policy.Unreachable {
 		return false
 	}
 	m, ok := s.memory.get(j.location)
-	return ok && m.fact.Presence == policy.Present && s.fresh(m, generation, time.Now())
+	return ok && m.fact.Presence == policy.Present && s.fresh(m, b, time.Now())
 }

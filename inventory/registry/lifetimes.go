@@ -42,7 +42,7 @@ func (l Lifetimes) withDefaults() Lifetimes {
 func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
 	switch f.Presence {
 	case policy.Present:
-		if len(f.Missing) > 0 {
+		if mayImprove(ref, f) {
 			return l.Absent
 		}
 		if strings.Contains(ref, "@") {

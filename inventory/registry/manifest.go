@@ -34,8 +34,10 @@ type question struct {
 	session    *session
 	target     target
 	credential credential
-	// blob is set if this is asked for, and not the manifest of target.
-	blob digest.Digest
+	// blob is set if this is asked for, and not the manifest of target: the whole of
+	// it, or the first byte.
+	blob  digest.Digest
+	whole bool
 	// grant is the token in use, nil if there is none; settled is set if there is
 	// nothing better to be had.
 	grant   *grant
@@ -44,18 +46,19 @@ type question struct {
 
 // answer asks by HEAD, and by GET where HEAD does not settle it. HEAD is cheap, but
 // nodes do not use it, and registries get it wrong: some answer 404, 405 or 501 to
-// it, others leave the digest out. Where the blobs are wanted, the manifest is read.
+// it, others leave the digest out, or say of what they cannot serve that it is there.
+// Where more is wanted than that the manifest exists, it is read.
 func (q *question) answer(ctx context.Context) (policy.Fact, error) {
 	if err := q.authorize(ctx); err != nil {
 		return policy.Fact{}, err
 	}
 	var r response
 	var err error
-	if q.target.depth < mirrors.DepthBlobs {
-		if r, err = q.ask(ctx, http.MethodHead); err != nil {
+	if q.target.depth == mirrors.DepthExists {
+		if r, err = q.head(ctx); err != nil {
 			return policy.Fact{}, err
 		}
-		if fact, ok := q.present(r); ok && (!q.endpoint.way.options.Platforms || !isIndex(fact.MediaType)) {
+		if fact, ok := q.present(r); ok && !(isIndex(fact.MediaType) && q.readsIndexes()) {
 			return fact, nil
 		}
 	}
@@ -63,6 +66,21 @@ func (q *question) answer(ctx context.Context) (policy.Fact, error) {
 		return policy.Fact{}, err
 	}
 	return q.judge(ctx, r)
+}
+
+func (q *question) readsIndexes() bool {
+	return q.endpoint.way.options.Platforms != nil || q.target.depth > mirrors.DepthExists
+}
+
+// head asks by HEAD. Nodes do not, so that a bad answer is none at all, for GET to
+// settle. Only what says that GET would not be answered either is an error.
+func (q *question) head(ctx context.Context) (response, error) {
+	r, err := q.ask(ctx, http.MethodHead)
+	var f *failure
+	if errors.As(err, &f) && isInconclusive(http.MethodHead, f) {
+		return response{}, nil
+	}
+	return r, err
 }
 
 // present returns the Fact if r, the answer to a HEAD, shows the image beyond doubt.
@@ -126,22 +144,15 @@ func (q *question) judge(ctx context.Context, r response) (policy.Fact, error) {
 		MediaType: mediaType,
 		Time:      time.Now(),
 	}
+	var err error
 	switch {
-	case isIndex(mediaType) && (q.endpoint.way.options.Platforms || q.target.depth == mirrors.DepthBlobs):
-		contents, err := q.contents(ctx, r.body)
-		if err != nil {
-			return policy.Fact{}, err
-		}
-		fact.Platforms, fact.Missing, fact.Children = contents.platforms, contents.missing, contents.children
-		fact.Detail = oneLine(contents.lack, maxDetail)
-	case !isIndex(mediaType) && q.target.depth == mirrors.DepthBlobs:
-		lack, err := q.lack(ctx, mediaType, r.body)
-		if err != nil {
-			return policy.Fact{}, err
-		}
-		if lack != "" {
-			return policy.Fact{}, incomplete("%s serves the manifest and lacks %s; nodes would stop there", host, lack)
-		}
+	case isIndex(mediaType) && q.readsIndexes():
+		err = q.contents(ctx, &fact, r.body)
+	case !isIndex(mediaType) && q.target.depth > mirrors.DepthExists:
+		err = q.single(ctx, &fact, r.body)
+	}
+	if err != nil {
+		return policy.Fact{}, err
 	}
 	return fact, nil
 }
@@ -241,7 +252,7 @@ func (q *question) ask(ctx context.Context, method string) (response, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := q.once(ctx, method)
 		var f *failure
-		if !errors.As(err, &f) || !f.again || attempt == maxAgain {
+		if !errors.As(err, &f) || !f.again || attempt == maxAgain || isInconclusive(method, f) {
 			return r, err
 		}
 		if q.endpoint.breaker.open() != nil {
@@ -258,6 +269,13 @@ func (q *question) ask(ctx context.Context, method string) (response, error) {
 func pause(attempt int, f *failure) time.Duration {
 	rest := firstPause << attempt
 	return max(f.after, rest/2+rand.N(rest/2)) //nolint:gosec // not a secret
+}
+
+// isInconclusive reports whether f, by method, says nothing of a registry before GET has
+// said the same: some answer every HEAD with 500 and serve every GET. A registry that
+// does not answer at all, or asks for time, will do so to GET too.
+func isInconclusive(method string, f *failure) bool {
+	return method == http.MethodHead && f.load != throttled && f.load != broken
 }
 
 func (q *question) once(ctx context.Context, method string) (response, error) {
@@ -279,6 +297,9 @@ func (q *question) once(ctx context.Context, method string) (response, error) {
 		e.pace.release(turn, fine, 0)
 		e.breaker.answered()
 		return r, nil
+	case isInconclusive(method, f):
+		e.pace.leave()
+		return r, f
 	}
 	e.pace.release(turn, f.load, f.after)
 	if f.load != throttled {
@@ -290,12 +311,16 @@ func (q *question) once(ctx context.Context, method string) (response, error) {
 func (q *question) request(method string) request {
 	e := q.endpoint
 	if q.blob != "" {
-		return request{
+		r := request{
 			method:        method,
 			url:           e.url(q.session, q.target.repository, "blobs", q.blob.String()),
 			authorization: q.authorization(),
-			firstByte:     method == http.MethodGet,
+			firstByte:     method == http.MethodGet && !q.whole,
 		}
+		if q.whole {
+			r.limit = maxConfig
+		}
+		return r
 	}
 	return request{
 		method:        method,

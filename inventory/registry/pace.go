@@ -45,6 +45,31 @@ type turn struct {
 	started time.Time
 }
 
+// paces are those of the registries, by the host to ask. They are safe for concurrent
+// use.
+type paces struct {
+	most  int
+	rates map[string]float64
+
+	mu     sync.Mutex
+	byHost map[string]*pace
+}
+
+// maxPaces bounds what is remembered about registries' strength.
+const maxPaces = 4096
+
+func (p *paces) of(api string) *pace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byHost[api] == nil {
+		if len(p.byHost) >= maxPaces {
+			clear(p.byHost)
+		}
+		p.byHost[api] = newPace(p.most, p.rates[api])
+	}
+	return p.byHost[api]
+}
+
 // newPace allows up to most requests at once, and rate a second if it is not 0.
 func newPace(most int, rate float64) *pace {
 	p := &pace{max: most, limit: float64(most)}

@@ -1,100 +1,325 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/containers/image/v5/manifest"
+	"github.com/containers/image/v5/types"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/opencontainers/go-digest"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// maxPlatforms bounds what a Fact remembers of an index.
-const maxPlatforms = 64
+const (
+	// maxPlatforms bounds what a Fact remembers of an index.
+	maxPlatforms = 64
+	// maxLookedUp bounds the children of an index that are looked up. Nodes of one
+	// platform choose one; there are more only where the nodes are not known or run
+	// Windows, for each version of which an index may have a child.
+	maxLookedUp = 64
+)
 
-// contents is what an index offers nodes.
-type contents struct {
-	platforms []string // in its order, those held or not looked up
-	missing   []string // listed for an architecture in use, and not held in full
-	lack      string   // what one of these lacks, "" if it is not there at all
-	children  []string // digests of all that it lists
+// A listed is a child of an index, as the index describes it.
+type listed struct {
+	digest   digest.Digest
+	platform *imagespec.Platform // nil if it does not say
 }
 
-// contents reads an index. Where an architecture is asked for, it is looked up
-// whether the registry holds the child: a mirror may have copied the index and not
-// all of what it lists.
-func (q *question) contents(ctx context.Context, index []byte) (contents, error) {
-	parsed, err := v1.ParseIndexManifest(bytes.NewReader(index))
+// name says what the child is for. It is empty if the index does not say.
+func (l listed) name() string {
+	if l.platform == nil {
+		return ""
+	}
+	p := v1.Platform{OS: l.platform.OS, Architecture: l.platform.Architecture, Variant: l.platform.Variant, OSVersion: l.platform.OSVersion}
+	return oneLine(p.String(), maxQuote)
+}
+
+// isFor reports whether the index lists the child for a platform of nodes.
+func (l listed) isFor(platform string) bool {
+	return l.platform != nil && l.platform.OS+"/"+l.platform.Architecture == platform
+}
+
+// An index is what nodes choose an image from.
+type index struct {
+	list     manifest.List
+	children []listed // without attestations
+}
+
+// readIndex reads an index as nodes do, with their own code.
+func readIndex(mediaType string, content []byte) (x index, ok bool) {
+	if mediaType == manifest.DockerV2ListMediaType {
+		list, err := manifest.Schema2ListFromManifest(content)
+		if err != nil {
+			return index{}, false
+		}
+		x.list = list
+		for _, d := range list.Manifests {
+			p := imagespec.Platform{
+				OS: d.Platform.OS, Architecture: d.Platform.Architecture, Variant: d.Platform.Variant, OSVersion: d.Platform.OSVersion,
+			}
+			x.children = append(x.children, listed{d.Digest, &p})
+		}
+	} else {
+		list, err := manifest.OCI1IndexFromManifest(content)
+		if err != nil {
+			return index{}, false
+		}
+		x.list = list
+		for _, d := range list.Manifests {
+			x.children = append(x.children, listed{d.Digest, d.Platform})
+		}
+	}
+	x.children = slices.DeleteFunc(x.children, func(l listed) bool { return l.platform != nil && l.platform.OS == "unknown" })
+	return x, true
+}
+
+// chosen returns the children of which nodes of a platform would choose one. On Linux
+// that is one at most: CRI-O leaves the choice to containers/image. On Windows
+// containerd goes by the version of Windows, which is not known here, so that it may
+// be any of them.
+func (x index) chosen(platform string) []listed {
+	os, architecture, _ := strings.Cut(platform, "/")
+	if os == "windows" {
+		return slices.DeleteFunc(slices.Clone(x.children), func(l listed) bool { return !l.isFor(platform) })
+	}
+	d, err := x.list.ChooseInstance(&types.SystemContext{
+		OSChoice: os, ArchitectureChoice: architecture, VariantChoice: variantOf(architecture),
+	})
 	if err != nil {
-		return contents{}, mismatch("%s serves an index that cannot be read; push the image again", q.endpoint.api)
+		return nil
 	}
-	var architectures []string
-	if list := q.endpoint.way.options.Architectures; list != nil {
-		architectures = list()
+	same := slices.DeleteFunc(slices.Clone(x.children), func(l listed) bool { return l.digest != d })
+	if i := slices.IndexFunc(same, func(l listed) bool { return l.isFor(platform) }); i >= 0 {
+		return same[i : i+1]
 	}
-	c := contents{platforms: []string{}}
-	for _, child := range parsed.Manifests {
-		if child.Platform == nil || child.Platform.OS == "unknown" || len(c.children) == maxPlatforms {
-			continue // an attestation, or more than anybody needs
-		}
-		c.children = append(c.children, oneLine(child.Digest.String(), maxQuote))
-		platform := oneLine(child.Platform.String(), maxQuote)
-		if slices.Contains(architectures, child.Platform.Architecture) {
-			held, lack, err := q.holds(ctx, child.Digest)
-			if err != nil {
-				return contents{}, err
-			}
-			if lack != "" && c.lack == "" {
-				c.lack = fmt.Sprintf("its part for %s lacks %s", platform, lack)
-			}
-			if !held || lack != "" {
-				c.missing = append(c.missing, platform)
-				continue
-			}
-		}
-		c.platforms = append(c.platforms, platform)
-	}
-	return c, nil
+	return same[:min(1, len(same))]
 }
 
-// holds reports whether the registry has the manifest of a child and, where the blobs
-// are wanted, says which of these it lacks.
-func (q *question) holds(ctx context.Context, child v1.Hash) (held bool, lack string, err error) {
-	of := *q
-	of.target.digest, of.target.tag = digest.Digest(child.String()), ""
-	if of.target.digest.Validate() != nil {
-		return false, "", nil
+// variantOf returns the variant that nodes of an architecture find out about
+// themselves: they read it from /proc/cpuinfo on ARM, and only there (containers/image
+// internal/pkg/platform, getCPUVariant). The kernel says 8 on every arm64. OpenShift has
+// no 32-bit nodes; where there are some, v7 is the least that runs them.
+func variantOf(architecture string) string {
+	return map[string]string{"arm64": "v8", "arm": "v7"}[architecture]
+}
+
+// forLinux returns what the nodes may choose from where their platforms are not known:
+// all that is for Linux, or else what does not say what it is for.
+func (x index) forLinux() []listed {
+	keep := func(is func(listed) bool) []listed {
+		return slices.DeleteFunc(slices.Clone(x.children), func(l listed) bool { return !is(l) })
 	}
-	var r response
-	if of.target.depth < mirrors.DepthBlobs {
-		if r, err = of.ask(ctx, http.MethodHead); err != nil {
-			return false, "", err
+	if linux := keep(func(l listed) bool { return l.platform != nil && l.platform.OS == "linux" }); len(linux) > 0 {
+		return linux
+	}
+	return keep(func(l listed) bool { return l.platform == nil })
+}
+
+// digests returns those of the children, the ones that nodes may run first where there
+// are more than a Fact remembers.
+func (x index) digests(chosen []listed) []string {
+	children := x.children
+	if len(children) > maxPlatforms {
+		children = slices.Concat(chosen, children)
+	}
+	var digests []string
+	for _, l := range children {
+		d := oneLine(l.digest.String(), maxQuote)
+		if len(digests) < maxPlatforms && !slices.Contains(digests, d) {
+			digests = append(digests, d)
 		}
-		if _, ok := of.present(r); ok {
-			return true, "", nil
+	}
+	return digests
+}
+
+// A part is what was found of a child.
+type part struct {
+	held     bool
+	lack     string // what it lacks, "" if it is whole or not there at all
+	platform string // by its config, "" if that was not read or does not say
+}
+
+func (p part) whole() bool { return p.held && p.lack == "" }
+
+// contents says in fact what nodes get of an index: which of their platforms it is for,
+// and whether the registry holds what these would choose. A mirror may have copied the
+// index and not all of what it lists.
+func (q *question) contents(ctx context.Context, fact *policy.Fact, content []byte) error {
+	host := q.endpoint.api
+	x, ok := readIndex(fact.MediaType, content)
+	if !ok {
+		return mismatch("%s serves an index that cannot be read; push the image again", host)
+	}
+	if len(x.children) == 0 {
+		return mismatch("%s serves an index that lists no images; nodes would stop there", host)
+	}
+	platforms := q.endpoint.view.client.platforms()
+	choices := map[string][]listed{}
+	var chosen []listed
+	for _, p := range platforms {
+		choices[p] = x.chosen(p)
+		chosen = append(chosen, choices[p]...)
+	}
+	if fact.Guessed = len(platforms) == 0; fact.Guessed {
+		chosen = x.forLinux()
+	}
+	parts, err := q.lookUp(ctx, chosen)
+	if err != nil {
+		return err
+	}
+	fact.Children = x.digests(chosen)
+	q.describe(fact, x, parts)
+	fact.Serves = []string{}
+	if fact.Guessed {
+		fact.Serves = guess(chosen, parts)
+		return nil
+	}
+	for _, p := range platforms {
+		switch {
+		case !suits(choices[p], parts, p):
+			fact.Lacks = append(fact.Lacks, p)
+		case !slices.ContainsFunc(choices[p], func(l listed) bool { return !parts[l.digest].whole() }):
+			fact.Serves = append(fact.Serves, p)
+		}
+	}
+	return nil
+}
+
+// suits reports whether choices, of nodes of a platform, are for it: by the index or,
+// where that does not say, by their config.
+func suits(choices []listed, parts map[digest.Digest]part, platform string) bool {
+	return slices.ContainsFunc(choices, func(l listed) bool {
+		found := parts[l.digest].platform
+		return l.platform != nil || found == "" || found == platform
+	})
+}
+
+// guess returns what the parts that are there are for.
+func guess(chosen []listed, parts map[digest.Digest]part) []string {
+	serves := []string{}
+	for _, l := range chosen {
+		name := l.name()
+		if name == "" {
+			name = parts[l.digest].platform
+		}
+		if parts[l.digest].whole() && name != "" && !slices.Contains(serves, name) {
+			serves = append(serves, name)
+		}
+	}
+	return serves
+}
+
+// unnamed is what messages call a child whose platform nothing tells.
+const unnamed = "an unnamed platform"
+
+// describe says in fact what the index lists, and what of it was looked up in vain.
+func (q *question) describe(fact *policy.Fact, x index, parts map[digest.Digest]part) {
+	fact.Platforms = []string{}
+	for _, l := range x.children {
+		name := l.name()
+		found, lookedUp := parts[l.digest]
+		switch {
+		case lookedUp && !found.whole():
+			if name == "" {
+				name = unnamed
+			}
+			if !slices.Contains(fact.Missing, name) {
+				fact.Missing = append(fact.Missing, name)
+			}
+			if found.lack != "" && fact.Detail == "" {
+				fact.Detail = oneLine(fmt.Sprintf("its part for %s %s", name, found.lack), maxDetail)
+			}
+		case name != "" && len(fact.Platforms) < maxPlatforms:
+			fact.Platforms = append(fact.Platforms, name)
+		}
+	}
+}
+
+// lookUp finds out what the registry has of children.
+func (q *question) lookUp(ctx context.Context, children []listed) (map[digest.Digest]part, error) {
+	parts := map[digest.Digest]part{}
+	for _, l := range children {
+		if _, known := parts[l.digest]; known {
+			continue
+		}
+		if l.digest.Validate() != nil {
+			return nil, mismatch("%s serves an index that cannot be read; push the image again", q.endpoint.api)
+		}
+		if len(parts) == maxLookedUp {
+			return nil, unreachable("%s serves an index of more than %d images that nodes might choose, of which no more are looked up",
+				q.endpoint.api, maxLookedUp)
+		}
+		found, err := q.part(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		parts[l.digest] = found
+	}
+	return parts, nil
+}
+
+// nested is what is wrong with a child that is an index (containers/image
+// copy/single.go, copySingleImage).
+const nested = "is an index again, which nodes do not take"
+
+// part looks a child up: whether the registry has its manifest and, where the blobs are
+// wanted, these.
+func (q *question) part(ctx context.Context, l listed) (part, error) {
+	of := *q
+	of.target.digest, of.target.tag = l.digest, ""
+	var r response
+	var err error
+	if of.target.depth == mirrors.DepthExists && l.platform != nil {
+		if r, err = of.head(ctx); err != nil {
+			return part{}, err
+		}
+		if fact, ok := of.present(r); ok {
+			return partOf(fact.MediaType), nil
 		}
 	}
 	if r, err = of.get(ctx, r); err != nil {
-		return false, "", err
+		return part{}, err
 	}
 	switch {
 	case r.status == http.StatusNotFound, r.status == http.StatusGone:
-		return false, "", nil
+		return part{}, nil
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
-		return false, "", of.denied(r)
+		return part{}, of.denied(r)
 	case r.status != http.StatusOK:
-		return false, "", statusFailure(q.endpoint.api, r)
+		return part{}, statusFailure(q.endpoint.api, r)
 	}
 	mediaType, isManifest := of.manifestType(r)
 	if !isManifest || !of.target.matches(r.body) {
-		return false, "", nil
+		return part{}, nil
 	}
-	if of.target.depth == mirrors.DepthBlobs && !isIndex(mediaType) {
-		lack, err = of.lack(ctx, mediaType, r.body)
+	p := partOf(mediaType)
+	if !p.whole() {
+		return p, nil
 	}
-	return err == nil, lack, err
+	if l.platform == nil {
+		p.platform, p.lack, err = of.platform(ctx, mediaType, r.body)
+	}
+	if of.target.depth == mirrors.DepthBlobs && err == nil {
+		p.lack, err = of.lack(ctx, mediaType, r.body)
+	}
+	if p.lack != "" {
+		p.lack = "lacks " + p.lack
+	}
+	return p, err
+}
+
+// partOf is a child that is there, as a manifest of a type.
+func partOf(mediaType string) part {
+	p := part{held: true}
+	if isIndex(mediaType) {
+		p.lack = nested
+	}
+	return p
 }

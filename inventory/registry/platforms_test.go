@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // sparse serves an index of which it holds only some children.
@@ -36,109 +38,341 @@ func sparse(index string, held ...string) http.HandlerFunc {
 	}
 }
 
-func child(architecture, variant string) (body, descriptor string) {
-	body = fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"annotations":{"a":%q}}`, ociManifest, architecture+variant)
-	return body, fmt.Sprintf(`{"mediaType":%q,"size":%d,"digest":%q,"platform":{"os":"linux","architecture":%q,"variant":%q}}`,
-		ociManifest, len(body), digest.FromString(body), architecture, variant)
+// child returns a manifest and its entry in an index, for "os/architecture/variant" or,
+// if that is "", for nothing that it says.
+func child(platform string) (body, entry string) {
+	body = fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"annotations":{"a":%q}}`, ociManifest, platform)
+	return body, entryOf(platform, body)
 }
 
-// TestContents: what a Fact says about an index, and what it costs to know.
+func entryOf(platform, body string) string {
+	entry := fmt.Sprintf(`{"mediaType":%q,"size":%d,"digest":%q`, ociManifest, len(body), digest.FromString(body))
+	if p := strings.Split(platform, "/"); platform != "" {
+		entry += fmt.Sprintf(`,"platform":{"os":%q,"architecture":%q,"variant":%q}`, p[0], p[1], strings.Join(p[2:], ""))
+	}
+	return entry + "}"
+}
+
+// TestContents: what a Fact says about an index, and which children it takes to know.
+// Nodes are those of containers/image's own choice (ChooseInstance).
 func TestContents(t *testing.T) {
-	amd64, amd64Entry := child("amd64", "")
-	arm64, arm64Entry := child("arm64", "v8")
-	s390x, s390xEntry := child("s390x", "")
-	children := []string{sumOf(amd64), sumOf(arm64), sumOf(s390x)}
-	attestation := fmt.Sprintf(`{"mediaType":%q,"size":1,"digest":%q,"platform":{"os":"unknown","architecture":"unknown"}}`,
-		ociManifest, digest.FromString("x"))
-	nameless := fmt.Sprintf(`{"mediaType":%q,"size":1,"digest":%q}`, ociManifest, digest.FromString("y"))
-	index := indexOf(amd64Entry, attestation, arm64Entry, nameless, s390xEntry)
-	all := []string{"linux/amd64", "linux/arm64/v8", "linux/s390x"}
+	type nodes = []string
 	for _, tc := range []struct {
-		reason        string
-		held          []string
-		adjust        func(*Options)
-		platforms     []string
-		missing       []string
-		children      []string
-		childRequests bool
+		reason string
+		nodes  []string
+		lists  string // platforms in order; those in parentheses are not held
+		want   policy.Fact
+		asked  int // children
 	}{
-		{reason: "not asked for", held: []string{amd64}, adjust: func(*Options) {}},
 		{
-			reason: "listed only: nothing is known to be missing", held: nil, adjust: reading(),
-			platforms: all, children: children,
+			reason: "what nodes need is held, and the rest is not looked up", nodes: nodes{"linux/amd64"},
+			lists: "linux/amd64 (linux/arm64/v8) (windows/amd64)",
+			want:  policy.Fact{Platforms: nodes{"linux/amd64", "linux/arm64/v8", "windows/amd64"}, Serves: nodes{"linux/amd64"}}, asked: 1,
 		},
 		{
-			reason: "sparse, and what nodes need is held", held: []string{amd64}, adjust: reading("amd64"),
-			platforms: all, children: children, childRequests: true,
+			reason: "a child that nodes need is missing", nodes: nodes{"linux/amd64", "linux/arm64"},
+			lists: "linux/amd64 (linux/arm64/v8) linux/s390x",
+			want: policy.Fact{
+				Platforms: nodes{"linux/amd64", "linux/s390x"},
+				Missing:   nodes{"linux/arm64/v8"}, Serves: nodes{"linux/amd64"},
+			}, asked: 2,
 		},
 		{
-			reason: "sparse, and a child that nodes need is missing", held: []string{amd64}, adjust: reading("amd64", "arm64"),
-			platforms: []string{"linux/amd64", "linux/s390x"}, missing: []string{"linux/arm64/v8"}, children: children, childRequests: true,
+			reason: "nothing but the index was copied", nodes: nodes{"linux/amd64", "linux/arm64"}, lists: "(linux/amd64) (linux/arm64)",
+			want: policy.Fact{Platforms: nodes{}, Missing: nodes{"linux/amd64", "linux/arm64"}, Serves: nodes{}}, asked: 2,
 		},
 		{
-			reason: "nothing but the index was copied", held: nil, adjust: reading("amd64", "arm64", "s390x"),
-			platforms: []string{}, missing: all, children: children, childRequests: true,
+			reason: "a platform that the index does not list is not missing from the copy", nodes: nodes{"linux/amd64", "linux/ppc64le"},
+			lists: "linux/amd64",
+			want:  policy.Fact{Platforms: nodes{"linux/amd64"}, Serves: nodes{"linux/amd64"}, Lacks: nodes{"linux/ppc64le"}}, asked: 1,
 		},
 		{
-			reason: "complete", held: []string{amd64, arm64, s390x}, adjust: reading("amd64", "arm64", "s390x"),
-			platforms: all, children: children, childRequests: true,
+			reason: "amd64 is not for nodes of amd64 that run Windows", nodes: nodes{"linux/amd64", "windows/amd64"}, lists: "linux/amd64",
+			want: policy.Fact{Platforms: nodes{"linux/amd64"}, Serves: nodes{"linux/amd64"}, Lacks: nodes{"windows/amd64"}}, asked: 1,
 		},
 		{
-			reason: "an architecture that the index does not list is not missing from the copy", held: []string{amd64},
-			adjust: reading("amd64", "ppc64le"), platforms: all, children: children, childRequests: true,
+			reason: "a variant of amd64 is never chosen, so that it is not missed", nodes: nodes{"linux/amd64"}, lists: "(linux/amd64/v3) linux/amd64",
+			want: policy.Fact{Platforms: nodes{"linux/amd64/v3", "linux/amd64"}, Serves: nodes{"linux/amd64"}}, asked: 1,
+		},
+		{
+			reason: "nor where there is no other", nodes: nodes{"linux/amd64"}, lists: "linux/amd64/v3",
+			want: policy.Fact{Platforms: nodes{"linux/amd64/v3"}, Serves: nodes{}, Lacks: nodes{"linux/amd64"}}, asked: 0,
+		},
+		{
+			reason: "arm64 nodes know that they are v8, and take it before one without", nodes: nodes{"linux/arm64"}, lists: "linux/arm64 (linux/arm64/v8)",
+			want: policy.Fact{Platforms: nodes{"linux/arm64"}, Missing: nodes{"linux/arm64/v8"}, Serves: nodes{}}, asked: 1,
+		},
+		{
+			reason: "the first of two for the same platform", nodes: nodes{"linux/amd64"}, lists: "(linux/amd64) linux/amd64/v2",
+			want: policy.Fact{Platforms: nodes{"linux/amd64/v2"}, Missing: nodes{"linux/amd64"}, Serves: nodes{}}, asked: 1,
+		},
+		{
+			reason: "a child without a platform is chosen where no other is, and is not held", nodes: nodes{"linux/amd64"}, lists: "linux/arm64 ()",
+			want: policy.Fact{Platforms: nodes{"linux/arm64"}, Missing: nodes{"an unnamed platform"}, Serves: nodes{}}, asked: 1,
+		},
+		{
+			reason: "and is left alone where another is", nodes: nodes{"linux/amd64"}, lists: "() linux/amd64",
+			want: policy.Fact{Platforms: nodes{"linux/amd64"}, Serves: nodes{"linux/amd64"}}, asked: 1,
+		},
+		{
+			reason: "on Windows any of several may be chosen, by its version", nodes: nodes{"windows/amd64"}, lists: "windows/amd64 (windows/amd64/2)",
+			want: policy.Fact{Platforms: nodes{"windows/amd64"}, Missing: nodes{"windows/amd64/2"}, Serves: nodes{}}, asked: 2,
+		},
+		{
+			reason: "no node is known: all for Linux", nodes: nodes{}, lists: "linux/amd64 (windows/amd64) (linux/arm64/v8) ()",
+			want: policy.Fact{
+				Platforms: nodes{"linux/amd64", "windows/amd64"}, Missing: nodes{"linux/arm64/v8"},
+				Serves: nodes{"linux/amd64"}, Guessed: true,
+			}, asked: 2,
+		},
+		{
+			reason: "no node is known, and nothing is for Linux", nodes: nodes{}, lists: "windows/amd64",
+			want: policy.Fact{Platforms: nodes{"windows/amd64"}, Serves: nodes{}, Guessed: true}, asked: 0,
 		},
 	} {
-		t.Run(tc.reason, func(t *testing.T) {
-			s := newTLSServer(t, sparse(index, tc.held...))
-			got := probe(t, newTestClient(t, s, tc.adjust), tagged())
-			wantFact(t, got, policy.Present)
-			want := policy.Fact{
-				Presence: policy.Present, Digest: sumOf(index), MediaType: ociIndex,
-				Platforms: tc.platforms, Missing: tc.missing, Children: tc.children, Time: got.Time,
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
-			if asked := s.count(http.MethodHead, "sha256:") > 0; asked != tc.childRequests {
-				t.Errorf("children asked for: %v, want %v", asked, tc.childRequests)
-			}
-			for _, left := range []string{"x", "y"} {
-				if s.count("", sumOf(left)) > 0 {
-					t.Errorf("an attestation was asked for")
+		for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
+			t.Run(tc.reason+" "+depth.String(), func(t *testing.T) {
+				var entries, held []string
+				tc := tc
+				for _, p := range strings.Fields(tc.lists) {
+					name := strings.Trim(p, "()")
+					body, entry := child(name)
+					if entries = append(entries, entry); name == p {
+						held = append(held, body)
+					}
+					tc.want.Children = append(tc.want.Children, sumOf(body))
 				}
-			}
+				attestation := strings.ReplaceAll(entryOf("unknown/unknown", "x"), `,"variant":""`, "")
+				index := indexOf(append(entries, attestation)...)
+				s := newTLSServer(t, sparse(index, held...))
+				l := tagged()
+				l.Depth = depth
+				got := probe(t, newTestClient(t, s, reading(tc.nodes...)), l)
+				wantFact(t, got, policy.Present)
+				tc.want.Presence, tc.want.Digest, tc.want.MediaType, tc.want.Time = policy.Present, sumOf(index), ociIndex, got.Time
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Error(diff)
+				}
+				asked := map[string]bool{}
+				for _, r := range s.requests() {
+					if strings.Contains(r.path, "sha256:") {
+						asked[r.path] = true
+					}
+				}
+				if len(asked) != tc.asked || s.count("", sumOf("x")) > 0 {
+					t.Errorf("asked for %d children, want %d and no attestation", len(asked), tc.asked)
+				}
+				if heads := s.count(http.MethodHead, ""); depth > mirrors.DepthExists && heads > 0 {
+					t.Errorf("%d HEAD requests", heads)
+				}
+			})
+		}
+	}
+}
+
+// TestIndexIsLeftUnread: where only its being there is wanted, and nothing is to be known
+// about platforms, an index costs one HEAD.
+func TestIndexIsLeftUnread(t *testing.T) {
+	_, entry := child("linux/amd64")
+	s := newTLSServer(t, sparse(indexOf(entry)))
+	got := probe(t, newTestClient(t, s), tagged())
+	wantFact(t, got, policy.Present)
+	if got.Serves != nil || s.count("", "/manifests/") != 1 {
+		t.Errorf("%v after %d requests", got, s.count("", "/manifests/"))
+	}
+}
+
+// TestIndexesThatNodesStopAt are there and of no use.
+func TestIndexesThatNodesStopAt(t *testing.T) {
+	inner, innerEntry := child("linux/amd64")
+	nestedIndex := indexOf(innerEntry)
+	many := make([]string, 0, maxLookedUp+1)
+	for i := range maxLookedUp + 1 {
+		_, entry := child(fmt.Sprint("linux/amd64/", i))
+		many = append(many, entry)
+	}
+	for _, tc := range []struct {
+		reason string
+		index  string
+		nodes  []string
+		want   policy.Presence
+		detail string
+	}{
+		{"no children", indexOf(), []string{"linux/amd64"}, policy.Mismatch, "mirror.example.com serves an index that lists no images; nodes would stop there"},
+		{"no children, and no node is known", indexOf(), nil, policy.Mismatch, "lists no images"},
+		{"nothing but an attestation", indexOf(entryOf("unknown/unknown", "x")), nil, policy.Mismatch, "lists no images"},
+		{"no digest", `{"schemaVersion":2,"manifests":[{"digest":"no digest"}]}`, []string{"linux/amd64"}, policy.Mismatch, "serves an index that cannot be read; push the image again"},
+		{"also an image (CVE-2021-41190)", `{"schemaVersion":2,"config":{},"manifests":[]}`, nil, policy.Mismatch, "serves an index that cannot be read"},
+		{"more than are looked up: nobody can tell", indexOf(many...), nil, policy.Unreachable, "an index of more than 64 images that nodes might choose"},
+		{"as many, of which nodes choose none", indexOf(many...), []string{"linux/amd64"}, policy.Present, ""},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			s := newTLSServer(t, sparse(tc.index, inner, nestedIndex))
+			wantFact(t, probe(t, newTestClient(t, s, reading(tc.nodes...)), tagged()), tc.want, tc.detail)
 		})
 	}
 }
 
-// TestContentsOfASingleImage: nothing is listed, so nothing can be missing.
-func TestContentsOfASingleImage(t *testing.T) {
-	c := newTestClient(t, newTLSServer(t, healthy), reading("amd64", "arm64"))
-	got := probe(t, c, digested())
-	wantFact(t, got, policy.Present)
-	if got.Platforms != nil || got.Missing != nil || got.Children != nil {
-		t.Errorf("platforms %q, missing %q, children %q, want none", got.Platforms, got.Missing, got.Children)
+// TestChildIsAnIndex: nodes stop there, whether or not the registry holds it
+// (containers/image copy/single.go: "Unexpectedly received a manifest list").
+func TestChildIsAnIndex(t *testing.T) {
+	_, innerEntry := child("linux/amd64")
+	inner := indexOf(innerEntry)
+	registry := newShop()
+	registry.add("inner", ociIndex, inner)
+	registry.add("1", ociIndex, indexOf(entryOf("linux/amd64", inner)))
+	for _, l := range []mirrors.Location{tagged(), deep(tagged())} {
+		got := probe(t, newTestClient(t, newTLSServer(t, registry.serve), reading("linux/amd64")), l)
+		wantFact(t, got, policy.Present, "its part for linux/amd64 is an index again, which nodes do not take")
+		if diff := cmp.Diff([]string{"linux/amd64"}, got.Missing); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
-// TestContentsAreBounded: an index can list any number of manifests.
-func TestContentsAreBounded(t *testing.T) {
-	entries := make([]string, 10*maxPlatforms)
-	for i := range entries {
-		_, entries[i] = child("amd64", fmt.Sprint(i))
+// TestChildrenAreRemembered: what a node may run is among them, however many there are.
+func TestChildrenAreRemembered(t *testing.T) {
+	var entries []string
+	for i := range 10 * maxPlatforms {
+		_, entry := child(fmt.Sprint("linux/mips/", i))
+		entries = append(entries, entry)
 	}
-	s := newTLSServer(t, sparse(indexOf(entries...)))
-	got := probe(t, newTestClient(t, s, reading("amd64")), tagged())
-	if len(got.Children) != maxPlatforms || len(got.Missing) != maxPlatforms || s.count(http.MethodHead, "sha256:") != maxPlatforms {
-		t.Errorf("%d children, %d missing after %d questions, want %d each",
-			len(got.Children), len(got.Missing), s.count(http.MethodHead, "sha256:"), maxPlatforms)
+	amd64, entry := child("linux/amd64")
+	s := newTLSServer(t, sparse(indexOf(append(entries, entry)...), amd64))
+	got := probe(t, newTestClient(t, s, reading("linux/amd64")), tagged())
+	if len(got.Children) != maxPlatforms || len(got.Platforms) != maxPlatforms || !slices.Contains(got.Children, sumOf(amd64)) {
+		t.Errorf("%d children, %d platforms, want %d, the one that nodes choose among them", len(got.Children), len(got.Platforms), maxPlatforms)
+	}
+	if diff := cmp.Diff([]string{"linux/amd64"}, got.Serves); diff != "" || s.count("", "sha256:") != 1 {
+		t.Errorf("serves %s after %d questions about children", diff, s.count("", "sha256:"))
+	}
+}
+
+// TestSingleImage: what a Fact says of an image without an index, by its config.
+func TestSingleImage(t *testing.T) {
+	const schema1 = "application/vnd.docker.distribution.manifest.v1+json"
+	config := func(os, architecture string) string {
+		return fmt.Sprintf(`{"os":%q,"architecture":%q,"variant":"v8"}`, os, architecture)
+	}
+	both := []string{"linux/amd64", "linux/arm64"}
+	for _, tc := range []struct {
+		reason        string
+		nodes         []string
+		config        string
+		schema1       string // the manifest instead
+		serves, lacks []string
+		guessed       bool
+	}{
+		{reason: "what copying without --all makes", nodes: both, config: config("linux", "amd64"), serves: both[:1], lacks: both[1:]},
+		{reason: "for the only platform", nodes: both[1:], config: config("linux", "arm64"), serves: both[1:]},
+		{reason: "for another one", nodes: both[:1], config: config("linux", "arm64"), serves: []string{}, lacks: both[:1]},
+		{reason: "for another system", nodes: both[:1], config: config("windows", "amd64"), serves: []string{}, lacks: both[:1]},
+		{reason: "no node is known", config: config("linux", "amd64"), serves: both[:1], guessed: true},
+		{reason: "the config does not say", nodes: both, config: "{}"},
+		{reason: "the config is no JSON, as of other artifacts", nodes: both, config: "<html>"},
+		{reason: "schema 1 says it itself", nodes: both, schema1: `{"schemaVersion":1,"architecture":"amd64","fsLayers":[]}`, serves: both[:1], lacks: both[1:]},
+	} {
+		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
+			t.Run(tc.reason+" "+depth.String(), func(t *testing.T) {
+				registry := newShop()
+				registry.add("1", ociManifest, imageOf(tc.config))
+				if tc.schema1 != "" {
+					registry.add("1", schema1, tc.schema1)
+				}
+				registry.hold(tc.config)
+				l := tagged()
+				l.Depth = depth
+				got := probe(t, newTestClient(t, newTLSServer(t, registry.serve), reading(tc.nodes...)), l)
+				wantFact(t, got, policy.Present)
+				want := policy.Fact{Serves: tc.serves, Lacks: tc.lacks, Guessed: tc.guessed}
+				if diff := cmp.Diff(want, policy.Fact{Serves: got.Serves, Lacks: got.Lacks, Guessed: got.Guessed}); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+// TestConfigs: a config is read once, and asked for at each place. Without it, nodes stop.
+func TestConfigs(t *testing.T) {
+	const config = `{"os":"linux","architecture":"amd64"}`
+	registry := newShop()
+	registry.add("1", ociManifest, imageOf(config, "layer"))
+	registry.hold(config)
+	s := newTLSServer(t, registry.serve)
+	c := newTestClient(t, s, reading("linux/amd64"))
+	at := func(repository string) mirrors.Location {
+		return mirrors.Location{Ref: host + "/" + repository + ":1", Depth: mirrors.DepthManifest}
+	}
+	wantFact(t, probe(t, c, at("a")), policy.Present)
+	wantFact(t, probe(t, c, at("a")), policy.Present)
+	if reads, asks := s.count(http.MethodGet, "/blobs/"), s.count(http.MethodHead, "/blobs/"); reads != 1 || asks != 0 {
+		t.Errorf("one place, twice: read %d times and asked for %d times, want 1 and 0", reads, asks)
+	}
+	wantFact(t, probe(t, c, at("b")), policy.Present)
+	if reads, asks := s.count(http.MethodGet, "/blobs/"), s.count(http.MethodHead, "/blobs/"); reads != 1 || asks != 1 {
+		t.Errorf("another place: read %d times and asked for %d times, want 1 and 1", reads, asks)
+	}
+	registry.lose(config)
+	wantFact(t, probe(t, c, at("c")), policy.Incomplete,
+		"mirror.example.com serves the manifest and lacks its config ("+shortDigest(digest.FromString(config))+"); nodes would stop there")
+	other := newTestClient(t, s, reading("linux/amd64")) // which has not read it
+	wantFact(t, probe(t, other, at("c")), policy.Incomplete, "lacks its config")
+}
+
+// TestBadConfigs are what a registry might serve in place of one.
+func TestBadConfigs(t *testing.T) {
+	for _, tc := range []struct {
+		reason  string
+		handler http.HandlerFunc
+		want    policy.Presence
+		detail  string
+	}{
+		{"other content", serve("text/html", "", "<html>"), policy.Mismatch, "mirror.example.com serves other content under the digest of the config"},
+		{"no end", endless, policy.Unreachable, "mirror.example.com serves a config of more than 4 MiB, which nodes do not take"},
+		{"denied", status(403, ""), policy.Unreachable, "mirror.example.com answers 403"},
+		{"not well", status(503, ""), policy.Unreachable, "mirror.example.com is not well: it answers 503"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			registry := newShop()
+			registry.add("1", ociManifest, imageOf("config"))
+			s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/blobs/") {
+					tc.handler(w, r)
+					return
+				}
+				registry.serve(w, r)
+			})
+			l := tagged()
+			l.Depth = mirrors.DepthManifest
+			wantFact(t, probe(t, newTestClient(t, s, reading("linux/amd64")), l), tc.want, tc.detail)
+		})
+	}
+}
+
+// TestChildWithoutAPlatform: its config says whom it is for.
+func TestChildWithoutAPlatform(t *testing.T) {
+	const config = `{"os":"linux","architecture":"amd64"}`
+	registry := newShop()
+	registry.add("x", ociManifest, imageOf(config))
+	registry.add("1", ociIndex, indexOf(entryOf("", imageOf(config))))
+	registry.hold(config)
+	s := newTLSServer(t, registry.serve)
+	got := probe(t, newTestClient(t, s, reading("linux/amd64", "linux/arm64")), tagged())
+	wantFact(t, got, policy.Present)
+	if diff := cmp.Diff([][]string{{"linux/amd64"}, {"linux/arm64"}, nil}, [][]string{got.Serves, got.Lacks, got.Missing}); diff != "" {
+		t.Error(diff)
+	}
+	got = probe(t, newTestClient(t, s, reading()), tagged())
+	if diff := cmp.Diff([]string{"linux/amd64"}, got.Serves); diff != "" || !got.Guessed {
+		t.Errorf("no node is known: %s", diff)
 	}
 }
 
 // TestChildThatCannotBeLookedUp: no answer about a child is no answer about the
 // image, and never "missing".
 func TestChildThatCannotBeLookedUp(t *testing.T) {
-	_, entry := child("amd64", "")
+	_, entry := child("linux/amd64")
 	holds := sparse(indexOf(entry))
 	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "sha256:") {
@@ -147,19 +381,16 @@ func TestChildThatCannotBeLookedUp(t *testing.T) {
 		}
 		holds(w, r)
 	})
-	got := probe(t, newTestClient(t, s, reading("amd64")), tagged())
+	got := probe(t, newTestClient(t, s, reading("linux/amd64")), tagged())
 	wantFact(t, got, policy.Denied, "answers 403")
 	if got.Missing != nil {
 		t.Errorf("missing %q", got.Missing)
 	}
 }
 
-// reading makes a client read indexes, and look up the children for architectures.
-func reading(architectures ...string) func(*Options) {
-	return func(o *Options) {
-		o.Platforms = true
-		o.Architectures = func() []string { return architectures }
-	}
+// reading makes a client know the platforms of nodes, and so read indexes.
+func reading(platforms ...string) func(*Options) {
+	return func(o *Options) { o.Platforms = func() []string { return platforms } }
 }
 
 func indexOf(entries ...string) string {
@@ -167,12 +398,6 @@ func indexOf(entries ...string) string {
 }
 
 func sumOf(content string) string { return digest.FromString(content).String() }
-
-func TestIndexThatCannotBeRead(t *testing.T) {
-	s := newTLSServer(t, sparse(`{"schemaVersion":2,"manifests":[{"digest":"no digest"}]}`))
-	c := newTestClient(t, s, func(o *Options) { o.Platforms = true })
-	wantFact(t, probe(t, c, tagged()), policy.Mismatch, "mirror.example.com serves an index that cannot be read; push the image again")
-}
 
 // TestSignedSchema1: the digest of such a manifest is that of its payload.
 func TestSignedSchema1(t *testing.T) {

@@ -195,7 +195,7 @@ func (j *job) finished() bool {
 
 // begin returns the fresh facts about locs, and a job for each of the others.
 func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
-	generation := s.generation() // it may take a lock that probes hold
+	b := s.basis()
 	facts := make(policy.Facts, len(locs))
 	jobs := make([]*job, 0, len(locs))
 	seen := make(map[*job]bool, len(locs))
@@ -203,8 +203,12 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range locs {
-		if m, ok := s.memory.get(l); ok && s.fresh(m, generation, now) {
-			facts[l] = m.fact
+		if l.ProposedTrust {
+			facts[l] = notProposed.fact(now) // see Proposed
+			continue
+		}
+		if f, ok := s.recall(l, b, now); ok {
+			facts[l] = f
 			continue
 		}
 		if j := s.job(l, now); j != nil && !seen[j] {
@@ -216,8 +220,49 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	return facts, jobs
 }
 
-func (s *Store) fresh(m memo, generation uint64, now time.Time) bool {
-	return m.generation == generation && now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
+// recall returns the fact about l, if it is fresh. What was found by looking deeper
+// answers for less, if all was there: blobs that are missing say nothing of what is
+// otherwise known of the manifest. A miss is one however deep a look was meant to go. It
+// is called with the lock held.
+func (s *Store) recall(l mirrors.Location, b basis, now time.Time) (policy.Fact, bool) {
+	if m, ok := s.memory.get(l); ok && s.fresh(m, b, now) {
+		return m.fact, true
+	}
+	other := l
+	for other.Depth = mirrors.DepthExists; other.Depth <= mirrors.DepthBlobs; other.Depth++ {
+		m, ok := s.memory.get(other)
+		if !ok || !s.fresh(m, b, now) {
+			continue
+		}
+		if m.fact.Presence == policy.Absent || other.Depth > l.Depth && isGood(m.fact) {
+			return m.fact, true
+		}
+	}
+	return policy.Fact{}, false
+}
+
+func (s *Store) fresh(m memo, b basis, now time.Time) bool { return b.carries(m) && s.lives(m, now) }
+
+func (s *Store) lives(m memo, now time.Time) bool {
+	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
+}
+
+// A basis is what facts rest on beside what a registry answers.
+type basis struct {
+	generation uint64
+	// platforms are those of the nodes. Nothing is known of them where aware is not set.
+	platforms []string
+	aware     bool
+}
+
+// basis returns the one at the moment. It is called without the lock: the Prober may
+// take one that probes hold.
+func (s *Store) basis() basis {
+	b := basis{generation: s.generation()}
+	if n, ok := s.prober.(interface{ platforms() []string }); ok {
+		b.platforms, b.aware = n.platforms(), true
+	}
+	return b
 }
 
 func (s *Store) generation() uint64 {
@@ -225,6 +270,23 @@ func (s *Store) generation() uint64 {
 		return g.Generation()
 	}
 	return 0
+}
+
+// carries reports whether m still answers the question: what is known of platforms says
+// nothing of a node that has come since.
+func (b basis) carries(m memo) bool {
+	f := m.fact
+	switch {
+	case m.generation != b.generation:
+		return false
+	case !b.aware, f.Serves == nil && f.Lacks == nil, len(f.Missing) > 0:
+		return true
+	case f.Guessed || len(b.platforms) == 0:
+		return f.Guessed && len(b.platforms) == 0
+	}
+	of := slices.Concat(f.Serves, f.Lacks)
+	slices.Sort(of)
+	return slices.Equal(of, b.platforms)
 }
 
 // job returns the job for l, queued for a caller who waits; nil if there are too
@@ -368,15 +430,15 @@ func (s *Store) open(l *lane) {
 
 // run looks j up and tells those who wait.
 func (s *Store) run(l *lane, j *job) {
-	generation := s.generation()
+	b := s.basis()
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
 	fact := s.prober.Probe(ctx, j.location)
 	cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.fact = fact
-	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, generation) {
-		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: generation}
+	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
+		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
 		s.memory.put(m)
 		s.keeper.learned(m, s.options.Lifetimes.of(m.location.Ref, fact))
 	}

@@ -56,8 +56,10 @@ func newWay(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Du
 	return w
 }
 
-// checkRedirect takes the authorization away. net/http would keep it for the same
-// host and its subdomains, whatever path of it the credentials are for.
+// checkRedirect takes the authorization away, unless the redirect leads to the very
+// server that it is for and has never led elsewhere. Nodes keep it in more cases: net/http
+// goes by the name alone, so that they send it to other ports, in clear text, and to
+// subdomains too (http.Client, shouldCopyHeaderOnRedirect).
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return &redirectError{fmt.Sprintf("redirects more than %d times", maxRedirects)}
@@ -65,8 +67,22 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[0].Method == http.MethodPost {
 		return &redirectError{"redirects a request that holds credentials"}
 	}
-	req.Header.Del("Authorization")
+	if hasStrayed(req, via[0].URL) {
+		req.Header.Del("Authorization")
+	}
 	return nil
+}
+
+// hasStrayed reports whether a redirect on the way from origin to req led to another
+// server, or to another protocol.
+func hasStrayed(req *http.Request, origin *url.URL) bool {
+	for ; req.Response != nil; req = req.Response.Request {
+		u := req.URL
+		if u.Scheme != origin.Scheme || hostPort(u) != hostPort(origin) {
+			return true
+		}
+	}
+	return false
 }
 
 // RoundTrip implements http.RoundTripper: nothing leaves that should not,

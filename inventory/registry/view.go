@@ -158,7 +158,7 @@ func (v *view) newEndpoint(t target) *endpoint {
 		api:      t.api,
 		insecure: t.insecure,
 		way:      newWay(&v.options, roots, t.insecure, dialTimeout),
-		pace:     v.client.pace(t.api),
+		pace:     v.client.paces.of(t.api),
 		wallets:  map[string]*wallet{},
 	}
 }

@@ -123,11 +123,11 @@ func checkMustGather(t *testing.T, s *Snapshot, err error, file func(string) str
 		got = append(got, p.Error())
 	}
 	for what, diff := range map[string]string{
-		"images":        cmp.Diff(images, imagesOf(t, s)),
-		"mirrors":       cmp.Diff([]string{"ImageDigestMirrorSet release quay.io/release"}, mirrorsOf(t, s)),
-		"architectures": cmp.Diff([]string{"amd64"}, s.Architectures()),
-		"problems":      cmp.Diff(problems, got),
-		"skipped":       cmp.Diff(map[string]int{"Event": 1, "(no object)": 1}, s.Skipped()),
+		"images":    cmp.Diff(images, imagesOf(t, s)),
+		"mirrors":   cmp.Diff([]string{"ImageDigestMirrorSet release quay.io/release"}, mirrorsOf(t, s)),
+		"platforms": cmp.Diff([]string{"linux/amd64"}, s.NodePlatforms()),
+		"problems":  cmp.Diff(problems, got),
+		"skipped":   cmp.Diff(map[string]int{"Event": 1, "(no object)": 1}, s.Skipped()),
 	} {
 		if diff != "" {
 			t.Errorf("%s: -want +got:\n%s", what, diff)

@@ -141,9 +141,9 @@ func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
 // leaves it, nil if the dump does not have it.
 func (s *Snapshot) ClusterVersion() *configv1.ClusterVersion { return s.versions["/version"] }
 
-// Architectures returns the architectures of the nodes in the dump as Go names
-// them ("amd64"), sorted, each once. Nil if there are no nodes in it.
-func (s *Snapshot) Architectures() []string { return inventory.ArchitecturesOf(s.Nodes()) }
+// NodePlatforms returns the platforms of the nodes in the dump as Go names them
+// ("linux/amd64"), sorted, each once. Nil if there are no nodes in it.
+func (s *Snapshot) NodePlatforms() []string { return inventory.PlatformsOf(s.Nodes()) }
 
 // Namespaces returns the names of the Namespace objects in the dump, sorted.
 func (s *Snapshot) Namespaces() []string { return slices.Sorted(maps.Keys(s.namespaces)) }

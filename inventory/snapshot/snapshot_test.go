@@ -396,8 +396,8 @@ not a manifest
 	if diff := cmp.Diff([]string{"ImageContentSourcePolicy old quay.io/old"}, mirrorsOf(t, s)); diff != "" {
 		t.Errorf("mirrors: -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"arm64"}, s.Architectures()); diff != "" {
-		t.Errorf("architectures: -want +got:\n%s", diff)
+	if diff := cmp.Diff([]string{"linux/arm64"}, s.NodePlatforms()); diff != "" {
+		t.Errorf("platforms: -want +got:\n%s", diff)
 	}
 	if p := s.Problems(); len(p) != 1 || p[0].File != filepath.Join(dir, "broken.yaml") {
 		t.Errorf("problems %v, want one, of broken.yaml", p)
@@ -441,7 +441,7 @@ items:
 		t.Fatal(err)
 	}
 	for what, diff := range map[string]string{
-		"architectures":      cmp.Diff([]string{"amd64", "arm64"}, s.Architectures()),
+		"platforms":          cmp.Diff([]string{"linux/amd64", "linux/arm64"}, s.NodePlatforms()),
 		"namespaces":         cmp.Diff([]string{"blog", "shop"}, s.Namespaces()),
 		"pull secret":        cmp.Diff("{}", string(s.PullSecret())),
 		"blocked registries": cmp.Diff([]string{"docker.io"}, set.Registries.BlockedRegistries),

@@ -134,18 +134,18 @@ func TestWriteAndRead(t *testing.T) {
 	set1, _ := before.Mirrors(t.Context())
 	set2, _ := after.Mirrors(t.Context())
 	for what, diff := range map[string]string{
-		"images":        cmp.Diff(imagesOf(t, before), imagesOf(t, after)),
-		"mirrors":       cmp.Diff(mirrorsOf(t, before), mirrorsOf(t, after)),
-		"registries":    cmp.Diff(set1.Registries, set2.Registries),
-		"architectures": cmp.Diff(before.Architectures(), after.Architectures()),
-		"nodes":         cmp.Diff(before.Nodes(), after.Nodes()),
-		"budgets":       cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
-		"providers":     cmp.Diff(before.CredentialProviders()[0].Spec, after.CredentialProviders()[0].Spec),
-		"machines":      cmp.Diff(before.MachineConfiguration(), after.MachineConfiguration()),
-		"proxy":         cmp.Diff(before.Proxy(), after.Proxy()),
-		"version":       cmp.Diff(before.ClusterVersion(), after.ClusterVersion()),
-		"payload":       cmp.Diff("quay.io/release@sha256:bb", set2.Payload),
-		"pools":         cmp.Diff(before.Pools(), after.Pools()),
+		"images":     cmp.Diff(imagesOf(t, before), imagesOf(t, after)),
+		"mirrors":    cmp.Diff(mirrorsOf(t, before), mirrorsOf(t, after)),
+		"registries": cmp.Diff(set1.Registries, set2.Registries),
+		"platforms":  cmp.Diff(before.NodePlatforms(), after.NodePlatforms()),
+		"nodes":      cmp.Diff(before.Nodes(), after.Nodes()),
+		"budgets":    cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
+		"providers":  cmp.Diff(before.CredentialProviders()[0].Spec, after.CredentialProviders()[0].Spec),
+		"machines":   cmp.Diff(before.MachineConfiguration(), after.MachineConfiguration()),
+		"proxy":      cmp.Diff(before.Proxy(), after.Proxy()),
+		"version":    cmp.Diff(before.ClusterVersion(), after.ClusterVersion()),
+		"payload":    cmp.Diff("quay.io/release@sha256:bb", set2.Payload),
+		"pools":      cmp.Diff(before.Pools(), after.Pools()),
 	} {
 		if diff != "" {
 			t.Errorf("%s: -before +after:\n%s", what, diff)

@@ -144,6 +144,9 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: `%s is not well: it answers 503 Service Unavailable; try again when it is`,
 		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
 	}
+	if l.Depth >= mirrors.DepthManifest { // asked by GET, whose answer has a body
+		detail[registries.Unavailable] = `%s is not well: it answers 503 Service Unavailable, saying "service unavailable"; try again when it is`
+	}
 	presence := map[registries.Behaviour]policy.Presence{
 		registries.Honest: policy.Present, registries.Denied: policy.Denied, registries.Mismatch: policy.Mismatch,
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
@@ -449,7 +452,7 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.front.CA)
 	client := registry.NewClient(registry.Options{
-		RootCAs: pool, Resolve: w.resolve(s), Platforms: true, Architectures: func() []string { return []string{"amd64", "arm64"} },
+		RootCAs: pool, Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
 	})
 	store := registry.NewStore(client, registry.StoreOptions{})
 	t.Cleanup(func() {

@@ -35,7 +35,9 @@ const (
 	hollowImage  = "hollow-image"  // lacks its layer
 	foreignIndex = "foreign-index" // lists no architecture that a node has
 	otherImage   = "other-image"
-	nothing      = "nothing" // nobody pushes there
+	partOfIndex  = "part-of-index" // the index's part for amd64 alone
+	smallIndex   = "small-index"   // an index of that part
+	nothing      = "nothing"       // nobody pushes there
 )
 
 // sparseIndex is a repository with the index, but not with its part for arch.
@@ -67,6 +69,9 @@ func newCorpus(t *testing.T) *corpus {
 		c.push(t, repository, index)
 	}
 	c.dropLayer(t, hollowImage, image)
+	part := must(index.Image(must(index.IndexManifest())(t).Manifests[0].Digest))(t)
+	c.push(t, partOfIndex, part)
+	c.push(t, smallIndex, indexOf(part, "amd64"))
 	for _, child := range must(index.IndexManifest())(t).Manifests {
 		c.drop(t, sparseIndex(child.Platform.Architecture), "manifests", child.Digest.String())
 		c.dropLayer(t, hollowIndex(child.Platform.Architecture), must(index.Image(child.Digest))(t))
@@ -93,9 +98,13 @@ func must[T any](v T, err error) func(*testing.T) T {
 }
 
 func foreign(t *testing.T) v1.ImageIndex {
+	return indexOf(must(registries.Image("app s390x"))(t), "s390x")
+}
+
+func indexOf(image v1.Image, arch string) v1.ImageIndex {
 	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{
-		Add:        must(registries.Image("app s390x"))(t),
-		Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}},
+		Add:        image,
+		Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
 	})
 }
 

@@ -20,14 +20,9 @@ var exceptions = []exception{
 		return !s.blobs && (taken(hollow)(s, v, got) || taken(hollowHere)(s, v, got))
 	}},
 	{"a manifest that HEAD shows is not read", taken(garbled)},
-	{"an index without the node's architecture", taken(foreignOne)},
 	{"GET refuses what HEAD shows", passed(headOnly)},
 	{"a registry that is ill for a moment is asked again", passed(hiccup)},
 	{"a registry that limits the rate for longer is given up", missed(overrun)},
-	{"credentials are not sent along a redirect", func(s *scenario, v verdict, got result) bool {
-		h, _ := s.find(got.from)
-		return missed(moved)(s, v, got) && h.door != open
-	}},
 	{"redirects to plain http are not followed", missed(movedAway)},
 	{"a token server without TLS is not asked", func(s *scenario, v verdict, got result) bool {
 		return s.tokenInClear(v, got) && v.outcome != policy.Fails

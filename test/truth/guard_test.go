@@ -19,7 +19,7 @@ type verdict struct {
 	// from is the place that nodes would take the image from, if the outcome is
 	// Works.
 	from mirrors.Location
-	// sparse is set if that place lacks the node's part of an index, about which
+	// sparse is set if that place lacks the node's part of an index, or the index is not for it, about which
 	// the rule PlatformMissing speaks.
 	sparse bool
 	// places are the repositories that the guard looked at.
@@ -27,7 +27,7 @@ type verdict struct {
 }
 
 // works reports whether the guard says that the image can be pulled.
-func (v verdict) works() bool { return v.outcome == policy.Works && !v.sparse }
+func (v verdict) works() bool { return v.outcome.Found() && !v.sparse }
 
 // A guard asks the registries of one scenario, each place once.
 type guard struct {
@@ -36,15 +36,18 @@ type guard struct {
 	facts    policy.Facts
 }
 
-func newGuard(w *world, s *scenario) *guard {
+func newGuard(w *world, s *scenario) *guard { return newGuardOf(w, s, []string{"linux/" + s.arch}) }
+
+// newGuardOf returns a guard of a cluster whose nodes are of these platforms.
+func newGuardOf(w *world, s *scenario, platforms []string) *guard {
 	credentials, err := registry.ParseCredentials(s.pullSecret)
 	if err != nil {
 		panic(err) // newScenario writes it
 	}
 	o := registry.Options{
 		Credentials: credentials, RootCAs: pool(w.ca), HostRootCAs: map[string]*x509.CertPool{}, AllowLoopback: true,
-		Platforms: true, Architectures: func() []string { return []string{s.arch} },
-		Timeout: patience, DialTimeout: patience, // a busy machine is not a dead registry
+		Platforms: func() []string { return platforms },
+		Timeout:   patience, DialTimeout: patience, // a busy machine is not a dead registry
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 	}
 	for _, h := range s.hosts {
@@ -73,9 +76,10 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 		v.places = append(v.places, repositoryOf(l.Ref))
 	}
 	v.outcome = policy.Pull(route, facts)
-	if v.outcome == policy.Works {
+	if v.outcome.Found() {
 		place, fact, _ := policy.Served(route, facts)
-		v.from, v.sparse = place, len(fact.Missing) > 0
+		// A single image for another platform is pulled all the same; it does not run.
+		v.from, v.sparse = place, len(fact.Missing) > 0 || len(fact.Children) > 0 && len(fact.Lacks) > 0
 	}
 	return v
 }
@@ -163,7 +167,7 @@ func misreadings() []reading {
 				f.Presence = policy.Absent
 			}
 		}),
-		fact("an index is always complete", func(f *policy.Fact) { f.Missing = nil }),
+		fact("an index is always complete", func(f *policy.Fact) { f.Missing, f.Lacks = nil, nil }),
 		fact("whoever wants credentials gets them", func(f *policy.Fact) {
 			if f.Presence == policy.Denied {
 				f.Presence = policy.Present

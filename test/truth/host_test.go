@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -43,6 +44,7 @@ const (
 	bearerClear  door = "Bearer, token server without TLS"
 	negotiate    door = "Negotiate"
 	unannounced  door = "401 without a challenge at /v2/"
+	hiding       door = "Bearer, 404 to strangers"
 )
 
 // A state is what a registry does about one repository.
@@ -69,6 +71,8 @@ const (
 	foreignOne state = "index without the node's architecture"
 	hollow     state = "layer missing"
 	hollowHere state = "index whose part for the node lacks a layer"
+	onlyAMD64  state = "image for amd64 alone"
+	indexAMD64 state = "index for amd64 alone"
 	headAbsent state = "404 to HEAD"
 	headUnfit  state = "405 to HEAD"
 	headBare   state = "HEAD without a digest"
@@ -96,6 +100,10 @@ type host struct {
 	tokens   string // a token server without TLS
 	index    bool   // whether the image is an index
 	arch     string // of the node
+	// atReview is what the host is like while a change is reviewed, "" if no different
+	// from later.
+	atReview  manner
+	reviewing atomic.Bool
 
 	mu       sync.Mutex
 	asked    request // the last
@@ -156,12 +164,18 @@ func (h *host) start(t *testing.T, w *world) {
 
 // ServeHTTP implements http.Handler.
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	manner := h.manner
+	if h.atReview != "" && h.reviewing.Load() {
+		manner = h.atReview
+	}
 	switch {
-	case h.manner == hangingUp:
+	case manner == hangingUp:
 		hangUp(w)
-	case h.manner == ill:
+	case manner == ill:
 		w.WriteHeader(http.StatusServiceUnavailable)
-	case h.manner == page:
+	case manner == closed && h.atReview != "":
+		w.WriteHeader(http.StatusForbidden)
+	case manner == page:
 		writeHTML(w)
 	case r.URL.Path == "/token":
 		grant(w, r, h.door == bearerForAll)
@@ -169,6 +183,8 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.servePing(w, r)
 	case h.admits(r):
 		h.serveContent(w, r)
+	case h.door == hiding && r.Header.Get("Authorization") != "":
+		w.WriteHeader(http.StatusNotFound)
 	default:
 		h.challenge(w)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -203,7 +219,7 @@ func (h *host) challenge(w http.ResponseWriter) {
 	switch h.door {
 	case basic, unannounced:
 		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
-	case bearer, bearerForAll:
+	case bearer, bearerForAll, hiding:
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s://%s/token",service="registry"`, scheme, h.addr))
 	case bearerBroken:
 		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s://%s/no-token",service="registry"`, scheme, h.addr))
@@ -235,7 +251,7 @@ func (h *host) admits(r *http.Request) bool {
 	case basic, negotiate, unannounced:
 		name, pass, _ := r.BasicAuth()
 		return name == user && pass == password
-	case bearer, bearerForAll, bearerBroken, bearerClear:
+	case bearer, bearerForAll, bearerBroken, bearerClear, hiding:
 		return r.Header.Get("Authorization") == "Bearer "+token
 	default:
 		return true
@@ -367,6 +383,10 @@ func (h *host) repository(repository string) string {
 		return sparseIndex(other)
 	case foreignOne:
 		return foreignIndex
+	case onlyAMD64:
+		return partOfIndex
+	case indexAMD64:
+		return smallIndex
 	case wrong:
 		return otherImage
 	default:

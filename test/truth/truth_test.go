@@ -48,6 +48,7 @@ func TestTruth(t *testing.T) {
 			})
 		}
 	})
+	t.Run("changes", w.testChanges)
 	t.Log(l.String())
 	if len(l.plays) == count && count >= usual {
 		l.check(t)

@@ -1,0 +1,183 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+const (
+	// maxConfig is what nodes read (containers/image internal/iolimits).
+	maxConfig = 4 << 20
+	// maxKnownConfigs bounds what is remembered of them: some 5 MB.
+	maxKnownConfigs = 1 << 15
+)
+
+// single says in fact which nodes an image is for that is no index, by its config, and
+// fails if the config is missing or, where they are wanted, other blobs are. Nodes pull
+// an image for another platform all the same, and cannot run it (containers/image
+// copy/single.go, checkImageDestinationForCurrentRuntime, only logs).
+func (q *question) single(ctx context.Context, fact *policy.Fact, manifest []byte) error {
+	deep := q.target.depth == mirrors.DepthBlobs
+	if deep {
+		if _, err := q.blobs(fact.MediaType, manifest); err != nil {
+			return err
+		}
+	}
+	platform, lack, err := q.platform(ctx, fact.MediaType, manifest)
+	if deep && err == nil {
+		lack, err = q.lack(ctx, fact.MediaType, manifest)
+	}
+	switch {
+	case err != nil:
+		return err
+	case lack != "":
+		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", q.endpoint.api, lack)
+	case platform == "":
+		return nil // it does not say
+	}
+	nodes := q.endpoint.view.client.platforms()
+	fact.Serves = []string{}
+	switch {
+	case len(nodes) == 0:
+		fact.Guessed, fact.Serves = true, []string{platform}
+	case slices.Contains(nodes, platform):
+		fact.Serves = append(fact.Serves, platform)
+	}
+	for _, p := range nodes {
+		if p != platform {
+			fact.Lacks = append(fact.Lacks, p)
+		}
+	}
+	return nil
+}
+
+// An imageConfig is what a config, or a manifest of schema 1, says of its platform.
+type imageConfig struct {
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
+}
+
+// platform returns what an image is for, as os/architecture, "" if its config does not
+// say, and what it lacks if that is its config. A config is read once, wherever copies
+// of it are; of the others it is only asked whether they are there.
+func (q *question) platform(ctx context.Context, mediaType string, manifest []byte) (platform, lack string, err error) {
+	if isSchema1(mediaType) {
+		return platformOf(manifest, "linux"), "", nil // Docker had no other then
+	}
+	var m struct {
+		Config descriptor `json:"config"`
+	}
+	if json.Unmarshal(manifest, &m) != nil || m.Config.Digest.Validate() != nil {
+		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
+	}
+	view := q.endpoint.view
+	held := true
+	platform, known := view.client.configs.get(m.Config.Digest)
+	if known {
+		held, err = view.blobs.held(ctx, q, m.Config.Digest)
+	} else {
+		platform, held, err = q.readConfig(ctx, m.Config.Digest)
+	}
+	if err == nil && !held {
+		lack = fmt.Sprintf("its config (%s)", shortDigest(m.Config.Digest))
+	}
+	return platform, lack, err
+}
+
+func platformOf(config []byte, os string) string {
+	var c imageConfig
+	if json.Unmarshal(config, &c) != nil || c.Architecture == "" {
+		return ""
+	}
+	if os == "" {
+		os = c.OS
+	}
+	if os == "" {
+		return ""
+	}
+	return oneLine(os+"/"+c.Architecture, maxQuote)
+}
+
+// readConfig gets a config as nodes do and remembers what it says.
+func (q *question) readConfig(ctx context.Context, d digest.Digest) (platform string, held bool, err error) {
+	of := *q
+	of.blob, of.whole = d, true
+	r, err := of.get(ctx, response{})
+	if err != nil {
+		return "", false, err
+	}
+	if held, err = of.isHeld(r); err != nil || !held {
+		return "", false, err
+	}
+	host := q.endpoint.api
+	switch {
+	case r.cut:
+		return "", false, unreachable("%s serves a config of more than 4 MiB, which nodes do not take", host)
+	case d.Algorithm().FromBytes(r.body) != d:
+		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, shortDigest(d))
+	}
+	platform = platformOf(r.body, "")
+	q.endpoint.view.client.configs.put(d, platform)
+	q.endpoint.view.blobs.put(q, d)
+	return platform, true, nil
+}
+
+// configs remembers what configs say, by their digest, so that it is true wherever they
+// are. It is safe for concurrent use.
+type configs struct {
+	mu        sync.Mutex
+	platforms map[digest.Digest]string
+}
+
+func (c *configs) get(d digest.Digest) (platform string, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	platform, known = c.platforms[d]
+	return platform, known
+}
+
+func (c *configs) put(d digest.Digest, platform string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.platforms == nil || len(c.platforms) >= maxKnownConfigs {
+		c.platforms = map[digest.Digest]string{}
+	}
+	c.platforms[d] = platform
+}
+
+// platformsLife bounds how often the nodes are gone through.
+const platformsLife = time.Second
+
+// nodePlatforms are those of the nodes, as they were a moment ago. It is safe for
+// concurrent use.
+type nodePlatforms struct {
+	mu    sync.Mutex
+	list  []string
+	since time.Time
+}
+
+// platforms returns those of the nodes, sorted, none if they are not known. It must not
+// be changed.
+func (c *Client) platforms() []string {
+	if c.options.Platforms == nil {
+		return nil
+	}
+	n := &c.nodes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.since.IsZero() || time.Since(n.since) >= platformsLife {
+		list := slices.Clone(c.options.Platforms())
+		slices.Sort(list)
+		n.list, n.since = slices.Compact(list), time.Now()
+	}
+	return n.list
+}

@@ -1,0 +1,144 @@
+package registry
+
+import (
+	"context"
+	"crypto/x509"
+	"maps"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+func proposed(l mirrors.Location) mirrors.Location {
+	l.ProposedTrust = true
+	return l
+}
+
+// presences asks about locations and returns what was found.
+func presences(t *testing.T, r interface {
+	Presence(context.Context, []mirrors.Location) policy.Facts
+}, locs ...mirrors.Location,
+) map[mirrors.Location]policy.Presence {
+	t.Helper()
+	found := map[mirrors.Location]policy.Presence{}
+	for l, f := range r.Presence(t.Context(), locs) {
+		found[l] = f.Presence
+	}
+	return found
+}
+
+// TestProposed: one registry is asked with the CAs in force and with those proposed,
+// and neither answer is taken for the other's, whoever asks first.
+func TestProposed(t *testing.T) {
+	l := digested()
+	pool := map[string]*x509.CertPool{host: trust(t)}
+	none := map[string]*x509.CertPool{host: x509.NewCertPool()}
+	for _, tc := range []struct {
+		reason            string
+		inForce, proposed map[string]*x509.CertPool
+		want              map[mirrors.Location]policy.Presence
+	}{
+		{
+			"the change brings the CA", none, pool,
+			map[mirrors.Location]policy.Presence{l: policy.Unreachable, proposed(l): policy.Present},
+		},
+		{
+			"the change takes the CA away", pool, none,
+			map[mirrors.Location]policy.Presence{l: policy.Present, proposed(l): policy.Unreachable},
+		},
+		{
+			"the change takes the entry of the host away, which leaves the CAs for all hosts", none, nil,
+			map[mirrors.Location]policy.Presence{l: policy.Unreachable, proposed(l): policy.Present},
+		},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			c := newTestClient(t, newTLSServer(t, healthy), func(o *Options) { o.HostRootCAs = tc.inForce })
+			store := NewStore(c, StoreOptions{})
+			defer store.Close()
+			for range 2 { // the second time from what is kept
+				p := store.Proposed(tc.proposed)
+				if diff := cmp.Diff(tc.want, presences(t, p, l, proposed(l))); diff != "" {
+					t.Error(diff)
+				}
+				p.Close()
+				p.Close()
+			}
+			want := map[mirrors.Location]policy.Presence{l: tc.want[l], proposed(l): policy.Unreachable}
+			if diff := cmp.Diff(want, presences(t, store, l, proposed(l))); diff != "" {
+				t.Error("without the proposal:", diff)
+			}
+			if known := store.Known([]mirrors.Location{proposed(l)}); len(known) != 0 {
+				t.Errorf("the Store has kept %v", known)
+			}
+		})
+	}
+}
+
+// TestNothingIsProposed: a Store whose Prober cannot ask with other CAs, or of which
+// none are proposed, does not pretend to.
+func TestNothingIsProposed(t *testing.T) {
+	store := newTestStore(&fakeProber{presence: policy.Present})
+	defer store.Close()
+	p := store.Proposed(nil)
+	defer p.Close()
+	want := map[mirrors.Location]policy.Presence{tagged(): policy.Present, proposed(tagged()): policy.Unreachable}
+	if diff := cmp.Diff(want, presences(t, p, tagged(), proposed(tagged()))); diff != "" {
+		t.Error(diff)
+	}
+	client := newTestClient(t, newTLSServer(t, healthy))
+	wantFact(t, probe(t, client, proposed(tagged())), policy.Unreachable, "was not asked with the certificate authorities that are proposed")
+}
+
+// TestProposalSharesThePace: a registry that limits its clients does not get twice as
+// many requests.
+func TestProposalSharesThePace(t *testing.T) {
+	c := newTestClient(t, newTLSServer(t, healthy))
+	p := c.Propose(nil)
+	probe(t, c, tagged())
+	probe(t, p, tagged())
+	if mine := p.paces.of(host); mine != c.paces.of(host) {
+		t.Error("the proposal has a pace of its own")
+	}
+}
+
+// TestProposalAfterAChange: a proposal never uses a credential that was replaced, and
+// ends with its client.
+func TestProposalAfterAChange(t *testing.T) {
+	s := newTLSServer(t, challenged("Basic", basic(canary)))
+	before := runtime.NumGoroutine()
+	c := newTestClient(t, s, withCredentials(credentials(t, map[string]string{host: "old:one"})))
+	p := c.Propose(map[string]*x509.CertPool{host: trust(t)})
+	wantFact(t, probe(t, p, tagged()), policy.Denied)
+	c.SetCredentials(credentials(t, map[string]string{host: canary}))
+	wantFact(t, probe(t, p, tagged()), policy.Present)
+	c.SetTrust(x509.NewCertPool(), nil, nil)
+	wantFact(t, probe(t, p, tagged()), policy.Present) // by the CA that is proposed for the host
+	c.Close()
+	if got := p.Probe(t.Context(), tagged()); got.Presence != policy.Unknown {
+		t.Errorf("after the end: %v", got)
+	}
+	if late := c.Propose(nil).Probe(t.Context(), tagged()); late.Presence != policy.Unknown {
+		t.Errorf("proposed after the end: %v", late)
+	}
+	waitForGoroutines(t, before)
+}
+
+// TestProposalsAreForgotten: each review of a change may make one.
+func TestProposalsAreForgotten(t *testing.T) {
+	c := newTestClient(t, newTLSServer(t, healthy))
+	store := NewStore(c, StoreOptions{})
+	defer store.Close()
+	for range 10 {
+		p := store.Proposed(nil)
+		presences(t, p, proposed(tagged()))
+		p.Close()
+	}
+	if left := slices.Collect(maps.Keys(c.proposals)); len(left) != 0 {
+		t.Errorf("%d proposals are left", len(left))
+	}
+}
