@@ -80,7 +80,7 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 
 func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
 	c := &Cluster{mirrors: mirrors, log: o.Logger, ready: make(chan struct{})}
-	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
+	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
 		nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)

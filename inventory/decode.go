@@ -42,13 +42,17 @@ func Kinds() []schema.GroupKind {
 }
 
 // Decode returns the images that an object, written as JSON, names. The error
-// is ErrKind for a kind that names none.
+// is ErrKind for a kind that names none, and for a ConfigMap that does not look as if it
+// did.
 func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
 	if empty, ok := builtins[kind]; ok {
 		return decodeBuiltin(empty(), kind, data)
 	}
 	if custom, ok := customKindOf(kind); ok {
 		return decodeCustom(custom, data)
+	}
+	if kind == configMapKind {
+		return decodeConfigMap(data)
 	}
 	return Holder{}, ErrKind
 }

@@ -25,6 +25,7 @@ type Index struct {
 	images  map[string]*image
 	dirty   map[*image]bool
 
+	tags      tags
 	list      []policy.Image // what Images returns, nil after a change
 	order     []*image       // the images, sorted by reference
 	unordered bool           // whether images have come or gone since order was made
@@ -39,6 +40,7 @@ type use struct {
 	digest    unique.Handle[string]
 	use       policy.Use
 	ownSecret bool
+	guessed   bool
 }
 
 // An image is a reference that at least one object names.
@@ -67,7 +69,7 @@ func (x *Index) Put(h Holder) {
 func (x *Index) Delete(kind, namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.set(kind, objectKey{namespace, name}, nil)
+	x.put(Holder{Kind: kind, Namespace: namespace, Name: name})
 }
 
 // Replace makes holders all there is of a kind. Holders of other kinds must not
@@ -87,7 +89,7 @@ func (x *Index) replace(kind string, holders iter.Seq[Holder]) {
 		x.put(h)
 	}
 	for key := range gone {
-		x.set(kind, key, nil)
+		x.put(Holder{Kind: kind, Namespace: key.namespace, Name: key.name})
 	}
 }
 
@@ -122,15 +124,25 @@ func (x *Index) Objects() int {
 	return n
 }
 
+// put enters h, and what depends on the tags it has anew.
 func (x *Index) put(h Holder) {
-	uses := make([]use, len(h.References))
-	for i, r := range h.References {
+	x.enter(h)
+	for _, waiting := range x.tags.put(h) {
+		x.enter(waiting)
+	}
+}
+
+func (x *Index) enter(h Holder) {
+	references := x.tags.resolved(h.References)
+	uses := make([]use, len(references))
+	for i, r := range references {
 		uses[i] = use{
 			image:     x.image(r.Image),
 			container: unique.Make(r.Container),
 			digest:    unique.Make(r.Digest),
 			use:       r.Use,
 			ownSecret: r.OwnPullSecret,
+			guessed:   r.Guessed,
 		}
 	}
 	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
@@ -253,6 +265,7 @@ func (x *Index) user(o changedObject, u use) policy.User {
 		Digest:    u.digest.Value(),
 
 		OwnPullSecret: u.ownSecret,
+		Guessed:       u.guessed,
 	}
 }
 

@@ -12,17 +12,17 @@ import (
 type packed []packedReference
 
 type packedReference struct {
-	image, container, digest unique.Handle[string]
-	use                      int8
-	ownSecret                bool
+	image, container, digest, tag unique.Handle[string]
+	use                           int8
+	ownSecret, guessed            bool
 }
 
 func pack(references []Reference) packed {
 	p := make(packed, len(references))
 	for i, r := range references {
 		p[i] = packedReference{
-			image: unique.Make(r.Image), container: unique.Make(r.Container), digest: unique.Make(r.Digest),
-			use: int8(r.Use), ownSecret: r.OwnPullSecret, //nolint:gosec // there are three Uses
+			image: unique.Make(r.Image), container: unique.Make(r.Container), digest: unique.Make(r.Digest), tag: unique.Make(r.Tag),
+			use: int8(r.Use), ownSecret: r.OwnPullSecret, guessed: r.Guessed, //nolint:gosec // there are three Uses
 		}
 	}
 	return p
@@ -33,7 +33,7 @@ func (p packed) references() []Reference {
 	for i, r := range p {
 		all[i] = Reference{
 			Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(),
-			Use: policy.Use(r.use), OwnPullSecret: r.ownSecret,
+			Use: policy.Use(r.use), OwnPullSecret: r.ownSecret, Guessed: r.guessed, Tag: r.tag.Value(),
 		}
 	}
 	return all

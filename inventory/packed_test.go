@@ -12,6 +12,7 @@ func TestPack(t *testing.T) {
 	want := []Reference{
 		{Image: "quay.io/a:1", Container: "app", Use: policy.Running, Digest: "sha256:1", OwnPullSecret: true},
 		{Image: "quay.io/a:1", Container: "init", Use: policy.Referenced},
+		{Tag: "openshift/cli:latest", Container: "spec.source.images[0].from", Guessed: true},
 		{Image: "quay.io/b:1", Container: "spec.relatedImages[0].image", Use: policy.History},
 	}
 	if diff := cmp.Diff(want, pack(want).references()); diff != "" {

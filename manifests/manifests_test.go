@@ -364,7 +364,7 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		grant{webhook.Namespace, "get", "coordination.k8s.io", "leases", "mirrorset-guard"},
 		grant{webhook.Namespace, "update", "coordination.k8s.io", "leases", "mirrorset-guard"})
 	order := cmpopts.SortSlices(func(a, b grant) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb), cmp.Compare(a.name, b.name))
 	})
 	if diff := gocmp.Diff(want, got, order, gocmp.AllowUnexported(grant{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
