@@ -72,3 +72,16 @@ func decodeCustom(kind customKind, data []byte) (Holder, error) {
 	}
 	return kind.extract(&o), nil
 }
+
+// DecodeGuess is Guess for an object written as JSON. The error is ErrKind for a kind that
+// is not looked through.
+func DecodeGuess(kind schema.GroupKind, data []byte) (Holder, error) {
+	if !IsGuessable(kind) {
+		return Holder{}, ErrKind
+	}
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(data, &o.Object); err != nil {
+		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	return Guess(kind, &o), nil
+}
