@@ -53,6 +53,7 @@ type Cluster struct {
 	configuration configuration
 	mirrors       mirrorReader
 	sources       []*source
+	survey        *survey // nil for none
 	log           logr.Logger
 
 	pending atomic.Int64  // sources that have not synced
@@ -75,7 +76,13 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for custom resources: %w", err)
 	}
-	return newCluster(mirrors, kube, dyn, o), nil
+	c := newCluster(mirrors, kube, dyn, o)
+	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
+		return nil, err
+	}
+	c.pending.Add(1)
+	c.survey.complete = c.sourceSynced
+	return c, nil
 }
 
 func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
@@ -142,6 +149,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	for _, s := range c.sources {
 		sources.Go(func() { s.follow(ctx, c.log) })
 	}
+	if c.survey != nil {
+		sources.Go(func() { c.survey.run(ctx) })
+	}
 	sources.Wait()
 	return nil
 }
@@ -155,6 +165,9 @@ func (c *Cluster) Ready() error {
 		if status := s.Status(); !status.Synced {
 			waiting = append(waiting, waitingFor(status))
 		}
+	}
+	if c.survey != nil && !c.survey.isComplete() {
+		waiting = append(waiting, "kinds that are not known not looked through yet")
 	}
 	if len(waiting) == 0 {
 		return nil
