@@ -34,6 +34,10 @@ type Options struct {
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
 	// lists it, and Notes says so. Zero means DefaultStaleAfter.
 	StaleAfter time.Duration
+	// SurveyEvery is how often objects of kinds that are not known are looked through for
+	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
+	// often if that is more often.
+	SurveyEvery time.Duration
 	// Logger gets what client-go has to say about watches, and that a resource is
 	// served from now on or not any more. The zero value is silent.
 	Logger logr.Logger
@@ -80,6 +84,8 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
 		return nil, err
 	}
+	c.survey.times.every = cmp.Or(o.SurveyEvery, DefaultSurveyEvery)
+	c.survey.times.look = min(c.survey.times.look, c.survey.times.every)
 	c.pending.Add(1)
 	c.survey.complete = c.sourceSynced
 	return c, nil

@@ -56,8 +56,11 @@ type surveyTimes struct {
 	patience time.Duration // how long the first round may hold up Cluster.Ready
 }
 
-// A list of 100,000 objects of 3 kB is 300 MB: half a megabyte a second on average.
-var defaultSurveyTimes = surveyTimes{look: time.Minute, every: 10 * time.Minute, patience: time.Minute}
+// DefaultSurveyEvery makes of 100,000 objects of 3 kB, which are 300 MB, half a megabyte a
+// second on average.
+const DefaultSurveyEvery = 10 * time.Minute
+
+var defaultSurveyTimes = surveyTimes{look: time.Minute, every: DefaultSurveyEvery, patience: time.Minute}
 
 // surveyAtOnce is how many kinds are listed at once.
 const surveyAtOnce = 2

@@ -6,6 +6,7 @@
 //
 //	-- cluster/*.yaml --  mirror objects in force
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]]
+//	-- objects*.yaml --   further objects of the cluster, whose images are found in them
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
@@ -20,6 +21,7 @@
 package scenarios
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -35,6 +37,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -53,6 +56,8 @@ type Scenario struct {
 	Before []string
 	// Images are what the cluster depends on.
 	Images []policy.Image
+	// Objects are further objects of the cluster, as YAML. Their images are among Images.
+	Objects []string
 	// States say what registries do, by host or reference.
 	States map[string]registries.Behaviour
 	// Change are the objects that are applied, or taken away, as YAML.
@@ -60,6 +65,14 @@ type Scenario struct {
 	Delete bool
 	// Want is the answer, in the form of Answer.String.
 	Want string
+
+	written []written // the lines of section "images"
+}
+
+// A written image is one that a workload is made up for.
+type written struct {
+	ref  string
+	user policy.User
 }
 
 // An Answer is what one way of asking says.
@@ -122,6 +135,8 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change = append(s.Change, text)
 		case strings.HasPrefix(f.Name, "delete"):
 			s.Change, s.Delete = append(s.Change, text), true
+		case strings.HasPrefix(f.Name, "objects"):
+			s.Objects = append(s.Objects, text)
 		case f.Name == "images":
 			err = s.readImages(text)
 		case f.Name == "registries":
@@ -135,6 +150,10 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			return s, err
 		}
 	}
+	if err := s.readObjects(); err != nil {
+		return s, err
+	}
+	s.sortImages()
 	if len(s.Change) == 0 || s.Want == "" && len(archive.Files) == 0 {
 		return s, errors.New("a story needs a change and what comes of it")
 	}
@@ -212,9 +231,37 @@ func (s *Scenario) readImages(text string) error {
 		if user.Kind == "Pod" {
 			user.Use = policy.Running
 		}
+		s.written = append(s.written, written{ref, user})
 		s.addImage(ref, user)
 	}
+	return nil
+}
+
+func (s *Scenario) sortImages() {
 	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
+}
+
+// readObjects finds the images in the objects, as those of a dump.
+func (s *Scenario) readObjects() error {
+	if len(s.Objects) == 0 {
+		return nil
+	}
+	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(s.Objects, "\n---\n")), "objects")
+	if err != nil {
+		return err
+	}
+	if problems := dump.Problems(); len(problems) > 0 {
+		return problems[0]
+	}
+	images, err := dump.Images(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, img := range images {
+		for _, u := range img.Users {
+			s.addImage(img.Ref, u)
+		}
+	}
 	return nil
 }
 
@@ -281,20 +328,18 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 // Workloads returns the objects that use the images, as YAML documents.
 func (s *Scenario) Workloads() ([]string, error) {
 	var docs []string
-	for _, img := range s.Images {
-		for _, u := range img.Users {
-			o, err := workload(img.Ref, u)
-			if err != nil {
-				return nil, err
-			}
-			data, err := yaml.Marshal(o)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, string(data))
+	for _, w := range s.written {
+		o, err := workload(w.ref, w.user)
+		if err != nil {
+			return nil, err
 		}
+		data, err := yaml.Marshal(o)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, string(data))
 	}
-	return docs, nil
+	return append(docs, s.Objects...), nil
 }
 
 // Namespaces returns the namespaces of the users, sorted.
@@ -302,7 +347,9 @@ func (s *Scenario) Namespaces() []string {
 	var all []string
 	for _, img := range s.Images {
 		for _, u := range img.Users {
-			all = append(all, u.Namespace)
+			if u.Namespace != "" {
+				all = append(all, u.Namespace)
+			}
 		}
 	}
 	slices.Sort(all)
