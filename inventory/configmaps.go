@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -56,12 +57,16 @@ func configMaps(kube kubernetes.Interface, index *Index) []*source {
 // decodeConfigMap is Decode for a ConfigMap, which is looked through if it is known to
 // hold images, or if its name says so.
 func decodeConfigMap(data []byte) (Holder, error) {
+	var named metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &named); err != nil {
+		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
+	}
+	if !isImageConfigMap(named.Namespace, named.Name) {
+		return Holder{}, ErrKind // what is wrong with the data of another is nothing to us
+	}
 	var o corev1.ConfigMap
 	if err := json.Unmarshal(data, &o); err != nil {
 		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
-	}
-	if !isImageConfigMap(o.Namespace, o.Name) {
-		return Holder{}, ErrKind
 	}
 	return fromConfigMap(&o), nil
 }

@@ -141,7 +141,7 @@ var customKinds = []customKind{
 	{
 		// The bundle is unpacked by a Job. A plan that has come to an end is never taken up
 		// again (operator-lifecycle-manager, pkg/controller/operators/catalog/operator.go,
-		// transitionInstallPlanState).
+		// syncInstallPlans).
 		resource: resourceOf("operators.coreos.com", "v1alpha1", "installplans"),
 		kind:     "InstallPlan",
 		fields:   referenced("status.bundleLookups[].path"),

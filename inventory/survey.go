@@ -31,7 +31,7 @@ import (
 // for such an object is a pod, which is followed. Objects are decoded one at a time, so
 // that the largest of them, not the longest list, says how much memory a survey takes.
 type survey struct {
-	api      rest.Interface // for any path of the API server
+	list     func(context.Context, listing, func(*unstructured.Unstructured)) error
 	served   func() ([]*metav1.APIResourceList, error)
 	rules    func(context.Context) (authorizationv1.SubjectRulesReviewStatus, error)
 	schemas  *schemas
@@ -80,7 +80,10 @@ func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *Index, log lo
 		return nil, fmt.Errorf("making a client for discovery: %w", err)
 	}
 	return &survey{
-		api: client.RESTClient(), served: client.ServerPreferredResources, schemas: &schemas{api: client.RESTClient()},
+		list: func(ctx context.Context, l listing, visit func(*unstructured.Unstructured)) error {
+			return eachObject(ctx, client.RESTClient(), l, visit)
+		},
+		served: client.ServerPreferredResources, schemas: &schemas{api: client.RESTClient()},
 		rules: func(ctx context.Context) (authorizationv1.SubjectRulesReviewStatus, error) {
 			review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceDefault}}
 			answer, err := kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -281,7 +284,7 @@ func (s *survey) readKind(ctx context.Context, r schema.GroupVersionResource) {
 
 func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource, kind schema.GroupKind) error {
 	var all []*trimmed
-	err := eachObject(ctx, s.api, listing{path: pathOf(r)}, func(o *unstructured.Unstructured) {
+	err := s.list(ctx, listing{path: pathOf(r)}, func(o *unstructured.Unstructured) {
 		if h := Guess(kind, o); len(h.References) > 0 {
 			all = append(all, &trimmed{Namespace: h.Namespace, Name: h.Name, value: pack(h.References)})
 		}
@@ -299,7 +302,7 @@ func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource,
 // without their content: all ConfigMaps of a cluster may be a hundred megabytes.
 func (s *survey) readConfigMaps(ctx context.Context, k *surveyed) error {
 	var wanted []objectKey
-	err := eachObject(ctx, s.api, listing{path: "/api/v1/configmaps", namesOnly: true}, func(o *unstructured.Unstructured) {
+	err := s.list(ctx, listing{path: "/api/v1/configmaps", namesOnly: true}, func(o *unstructured.Unstructured) {
 		key := objectKey{o.GetNamespace(), o.GetName()}
 		if isGuessableConfigMap(key.namespace, key.name) && !slices.Contains(imageConfigMaps, key) {
 			wanted = append(wanted, key)
@@ -311,7 +314,7 @@ func (s *survey) readConfigMaps(ctx context.Context, k *surveyed) error {
 	now := map[objectKey]bool{}
 	for _, key := range wanted {
 		path := "/api/v1/namespaces/" + key.namespace + "/configmaps"
-		err := eachObject(ctx, s.api, listing{path: path, name: key.name}, func(o *unstructured.Unstructured) {
+		err := s.list(ctx, listing{path: path, name: key.name}, func(o *unstructured.Unstructured) {
 			now[key] = true
 			s.index.Put(fromConfigMap(asConfigMap(o)))
 		})
@@ -334,10 +337,14 @@ func (s *survey) notes() []string {
 	defer s.mu.Unlock()
 	var notes, failed []string
 	var reason error
+	waiting := 0
 	for _, r := range slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) }) {
-		if err := s.kinds[r].err; err != nil {
+		switch k := s.kinds[r]; {
+		case k.err != nil:
 			failed = append(failed, r.GroupResource().String())
-			reason = err
+			reason = k.err
+		case k.read.IsZero():
+			waiting++
 		}
 	}
 	if s.err != nil {
@@ -345,6 +352,9 @@ func (s *survey) notes() []string {
 	}
 	if len(failed) > 0 {
 		notes = append(notes, fmt.Sprintf("%s could not be looked through: %v", firstOf(failed, namedSources), reason))
+	}
+	if waiting > 0 {
+		notes = append(notes, fmt.Sprintf("%s of those that are not known not looked through yet", counted(waiting, "kind")))
 	}
 	if n := len(s.unread); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s with pod templates may not be read (%s): see manifests/overlays/all-kinds",

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -224,6 +225,13 @@ func fakeAPI(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) 
 	return client.RESTClient()
 }
 
+// from lists what an API has.
+func from(api rest.Interface) func(context.Context, listing, func(*unstructured.Unstructured)) error {
+	return func(ctx context.Context, l listing, visit func(*unstructured.Unstructured)) error {
+		return eachObject(ctx, api, l, visit)
+	}
+}
+
 // TestSurveyKeepsWhatItKnew takes an API server away from behind its group, and a kind that
 // cannot be listed for now.
 func TestSurveyKeepsWhatItKnew(t *testing.T) {
@@ -242,7 +250,7 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	var discoveryErr error
 	var x Index
 	s := &survey{
-		api: api, index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
 		served: func() ([]*metav1.APIResourceList, error) { return lists, discoveryErr },
 		rules:  mayAll,
 	}
@@ -270,6 +278,38 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	if notes := s.notes(); len(x.Images()) != 1 || !slices.Equal(notes, []string{"kinds that are not known were not looked through: listing the kinds that are served: discovery is down"}) {
 		t.Errorf("without discovery: %v, notes %q", x.Images(), notes)
 	}
+}
+
+// A kind that takes long does not hold up the guard for ever, and that is said.
+func TestSurveyHasPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan struct{})
+		ready := make(chan struct{})
+		s := &survey{
+			index: &Index{}, schemas: &schemas{}, complete: func() { close(ready) }, kinds: map[schema.GroupVersionResource]*surveyed{},
+			times: surveyTimes{look: time.Minute, every: time.Minute, patience: time.Minute},
+			served: func() ([]*metav1.APIResourceList, error) {
+				slow := metav1.APIResource{Name: "slows", Kind: "Slow", Verbs: []string{"list"}}
+				return []*metav1.APIResourceList{{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{slow}}}, nil
+			},
+			rules: mayAll,
+			list: func(ctx context.Context, _ listing, _ func(*unstructured.Unstructured)) error {
+				close(asked)
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { s.run(ctx); close(done) }()
+		<-asked
+		<-ready
+		if want := []string{"1 kind of those that are not known not looked through yet"}; !slices.Equal(s.notes(), want) {
+			t.Errorf("notes %q, want %q", s.notes(), want)
+		}
+		cancel()
+		<-done
+	})
 }
 
 // TestSurveyStaysSmall lists large objects, of which only one is to be in memory, and asks
@@ -339,7 +379,7 @@ func TestSurveyOfALargeCluster(t *testing.T) {
 	}
 	var x Index
 	s := &survey{
-		api: api, index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
 		served: func() ([]*metav1.APIResourceList, error) { return []*metav1.APIResourceList{list}, nil },
 		rules:  mayAll,
 	}
