@@ -39,6 +39,10 @@ type Options struct {
 	// without another answer in between, to count as one that may not be read. Until
 	// then the Cluster is not ready. Zero means DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
+	// SurveyEvery is how often objects of kinds that are not known are looked through for
+	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
+	// often if that is more often.
+	SurveyEvery time.Duration
 	// Logger gets what client-go has to say about watches, and that a resource is
 	// served from now on or not any more. The zero value is silent.
 	Logger logr.Logger
@@ -63,6 +67,7 @@ type Cluster struct {
 	mirrors       mirrorReader
 	sources       []*source
 	accounts      *source
+	survey        *survey // nil for none
 	log           logr.Logger
 
 	pending atomic.Int64  // sources that have not synced
@@ -85,14 +90,22 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for custom resources: %w", err)
 	}
-	return newCluster(mirrors, kube, dyn, o), nil
+	c := newCluster(mirrors, kube, dyn, o)
+	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
+		return nil, err
+	}
+	c.survey.times.every = cmp.Or(o.SurveyEvery, DefaultSurveyEvery)
+	c.survey.times.look = min(c.survey.times.look, c.survey.times.every)
+	c.pending.Add(1)
+	c.survey.complete = c.sourceSynced
+	return c, nil
 }
 
 func newCluster(mirrors mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
 	c := &Cluster{mirrors: mirrors, log: o.Logger, ready: make(chan struct{})}
 	c.index.TrustAccounts(AllAccounts) // once it is ready
 	c.accounts = serviceAccounts(kube, &c.index)
-	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
+	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
 		c.accounts, nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
@@ -172,6 +185,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	for _, s := range c.sources {
 		sources.Go(func() { s.follow(ctx, c.log) })
 	}
+	if c.survey != nil {
+		sources.Go(func() { c.survey.run(ctx) })
+	}
 	sources.Wait()
 	return nil
 }
@@ -185,6 +201,9 @@ func (c *Cluster) Ready() error {
 		if status := s.Status(); !status.Synced {
 			waiting = append(waiting, waitingFor(status))
 		}
+	}
+	if c.survey != nil && !c.survey.isComplete() {
+		waiting = append(waiting, "kinds that are not known not looked through yet")
 	}
 	if len(waiting) == 0 {
 		return nil

@@ -366,8 +366,8 @@ func TestClusterSaysWhatItMayNotRead(t *testing.T) {
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"no permission to read buildconfigs.build.openshift.io, catalogsources.operators.coreos.com" +
-		" and 17 more; what is there is unknown"}
+	want := []string{"no permission to read buildconfigs.build.openshift.io, builds.build.openshift.io" +
+		" and 21 more; what is there is unknown"}
 	if diff := cmp.Diff(want, c.Notes()); diff != "" {
 		t.Errorf("Notes() -want +got:\n%s", diff)
 	}

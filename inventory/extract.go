@@ -77,14 +77,19 @@ func jobUse(job *batchv1.Job) policy.Use {
 // fromPod reads a pod. Admission has completed it: with the pull secrets of its service
 // account, and with what ImageStreams say. A pod that has finished names images that it needed, and no
 // node runs it again. A cluster is full of such pods, of installers and builds,
-// whose images nobody mirrors any more.
+// whose images nobody mirrors any more. A static pod that has finished is run again by its
+// kubelet, after a restart at the latest: its mirror pod is only what the API shows of it.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	switch {
+	case finished && pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		h.addSpec(&pod.Spec, terms{use: policy.Referenced}, nil)
+	case finished:
 		h.addSpec(&pod.Spec, terms{use: policy.History}, nil)
-		return h
+	default:
+		h.addSpec(&pod.Spec, terms{use: policy.Running}, runningDigests(pod.Status))
 	}
-	h.addSpec(&pod.Spec, terms{use: policy.Running}, runningDigests(pod.Status))
 	return h
 }
 

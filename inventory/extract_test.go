@@ -120,6 +120,14 @@ func TestExtract(t *testing.T) {
 			Holder{"Pod", "shop", "app-0", []Reference{{Image: app, Container: "a", Use: policy.Running}}},
 		},
 		{
+			"the kubelet runs a static pod again, so that its mirror pod is not over",
+			&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "etcd-0", Annotations: map[string]string{"kubernetes.io/config.mirror": "x"}},
+				Spec:       containers(app), Status: corev1.PodStatus{Phase: corev1.PodFailed},
+			},
+			Holder{"Pod", "shop", "etcd-0", []Reference{{Image: app, Container: "a"}}},
+		},
+		{
 			"a pod that has finished is history",
 			&corev1.Pod{
 				ObjectMeta: named("shop", "job-1"), Spec: containers(app),
@@ -291,8 +299,64 @@ func TestExtractSettings(t *testing.T) {
 			nil,
 		},
 		{
-			"other variables are not looked at",
-			corev1.Container{Env: []corev1.EnvVar{{Name: "REGISTRY", Value: "quay.io/shop/app:1"}, {Name: "IMAGES", Value: "quay.io/a:1"}}},
+			"Strimzi's list of versions",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "STRIMZI_KAFKA_IMAGES", Value: "4.0.0=quay.io/strimzi/kafka:0.47.0-kafka-4.0.0\n4.1.0=quay.io/strimzi/kafka:0.47.0-kafka-4.1.0\n"}}},
+			[]Reference{
+				{Image: "quay.io/strimzi/kafka:0.47.0-kafka-4.0.0", Container: "env STRIMZI_KAFKA_IMAGES"},
+				{Image: "quay.io/strimzi/kafka:0.47.0-kafka-4.1.0", Container: "env STRIMZI_KAFKA_IMAGES"},
+			},
+		},
+		{
+			"lists with commas, maps in JSON, and names with IMAGE_ in front; the name of a registry alone is no image",
+			corev1.Container{Env: []corev1.EnvVar{
+				{Name: "SIDE_IMAGES", Value: "quay.io/a/a:1, quay.io/b/b:2"},
+				{Name: "IMAGE_MAP", Value: `{"b": "quay.io/m/b:1", "a": ["quay.io/m/a:1"]}`},
+				{Name: "IMAGE_SYNCER", Value: "quay.io/s/s@" + digest},
+				{Name: "IMAGE_REGISTRY", Value: "quay.io/shop"},
+			}},
+			[]Reference{
+				{Image: "quay.io/a/a:1", Container: "env SIDE_IMAGES"},
+				{Image: "quay.io/b/b:2", Container: "env SIDE_IMAGES"},
+				{Image: "quay.io/m/a:1", Container: "env IMAGE_MAP"},
+				{Image: "quay.io/m/b:1", Container: "env IMAGE_MAP"},
+				{Image: "quay.io/s/s@" + digest, Container: "env IMAGE_SYNCER"},
+			},
+		},
+		{
+			"the monitoring operator of OpenShift, and the Prometheus operator",
+			corev1.Container{Args: []string{
+				"-images=prometheus-operator=quay.io/p/operator@" + digest + ",prometheus=quay.io/p/prometheus@" + digest,
+				"-images=alertmanager=quay.io/p/alertmanager@" + digest,
+				"--prometheus-config-reloader=quay.io/p/reloader@" + digest,
+			}},
+			[]Reference{
+				{Image: "quay.io/p/operator@" + digest, Container: "arg -images"},
+				{Image: "quay.io/p/prometheus@" + digest, Container: "arg -images"},
+				{Image: "quay.io/p/alertmanager@" + digest, Container: "arg -images"},
+				{Image: "quay.io/p/reloader@" + digest, Container: "arg --prometheus-config-reloader"},
+			},
+		},
+		{
+			"a whole reference under any other name is a guess",
+			corev1.Container{
+				Env:  []corev1.EnvVar{{Name: "HELPER", Value: "quay.io/shop/helper:1"}, {Name: "REGISTRY", Value: "quay.io/shop"}},
+				Args: []string{"--runner=quay.io/shop/runner:1", "quay.io/shop/plain:1"},
+			},
+			[]Reference{
+				{Image: "quay.io/shop/helper:1", Container: "env HELPER", Guessed: true},
+				{Image: "quay.io/shop/runner:1", Container: "arg --runner", Guessed: true},
+				{Image: "quay.io/shop/plain:1", Container: "arg", Guessed: true},
+			},
+		},
+		{
+			"what has slashes and colons without being an image",
+			corev1.Container{
+				Env: []corev1.EnvVar{{Name: "URL", Value: "https://quay.io/shop/app:1"}, {Name: "REPO", Value: "git@github.com:org/repo.git"}},
+				Args: []string{
+					"--register-with-taints=node-role.kubernetes.io/infra:NoSchedule", "--upstream=http://127.0.0.1:8080/",
+					"--module=github.com/org/module@v1.2.3", "--path=/var/lib/x:/y", "--template=$(REGISTRY)/shop/app:1", "shop/app:1",
+				},
+			},
 			nil,
 		},
 		{

@@ -31,6 +31,7 @@ type Index struct {
 	images  map[string]*image
 	dirty   map[*image]bool
 
+	tags     tags
 	names    localNames
 	accounts accounts
 	read     map[schema.GroupKind]bool // kinds whose templates are read
@@ -264,18 +265,19 @@ func (x *Index) settle() {
 	x.changed = conditions{}
 }
 
+// put enters h, and anew what depends on the tags it has or on the names it has copied.
 func (x *Index) put(h Holder) {
 	others := x.names.hold(h)
 	x.enter(h)
-	for _, other := range others {
+	for _, other := range slices.Concat(others, x.tags.put(h)) {
 		x.enter(other)
 	}
 }
 
 func (x *Index) enter(h Holder) {
-	h = x.names.resolved(h)
-	uses := make([]use, len(h.References))
-	for i, r := range h.References {
+	references := x.tags.resolved(x.names.resolved(h).References)
+	uses := make([]use, len(references))
+	for i, r := range references {
 		uses[i] = use{
 			image:     x.image(r.Image),
 			container: unique.Make(r.Container),
@@ -405,6 +407,7 @@ func (x *Index) user(o changedObject, u use) policy.User {
 
 		OwnPullSecret:     t.ownPullSecret,
 		PullSecretUnknown: t.pullSecretUnknown,
+		Guessed:           t.guessed,
 	}
 	if x.read[t.keeper] {
 		user.Use = policy.History

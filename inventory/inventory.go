@@ -22,7 +22,7 @@ import (
 
 // A Reference is one place in an object that names an image.
 type Reference struct {
-	// Image is the reference as written, without surrounding space; never "".
+	// Image is the reference as written, without surrounding space; "" only with a Tag.
 	Image string
 	// Container is the container's name, or the field that holds the reference
 	// where there is no container ("volume data").
@@ -32,6 +32,12 @@ type Reference struct {
 	Digest string
 	// OwnPullSecret and PullSecretUnknown are as in policy.User.
 	OwnPullSecret, PullSecretUnknown bool
+	// Guessed is as in policy.User.
+	Guessed bool
+	// Tag is an ImageStreamTag or ImageStreamImage, "NAMESPACE/STREAM:TAG" or
+	// "NAMESPACE/STREAM@DIGEST". With an Image, which an ImageStream has, it stands for
+	// that image. Without one, an Index enters what it stands for. Mostly "".
+	Tag string
 	// Account is the service account that pods get their pull secrets from. An Index
 	// adds to OwnPullSecret and PullSecretUnknown what it knows of the account. "" where
 	// there is none, or a pod names its own.
@@ -61,7 +67,7 @@ type Holder struct {
 // add appends a reference, unless there is no image in it.
 func (h *Holder) add(r Reference) {
 	r.Image = strings.TrimSpace(r.Image)
-	if r.Image == "" {
+	if r.Image == "" && r.Tag == "" {
 		return // filled in later by a controller, as OpenShift's image triggers do
 	}
 	h.References = append(h.References, r)

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,6 +36,10 @@ type customKind struct {
 	without string
 	// history is a prefix of the names of objects that are kept for a way back.
 	history string
+	// over says that an object has done its work, and pulls nothing any more.
+	over condition
+	// tags is set if ImageStreamTags are named besides images.
+	tags bool
 	// large is set for objects that may come near 1 MiB.
 	large bool
 }
@@ -44,6 +49,23 @@ type customKind struct {
 type imageField struct {
 	path string
 	use  policy.Use
+}
+
+// A condition holds where the text at a path is one of some values.
+type condition struct {
+	path   string
+	values []string
+}
+
+func (c condition) holds(o map[string]any) bool {
+	holds := false
+	if c.path != "" {
+		lookUp(o, c.path, func(_ string, value any) {
+			text, _ := value.(string)
+			holds = slices.Contains(c.values, text)
+		})
+	}
+	return holds
 }
 
 func resourceOf(group, version, resource string) schema.GroupVersionResource {
@@ -126,6 +148,16 @@ var customKinds = []customKind{
 		large:     true,
 	},
 	{
+		// The bundle is unpacked by a Job. A plan that has come to an end is never taken up
+		// again (operator-lifecycle-manager, pkg/controller/operators/catalog/operator.go,
+		// syncInstallPlans).
+		resource: resourceOf("operators.coreos.com", "v1alpha1", "installplans"),
+		kind:     "InstallPlan",
+		fields:   referenced("status.bundleLookups[].path"),
+		over:     condition{"status.phase", []string{"Complete", "Failed"}},
+		large:    true,
+	},
+	{
 		resource: resourceOf("operators.coreos.com", "v1alpha1", "catalogsources"),
 		kind:     "CatalogSource",
 		fields:   referenced("spec.image"),
@@ -150,9 +182,18 @@ var customKinds = []customKind{
 		kind:     "BuildConfig",
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
 			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
-		secrets: []string{"spec.strategy.dockerStrategy.pullSecret.name", "spec.strategy.sourceStrategy.pullSecret.name",
-			"spec.strategy.customStrategy.pullSecret.name", "spec.source.images[].pullSecret.name"},
-		account: "spec.serviceAccount", defaultAccount: "builder",
+		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
+		tags: true, // a build pulls what the tag stands for when it begins
+	},
+	{
+		// What a tag stood for when the build began is in the Build.
+		resource: resourceOf("build.openshift.io", "v1", "builds"),
+		kind:     "Build",
+		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
+			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
+		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
+		tags: true,
+		over: condition{"status.phase", []string{"Complete", "Failed", "Error", "Cancelled"}},
 	},
 	{
 		resource: resourceOf("hypershift.openshift.io", "v1beta1", "hostedclusters"),
@@ -167,6 +208,28 @@ var customKinds = []customKind{
 		fields:   referenced("spec.release.image"),
 		secrets:  []string{"spec.clusterName"}, // each HostedCluster has one
 	},
+	{
+		resource:  resourceOf("", "v1", "podtemplates"),
+		kind:      "PodTemplate",
+		templates: []string{"template"},
+	},
+	{
+		resource:  resourceOf("argoproj.io", "v1alpha1", "rollouts"),
+		kind:      "Rollout",
+		templates: []string{"spec.template"},
+	},
+	{
+		resource: resourceOf("kubevirt.io", "v1", "virtualmachines"),
+		kind:     "VirtualMachine",
+		fields: referenced("spec.template.spec.volumes[].containerDisk.image",
+			"spec.template.spec.domain.firmware.kernelBoot.container.image"),
+	},
+}
+
+// buildSecrets are what a build may take credentials from for the images it starts from.
+var buildSecrets = []string{
+	"spec.strategy.dockerStrategy.pullSecret.name", "spec.strategy.sourceStrategy.pullSecret.name",
+	"spec.strategy.customStrategy.pullSecret.name", "spec.source.images[].pullSecret.name",
 }
 
 // customKindOf finds a kind in customKinds.
@@ -190,13 +253,21 @@ func (k customKind) extract(o *unstructured.Unstructured) Holder {
 	if _, marked := o.GetLabels()[k.without]; marked {
 		return h
 	}
+	past := k.history != "" && strings.HasPrefix(h.Name, k.history) || k.over.holds(o.Object)
 	for _, f := range k.fields {
 		use := f.use
-		if k.history != "" && strings.HasPrefix(h.Name, k.history) {
+		if past {
 			use = policy.History
 		}
 		lookUp(o.Object, f.path, func(field string, value any) {
-			h.add(Reference{Image: imageIn(value), Container: field, Use: use})
+			r := Reference{Image: imageIn(value), Container: field, Use: use}
+			switch {
+			case k.tags:
+				r.Tag = tagIn(value, h.Namespace)
+			case k.kind == "ImageStream":
+				r.Tag = h.tagAt(field, r.Image)
+			}
+			h.add(r)
 		})
 	}
 	k.addSecrets(&h, o.Object)
@@ -247,4 +318,39 @@ func imageIn(value any) string {
 	default:
 		return ""
 	}
+}
+
+// tagIn returns the ImageStreamTag or ImageStreamImage that an object reference names, as
+// Reference.Tag has it; "" for anything else.
+func tagIn(value any, namespace string) string {
+	object, _ := value.(map[string]any)
+	kind, _ := object["kind"].(string)
+	name, _ := object["name"].(string)
+	if kind != "ImageStreamTag" && kind != "ImageStreamImage" || name == "" {
+		return ""
+	}
+	if other, _ := object["namespace"].(string); other != "" {
+		namespace = other
+	}
+	return namespace + "/" + name
+}
+
+// streamItem is where an ImageStream has an image that a tag stands for, or stood for.
+var streamItem = regexp.MustCompile(`^status\.tags\[(.+)\]\.items\[(\d+)\]\.dockerImageReference$`)
+
+// tagAt returns the tag that stands for the image in a field of an ImageStream. Only the
+// first item of a tag is what it means today; the others go by their digests.
+func (h *Holder) tagAt(field, image string) string {
+	m := streamItem.FindStringSubmatch(field)
+	if m == nil || strings.TrimSpace(image) == "" {
+		return ""
+	}
+	if m[2] == "0" {
+		return h.Namespace + "/" + h.Name + ":" + m[1]
+	}
+	_, digest, found := strings.Cut(image, "@")
+	if !found {
+		return ""
+	}
+	return h.Namespace + "/" + h.Name + "@" + digest
 }

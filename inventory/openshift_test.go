@@ -196,8 +196,8 @@ spec: {relatedImages: [{name: db, image: quay.io/db@x}]}
 			},
 			Holder{"ImageStream", "openshift", "cli", []Reference{
 				{Image: "quay.io/base:1", Container: "spec.tags[latest].from", Use: policy.History},
-				{Image: "quay.io/cli@2", Container: "status.tags[latest].items[0].dockerImageReference", Use: policy.History},
-				{Image: "quay.io/cli@1", Container: "status.tags[latest].items[1].dockerImageReference", Use: policy.History},
+				{Image: "quay.io/cli@2", Container: "status.tags[latest].items[0].dockerImageReference", Use: policy.History, Tag: "openshift/cli:latest"},
+				{Image: "quay.io/cli@1", Container: "status.tags[latest].items[1].dockerImageReference", Use: policy.History, Tag: "openshift/cli@1"},
 			}},
 		},
 		{
@@ -213,8 +213,63 @@ spec: {relatedImages: [{name: db, image: quay.io/db@x}]}
 			}}},
 			Holder{"BuildConfig", "shop", "app", []Reference{
 				{Image: "quay.io/base:1", Container: "spec.strategy.dockerStrategy.from", Account: "builder"},
+				{Tag: "shop/base:latest", Container: "spec.strategy.sourceStrategy.from", Account: "builder"},
 				{Image: "quay.io/base:1", Container: "spec.strategy.customStrategy.from", Account: "builder"},
 				{Image: "quay.io/base:1", Container: "spec.source.images[0].from", Account: "builder"},
+			}},
+		},
+		{
+			"a build that runs pulls what the tag stood for, and what it copies from",
+			"build.openshift.io",
+			"kind: Build\nmetadata: {name: app-1, namespace: shop}\nspec:\n  strategy: {sourceStrategy: {from: {kind: DockerImage, name: 'quay.io/python@x'}}}\n" +
+				"  source: {images: [{from: {kind: ImageStreamImage, namespace: openshift, name: 'cli@x'}}]}\nstatus: {phase: Running}",
+			Holder{"Build", "shop", "app-1", []Reference{
+				{Image: "quay.io/python@x", Container: "spec.strategy.sourceStrategy.from", Account: "builder"},
+				{Tag: "openshift/cli@x", Container: "spec.source.images[0].from", Account: "builder"},
+			}},
+		},
+		{
+			"a build that has ended pulls nothing more",
+			"build.openshift.io",
+			"kind: Build\nmetadata: {name: app-1, namespace: shop}\nspec: {strategy: {dockerStrategy: {from: {kind: DockerImage, name: 'quay.io/ubi:9'}}}}\nstatus: {phase: Failed}",
+			Holder{"Build", "shop", "app-1", []Reference{
+				{Image: "quay.io/ubi:9", Container: "spec.strategy.dockerStrategy.from", Account: "builder", Use: policy.History},
+			}},
+		},
+		{
+			"the bundle that OLM unpacks for an operator",
+			"operators.coreos.com",
+			"kind: InstallPlan\nmetadata: {name: install-a, namespace: operators}\nspec: {approved: false}\n" +
+				"status: {phase: RequiresApproval, bundleLookups: [{identifier: db.v2, path: 'quay.io/db-bundle@x'}]}",
+			Holder{"InstallPlan", "operators", "install-a", []Reference{{Image: "quay.io/db-bundle@x", Container: "status.bundleLookups[0].path"}}},
+		},
+		{
+			"a plan that is done unpacks nothing more",
+			"operators.coreos.com",
+			"kind: InstallPlan\nmetadata: {name: install-a, namespace: operators}\nstatus: {phase: Complete, bundleLookups: [{path: 'quay.io/db-bundle@x'}]}",
+			Holder{"InstallPlan", "operators", "install-a", []Reference{
+				{Image: "quay.io/db-bundle@x", Container: "status.bundleLookups[0].path", Use: policy.History},
+			}},
+		},
+		{
+			"a template that stands alone",
+			"",
+			"kind: PodTemplate\nmetadata: {name: a, namespace: shop}\ntemplate: {spec: {containers: [{name: app, image: 'cart:1'}]}}",
+			Holder{"PodTemplate", "shop", "a", []Reference{{Image: "cart:1", Container: "app", Account: "default"}}},
+		},
+		{
+			"Argo Rollouts",
+			"argoproj.io",
+			"kind: Rollout\nmetadata: {name: a, namespace: shop}\nspec: {template: {spec: {containers: [{name: app, image: 'quay.io/shop/cart:1'}]}}}",
+			Holder{"Rollout", "shop", "a", []Reference{{Image: "quay.io/shop/cart:1", Container: "app", Account: "default"}}},
+		},
+		{
+			"OpenShift Virtualization: a disk in an image, also of a machine that is off",
+			"kubevirt.io",
+			"kind: VirtualMachine\nmetadata: {name: a, namespace: shop}\nspec: {runStrategy: Halted, template: {spec: {volumes: " +
+				"[{name: root, containerDisk: {image: quay.io/containerdisks/fedora}}, {name: cloud, cloudInitNoCloud: {}}]}}}",
+			Holder{"VirtualMachine", "shop", "a", []Reference{
+				{Image: "quay.io/containerdisks/fedora", Container: "spec.template.spec.volumes[root].containerDisk.image"},
 			}},
 		},
 		{
@@ -302,7 +357,7 @@ func jsonOf(t *testing.T, object any) []byte {
 
 func TestDecodeSaysWhatItDoesNotKnow(t *testing.T) {
 	for _, kind := range []schema.GroupKind{{Kind: "ConfigMap"}, {Group: "example.com", Kind: "Deployment"}, {Group: "example.com", Kind: "NodePool"}} {
-		if _, err := Decode(kind, []byte("{}")); !errors.Is(err, ErrKind) {
+		if _, err := Decode(kind, []byte(`{"data": {"a": 1}}`)); !errors.Is(err, ErrKind) {
 			t.Errorf("Decode(%s) = %v, want ErrKind", kind, err)
 		}
 	}
@@ -325,7 +380,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		for _, r := range h.References {
-			if r.Image == "" {
+			if r.Image == "" && r.Tag == "" {
 				t.Errorf("%+v has no image", r)
 			}
 		}

@@ -8,14 +8,14 @@ import "unique"
 type packed []packedReference
 
 type packedReference struct {
-	image, container, digest unique.Handle[string]
-	terms                    unique.Handle[terms]
+	image, container, digest, tag unique.Handle[string]
+	terms                         unique.Handle[terms]
 }
 
 func pack(references []Reference) packed {
 	p := make(packed, len(references))
 	for i, r := range references {
-		p[i] = packedReference{unique.Make(r.Image), unique.Make(r.Container), unique.Make(r.Digest), termsOf(r)}
+		p[i] = packedReference{unique.Make(r.Image), unique.Make(r.Container), unique.Make(r.Digest), unique.Make(r.Tag), termsOf(r)}
 	}
 	return p
 }
@@ -23,7 +23,7 @@ func pack(references []Reference) packed {
 func (p packed) references() []Reference {
 	all := make([]Reference, len(p))
 	for i, r := range p {
-		all[i] = r.terms.Value().in(Reference{Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value()})
+		all[i] = r.terms.Value().in(Reference{Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(), Tag: r.tag.Value()})
 	}
 	return all
 }

@@ -65,6 +65,23 @@ func (s streamSink) replace(all []*trimmed) {
 	s.index.replaceStreams(streams)
 }
 
+// An objectSink enters one object in an Index that has others of its kind.
+type objectSink struct {
+	holderSink
+	object objectKey
+}
+
+func (s objectSink) none(error) { s.replace(nil) }
+
+func (s objectSink) replace(all []*trimmed) {
+	if len(all) == 0 {
+		s.remove(s.object.namespace, s.object.name)
+	}
+	for _, t := range all {
+		s.put(t)
+	}
+}
+
 // A table holds what is left of the objects of one kind. The zero value is
 // empty and ready.
 type table[T any] struct {

@@ -18,18 +18,20 @@ type terms struct {
 	keeper            schema.GroupKind
 	lookup            Lookup
 	copied            bool
+	guessed           bool
 }
 
 func termsOf(r Reference) unique.Handle[terms] {
 	return unique.Make(terms{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
-		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied,
+		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
 	})
 }
 
 // in writes t into r.
 func (t terms) in(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
+	r.Guessed = t.guessed
 	r.Account, r.Keeper, r.Lookup, r.Copied = t.account, t.keeper, t.lookup, t.copied
 	return r
 }

@@ -61,6 +61,10 @@ type User struct {
 	// PullSecretUnknown is set, beside OwnPullSecret, where that is only possible: what
 	// its service account names could not be read.
 	PullSecretUnknown bool
+	// Guessed is set where nothing but the look of the object says that it names the
+	// image: it has the shape of a pod's specification, or a text in it reads like a
+	// reference. Settings.Guesses says what such a user counts for.
+	Guessed bool
 }
 
 // An Image is a reference, as written, that something in the cluster depends on.
@@ -169,6 +173,9 @@ type Settings struct {
 	// Blobs says of which images the config and the layers are looked up, not only the
 	// manifest. See Plan.WithDepth.
 	Blobs BlobScope
+	// Guesses says what comes of an image that only guesses name, outside of protected
+	// namespaces.
+	Guesses Guesses
 	// Severities replace what rules say by default, by rule id. An entry weakens
 	// the denial of an image of a protected namespace only under the id followed
 	// by "@protected", so that it cannot happen by mistake.

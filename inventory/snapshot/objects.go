@@ -228,8 +228,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 func (r *reader) other(kind schema.GroupKind, data []byte) error {
 	read, ok := others[kind]
 	if !ok {
-		r.skip(kind.Kind)
-		return nil
+		return r.guess(kind, data)
 	}
 	if err := read(r, data); err != nil {
 		return fmt.Errorf("reading %s: %w", kind.Kind, err)
@@ -237,8 +236,26 @@ func (r *reader) other(kind schema.GroupKind, data []byte) error {
 	return nil
 }
 
+// guess looks through an object of a kind that is not known.
+func (r *reader) guess(kind schema.GroupKind, data []byte) error {
+	h, err := inventory.DecodeGuess(kind, data)
+	switch {
+	case errors.Is(err, inventory.ErrKind), err == nil && len(h.References) == 0:
+		r.skip(kind.Kind)
+		return nil
+	case err != nil:
+		return err
+	case h.Name == "":
+		return fmt.Errorf("a %s without a name", kind.Kind)
+	}
+	r.put(h)
+	return nil
+}
+
 // isOfUse reports whether objects of a kind could be, in some API group.
-func isOfUse(kind string) bool { return strings.HasSuffix(kind, "List") || usefulKinds[kind] }
+func isOfUse(kind string) bool {
+	return strings.HasSuffix(kind, "List") || usefulKinds[kind] || inventory.IsWorthReading(kind)
+}
 
 var usefulKinds = func() map[string]bool {
 	kinds := map[string]bool{}

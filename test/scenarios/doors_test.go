@@ -26,7 +26,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -264,10 +264,10 @@ func (w *world) startCluster(t *testing.T, dir string) {
 			t.Error(err)
 		}
 	})
-	if _, err := envtest.InstallCRDs(w.cluster.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
+	if _, err := envtest.InstallCRDs(w.cluster.Config, envtest.CRDInstallOptions{CRDs: addOns()}); err != nil {
 		t.Fatal(err)
 	}
-	if w.images, err = inventory.NewCluster(w.cluster.Config, inventory.Options{}); err != nil {
+	if w.images, err = inventory.NewCluster(w.cluster.Config, inventory.Options{SurveyEvery: 50 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	go w.images.Run(t.Context())
@@ -289,30 +289,6 @@ func (w *world) startCluster(t *testing.T, dir string) {
 	guarded := strings.ReplaceAll(string(text), "  sideEffects:", "  matchConditions:\n  - name: not-the-stage-hand\n    expression: request.userInfo.username != '"+stageHand+"'\n  sideEffects:")
 	w.stage(t, guarded, "create", "-f", "-")
 	w.waitForWebhook(t)
-}
-
-// looseCRDs are kinds of stories whose own CRD is not at hand: they are aggregated APIs.
-func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
-	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, k := range []struct{ plural, group, kind string }{
-		{"imagestreams", "image.openshift.io", "ImageStream"},
-		{"deploymentconfigs", "apps.openshift.io", "DeploymentConfig"},
-	} {
-		crds = append(crds, &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: k.plural + "." + k.group},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: k.group, Scope: apiextensionsv1.NamespaceScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: k.kind, Plural: k.plural},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-					Name: "v1", Served: true, Storage: true,
-					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-						Type: "object", XPreserveUnknownFields: new(true),
-					}},
-				}},
-			},
-		})
-	}
-	return crds
 }
 
 const stageHand = "stage-hand"
@@ -492,7 +468,24 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 		}
 	})
 	w.reportRunning(t, s)
+	w.reportPods(t, s)
 	w.waitForImages(t, s)
+}
+
+// reportPods writes the status of the pods among the story's objects.
+func (w *world) reportPods(t *testing.T, s *Scenario) {
+	t.Helper()
+	for _, text := range s.Objects {
+		var pod corev1.Pod
+		if err := yaml.Unmarshal([]byte(text), &pod); err != nil || pod.Kind != "Pod" {
+			continue // one of several documents, of other kinds
+		}
+		status, err := json.Marshal(map[string]any{"status": pod.Status})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.stage(t, "", "patch", "pod", pod.Name, "--namespace", pod.Namespace, "--subresource=status", "--type=merge", "-p", string(status))
+	}
 }
 
 // reportRunning writes the status of pods, as a node would: apply leaves it out.

@@ -6,8 +6,8 @@
 //
 //	-- cluster/*.yaml --  mirror objects in force
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]]
-//	-- objects.yaml --    the objects that name the images; without it, they are made from
-//	                      the lines of images
+//	-- workloads.yaml --  the objects that name these; without it, they are made from the lines
+//	-- objects*.yaml --   further objects of the cluster, whose images are found in them
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
@@ -22,6 +22,7 @@
 package scenarios
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -37,6 +38,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -55,7 +57,9 @@ type Scenario struct {
 	Before []string
 	// Images are what the cluster depends on.
 	Images []policy.Image
-	// Objects name the images, as YAML; nil for objects made from the users of Images.
+	// Given name Images, as YAML; nil for objects made from their users.
+	Given []string
+	// Objects are further objects of the cluster, as YAML. Their images are among Images.
 	Objects []string
 	// States say what registries do, by host or reference.
 	States map[string]registries.Behaviour
@@ -64,6 +68,14 @@ type Scenario struct {
 	Delete bool
 	// Want is the answer, in the form of Answer.String.
 	Want string
+
+	written []written // the lines of section "images"
+}
+
+// A written image is one that a workload is made up for.
+type written struct {
+	ref  string
+	user policy.User
 }
 
 // An Answer is what one way of asking says.
@@ -126,8 +138,10 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change = append(s.Change, text)
 		case strings.HasPrefix(f.Name, "delete"):
 			s.Change, s.Delete = append(s.Change, text), true
-		case f.Name == "objects.yaml":
-			s.Objects = strings.Split(text, "\n---\n")
+		case f.Name == "workloads.yaml":
+			s.Given = strings.Split(text, "\n---\n")
+		case strings.HasPrefix(f.Name, "objects"):
+			s.Objects = append(s.Objects, text)
 		case f.Name == "images":
 			err = s.readImages(text)
 		case f.Name == "registries":
@@ -141,6 +155,10 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			return s, err
 		}
 	}
+	if err := s.readObjects(); err != nil {
+		return s, err
+	}
+	s.sortImages()
 	if len(s.Change) == 0 || s.Want == "" && len(archive.Files) == 0 {
 		return s, errors.New("a story needs a change and what comes of it")
 	}
@@ -221,10 +239,46 @@ func (s *Scenario) readImages(text string) error {
 		if strings.HasSuffix(rest, " as history") {
 			user.Use = policy.History
 		}
+		s.written = append(s.written, written{ref, user})
 		s.addImage(ref, user)
 	}
-	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
 	return nil
+}
+
+func (s *Scenario) sortImages() {
+	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
+}
+
+// readObjects finds the images in the objects, as those of a dump, with the service account
+// that every namespace has.
+func (s *Scenario) readObjects() error {
+	if len(s.Objects) == 0 {
+		return nil
+	}
+	images, err := imagesIn(s.Objects)
+	if err != nil {
+		return err
+	}
+	if images, err = imagesIn(slices.Concat(accounts(namespacesOf(images)), s.Objects)); err != nil {
+		return err
+	}
+	for _, img := range images {
+		for _, u := range img.Users {
+			s.addImage(img.Ref, u)
+		}
+	}
+	return nil
+}
+
+func imagesIn(objects []string) ([]policy.Image, error) {
+	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(objects, "\n---\n")), "objects")
+	if err != nil {
+		return nil, err
+	}
+	if problems := dump.Problems(); len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return dump.Images(context.Background())
 }
 
 func (s *Scenario) addImage(ref string, user policy.User) {
@@ -289,42 +343,46 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 
 // Workloads returns the objects that use the images, as YAML documents.
 func (s *Scenario) Workloads() ([]string, error) {
-	docs := slices.Clone(s.Objects)
-	if len(docs) > 0 {
-		return docs, nil
+	if s.Given != nil {
+		return slices.Concat(s.Given, s.Objects), nil
 	}
-	for _, img := range s.Images {
-		for _, u := range img.Users {
-			o, err := workload(img.Ref, u)
-			if err != nil {
-				return nil, err
-			}
-			data, err := yaml.Marshal(o)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, string(data))
+	var docs []string
+	for _, w := range s.written {
+		o, err := workload(w.ref, w.user)
+		if err != nil {
+			return nil, err
 		}
+		data, err := yaml.Marshal(o)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, string(data))
 	}
-	return docs, nil
+	return append(docs, s.Objects...), nil
 }
 
 // Accounts returns the service account that every namespace has, as YAML documents, for a
 // dump to say that it has no pull secrets. A cluster says so by having none.
-func (s *Scenario) Accounts() []string {
+func (s *Scenario) Accounts() []string { return accounts(s.Namespaces()) }
+
+func accounts(namespaces []string) []string {
 	var docs []string
-	for _, ns := range s.Namespaces() {
+	for _, ns := range namespaces {
 		docs = append(docs, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: "+ns+", name: default}\nimagePullSecrets: [{name: default-dockercfg-x7k2p}]\n")
 	}
 	return docs
 }
 
 // Namespaces returns the namespaces of the users, sorted.
-func (s *Scenario) Namespaces() []string {
+func (s *Scenario) Namespaces() []string { return namespacesOf(s.Images) }
+
+func namespacesOf(images []policy.Image) []string {
 	var all []string
-	for _, img := range s.Images {
+	for _, img := range images {
 		for _, u := range img.Users {
-			all = append(all, u.Namespace)
+			if u.Namespace != "" {
+				all = append(all, u.Namespace)
+			}
 		}
 	}
 	slices.Sort(all)
