@@ -138,6 +138,7 @@ func (g *guesser) object(p place, o map[string]any) {
 		g.container(p, o)
 	}
 	g.pieces(p, o)
+	g.named(p, o)
 	if ref, ok := o["reference"].(string); ok && p.key == "image" && isReference(ref) { // of a volume
 		g.add(p.at("reference"), ref)
 	}
@@ -227,6 +228,21 @@ func (g *guesser) pieces(p place, o map[string]any) {
 		if image := repository + separator + version; isWhole(image) {
 			g.add(p, image)
 			return
+		}
+	}
+}
+
+// named adds the value of something that has a name: a parameter of a pipeline, or a
+// variable outside of a container, as in the configuration of OLM's Subscriptions.
+func (g *guesser) named(p place, o map[string]any) {
+	name, _ := o["name"].(string)
+	if p.key != "env" && !isImageKey(strings.ToLower(name)) && !isImagesKey(name) {
+		return
+	}
+	for _, key := range []string{"default", "value"} {
+		text, _ := o[key].(string)
+		for _, image := range imagesIn(text, isWhole) {
+			g.add(p.at(key), image)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestGuess(t *testing.T) {
 		want           []string
 	}{
 		{
-			"Tekton: steps are containers, and a parameter is no image", `
+			"Tekton: steps are containers, and the default of a parameter may be an image", `
 apiVersion: tekton.dev/v1
 kind: Task
 metadata: {name: build, namespace: ci}
@@ -60,6 +60,7 @@ spec:
   - {name: build, image: "$(params.BUILDER_IMAGE)"}
   sidecars: [{name: docker, image: "docker.io/library/docker:dind"}]
 `, []string{
+				"quay.io/buildah/stable:v1 spec.params[BUILDER_IMAGE].default",
 				"docker.io/library/docker:dind spec.sidecars[docker]",
 				"quay.io/ci/base:1 spec.stepTemplate",
 				"gcr.io/tekton/git-init:v0.40 spec.steps[clone]",
@@ -156,6 +157,14 @@ spec:
 				"nvcr.io/nvidia/k8s/container-toolkit@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 spec.toolkit",
 				"ghcr.io/org/app:v2 spec.values.image",
 			},
+		},
+		{
+			"OLM: what a subscription tells the operator", `
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: db, namespace: operators}
+spec: {name: db, source: redhat, config: {env: [{name: RELATED_IMAGE_UI, value: "quay.io/db/ui:1"}, {name: MODE, value: a/b}]}}
+`, []string{"quay.io/db/ui:1 spec.config.env[RELATED_IMAGE_UI].value"},
 		},
 		{
 			"keys of images, lists of them, and a scheme", `
@@ -280,7 +289,7 @@ func FuzzGuess(f *testing.F) {
 			return
 		}
 		for _, r := range Guess(schema.GroupKind{Group: "example.com", Kind: "X"}, &o).References {
-			if !isReference(r.Image) || !r.Guessed || r.Container == "" {
+			if !isReference(r.Image) || !r.Guessed {
 				t.Errorf("%+v", r)
 			}
 		}
