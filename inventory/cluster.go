@@ -16,6 +16,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -35,6 +36,14 @@ type Options struct {
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
 	// lists it, and Notes says so. Zero means DefaultStaleAfter.
 	StaleAfter time.Duration
+	// ForbiddenAfter is how long a source that has never been read has to be refused,
+	// without another answer in between, to count as one that may not be read. Until
+	// then the Cluster is not ready. Zero means DefaultForbiddenAfter.
+	ForbiddenAfter time.Duration
+	// SurveyEvery is how often objects of kinds that are not known are looked through for
+	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
+	// often if that is more often.
+	SurveyEvery time.Duration
 	// Logger gets what client-go has to say about watches, and that a resource is
 	// served from now on or not any more. The zero value is silent.
 	Logger logr.Logger
@@ -43,6 +52,10 @@ type Options struct {
 // DefaultStaleAfter spans the restart of an API server behind a load balancer,
 // and several attempts to reach it (retryPromptly).
 const DefaultStaleAfter = 2 * time.Minute
+
+// DefaultForbiddenAfter is longer than an API server that has just started takes to
+// read its own roles, which it does within a few seconds, and refuses until then.
+const DefaultForbiddenAfter = 15 * time.Second
 
 // A Cluster is the inventory of a running cluster. It is safe for concurrent
 // use. Until Run has been called it knows nothing.
@@ -56,6 +69,8 @@ type Cluster struct {
 	applied       appliedReader
 	files         table[[]mirrors.File]
 	sources       []*source
+	accounts      *source
+	survey        *survey // nil for none
 	log           logr.Logger
 
 	pending atomic.Int64  // sources that have not synced
@@ -78,20 +93,32 @@ func NewCluster(cfg *rest.Config, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for custom resources: %w", err)
 	}
-	return newCluster(reader, kube, dyn, o), nil
+	c := newCluster(reader, kube, dyn, o)
+	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
+		return nil, err
+	}
+	c.survey.times.every = cmp.Or(o.SurveyEvery, DefaultSurveyEvery)
+	c.survey.times.look = min(c.survey.times.look, c.survey.times.every)
+	c.pending.Add(1)
+	c.survey.complete = c.sourceSynced
+	return c, nil
 }
 
 func newCluster(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Cluster {
 	c := &Cluster{mirrors: reader, log: o.Logger, ready: make(chan struct{})}
-	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), []*source{
-		nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
+	c.index.TrustAccounts(AllAccounts) // once it is ready
+	c.accounts = serviceAccounts(kube, &c.index)
+	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
+		c.accounts, nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
 	for _, s := range c.sources {
-		switch s.kind {
-		case "ClusterVersion":
+		switch s.name {
+		case "clusterversions.config.openshift.io":
 			s.alsoKeep(decoded(TrimClusterVersion), &c.configuration.version)
-		case "MachineConfig":
+		case "imagestreams.image.openshift.io":
+			s.alsoKeep(trimStream, streamSink{&c.index})
+		case "machineconfigs.machineconfiguration.openshift.io":
 			s.alsoKeep(trimFiles, &c.files)
 		}
 	}
@@ -101,9 +128,16 @@ func newCluster(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.Inte
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {
 		s.status.Name = s.name
-		s.onSync = c.sourceSynced
-		s.onTurn = func(lacking error) { c.logTurn(s.name, lacking) }
+		s.onSync = func() {
+			c.reads(s)
+			c.sourceSynced()
+		}
+		s.onTurn = func(lacking error) {
+			c.reads(s)
+			c.logTurn(s.name, lacking)
+		}
 		s.staleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
+		s.forbiddenAfter = cmp.Or(o.ForbiddenAfter, DefaultForbiddenAfter)
 	}
 	return c
 }
@@ -124,6 +158,14 @@ func protobuf(cfg *rest.Config) *rest.Config {
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
 	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	return cfg
+}
+
+// reads tells the Index whether the templates of a source are read.
+func (c *Cluster) reads(s *source) {
+	if s.templates {
+		kind := schema.GroupKind{Group: schema.ParseGroupResource(s.name).Group, Kind: s.kind}
+		c.index.Reads(kind, s.isReadable())
+	}
 }
 
 func (c *Cluster) sourceSynced() {
@@ -148,6 +190,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	for _, s := range c.sources {
 		sources.Go(func() { s.follow(ctx, c.log) })
 	}
+	if c.survey != nil {
+		sources.Go(func() { c.survey.run(ctx) })
+	}
 	sources.Wait()
 	return nil
 }
@@ -161,6 +206,9 @@ func (c *Cluster) Ready() error {
 		if status := s.Status(); !status.Synced {
 			waiting = append(waiting, waitingFor(status))
 		}
+	}
+	if c.survey != nil && !c.survey.isComplete() {
+		waiting = append(waiting, "kinds that are not known not looked through yet")
 	}
 	if len(waiting) == 0 {
 		return nil
@@ -210,6 +258,7 @@ func (c *Cluster) Images(context.Context) ([]policy.Image, error) {
 	if err := c.Ready(); err != nil {
 		return nil, err
 	}
+	c.index.TrustAccounts(accountsKnown(c.accounts.Status()))
 	images := c.index.Images()
 	if nodes := len(c.Nodes()); len(images) == 0 && nodes > 0 {
 		return nil, fmt.Errorf("no object names an image though there are nodes (%d): the inventory cannot be complete", nodes)

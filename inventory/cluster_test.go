@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	configv1 "github.com/openshift/api/config/v1"
@@ -418,7 +419,7 @@ func TestClusterNamesWhatItMayNotRead(t *testing.T) {
 		{APIGroups: []string{"batch"}, Resources: []string{"cronjobs"}, Verbs: []string{"list", "watch"}},
 	}
 	secret := make(chan error, 10)
-	c := running(t, as(t, admin, cfg, "no-jobs", reads), Options{OnPullSecret: func(_ []byte, err error) { secret <- err }})
+	c := running(t, as(t, admin, cfg, "no-jobs", reads), Options{ForbiddenAfter: time.Millisecond, OnPullSecret: func(_ []byte, err error) { secret <- err }})
 
 	const forbidden = `jobs.batch not read: jobs.batch is forbidden: User "no-jobs" cannot list resource "jobs"`
 	eventually(t, "all but the jobs are read, and why they are not is known", func() bool {
@@ -476,12 +477,12 @@ func TestClusterSaysWhatItMayNotRead(t *testing.T) {
 	reads := []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "apps", "batch"}, Resources: []string{"*"}, Verbs: []string{"list", "watch"}},
 	}
-	c := running(t, as(t, kubernetes.NewForConfigOrDie(cfg), cfg, "no-custom", reads), Options{})
+	c := running(t, as(t, kubernetes.NewForConfigOrDie(cfg), cfg, "no-custom", reads), Options{ForbiddenAfter: time.Second})
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"no permission to read buildconfigs.build.openshift.io, catalogsources.operators.coreos.com" +
-		" and 17 more; what is there is unknown"}
+	want := []string{"no permission to read buildconfigs.build.openshift.io, builds.build.openshift.io" +
+		" and 21 more; what is there is unknown"}
 	if diff := cmp.Diff(want, c.Notes()); diff != "" {
 		t.Errorf("Notes() -want +got:\n%s", diff)
 	}

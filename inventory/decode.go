@@ -41,14 +41,27 @@ func Kinds() []schema.GroupKind {
 	return kinds
 }
 
+// ReadsTemplates reports whether Decode reads the pod templates of objects of a kind.
+func ReadsTemplates(kind schema.GroupKind) bool {
+	if _, ok := builtins[kind]; ok {
+		return kind.Kind != "Pod"
+	}
+	custom, _ := customKindOf(kind)
+	return len(custom.templates) > 0
+}
+
 // Decode returns the images that an object, written as JSON, names. The error
-// is ErrKind for a kind that names none.
+// is ErrKind for a kind that names none, and for a ConfigMap that does not look as if it
+// did.
 func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
 	if empty, ok := builtins[kind]; ok {
 		return decodeBuiltin(empty(), kind, data)
 	}
 	if custom, ok := customKindOf(kind); ok {
 		return decodeCustom(custom, data)
+	}
+	if kind == configMapKind {
+		return decodeConfigMap(data)
 	}
 	return Holder{}, ErrKind
 }
@@ -67,4 +80,17 @@ func decodeCustom(kind customKind, data []byte) (Holder, error) {
 		return Holder{}, fmt.Errorf("reading %s: %w", kind.kind, err)
 	}
 	return kind.extract(&o), nil
+}
+
+// DecodeGuess is Guess for an object written as JSON. The error is ErrKind for a kind that
+// is not looked through.
+func DecodeGuess(kind schema.GroupKind, data []byte) (Holder, error) {
+	if !IsGuessable(kind) {
+		return Holder{}, ErrKind
+	}
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(data, &o.Object); err != nil {
+		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	return Guess(kind, &o), nil
 }

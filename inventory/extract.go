@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -20,19 +22,19 @@ func Extract(o runtime.Object) (Holder, bool) {
 	case *corev1.Pod:
 		return fromPod(o), true
 	case *appsv1.Deployment:
-		return fromOperand("Deployment", o, o.Spec.Template), true
+		return fromOperand("Deployment", o, &o.Spec.Template), true
 	case *appsv1.StatefulSet:
-		return fromOperand("StatefulSet", o, o.Spec.Template), true
+		return fromOperand("StatefulSet", o, &o.Spec.Template), true
 	case *appsv1.DaemonSet:
-		return fromOperand("DaemonSet", o, o.Spec.Template), true
+		return fromOperand("DaemonSet", o, &o.Spec.Template), true
 	case *appsv1.ReplicaSet:
-		return fromTemplate("ReplicaSet", o, o.Spec.Template, replicaSetUse(o)), true
+		return fromTemplate("ReplicaSet", o, &o.Spec.Template, terms{keeper: keeperOf(o, o.Spec.Replicas)}), true
 	case *corev1.ReplicationController:
 		return fromReplicationController(o), true
 	case *batchv1.Job:
-		return fromTemplate("Job", o, o.Spec.Template, jobUse(o)), true
+		return fromTemplate("Job", o, &o.Spec.Template, terms{use: jobUse(o)}), true
 	case *batchv1.CronJob:
-		return fromTemplate("CronJob", o, o.Spec.JobTemplate.Spec.Template, policy.Referenced), true
+		return fromTemplate("CronJob", o, &o.Spec.JobTemplate.Spec.Template, terms{}), true
 	default:
 		return Holder{}, false
 	}
@@ -42,17 +44,21 @@ func holderOf(kind string, o metav1.Object) Holder {
 	return Holder{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// fromTemplate reads a workload whose pods are made from template.
-func fromTemplate(kind string, o metav1.Object, template corev1.PodTemplateSpec, use policy.Use) Holder {
+// fromTemplate reads a workload whose pods are made from template. Kinds that the
+// admission plugin for ImageStreams does not look at must not be read by it
+// (openshift/apiserver-library-go, SetDefaults_ImagePolicyConfig).
+func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t terms) Holder {
 	h := holderOf(kind, o)
-	h.addSpec(&template.Spec, use, nil)
+	t.account = accountOf(&template.Spec)
+	t.lookup, t.copied = lookupOf(o, template.Annotations)
+	h.addSpec(&template.Spec, t, nil)
 	return h
 }
 
 // fromOperand reads a workload that may be an operator, whose environment and
 // arguments name the images of what it is going to deploy.
-func fromOperand(kind string, o metav1.Object, template corev1.PodTemplateSpec) Holder {
-	h := fromTemplate(kind, o, template, policy.Referenced)
+func fromOperand(kind string, o metav1.Object, template *corev1.PodTemplateSpec) Holder {
+	h := fromTemplate(kind, o, template, terms{})
 	h.addSettings(&template.Spec)
 	return h
 }
@@ -68,26 +74,45 @@ func jobUse(job *batchv1.Job) policy.Use {
 	return policy.Referenced
 }
 
-// fromPod reads a pod. A pod that has finished names images that it needed, and no
+// fromPod reads a pod. Admission has completed it: with the pull secrets of its service
+// account, and with what ImageStreams say. A pod that has finished names images that it needed, and no
 // node runs it again. A cluster is full of such pods, of installers and builds,
-// whose images nobody mirrors any more.
+// whose images nobody mirrors any more. A static pod that has finished is run again by its
+// kubelet, after a restart at the latest: its mirror pod is only what the API shows of it.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		h.addSpec(&pod.Spec, policy.History, nil)
-		return h
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	switch {
+	case finished && pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		h.addSpec(&pod.Spec, terms{use: policy.Referenced}, nil)
+	case finished:
+		h.addSpec(&pod.Spec, terms{use: policy.History}, nil)
+	default:
+		h.addSpec(&pod.Spec, terms{use: policy.Running}, runningDigests(pod.Status))
 	}
-	h.addSpec(&pod.Spec, policy.Running, runningDigests(pod.Status))
 	return h
 }
 
-// replicaSetUse says that a Deployment's ReplicaSet without replicas is kept for
-// a rollback only. One that stands alone may be scaled up at any time.
-func replicaSetUse(rs *appsv1.ReplicaSet) policy.Use {
-	if isOwnedBy(rs, "Deployment") && isZero(rs.Spec.Replicas) {
-		return policy.History
+// keeperOf returns the kind of the controller that keeps a ReplicaSet or a
+// ReplicationController without replicas for a rollback only. One that stands alone may
+// be scaled up at any time, and so may one whose owner nobody reads: its template would
+// not be known otherwise.
+func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil || !isZero(replicas) {
+		return schema.GroupKind{}
 	}
-	return policy.Referenced
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	if group := formerGroups[kind]; group != "" {
+		kind.Group = group
+	}
+	return kind
+}
+
+// formerGroups are groups of owners in objects that are older than the group of today.
+var formerGroups = map[schema.GroupKind]string{
+	{Group: "extensions", Kind: "Deployment"}: "apps",
+	{Kind: "DeploymentConfig"}:                "apps.openshift.io",
 }
 
 // fromReplicationController treats the controllers of DeploymentConfigs as the
@@ -96,16 +121,7 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 	if rc.Spec.Template == nil {
 		return holderOf("ReplicationController", rc)
 	}
-	use := policy.Referenced
-	if isOwnedBy(rc, "DeploymentConfig") && isZero(rc.Spec.Replicas) {
-		use = policy.History
-	}
-	return fromTemplate("ReplicationController", rc, *rc.Spec.Template, use)
-}
-
-func isOwnedBy(o metav1.Object, kind string) bool {
-	owner := metav1.GetControllerOf(o)
-	return owner != nil && owner.Kind == kind
+	return fromTemplate("ReplicationController", rc, rc.Spec.Template, terms{keeper: keeperOf(rc, rc.Spec.Replicas)})
 }
 
 // isZero is false for nil: the API server's default is 1.
@@ -113,17 +129,22 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
 // addSpec adds what the kubelet would pull for a pod: its three lists of
 // containers, and its image volumes. The digests are by container name, which is
-// unique over all three lists.
-func (h *Holder) addSpec(spec *corev1.PodSpec, use policy.Use, digests map[string]string) {
-	own := namesPullSecret(spec)
+// unique over all three lists. Of t, it finds out by itself whether the spec names a
+// pull secret.
+func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
+	t.ownPullSecret = namesPullSecret(spec)
+	lookup, copied := t.lookup, t.copied
 	add := func(image, container, digest string) {
-		h.add(Reference{Image: image, Container: container, Use: use, Digest: digest, OwnPullSecret: own})
+		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
+			t.lookup = lookup.of(c.Image)
+			t.copied = copied && t.lookup != LookupNone
 			add(c.Image, c.Name, digests[c.Name])
 		}
 	}
+	t.lookup, t.copied = LookupNone, false // the plugin looks at no others (imagereferencemutators, Mutate)
 	for _, c := range spec.EphemeralContainers {
 		add(c.Image, c.Name, digests[c.Name])
 	}
@@ -134,12 +155,11 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, use policy.Use, digests map[strin
 	}
 }
 
-// namesPullSecret reports whether somebody has given a pod a pull secret. OpenShift
-// gives every pod the one of its service account for the internal registry
-// ("default-dockercfg-x7k2p").
+// namesPullSecret reports whether somebody has given a pod a pull secret.
 func namesPullSecret(spec *corev1.PodSpec) bool {
+	account := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
 	return slices.ContainsFunc(spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool {
-		return s.Name != "" && !strings.Contains(s.Name, "-dockercfg-")
+		return isOwnPullSecret(s.Name, account)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -19,10 +20,9 @@ func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-func owned(namespace, name, ownerKind string) metav1.ObjectMeta {
+func owned(namespace, name, ownerGroupVersion, ownerKind string) metav1.ObjectMeta {
 	m := named(namespace, name)
-	controller := true
-	m.OwnerReferences = []metav1.OwnerReference{{Kind: ownerKind, Name: "owner", Controller: &controller}}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: ownerGroupVersion, Kind: ownerKind, Name: "owner", Controller: new(true)}}
 	return m
 }
 
@@ -50,8 +50,11 @@ func replicas(n int32) *int32 { return &n }
 
 func TestExtract(t *testing.T) {
 	const app = "quay.io/shop/app:1"
-	referenced := []Reference{{Image: app, Container: "a"}}
-	history := []Reference{{Image: app, Container: "a", Use: policy.History}}
+	const account = "default"
+	referenced := []Reference{{Image: app, Container: "a", Account: account}}
+	kept := func(group, kind string) []Reference {
+		return []Reference{{Image: app, Container: "a", Account: account, Keeper: schema.GroupKind{Group: group, Kind: kind}}}
+	}
 
 	tests := []struct {
 		reason string
@@ -66,7 +69,21 @@ func TestExtract(t *testing.T) {
 		{
 			"the pull secret that every pod of OpenShift has",
 			&batchv1.Job{ObjectMeta: named("shop", "once"), Spec: batchv1.JobSpec{Template: withPullSecrets("default-dockercfg-x7k2p")}},
-			Holder{Kind: "Job", Namespace: "shop", Name: "once", References: referenced},
+			Holder{Kind: "Job", Namespace: "shop", Name: "once", References: []Reference{{Image: app, Container: "a"}}},
+		},
+		{
+			"what looks like it, of another account, somebody has set",
+			&corev1.Pod{ObjectMeta: named("shop", "bot"), Spec: corev1.PodSpec{
+				Containers: containers(app).Containers, ServiceAccountName: "bot", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "default-dockercfg-x7k2p"}},
+			}},
+			Holder{Kind: "Pod", Namespace: "shop", Name: "bot", References: []Reference{{Image: app, Container: "a", Use: policy.Running, OwnPullSecret: true}}},
+		},
+		{
+			"the service account of a template has pull secrets too",
+			&appsv1.StatefulSet{ObjectMeta: named("shop", "db"), Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{
+				Spec: corev1.PodSpec{Containers: containers(app).Containers, ServiceAccountName: "db"},
+			}}},
+			Holder{"StatefulSet", "shop", "db", []Reference{{Image: app, Container: "a", Account: "db"}}},
 		},
 		{
 			"every list of containers and every image volume is pulled by the kubelet; other volumes hold no image",
@@ -103,6 +120,14 @@ func TestExtract(t *testing.T) {
 			Holder{"Pod", "shop", "app-0", []Reference{{Image: app, Container: "a", Use: policy.Running}}},
 		},
 		{
+			"the kubelet runs a static pod again, so that its mirror pod is not over",
+			&corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "etcd-0", Annotations: map[string]string{"kubernetes.io/config.mirror": "x"}},
+				Spec:       containers(app), Status: corev1.PodStatus{Phase: corev1.PodFailed},
+			},
+			Holder{"Pod", "shop", "etcd-0", []Reference{{Image: app, Container: "a"}}},
+		},
+		{
 			"a pod that has finished is history",
 			&corev1.Pod{
 				ObjectMeta: named("shop", "job-1"), Spec: containers(app),
@@ -131,16 +156,26 @@ func TestExtract(t *testing.T) {
 		{
 			"an image that an image trigger has not filled in yet is none",
 			&appsv1.Deployment{ObjectMeta: named("shop", "app"), Spec: appsv1.DeploymentSpec{Template: templateOf(" ", app)}},
-			Holder{"Deployment", "shop", "app", []Reference{{Image: app, Container: "b"}}},
+			Holder{"Deployment", "shop", "app", []Reference{{Image: app, Container: "b", Account: account}}},
 		},
 		{
 			"a Deployment's ReplicaSet without replicas is kept for a rollback",
-			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
-			Holder{"ReplicaSet", "shop", "app-1", history},
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-1", "apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-1", kept("apps", "Deployment")},
+		},
+		{
+			"an older one names its owner by the group of then",
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-0", "extensions/v1beta1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-0", kept("apps", "Deployment")},
+		},
+		{
+			"other controllers have ReplicaSets as well",
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-9", "argoproj.io/v1alpha1", "Rollout"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(0), Template: templateOf(app)}},
+			Holder{"ReplicaSet", "shop", "app-9", kept("argoproj.io", "Rollout")},
 		},
 		{
 			"one with replicas is the way pods come to be",
-			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-2", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(1), Template: templateOf(app)}},
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-2", "apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Replicas: replicas(1), Template: templateOf(app)}},
 			Holder{"ReplicaSet", "shop", "app-2", referenced},
 		},
 		{
@@ -150,7 +185,7 @@ func TestExtract(t *testing.T) {
 		},
 		{
 			"replicas that are not set are one, not none",
-			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-3", "Deployment"), Spec: appsv1.ReplicaSetSpec{Template: templateOf(app)}},
+			&appsv1.ReplicaSet{ObjectMeta: owned("shop", "app-3", "apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Template: templateOf(app)}},
 			Holder{"ReplicaSet", "shop", "app-3", referenced},
 		},
 		{
@@ -174,7 +209,7 @@ func TestExtract(t *testing.T) {
 				ObjectMeta: named("shop", "migrate"), Spec: batchv1.JobSpec{Template: templateOf(app)},
 				Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}},
 			},
-			Holder{"Job", "shop", "migrate", []Reference{{Image: app, Container: "a", Use: policy.History}}},
+			Holder{"Job", "shop", "migrate", []Reference{{Image: app, Container: "a", Use: policy.History, Account: account}}},
 		},
 		{
 			"a CronJob that is suspended may be resumed",
@@ -191,10 +226,10 @@ func TestExtract(t *testing.T) {
 		},
 		{
 			"a DeploymentConfig's ReplicationController without replicas is kept for a rollback",
-			&corev1.ReplicationController{ObjectMeta: owned("shop", "dc-1", "DeploymentConfig"), Spec: corev1.ReplicationControllerSpec{
+			&corev1.ReplicationController{ObjectMeta: owned("shop", "dc-1", "apps.openshift.io/v1", "DeploymentConfig"), Spec: corev1.ReplicationControllerSpec{
 				Replicas: replicas(0), Template: new(templateOf(app)),
 			}},
-			Holder{"ReplicationController", "shop", "dc-1", history},
+			Holder{"ReplicationController", "shop", "dc-1", kept("apps.openshift.io", "DeploymentConfig")},
 		},
 		{
 			"the API allows a ReplicationController without a template",
@@ -264,8 +299,64 @@ func TestExtractSettings(t *testing.T) {
 			nil,
 		},
 		{
-			"other variables are not looked at",
-			corev1.Container{Env: []corev1.EnvVar{{Name: "REGISTRY", Value: "quay.io/shop/app:1"}, {Name: "IMAGES", Value: "quay.io/a:1"}}},
+			"Strimzi's list of versions",
+			corev1.Container{Env: []corev1.EnvVar{{Name: "STRIMZI_KAFKA_IMAGES", Value: "4.0.0=quay.io/strimzi/kafka:0.47.0-kafka-4.0.0\n4.1.0=quay.io/strimzi/kafka:0.47.0-kafka-4.1.0\n"}}},
+			[]Reference{
+				{Image: "quay.io/strimzi/kafka:0.47.0-kafka-4.0.0", Container: "env STRIMZI_KAFKA_IMAGES"},
+				{Image: "quay.io/strimzi/kafka:0.47.0-kafka-4.1.0", Container: "env STRIMZI_KAFKA_IMAGES"},
+			},
+		},
+		{
+			"lists with commas, maps in JSON, and names with IMAGE_ in front; the name of a registry alone is no image",
+			corev1.Container{Env: []corev1.EnvVar{
+				{Name: "SIDE_IMAGES", Value: "quay.io/a/a:1, quay.io/b/b:2"},
+				{Name: "IMAGE_MAP", Value: `{"b": "quay.io/m/b:1", "a": ["quay.io/m/a:1"]}`},
+				{Name: "IMAGE_SYNCER", Value: "quay.io/s/s@" + digest},
+				{Name: "IMAGE_REGISTRY", Value: "quay.io/shop"},
+			}},
+			[]Reference{
+				{Image: "quay.io/a/a:1", Container: "env SIDE_IMAGES"},
+				{Image: "quay.io/b/b:2", Container: "env SIDE_IMAGES"},
+				{Image: "quay.io/m/a:1", Container: "env IMAGE_MAP"},
+				{Image: "quay.io/m/b:1", Container: "env IMAGE_MAP"},
+				{Image: "quay.io/s/s@" + digest, Container: "env IMAGE_SYNCER"},
+			},
+		},
+		{
+			"the monitoring operator of OpenShift, and the Prometheus operator",
+			corev1.Container{Args: []string{
+				"-images=prometheus-operator=quay.io/p/operator@" + digest + ",prometheus=quay.io/p/prometheus@" + digest,
+				"-images=alertmanager=quay.io/p/alertmanager@" + digest,
+				"--prometheus-config-reloader=quay.io/p/reloader@" + digest,
+			}},
+			[]Reference{
+				{Image: "quay.io/p/operator@" + digest, Container: "arg -images"},
+				{Image: "quay.io/p/prometheus@" + digest, Container: "arg -images"},
+				{Image: "quay.io/p/alertmanager@" + digest, Container: "arg -images"},
+				{Image: "quay.io/p/reloader@" + digest, Container: "arg --prometheus-config-reloader"},
+			},
+		},
+		{
+			"a whole reference under any other name is a guess",
+			corev1.Container{
+				Env:  []corev1.EnvVar{{Name: "HELPER", Value: "quay.io/shop/helper:1"}, {Name: "REGISTRY", Value: "quay.io/shop"}},
+				Args: []string{"--runner=quay.io/shop/runner:1", "quay.io/shop/plain:1"},
+			},
+			[]Reference{
+				{Image: "quay.io/shop/helper:1", Container: "env HELPER", Guessed: true},
+				{Image: "quay.io/shop/runner:1", Container: "arg --runner", Guessed: true},
+				{Image: "quay.io/shop/plain:1", Container: "arg", Guessed: true},
+			},
+		},
+		{
+			"what has slashes and colons without being an image",
+			corev1.Container{
+				Env: []corev1.EnvVar{{Name: "URL", Value: "https://quay.io/shop/app:1"}, {Name: "REPO", Value: "git@github.com:org/repo.git"}},
+				Args: []string{
+					"--register-with-taints=node-role.kubernetes.io/infra:NoSchedule", "--upstream=http://127.0.0.1:8080/",
+					"--module=github.com/org/module@v1.2.3", "--path=/var/lib/x:/y", "--template=$(REGISTRY)/shop/app:1", "shop/app:1",
+				},
+			},
 			nil,
 		},
 		{

@@ -3,6 +3,8 @@ package inventory
 import (
 	"sync"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // A SourceStatus says how far the knowledge of one source can be trusted.
@@ -10,10 +12,10 @@ type SourceStatus struct {
 	// Name is the resource as a person types it: "deployments.apps".
 	Name string
 	// Synced is set once all objects have been read, or the cluster has said that
-	// it does not serve the resource.
+	// it does not serve the resource, or for long enough that it may not be read.
 	Synced bool
 	// Lacking is why there are no objects though there is no error either: the
-	// resource is not served here. Nil otherwise.
+	// resource is not served here, or may not be read and never could be. Nil otherwise.
 	Lacking error
 	// Heard is when the source last answered: a list, an event, a sign of life.
 	// Zero if it never did.
@@ -34,6 +36,10 @@ type health struct {
 	// a watch has ended; zero if nothing is under way.
 	due        time.Time
 	staleAfter time.Duration
+	// refused is when the source was refused first since it was last answered
+	// otherwise; zero if it was not. Refusals count after forbiddenAfter.
+	refused        time.Time
+	forbiddenAfter time.Duration
 	// onSync is called once, when the source has synced; onTurn afterwards, when
 	// what was not served is, or the other way round, with the new Lacking.
 	onSync func()
@@ -49,6 +55,16 @@ func (h *health) Status() SourceStatus {
 	return s
 }
 
+// isReadable reports whether the source has been read, and was served when it was
+// last heard.
+func (h *health) isReadable() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status.isReadable()
+}
+
+func (s SourceStatus) isReadable() bool { return s.Synced && s.Lacking == nil }
+
 // overdue tells a connection that is dead, though nobody has said so, from a
 // source where nothing happens.
 func (h *health) overdue() bool { return !h.due.IsZero() && time.Now().After(h.due) }
@@ -59,6 +75,7 @@ func (h *health) succeed() {
 	defer h.mu.Unlock()
 	h.status.Heard = time.Now()
 	h.status.Err = nil
+	h.refused = time.Time{}
 }
 
 // expect says that something will be heard within d: the end of a watch, if
@@ -73,6 +90,25 @@ func (h *health) failed(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.status.Err = err
+	h.refused = time.Time{}
+}
+
+// forbidden takes a refusal and reports whether it says that the source may not be
+// read. That is never so of one that could be read: an API server that starts or
+// is being configured refuses for a moment what it grants afterwards, and to forget
+// all images for that would admit anything. What never could be read is asked for
+// again for the same reason, until the refusal has lasted.
+func (h *health) forbidden(err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused.IsZero() {
+		h.refused = time.Now()
+	}
+	if !h.status.isReadable() && time.Since(h.refused) >= h.forbiddenAfter {
+		return true
+	}
+	h.status.Err = err
+	return false
 }
 
 // arrived says that the sink has all objects.
@@ -89,6 +125,9 @@ func (h *health) sync(reason error) {
 	h.status.Lacking = reason
 	h.status.Heard = time.Now()
 	h.status.Err = nil
+	if !apierrors.IsForbidden(reason) {
+		h.refused = time.Time{}
+	}
 	h.mu.Unlock()
 	switch {
 	case first:

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"unique"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -17,13 +19,25 @@ import (
 //
 // It is made for a hundred thousand pods that name a few thousand images and
 // change all the time, with a review of them now and then. An object costs its
-// name and 40 bytes a reference. A change only marks the images it touches; the
+// name and 32 bytes a reference. A change only marks the images it touches; the
 // next call of Images brings those up to date and no others.
+//
+// What an object says may depend on others: on its service account, on whether its
+// owner's template is read, on ImageStreams. The Index is told of those separately, in
+// any order.
 type Index struct {
 	mu      sync.Mutex
 	objects map[string]map[objectKey][]use // by kind
 	images  map[string]*image
 	dirty   map[*image]bool
+
+	tags     tags
+	names    localNames
+	accounts accounts
+	read     map[schema.GroupKind]bool // kinds whose templates are read
+	// changed are the accounts and the kinds of which something else is known than when
+	// the users of images were made.
+	changed conditions
 
 	list      []policy.Image // what Images returns, nil after a change
 	order     []*image       // the images, sorted by reference
@@ -37,8 +51,21 @@ type use struct {
 	image     *image
 	container unique.Handle[string]
 	digest    unique.Handle[string]
-	use       policy.Use
-	ownSecret bool
+	terms     unique.Handle[terms]
+}
+
+// conditions are what terms depend on.
+type conditions struct {
+	accounts    map[objectKey]bool
+	allAccounts bool
+	kinds       map[schema.GroupKind]bool
+}
+
+func (c conditions) none() bool { return len(c.accounts) == 0 && !c.allAccounts && len(c.kinds) == 0 }
+
+// touch reports whether what t says of an object in a namespace depends on c.
+func (c conditions) touch(t terms, namespace string) bool {
+	return t.account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.account}]) || c.kinds[t.keeper]
 }
 
 // An image is a reference that at least one object names.
@@ -67,7 +94,104 @@ func (x *Index) Put(h Holder) {
 func (x *Index) Delete(kind, namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.set(kind, objectKey{namespace, name}, nil)
+	x.put(Holder{Kind: kind, Namespace: namespace, Name: name})
+}
+
+// Reads says whether pod templates of objects of a kind are read. What such an object
+// keeps for a way back is History then.
+func (x *Index) Reads(kind schema.GroupKind, read bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.read[kind] == read {
+		return
+	}
+	set(&x.read, kind, read)
+	set(&x.changed.kinds, kind, true)
+	x.list = nil
+}
+
+// PutAccount says whether a service account names a pull secret that is not OpenShift's.
+func (x *Index) PutAccount(namespace, name string, ownPullSecret bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { set(&x.accounts.named, key, ownPullSecret) })
+}
+
+// DeleteAccount forgets a service account. It is no error if it was not there.
+func (x *Index) DeleteAccount(namespace, name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { delete(x.accounts.named, key) })
+}
+
+func (x *Index) changeAccount(key objectKey, change func(objectKey)) {
+	own, unknown := x.accounts.pullSecret(key)
+	change(objectKey{unique.Make(key.namespace).Value(), unique.Make(key.name).Value()})
+	if nowOwn, nowUnknown := x.accounts.pullSecret(key); nowOwn != own || nowUnknown != unknown {
+		set(&x.changed.accounts, key, true)
+		x.list = nil
+	}
+}
+
+// replaceAccounts makes named all the service accounts there are, by whether they name a
+// pull secret that is not OpenShift's.
+func (x *Index) replaceAccounts(named map[objectKey]bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key := range x.accounts.named {
+		if _, still := named[key]; !still {
+			x.changeAccount(key, func(key objectKey) { delete(x.accounts.named, key) })
+		}
+	}
+	for key, own := range named {
+		x.changeAccount(key, func(key objectKey) { set(&x.accounts.named, key, own) })
+	}
+}
+
+// TrustAccounts says how far what is known of service accounts can be trusted.
+func (x *Index) TrustAccounts(state Accounts) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.accounts.state == state {
+		return
+	}
+	x.accounts.state = state
+	x.changed.allAccounts, x.list = true, nil
+}
+
+// PutStream enters an ImageStream, or forgets it if s is nil.
+func (x *Index) PutStream(namespace, name string, s *Stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.putStream(objectKey{namespace, name}, s)
+}
+
+// replaceStreams makes streams all there are.
+func (x *Index) replaceStreams(streams map[objectKey]*Stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key := range x.names.streams {
+		if streams[key] == nil {
+			x.putStream(key, nil)
+		}
+	}
+	for key, s := range streams {
+		x.putStream(key, s)
+	}
+}
+
+func (x *Index) putStream(key objectKey, s *Stream) {
+	for _, h := range x.names.put(key, s) {
+		x.enter(h)
+	}
+}
+
+// set enters a value in a map that may not have been made yet.
+func set[K comparable](m *map[K]bool, key K, value bool) {
+	if *m == nil {
+		*m = map[K]bool{}
+	}
+	(*m)[key] = value
 }
 
 // Replace makes holders all there is of a kind. Holders of other kinds must not
@@ -87,7 +211,7 @@ func (x *Index) replace(kind string, holders iter.Seq[Holder]) {
 		x.put(h)
 	}
 	for key := range gone {
-		x.set(kind, key, nil)
+		x.put(Holder{Kind: kind, Namespace: key.namespace, Name: key.name})
 	}
 }
 
@@ -100,6 +224,7 @@ func (x *Index) Images() []policy.Image {
 	if x.list != nil {
 		return x.list
 	}
+	x.settle()
 	for img := range x.dirty {
 		x.refresh(img)
 	}
@@ -122,15 +247,42 @@ func (x *Index) Objects() int {
 	return n
 }
 
+// settle marks the images of whose users something else is known now. It goes through
+// all objects, which takes some 10 ms for 100,000; accounts and kinds change seldom.
+func (x *Index) settle() {
+	if x.changed.none() {
+		return
+	}
+	for kind, objects := range x.objects {
+		for key, uses := range objects {
+			for _, u := range uses {
+				if x.changed.touch(u.terms.Value(), key.namespace) {
+					x.touch(u.image, changedObject{kind, key})
+				}
+			}
+		}
+	}
+	x.changed = conditions{}
+}
+
+// put enters h, and anew what depends on the tags it has or on the names it has copied.
 func (x *Index) put(h Holder) {
-	uses := make([]use, len(h.References))
-	for i, r := range h.References {
+	others := x.names.hold(h)
+	x.enter(h)
+	for _, other := range slices.Concat(others, x.tags.put(h)) {
+		x.enter(other)
+	}
+}
+
+func (x *Index) enter(h Holder) {
+	references := x.tags.resolved(x.names.resolved(h).References)
+	uses := make([]use, len(references))
+	for i, r := range references {
 		uses[i] = use{
 			image:     x.image(r.Image),
 			container: unique.Make(r.Container),
 			digest:    unique.Make(r.Digest),
-			use:       r.Use,
-			ownSecret: r.OwnPullSecret,
+			terms:     termsOf(r),
 		}
 	}
 	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
@@ -244,16 +396,26 @@ func (x *Index) refresh(img *image) {
 }
 
 func (x *Index) user(o changedObject, u use) policy.User {
-	return policy.User{
+	t := u.terms.Value()
+	user := policy.User{
 		Kind:      o.kind,
 		Namespace: o.namespace,
 		Name:      o.name,
 		Container: u.container.Value(),
-		Use:       u.use,
+		Use:       t.use,
 		Digest:    u.digest.Value(),
 
-		OwnPullSecret: u.ownSecret,
+		OwnPullSecret:     t.ownPullSecret,
+		PullSecretUnknown: t.pullSecretUnknown,
+		Guessed:           t.guessed,
 	}
+	if x.read[t.keeper] {
+		user.Use = policy.History
+	}
+	if t.account != "" && !t.ownPullSecret {
+		user.OwnPullSecret, user.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account})
+	}
+	return user
 }
 
 func compareUsers(a, b policy.User) int {

@@ -7,9 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // lookUp visits every value at path in an object as JSON has it, and says where
@@ -100,7 +99,7 @@ func itemName(i int, item any) string {
 // addTemplate adds the images of a pod template in an object without a type of
 // its own here. A template that is none is passed over, like any other field
 // that is not what it should be: the API server has checked it.
-func (h *Holder) addTemplate(value any, operator bool) {
+func (h *Holder) addTemplate(o metav1.Object, value any, kind customKind) {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return
@@ -109,8 +108,12 @@ func (h *Holder) addTemplate(value any, operator bool) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &template); err != nil {
 		return
 	}
-	h.addSpec(&template.Spec, policy.Referenced, nil)
-	if operator {
+	t := terms{account: accountOf(&template.Spec)}
+	if kind.lookup {
+		t.lookup, t.copied = lookupOf(o, template.Annotations)
+	}
+	h.addSpec(&template.Spec, t, nil)
+	if kind.operator {
 		h.addSettings(&template.Spec)
 	}
 }

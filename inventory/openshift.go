@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,8 +19,16 @@ type customKind struct {
 	before string
 	kind   string
 	fields []imageField
+	// secrets are the paths of the names of pull secrets for what fields name, or of what
+	// has such a secret.
+	secrets []string
+	// account is the path of the service account whose pull secrets are for it as well,
+	// or else that of the name defaultAccount; "" where none are.
+	account, defaultAccount string
 	// templates are the paths of pod templates.
 	templates []string
+	// lookup is set if the admission plugin for ImageStreams looks at the templates.
+	lookup bool
 	// operator is set if the templates' environment and arguments are settings of
 	// an operator.
 	operator bool
@@ -27,6 +36,10 @@ type customKind struct {
 	without string
 	// history is a prefix of the names of objects that are kept for a way back.
 	history string
+	// over says that an object has done its work, and pulls nothing any more.
+	over condition
+	// tags is set if ImageStreamTags are named besides images.
+	tags bool
 	// large is set for objects that may come near 1 MiB.
 	large bool
 }
@@ -36,6 +49,23 @@ type customKind struct {
 type imageField struct {
 	path string
 	use  policy.Use
+}
+
+// A condition holds where the text at a path is one of some values.
+type condition struct {
+	path   string
+	values []string
+}
+
+func (c condition) holds(o map[string]any) bool {
+	holds := false
+	if c.path != "" {
+		lookUp(o, c.path, func(_ string, value any) {
+			text, _ := value.(string)
+			holds = slices.Contains(c.values, text)
+		})
+	}
+	return holds
 }
 
 func resourceOf(group, version, resource string) schema.GroupVersionResource {
@@ -61,6 +91,7 @@ var customKinds = []customKind{
 		kind:      "DeploymentConfig",
 		fields:    referenced("spec.strategy.customParams.image"),
 		templates: []string{"spec.template"},
+		lookup:    true,
 	},
 	{
 		// The pause image, infraImageKey, is what every pod on a new node starts
@@ -117,9 +148,20 @@ var customKinds = []customKind{
 		large:     true,
 	},
 	{
+		// The bundle is unpacked by a Job. A plan that has come to an end is never taken up
+		// again (operator-lifecycle-manager, pkg/controller/operators/catalog/operator.go,
+		// syncInstallPlans).
+		resource: resourceOf("operators.coreos.com", "v1alpha1", "installplans"),
+		kind:     "InstallPlan",
+		fields:   referenced("status.bundleLookups[].path"),
+		over:     condition{"status.phase", []string{"Complete", "Failed"}},
+		large:    true,
+	},
+	{
 		resource: resourceOf("operators.coreos.com", "v1alpha1", "catalogsources"),
 		kind:     "CatalogSource",
 		fields:   referenced("spec.image"),
+		secrets:  []string{"spec.secrets[]"}, // OLM gives them to the registry pod's service account
 	},
 	{
 		resource: resourceOf("olm.operatorframework.io", "v1", "clustercatalogs"),
@@ -140,18 +182,54 @@ var customKinds = []customKind{
 		kind:     "BuildConfig",
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
 			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
+		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
+		tags: true, // a build pulls what the tag stands for when it begins
+	},
+	{
+		// What a tag stood for when the build began is in the Build.
+		resource: resourceOf("build.openshift.io", "v1", "builds"),
+		kind:     "Build",
+		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
+			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
+		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
+		tags: true,
+		over: condition{"status.phase", []string{"Complete", "Failed", "Error", "Cancelled"}},
 	},
 	{
 		resource: resourceOf("hypershift.openshift.io", "v1beta1", "hostedclusters"),
 		kind:     "HostedCluster",
 		fields: append(referenced("spec.release.image", "spec.controlPlaneRelease.image", "status.version.desired.image"),
 			history("status.version.history[].image")...),
+		secrets: []string{"spec.pullSecret.name"}, // the hosted nodes' own
 	},
 	{
 		resource: resourceOf("hypershift.openshift.io", "v1beta1", "nodepools"),
 		kind:     "NodePool",
 		fields:   referenced("spec.release.image"),
+		secrets:  []string{"spec.clusterName"}, // each HostedCluster has one
 	},
+	{
+		resource:  resourceOf("", "v1", "podtemplates"),
+		kind:      "PodTemplate",
+		templates: []string{"template"},
+	},
+	{
+		resource:  resourceOf("argoproj.io", "v1alpha1", "rollouts"),
+		kind:      "Rollout",
+		templates: []string{"spec.template"},
+	},
+	{
+		resource: resourceOf("kubevirt.io", "v1", "virtualmachines"),
+		kind:     "VirtualMachine",
+		fields: referenced("spec.template.spec.volumes[].containerDisk.image",
+			"spec.template.spec.domain.firmware.kernelBoot.container.image"),
+	},
+}
+
+// buildSecrets are what a build may take credentials from for the images it starts from.
+var buildSecrets = []string{
+	"spec.strategy.dockerStrategy.pullSecret.name", "spec.strategy.sourceStrategy.pullSecret.name",
+	"spec.strategy.customStrategy.pullSecret.name", "spec.source.images[].pullSecret.name",
 }
 
 // customKindOf finds a kind in customKinds.
@@ -175,19 +253,53 @@ func (k customKind) extract(o *unstructured.Unstructured) Holder {
 	if _, marked := o.GetLabels()[k.without]; marked {
 		return h
 	}
+	past := k.history != "" && strings.HasPrefix(h.Name, k.history) || k.over.holds(o.Object)
 	for _, f := range k.fields {
 		use := f.use
-		if k.history != "" && strings.HasPrefix(h.Name, k.history) {
+		if past {
 			use = policy.History
 		}
 		lookUp(o.Object, f.path, func(field string, value any) {
-			h.add(Reference{Image: imageIn(value), Container: field, Use: use})
+			r := Reference{Image: imageIn(value), Container: field, Use: use}
+			switch {
+			case k.tags:
+				r.Tag = tagIn(value, h.Namespace)
+			case k.kind == "ImageStream":
+				r.Tag = h.tagAt(field, r.Image)
+			}
+			h.add(r)
 		})
 	}
+	k.addSecrets(&h, o.Object)
 	for _, path := range k.templates {
-		lookUp(o.Object, path, func(_ string, value any) { h.addTemplate(value, k.operator) })
+		lookUp(o.Object, path, func(_ string, value any) { h.addTemplate(o, value, k) })
 	}
 	return h
+}
+
+// addSecrets tells the references of h, which are fields', what they are pulled with.
+func (k customKind) addSecrets(h *Holder, object map[string]any) {
+	own := false
+	for _, path := range k.secrets {
+		own = own || textAt(object, path) != ""
+	}
+	account := k.defaultAccount
+	if name := textAt(object, k.account); name != "" {
+		account = name
+	}
+	for i := range h.References {
+		h.References[i].OwnPullSecret, h.References[i].Account = own, account
+	}
+}
+
+// textAt returns the first text at a path that is not empty.
+func textAt(object map[string]any, path string) (text string) {
+	lookUp(object, path, func(_ string, value any) {
+		if found, ok := value.(string); ok && text == "" {
+			text = found
+		}
+	})
+	return text
 }
 
 // imageIn returns the image that a field holds: a text, or the object reference
@@ -206,4 +318,39 @@ func imageIn(value any) string {
 	default:
 		return ""
 	}
+}
+
+// tagIn returns the ImageStreamTag or ImageStreamImage that an object reference names, as
+// Reference.Tag has it; "" for anything else.
+func tagIn(value any, namespace string) string {
+	object, _ := value.(map[string]any)
+	kind, _ := object["kind"].(string)
+	name, _ := object["name"].(string)
+	if kind != "ImageStreamTag" && kind != "ImageStreamImage" || name == "" {
+		return ""
+	}
+	if other, _ := object["namespace"].(string); other != "" {
+		namespace = other
+	}
+	return namespace + "/" + name
+}
+
+// streamItem is where an ImageStream has an image that a tag stands for, or stood for.
+var streamItem = regexp.MustCompile(`^status\.tags\[(.+)\]\.items\[(\d+)\]\.dockerImageReference$`)
+
+// tagAt returns the tag that stands for the image in a field of an ImageStream. Only the
+// first item of a tag is what it means today; the others go by their digests.
+func (h *Holder) tagAt(field, image string) string {
+	m := streamItem.FindStringSubmatch(field)
+	if m == nil || strings.TrimSpace(image) == "" {
+		return ""
+	}
+	if m[2] == "0" {
+		return h.Namespace + "/" + h.Name + ":" + m[1]
+	}
+	_, digest, found := strings.Cut(image, "@")
+	if !found {
+		return ""
+	}
+	return h.Namespace + "/" + h.Name + "@" + digest
 }

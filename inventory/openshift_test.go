@@ -34,7 +34,13 @@ func TestDecodeCustomKinds(t *testing.T) {
 			"a DeploymentConfig at no replicas may be scaled up",
 			"apps.openshift.io",
 			osappsv1.DeploymentConfig{ObjectMeta: named("shop", "old"), Spec: osappsv1.DeploymentConfigSpec{Template: new(templateOf("quay.io/old:1"))}},
-			Holder{"DeploymentConfig", "shop", "old", []Reference{{Image: "quay.io/old:1", Container: "a"}}},
+			Holder{"DeploymentConfig", "shop", "old", []Reference{{Image: "quay.io/old:1", Container: "a", Account: "default"}}},
+		},
+		{
+			"OpenShift looks for a short name among ImageStreams",
+			"apps.openshift.io",
+			osappsv1.DeploymentConfig{ObjectMeta: named("shop", "old"), Spec: osappsv1.DeploymentConfigSpec{Template: new(templateOf("old:1"))}},
+			Holder{"DeploymentConfig", "shop", "old", []Reference{{Image: "old:1", Container: "a", Account: "default", Lookup: LookupLocal}}},
 		},
 		{
 			"a custom strategy is a pod as well",
@@ -148,7 +154,7 @@ spec:
 			Holder{"ClusterServiceVersion", "operators", "db.v1", []Reference{
 				{Image: "quay.io/db@x", Container: "spec.relatedImages[db].image"},
 				{Image: "quay.io/proxy@x", Container: "spec.relatedImages[1].image"},
-				{Image: "quay.io/operator@x", Container: "manager"},
+				{Image: "quay.io/operator@x", Container: "manager", Account: "default"},
 				{Image: "quay.io/db:1", Container: "env DB_IMAGE"}, // quay.io/ui@x is no digest, and so no image
 			}},
 		},
@@ -190,8 +196,8 @@ spec: {relatedImages: [{name: db, image: quay.io/db@x}]}
 			},
 			Holder{"ImageStream", "openshift", "cli", []Reference{
 				{Image: "quay.io/base:1", Container: "spec.tags[latest].from", Use: policy.History},
-				{Image: "quay.io/cli@2", Container: "status.tags[latest].items[0].dockerImageReference", Use: policy.History},
-				{Image: "quay.io/cli@1", Container: "status.tags[latest].items[1].dockerImageReference", Use: policy.History},
+				{Image: "quay.io/cli@2", Container: "status.tags[latest].items[0].dockerImageReference", Use: policy.History, Tag: "openshift/cli:latest"},
+				{Image: "quay.io/cli@1", Container: "status.tags[latest].items[1].dockerImageReference", Use: policy.History, Tag: "openshift/cli@1"},
 			}},
 		},
 		{
@@ -206,10 +212,88 @@ spec: {relatedImages: [{name: db, image: quay.io/db@x}]}
 				Source: buildv1.BuildSource{Images: []buildv1.ImageSource{{From: external}}},
 			}}},
 			Holder{"BuildConfig", "shop", "app", []Reference{
-				{Image: "quay.io/base:1", Container: "spec.strategy.dockerStrategy.from"},
-				{Image: "quay.io/base:1", Container: "spec.strategy.customStrategy.from"},
-				{Image: "quay.io/base:1", Container: "spec.source.images[0].from"},
+				{Image: "quay.io/base:1", Container: "spec.strategy.dockerStrategy.from", Account: "builder"},
+				{Tag: "shop/base:latest", Container: "spec.strategy.sourceStrategy.from", Account: "builder"},
+				{Image: "quay.io/base:1", Container: "spec.strategy.customStrategy.from", Account: "builder"},
+				{Image: "quay.io/base:1", Container: "spec.source.images[0].from", Account: "builder"},
 			}},
+		},
+		{
+			"a build that runs pulls what the tag stood for, and what it copies from",
+			"build.openshift.io",
+			"kind: Build\nmetadata: {name: app-1, namespace: shop}\nspec:\n  strategy: {sourceStrategy: {from: {kind: DockerImage, name: 'quay.io/python@x'}}}\n" +
+				"  source: {images: [{from: {kind: ImageStreamImage, namespace: openshift, name: 'cli@x'}}]}\nstatus: {phase: Running}",
+			Holder{"Build", "shop", "app-1", []Reference{
+				{Image: "quay.io/python@x", Container: "spec.strategy.sourceStrategy.from", Account: "builder"},
+				{Tag: "openshift/cli@x", Container: "spec.source.images[0].from", Account: "builder"},
+			}},
+		},
+		{
+			"a build that has ended pulls nothing more",
+			"build.openshift.io",
+			"kind: Build\nmetadata: {name: app-1, namespace: shop}\nspec: {strategy: {dockerStrategy: {from: {kind: DockerImage, name: 'quay.io/ubi:9'}}}}\nstatus: {phase: Failed}",
+			Holder{"Build", "shop", "app-1", []Reference{
+				{Image: "quay.io/ubi:9", Container: "spec.strategy.dockerStrategy.from", Account: "builder", Use: policy.History},
+			}},
+		},
+		{
+			"the bundle that OLM unpacks for an operator",
+			"operators.coreos.com",
+			"kind: InstallPlan\nmetadata: {name: install-a, namespace: operators}\nspec: {approved: false}\n" +
+				"status: {phase: RequiresApproval, bundleLookups: [{identifier: db.v2, path: 'quay.io/db-bundle@x'}]}",
+			Holder{"InstallPlan", "operators", "install-a", []Reference{{Image: "quay.io/db-bundle@x", Container: "status.bundleLookups[0].path"}}},
+		},
+		{
+			"a plan that is done unpacks nothing more",
+			"operators.coreos.com",
+			"kind: InstallPlan\nmetadata: {name: install-a, namespace: operators}\nstatus: {phase: Complete, bundleLookups: [{path: 'quay.io/db-bundle@x'}]}",
+			Holder{"InstallPlan", "operators", "install-a", []Reference{
+				{Image: "quay.io/db-bundle@x", Container: "status.bundleLookups[0].path", Use: policy.History},
+			}},
+		},
+		{
+			"a template that stands alone",
+			"",
+			"kind: PodTemplate\nmetadata: {name: a, namespace: shop}\ntemplate: {spec: {containers: [{name: app, image: 'cart:1'}]}}",
+			Holder{"PodTemplate", "shop", "a", []Reference{{Image: "cart:1", Container: "app", Account: "default"}}},
+		},
+		{
+			"Argo Rollouts",
+			"argoproj.io",
+			"kind: Rollout\nmetadata: {name: a, namespace: shop}\nspec: {template: {spec: {containers: [{name: app, image: 'quay.io/shop/cart:1'}]}}}",
+			Holder{"Rollout", "shop", "a", []Reference{{Image: "quay.io/shop/cart:1", Container: "app", Account: "default"}}},
+		},
+		{
+			"OpenShift Virtualization: a disk in an image, also of a machine that is off",
+			"kubevirt.io",
+			"kind: VirtualMachine\nmetadata: {name: a, namespace: shop}\nspec: {runStrategy: Halted, template: {spec: {volumes: " +
+				"[{name: root, containerDisk: {image: quay.io/containerdisks/fedora}}, {name: cloud, cloudInitNoCloud: {}}]}}}",
+			Holder{"VirtualMachine", "shop", "a", []Reference{
+				{Image: "quay.io/containerdisks/fedora", Container: "spec.template.spec.volumes[root].containerDisk.image"},
+			}},
+		},
+		{
+			"a build has pull secrets of its own, and its account's",
+			"build.openshift.io",
+			buildv1.BuildConfig{ObjectMeta: named("shop", "app"), Spec: buildv1.BuildConfigSpec{CommonSpec: buildv1.CommonSpec{
+				ServiceAccount: "bot",
+				Strategy:       buildv1.BuildStrategy{DockerStrategy: &buildv1.DockerBuildStrategy{From: &external, PullSecret: &corev1.LocalObjectReference{Name: "quay"}}},
+			}}},
+			Holder{"BuildConfig", "shop", "app", []Reference{
+				{Image: "quay.io/base:1", Container: "spec.strategy.dockerStrategy.from", Account: "bot", OwnPullSecret: true},
+			}},
+		},
+		{
+			"a catalog that takes credentials",
+			"operators.coreos.com",
+			"kind: CatalogSource\nmetadata: {name: own, namespace: olm}\nspec: {image: 'quay.io/index:1', secrets: [quay]}",
+			Holder{"CatalogSource", "olm", "own", []Reference{{Image: "quay.io/index:1", Container: "spec.image", OwnPullSecret: true}}},
+		},
+		{
+			"hosted nodes have another pull secret than those of the management cluster",
+			"hypershift.openshift.io",
+			"kind: NodePool\nmetadata: {name: b, namespace: clusters}\nspec: {clusterName: a, release: {image: quay.io/release@2}}",
+			Holder{"NodePool", "clusters", "b", []Reference{{Image: "quay.io/release@2", Container: "spec.release.image", OwnPullSecret: true}}},
 		},
 		{
 			"the release of a hosted control plane",
@@ -273,7 +357,7 @@ func jsonOf(t *testing.T, object any) []byte {
 
 func TestDecodeSaysWhatItDoesNotKnow(t *testing.T) {
 	for _, kind := range []schema.GroupKind{{Kind: "ConfigMap"}, {Group: "example.com", Kind: "Deployment"}, {Group: "example.com", Kind: "NodePool"}} {
-		if _, err := Decode(kind, []byte("{}")); !errors.Is(err, ErrKind) {
+		if _, err := Decode(kind, []byte(`{"data": {"a": 1}}`)); !errors.Is(err, ErrKind) {
 			t.Errorf("Decode(%s) = %v, want ErrKind", kind, err)
 		}
 	}
@@ -296,7 +380,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		for _, r := range h.References {
-			if r.Image == "" {
+			if r.Image == "" && r.Tag == "" {
 				t.Errorf("%+v has no image", r)
 			}
 		}

@@ -8,13 +8,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // looseCRD returns a cluster-scoped CRD that takes any fields, for kinds whose own
@@ -168,4 +174,112 @@ func TestClusterKnowsItsConfiguration(t *testing.T) {
 	eventually(t, "what is deleted is gone for both", func() bool {
 		return c.ClusterVersion() == nil && len(usersOf(t, c, "", "quay.io/release:2")) == 0
 	})
+}
+
+// What is kept for a rollback is history as long as the owner's template is read.
+func TestClusterKnowsWhoseTemplatesItReads(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns, image = "rollback", "quay.io/rollback:1"
+	namespace(t, kube, ns)
+	rc := &corev1.ReplicationController{ObjectMeta: owned(ns, "old", "apps.openshift.io/v1", "DeploymentConfig"), Spec: corev1.ReplicationControllerSpec{
+		Replicas: replicas(0), Selector: map[string]string{"a": "b"},
+		Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: containers(image)},
+	}}
+	rc.OwnerReferences[0].UID = "1"
+	if _, err := kube.CoreV1().ReplicationControllers(ns).Create(t.Context(), rc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := impatient(t, cfg, Options{})
+	use := func() policy.Use { return usersOf(t, c, ns, image)[0].Use }
+	if use() != policy.Referenced {
+		t.Error("history, though nobody knows what the DeploymentConfig names")
+	}
+	installLoose(t, cfg, "apps.openshift.io", "DeploymentConfig", "deploymentconfigs", "v1")
+	eventually(t, "it is history", func() bool { return use() == policy.History })
+}
+
+// Pull secrets of service accounts, and names of ImageStreams, for templates that no pod
+// has been made from yet.
+func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns, image = "admission", "quay.io/admission:1"
+	namespace(t, kube, ns)
+	spec := containers(image, "cart:1")
+	spec.ServiceAccountName = "cart"
+	labels := map[string]string{"a": "b"}
+	deployment := &appsv1.Deployment{ObjectMeta: named(ns, "cart"), Spec: appsv1.DeploymentSpec{
+		Replicas: replicas(0), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+	}}
+	if _, err := kube.AppsV1().Deployments(ns).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCluster(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var less []rbacv1.PolicyRule
+	for _, r := range c.Rules() {
+		if r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(name string) bool { return name == "serviceaccounts" }); len(r.Resources) > 0 {
+			less = append(less, r)
+		}
+	}
+	blind := impatient(t, as(t, kube, cfg, "no-accounts", less), Options{ForbiddenAfter: time.Millisecond})
+	if u := usersOf(t, blind, ns, image)[0]; !u.OwnPullSecret || !u.PullSecretUnknown {
+		t.Errorf("%+v, though nobody could read the service account", u)
+	}
+	if notes := blind.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "no permission to read serviceaccounts") {
+		t.Errorf("Notes() = %q, want one on service accounts", notes)
+	}
+
+	c = impatient(t, cfg, Options{})
+	user := func() policy.User { return usersOf(t, c, ns, image)[0] }
+	if u := user(); u.OwnPullSecret || u.PullSecretUnknown {
+		t.Errorf("%+v, though there is no such account", u)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: named(ns, "cart"), ImagePullSecrets: []corev1.LocalObjectReference{{Name: "cart-dockercfg-x7k2p"}, {Name: "quay"}}}
+	if _, err := kube.CoreV1().ServiceAccounts(ns).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the account has a pull secret", func() bool { u := user(); return u.OwnPullSecret && !u.PullSecretUnknown })
+	account.ImagePullSecrets = account.ImagePullSecrets[:1]
+	if _, err := kube.CoreV1().ServiceAccounts(ns).Update(t.Context(), account, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has none any more", func() bool { return !user().OwnPullSecret })
+
+	if len(usersOf(t, c, ns, "cart:1")) != 1 {
+		t.Error("a short name stands for an ImageStream that is not there")
+	}
+	crd := looseCRD("image.openshift.io", "ImageStream", "imagestreams", "v1")
+	crd.Spec.Scope = apiextensionsv1.NamespaceScoped
+	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
+	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+			t.Error(err)
+		}
+	})
+	streams := dynamic.NewForConfigOrDie(cfg).Resource(resourceOf("image.openshift.io", "v1", "imagestreams")).Namespace(ns)
+	stream := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "image.openshift.io/v1", "kind": "ImageStream", "metadata": map[string]any{"name": "cart"},
+		"spec": map[string]any{"lookupPolicy": map[string]any{"local": true}},
+		"status": map[string]any{"tags": []any{map[string]any{"tag": "1", "items": []any{map[string]any{
+			"dockerImageReference": "quay.io/team/cart@" + digest, "image": digest, "created": "2026-01-01T00:00:00Z", "generation": int64(1),
+		}}}}},
+	}}
+	if _, err := streams.Create(t.Context(), stream, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the short name stands for its image", func() bool {
+		return len(usersOf(t, c, ns, "cart:1")) == 0 && slices.ContainsFunc(usersOf(t, c, ns, "quay.io/team/cart@"+digest), func(u policy.User) bool { return u.Kind == "Deployment" })
+	})
+	if err := streams.Delete(t.Context(), "cart", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "without the stream it is what it was", func() bool { return len(usersOf(t, c, ns, "cart:1")) == 1 })
 }

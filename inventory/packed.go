@@ -1,10 +1,6 @@
 package inventory
 
-import (
-	"unique"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
-)
+import "unique"
 
 // A packed is the References of a Holder on their way to an Index. All objects of a kind
 // are on that way at once while a cluster is read; as strings of their own, the
@@ -12,18 +8,14 @@ import (
 type packed []packedReference
 
 type packedReference struct {
-	image, container, digest unique.Handle[string]
-	use                      int8
-	ownSecret                bool
+	image, container, digest, tag unique.Handle[string]
+	terms                         unique.Handle[terms]
 }
 
 func pack(references []Reference) packed {
 	p := make(packed, len(references))
 	for i, r := range references {
-		p[i] = packedReference{
-			image: unique.Make(r.Image), container: unique.Make(r.Container), digest: unique.Make(r.Digest),
-			use: int8(r.Use), ownSecret: r.OwnPullSecret, //nolint:gosec // there are three Uses
-		}
+		p[i] = packedReference{unique.Make(r.Image), unique.Make(r.Container), unique.Make(r.Digest), unique.Make(r.Tag), termsOf(r)}
 	}
 	return p
 }
@@ -31,10 +23,7 @@ func pack(references []Reference) packed {
 func (p packed) references() []Reference {
 	all := make([]Reference, len(p))
 	for i, r := range p {
-		all[i] = Reference{
-			Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(),
-			Use: policy.Use(r.use), OwnPullSecret: r.ownSecret,
-		}
+		all[i] = r.terms.Value().in(Reference{Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(), Tag: r.tag.Value()})
 	}
 	return all
 }

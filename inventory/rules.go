@@ -21,6 +21,10 @@ func (c *Cluster) Rules() []rbacv1.PolicyRule {
 		if s.isSecret() {
 			continue
 		}
+		if s.kind == configMapKind.Kind {
+			followed[[2]string{"", s.object}] = []string{"configmaps"}
+			continue
+		}
 		r := schema.ParseGroupResource(s.name)
 		followed[[2]string{r.Group, s.object}] = append(followed[[2]string{r.Group, s.object}], r.Resource)
 	}

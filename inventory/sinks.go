@@ -35,6 +35,53 @@ func (s holderSink) holder(t *trimmed) Holder {
 	return Holder{Kind: s.kind, Namespace: t.Namespace, Name: t.Name, References: t.value.(packed).references()}
 }
 
+// An accountSink enters service accounts in an Index.
+type accountSink struct{ index *Index }
+
+func (s accountSink) put(t *trimmed)                { s.index.PutAccount(t.Namespace, t.Name, t.value.(bool)) }
+func (s accountSink) remove(namespace, name string) { s.index.DeleteAccount(namespace, name) }
+func (s accountSink) none(error)                    { s.replace(nil) }
+
+func (s accountSink) replace(all []*trimmed) {
+	named := make(map[objectKey]bool, len(all))
+	for _, t := range all {
+		named[objectKey{t.Namespace, t.Name}] = t.value.(bool)
+	}
+	s.index.replaceAccounts(named)
+}
+
+// A streamSink enters ImageStreams in an Index, besides the images that they name.
+type streamSink struct{ index *Index }
+
+func (s streamSink) put(t *trimmed)                { s.index.PutStream(t.Namespace, t.Name, t.value.(*Stream)) }
+func (s streamSink) remove(namespace, name string) { s.index.PutStream(namespace, name, nil) }
+func (s streamSink) none(error)                    { s.replace(nil) }
+
+func (s streamSink) replace(all []*trimmed) {
+	streams := make(map[objectKey]*Stream, len(all))
+	for _, t := range all {
+		streams[objectKey{t.Namespace, t.Name}] = t.value.(*Stream)
+	}
+	s.index.replaceStreams(streams)
+}
+
+// An objectSink enters one object in an Index that has others of its kind.
+type objectSink struct {
+	holderSink
+	object objectKey
+}
+
+func (s objectSink) none(error) { s.replace(nil) }
+
+func (s objectSink) replace(all []*trimmed) {
+	if len(all) == 0 {
+		s.remove(s.object.namespace, s.object.name)
+	}
+	for _, t := range all {
+		s.put(t)
+	}
+}
+
 // A table holds what is left of the objects of one kind. The zero value is
 // empty and ready.
 type table[T any] struct {

@@ -27,8 +27,10 @@ type source struct {
 	name string
 	// kind is that of the objects, as Holder.Kind has it; "" for those that name no
 	// images, or none that anything pulls.
-	kind   string
-	client resource
+	kind string
+	// templates is set if pod templates are read, in objects of kind.
+	templates bool
+	client    resource
 	// object is the name of the one object that is wanted, "" for all.
 	object string
 	// selects narrows the resource down to what is wanted of it.
@@ -109,12 +111,13 @@ const (
 var retryPromptly = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 10 * time.Second}
 
 // retryNowAndThen is for what is not there, which is asked for by two requests
-// each time: a watch, then a list.
-var retryNowAndThen = wait.Backoff{Duration: 5 * time.Second, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 30 * time.Second}
+// each time: a watch, then a list. At first it is prompt: what is refused for a
+// moment when the guard starts should not keep it waiting.
+var retryNowAndThen = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
 
 // follow keeps the sink up to date until ctx ends.
 func (s *source) follow(ctx context.Context, log logr.Logger) {
-	log = Quiet(log, s.bears)
+	log = Quiet(log, s.isAnswer)
 	retry := cmp.Or(s.retry, &retryPromptly)
 	lw := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	r := cache.NewReflectorWithOptions(
@@ -177,13 +180,21 @@ func (s *source) appendPage(all *metainternalversion.List, page runtime.Object) 
 
 // fail notes err and returns it, so that the Reflector backs off.
 func (s *source) fail(err error) error {
-	if s.bears != nil && s.bears(err) {
+	switch {
+	case s.bears == nil || !s.bears(err):
+		s.failed(err)
+	case apierrors.IsForbidden(err) && !s.forbidden(err):
+	default:
 		s.sink.none(err)
 		s.lacking(err)
-		return err
 	}
-	s.failed(err)
 	return err
+}
+
+// isAnswer reports whether err is no fault: that what never could be read is not
+// there, or may not be read.
+func (s *source) isAnswer(err error) bool {
+	return s.bears != nil && s.bears(err) && !(apierrors.IsForbidden(err) && s.isReadable())
 }
 
 func (s *source) trimObject(o runtime.Object) (*trimmed, error) {

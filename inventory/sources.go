@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 
+	imagev1 "github.com/openshift/api/image/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,10 +23,11 @@ import (
 func workloads(kube kubernetes.Interface, index *Index) []*source {
 	holders := func(name, kind string, r resource) *source {
 		return &source{
-			name:   name,
-			kind:   kind,
-			client: r,
-			page:   pageSize,
+			name:      name,
+			kind:      kind,
+			templates: ReadsTemplates(schema.GroupKind{Group: schema.ParseGroupResource(name).Group, Kind: kind}),
+			client:    r,
+			page:      pageSize,
 			trim: func(o runtime.Object) any {
 				h, _ := Extract(o)
 				return pack(h.References)
@@ -77,7 +79,7 @@ func custom(dyn dynamic.Interface, index *Index) []*source {
 			s.client = served{s.client, dynamicResource{dyn.Resource(k.resource.GroupResource().WithVersion(k.before)), dyn}}
 		}
 		if !k.isHistory() {
-			s.kind = k.kind
+			s.kind, s.templates = k.kind, len(k.templates) > 0
 		}
 		s.trim = func(o runtime.Object) any { return pack(k.extract(o.(*unstructured.Unstructured)).References) }
 		s.sink = holderSink{index, k.kind}
@@ -116,6 +118,35 @@ func nodes(kube kubernetes.Interface, sink sink) *source {
 		trim:   func(o runtime.Object) any { return TrimNode(o.(*corev1.Node)) },
 		sink:   sink,
 	}
+}
+
+// serviceAccounts returns the source of what pods made from templates get their pull
+// secrets from. Where it may not be read, any may have one.
+func serviceAccounts(kube kubernetes.Interface, index *Index) *source {
+	return &source{
+		name:   "serviceaccounts",
+		client: builtin(kube.CoreV1().ServiceAccounts(metav1.NamespaceAll), kube),
+		page:   pageSize,
+		bears:  apierrors.IsForbidden,
+		retry:  &retryNowAndThen,
+		trim:   func(o runtime.Object) any { return HasPullSecret(o.(*corev1.ServiceAccount)) },
+		sink:   accountSink{index},
+	}
+}
+
+// accountsKnown says how far a source of serviceAccounts can be trusted.
+func accountsKnown(s SourceStatus) Accounts {
+	if !s.isReadable() || s.Stale {
+		return StaleAccounts
+	}
+	return AllAccounts
+}
+
+func trimStream(o runtime.Object) any {
+	var stream imagev1.ImageStream
+	// As for decoded, what could be read is more than nothing.
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, &stream)
+	return StreamOf(&stream)
 }
 
 func disruptionBudgets(kube kubernetes.Interface, sink sink) *source {

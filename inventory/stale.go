@@ -61,6 +61,9 @@ func (c *Cluster) Notes() []string {
 		slices.Sort(forbidden)
 		notes = append(notes, "no permission to read "+firstOf(forbidden, namedSources)+"; what is there is unknown")
 	}
+	if c.survey != nil {
+		notes = append(notes, c.survey.notes()...)
+	}
 	return notes
 }
 

@@ -3,7 +3,9 @@ package manifests
 import (
 	"cmp"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -366,7 +369,7 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		grant{webhook.Namespace, "get", "coordination.k8s.io", "leases", "mirrorset-guard"},
 		grant{webhook.Namespace, "update", "coordination.k8s.io", "leases", "mirrorset-guard"})
 	order := cmpopts.SortSlices(func(a, b grant) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb), cmp.Compare(a.name, b.name))
 	})
 	if diff := gocmp.Diff(want, got, order, gocmp.AllowUnexported(grant{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -403,5 +406,40 @@ func TestBindingsNameTheServiceAccount(t *testing.T) {
 		if diff := gocmp.Diff(want, binding.Subjects); diff != "" || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != role.Name || binding.Namespace != role.Namespace {
 			t.Errorf("%s: role binding of %v (-want +got):\n%s", name, binding.RoleRef, diff)
 		}
+	}
+}
+
+// The overlay adds a right to look and nothing that could be done: what it grants is what
+// "view" does, which keeps Secrets out.
+func TestOverlayAllKinds(t *testing.T) {
+	overlay := func(name string, into any) {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join("overlays", "all-kinds", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(data, into); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	var k kustomization
+	overlay(kustomizationFile, &k)
+	if diff := gocmp.Diff([]string{"../../base", "clusterrole.yaml", "clusterrolebinding.yaml"}, k.Resources); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var role rbacv1.ClusterRole
+	overlay("clusterrole.yaml", &role)
+	want := &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
+		{MatchLabels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+		{MatchLabels: map[string]string{"mirrorset-guard.io/aggregate-to-all-kinds": "true"}},
+	}}
+	if diff := gocmp.Diff(want, role.AggregationRule); diff != "" || len(role.Rules) != 0 {
+		t.Errorf("rules %v, aggregated (-want +got):\n%s", role.Rules, diff)
+	}
+	var binding, base rbacv1.ClusterRoleBinding
+	overlay("clusterrolebinding.yaml", &binding)
+	read(t, "clusterrolebinding.yaml", &base)
+	if diff := gocmp.Diff(base.Subjects, binding.Subjects); diff != "" || binding.RoleRef.Name != role.Name || binding.RoleRef.Kind != "ClusterRole" {
+		t.Errorf("it binds %v (-base +overlay):\n%s", binding.RoleRef, diff)
 	}
 }

@@ -133,6 +133,9 @@ func (s Settings) severity(f Finding) Severity {
 	if onlyHistory(f.Image) {
 		severity = min(severity, Warn)
 	}
+	if s.merelyGuessed(f.Image) {
+		severity = min(severity, s.Guesses.most())
+	}
 	protected := s.IsProtected(f.Image) || f.Rule == InventoryStale
 	if set, ok := s.Severities[f.Rule+"@protected"]; ok && protected {
 		return set
@@ -256,7 +259,7 @@ func (s Settings) sortUsers(img Image) Image {
 		return cmp.Or(
 			cmp.Compare(s.namespaceRank(a.Namespace), s.namespaceRank(b.Namespace)),
 			cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)),
-			cmp.Compare(useRank(a.Use), useRank(b.Use)),
+			cmp.Compare(useRank(a), useRank(b)),
 			strings.Compare(a.Namespace, b.Namespace),
 			strings.Compare(a.Name, b.Name),
 			strings.Compare(a.Container, b.Container),

@@ -108,6 +108,8 @@ func (i *Impact) knowsMore() string {
 	for _, u := range i.Image.Users {
 		switch {
 		case u.Use == History:
+		case u.PullSecretUnknown:
+			return "nodes may have a pull secret of " + u.String() + ", whose service account is not known"
 		case u.OwnPullSecret:
 			return "nodes may have a pull secret of " + u.String()
 		case u.Use == Running && digest != "" && u.Digest == digest:

@@ -394,11 +394,11 @@ func (s Settings) rank(impacts []Impact) []int {
 
 // Rank says how important img is: lower comes first. Users in protected
 // namespaces count before all else, in the order of the patterns; then what runs
-// comes before what is only referenced, and history last.
+// comes before what is only referenced, and history and guesses last.
 func (s Settings) Rank(img Image) int {
 	best := 1 << 20
 	for _, u := range img.Users {
-		best = min(best, s.namespaceRank(u.Namespace)*3+useRank(u.Use))
+		best = min(best, s.namespaceRank(u.Namespace)*3+useRank(u))
 	}
 	return best
 }
@@ -438,12 +438,12 @@ func matches(pattern, namespace string) bool {
 	return pattern == namespace || open && strings.HasPrefix(namespace, prefix)
 }
 
-func useRank(u Use) int {
-	switch u {
-	case Running:
-		return 0
-	case History:
+func useRank(u User) int {
+	switch {
+	case u.Use == History, u.Guessed:
 		return 2
+	case u.Use == Running:
+		return 0
 	default:
 		return 1
 	}

@@ -54,10 +54,17 @@ type User struct {
 	// Digest is the digest that runs now, as the node reported it ("sha256:..."),
 	// "" if nothing runs or nothing was reported.
 	Digest string
-	// OwnPullSecret is set if it names a pull secret of its namespace, other than those
-	// that OpenShift adds to every pod. Nodes show it to the source, and not to mirrors
-	// on other hosts.
+	// OwnPullSecret is set if it, or its service account, names a pull secret of its
+	// namespace, other than those that OpenShift adds to every pod; or may do so. Nodes
+	// show it to the source, and not to mirrors on other hosts.
 	OwnPullSecret bool
+	// PullSecretUnknown is set, beside OwnPullSecret, where that is only possible: what
+	// its service account names could not be read.
+	PullSecretUnknown bool
+	// Guessed is set where nothing but the look of the object says that it names the
+	// image: it has the shape of a pod's specification, or a text in it reads like a
+	// reference. Settings.Guesses says what such a user counts for.
+	Guessed bool
 }
 
 // An Image is a reference, as written, that something in the cluster depends on.
@@ -170,6 +177,9 @@ type Settings struct {
 	// Blobs says of which images the config and the layers are looked up, not only the
 	// manifest. See Plan.WithDepth.
 	Blobs BlobScope
+	// Guesses says what comes of an image that only guesses name, outside of protected
+	// namespaces.
+	Guesses Guesses
 	// Severities replace what rules say by default, by rule id. An entry weakens
 	// the denial of an image of a protected namespace only under the id followed
 	// by "@protected", so that it cannot happen by mistake.

@@ -31,15 +31,15 @@ func credentialsMissing(v *view) (Finding, bool) {
 		return Finding{}, false
 	}
 	if owner, ok := v.ownPullSecret(); ok {
-		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets that %s names are for the source; nodes do not show them to %s", owner, denied))
+		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not show them to %s", owner, denied))
 	}
 	return f, true
 }
 
-// ownPullSecret returns the first user that names pull secrets of its own.
+// ownPullSecret returns the first user that is known to have pull secrets of its own.
 func (v *view) ownPullSecret() (User, bool) {
 	for _, u := range v.settings.sortUsers(v.Image).Users {
-		if u.OwnPullSecret {
+		if u.OwnPullSecret && !u.PullSecretUnknown {
 			return u, true
 		}
 	}

@@ -45,7 +45,7 @@ func TestOwnPullSecret(t *testing.T) {
    CredentialsMissing: no mirror on its new route lets nodes in; only the source does
    - m.local/x:1: access denied
    - quay.io/x:1: found
-   - the pull secrets that Deployment shop/cart (app) names are for the source; nodes do not show them to m.local
+   - the pull secrets of Deployment shop/cart (app) are for the source; nodes do not show them to m.local
    To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 
 Only images of the namespaces crm, shop hold this up; if one may not, run the guard with --namespace-severity NAMESPACE=warn.

@@ -74,7 +74,7 @@ var losses = []string{
 }
 
 // Standings says how each image of a plan by NewStanding does, protected images first.
-// Images that only history names are left out, and what the settings make Info is no
+// Images that only history names, or guesses that do not deny, are left out, and what the settings make Info is no
 // finding: nobody wants to hear of either unasked.
 func (p Plan) Standings(facts Facts, s Settings) []Standing {
 	objects := map[string][]mirrors.Object{} // by what they depend on
@@ -82,7 +82,7 @@ func (p Plan) Standings(facts Facts, s Settings) []Standing {
 	for _, k := range s.rank(p.Impacts) {
 		i := p.Impacts[k]
 		v := s.view(i, facts)
-		if onlyHistory(i.Image) || !v.mirrored() {
+		if onlyHistory(i.Image) || s.merelyGuessed(i.Image) && s.Guesses != GuessesDeny || !v.mirrored() {
 			continue
 		}
 		key := pullType(i.Image.Ref) + " " + i.After.Entry

@@ -53,6 +53,7 @@ type User struct {
 	Container string `json:"container,omitempty"`
 	Use       string `json:"use"` // "running", "referenced" or "history"
 	Digest    string `json:"digest,omitempty"`
+	Guessed   bool   `json:"guessed,omitempty"` // as policy.User has it
 }
 
 // Counts are policy.Counts as JSON.
@@ -143,7 +144,7 @@ func UserDocuments(img policy.Image) []User {
 	users := []User{}
 	for _, u := range img.Users {
 		users = append(users, User{
-			Kind: u.Kind, Namespace: u.Namespace, Name: u.Name, Container: u.Container, Use: u.Use.String(), Digest: u.Digest,
+			Kind: u.Kind, Namespace: u.Namespace, Name: u.Name, Container: u.Container, Use: u.Use.String(), Digest: u.Digest, Guessed: u.Guessed,
 		})
 	}
 	return users

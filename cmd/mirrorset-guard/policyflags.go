@@ -16,12 +16,14 @@ type policyFlags struct {
 	severities          []string
 	namespaces          []string
 	verifyBlobs         string
+	guesses             string
 }
 
 func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&p.protected, "protect", policy.DefaultProtected, "namespaces whose images come first, the most important first (a * at the end matches any ending)")
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
 	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "whose layers to look up, not only the manifest: those of all images, of protected ones, or of none")
+	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: what comes of images outside of protected namespaces that only the look of an object tells of")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
 	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: what images that only such namespaces use do at most (a * at the end matches any ending; the first match counts); never for protected namespaces; may be repeated")
 }
@@ -31,7 +33,11 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 	if !known {
 		return policy.Settings{}, fmt.Errorf("--verify-blobs %q: choose one of all, protected, none", p.verifyBlobs)
 	}
-	s := policy.Settings{Blobs: blobs, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
+	guesses, known := guessNames[p.guesses]
+	if !known {
+		return policy.Settings{}, fmt.Errorf("--guesses %q: choose one of deny, warn, ignore", p.guesses)
+	}
+	s := policy.Settings{Blobs: blobs, Guesses: guesses, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
 	for _, entry := range p.severities {
 		rule, level, ok := strings.Cut(entry, "=")
 		severity, known := severityNames[level]
@@ -53,6 +59,10 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 
 var blobScopes = map[string]policy.BlobScope{
 	"all": policy.BlobsOfAll, "protected": policy.BlobsOfProtected, "none": policy.BlobsOfNone,
+}
+
+var guessNames = map[string]policy.Guesses{
+	"deny": policy.GuessesDeny, "warn": policy.GuessesWarn, "ignore": policy.GuessesIgnore,
 }
 
 var severityNames = map[string]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}

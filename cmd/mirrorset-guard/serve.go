@@ -38,6 +38,7 @@ type serveOptions struct {
 	tlsDir         string
 	drain          time.Duration
 	logLevel       string
+	surveyEvery    time.Duration
 	cluster        clusterFlags
 	registries     registryFlags
 	policy         policyFlags
@@ -67,6 +68,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
 	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, not ready, after the signal to end")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.DurationVar(&o.surveyEvery, "survey-every", inventory.DefaultSurveyEvery, "how often to look for images in objects of kinds that are not known; new kinds are looked for every minute")
 	o.observe.addFlags(flags)
 	o.cluster.addFlags(flags)
 	o.registries.addFlags(flags)
@@ -76,8 +78,16 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 func (o *serveOptions) validate() error {
-	return errors.Join(validateFactFile(o.registries.factFile), o.standing.validate())
+	var err error
+	if o.surveyEvery != 0 && o.surveyEvery < minSurveyEvery { // zero is the default
+		err = fmt.Errorf("--survey-every %s: want %s or more", o.surveyEvery, minSurveyEvery)
+	}
+	return errors.Join(err, validateFactFile(o.registries.factFile), o.standing.validate())
 }
+
+// minSurveyEvery keeps the lists of a large cluster from being all that its API server has
+// to do.
+const minSurveyEvery = time.Second
 
 func (o *serveOptions) run(ctx context.Context, io streams) error {
 	if err := o.validate(); err != nil {
@@ -138,14 +148,14 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 		return nil, err
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}
-	if g.cluster, err = inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, Logger: log}); err != nil {
+	if g.cluster, err = inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
 		return nil, err
 	}
 	g.registry.MustRegister(inventory.Collector{Cluster: g.cluster})
 	if g.observed, err = o.observe.server(config, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}
-	if g.trust, err = o.registries.followTrust(config, g.client, log); err != nil {
+	if g.trust, err = o.registries.followTrust(config, g.client, log, 0); err != nil {
 		return nil, err
 	}
 	if g.certs, err = certs.Load(o.tlsDir); err != nil {

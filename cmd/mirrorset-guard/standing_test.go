@@ -15,6 +15,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
+func TestSurveyFlag(t *testing.T) {
+	o := serveOptions{surveyEvery: time.Millisecond}
+	const want = "--survey-every 1ms: want 1s or more"
+	if err := o.validate(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestStandingFlags(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "facts")

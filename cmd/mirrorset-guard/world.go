@@ -149,13 +149,13 @@ func (r *registryFlags) registryRates() (map[string]float64, error) {
 const maxRate = 1_000_000
 
 // followTrust returns what follows the CAs and proxies of the nodes, and hands them
-// to client. --registry-ca stays trusted.
-func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client, log logr.Logger) (*trust.Follower, error) {
+// to client. --registry-ca stays trusted. What forbiddenAfter is, see trust.Options.
+func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client, log logr.Logger, forbiddenAfter time.Duration) (*trust.Follower, error) {
 	roots, err := r.roots()
 	if err != nil {
 		return nil, err
 	}
-	return trust.Follow(config, trust.Options{Roots: roots, Logger: log, OnChange: func(t trust.Trust) {
+	return trust.Follow(config, trust.Options{Roots: roots, Logger: log, ForbiddenAfter: forbiddenAfter, OnChange: func(t trust.Trust) {
 		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
 	}})
 }
@@ -284,6 +284,10 @@ func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
 	return snapshot.Read(from)
 }
 
+// forbiddenTimeout is for how long a command asks again for what it may not read: people
+// often may not read all, and wait for the answer.
+const forbiddenTimeout = 3 * time.Second
+
 // clusterTimeout is how long a command waits for a whole cluster to be read.
 const clusterTimeout = 2 * time.Minute
 
@@ -292,7 +296,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	if err != nil {
 		return err
 	}
-	cluster, err := inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set})
+	cluster, err := inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, ForbiddenAfter: forbiddenTimeout})
 	if err != nil {
 		return err
 	}
@@ -301,7 +305,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 		open.inventory = mirrorsOnly{cluster}
 		return nil
 	}
-	trusted, err := w.registries.followTrust(config, open.client, logr.Discard())
+	trusted, err := w.registries.followTrust(config, open.client, logr.Discard(), forbiddenTimeout)
 	if err != nil {
 		return err
 	}

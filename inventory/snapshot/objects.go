@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	imagev1 "github.com/openshift/api/image/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -164,14 +165,42 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
 	r.put(h)
-	switch {
-	case kind == clusterVersionKind.GroupKind():
-		return r.version(data)
-	case kind == machineConfigKind.GroupKind() && h.Name == mirrors.GeneratedRegistries:
-		r.applied(data)
-	case kind == machineConfigKind.GroupKind():
-		return r.registryFiles(h.Name, data)
+	if inventory.ReadsTemplates(kind) {
+		r.index.Reads(kind, true)
 	}
+	switch kind {
+	case clusterVersionKind.GroupKind():
+		return r.version(data)
+	case imageStreamKind:
+		return r.imageStream(data)
+	case machineConfigKind.GroupKind():
+		if h.Name == mirrors.GeneratedRegistries {
+			r.applied(data)
+			return nil
+		}
+		return r.registryFiles(h.Name, data)
+	default:
+		return nil
+	}
+}
+
+var imageStreamKind = schema.GroupKind{Group: imagev1.GroupName, Kind: "ImageStream"}
+
+func (r *reader) imageStream(data []byte) error {
+	var o imagev1.ImageStream
+	if err := json.Unmarshal(data, &o); err != nil {
+		return fmt.Errorf("reading ImageStream: %w", err)
+	}
+	r.index.PutStream(o.Namespace, o.Name, inventory.StreamOf(&o))
+	return nil
+}
+
+func (r *reader) account(data []byte) error {
+	var o corev1.ServiceAccount
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	r.index.PutAccount(o.Namespace, o.Name, inventory.HasPullSecret(&o))
 	return nil
 }
 
@@ -208,6 +237,8 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Kind: "Node"}:      (*reader).node,
 	{Kind: "Namespace"}: (*reader).namespace,
 	{Kind: "Secret"}:    (*reader).secret,
+
+	{Kind: "ServiceAccount"}:                                                (*reader).account,
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
 	{Group: "machineconfiguration.openshift.io", Kind: "MachineConfigPool"}: (*reader).pool,
 	{Group: configv1.GroupName, Kind: providerKind}:                         (*reader).provider,
@@ -220,8 +251,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 func (r *reader) other(kind schema.GroupKind, data []byte) error {
 	read, ok := others[kind]
 	if !ok {
-		r.skip(kind.Kind)
-		return nil
+		return r.guess(kind, data)
 	}
 	if err := read(r, data); err != nil {
 		return fmt.Errorf("reading %s: %w", kind.Kind, err)
@@ -229,8 +259,26 @@ func (r *reader) other(kind schema.GroupKind, data []byte) error {
 	return nil
 }
 
+// guess looks through an object of a kind that is not known.
+func (r *reader) guess(kind schema.GroupKind, data []byte) error {
+	h, err := inventory.DecodeGuess(kind, data)
+	switch {
+	case errors.Is(err, inventory.ErrKind), err == nil && len(h.References) == 0:
+		r.skip(kind.Kind)
+		return nil
+	case err != nil:
+		return err
+	case h.Name == "":
+		return fmt.Errorf("a %s without a name", kind.Kind)
+	}
+	r.put(h)
+	return nil
+}
+
 // isOfUse reports whether objects of a kind could be, in some API group.
-func isOfUse(kind string) bool { return strings.HasSuffix(kind, "List") || usefulKinds[kind] }
+func isOfUse(kind string) bool {
+	return strings.HasSuffix(kind, "List") || usefulKinds[kind] || inventory.IsWorthReading(kind)
+}
 
 var usefulKinds = func() map[string]bool {
 	kinds := map[string]bool{}

@@ -48,7 +48,7 @@ func usersOf(img policy.Image) []string {
 	var users []string
 	for _, u := range img.Users {
 		users = append(users, strings.TrimSpace(strings.Join([]string{
-			u.Kind, u.Namespace + "/" + u.Name, u.Container, u.Use.String(), u.Digest, map[bool]string{true: "own pull secret"}[u.OwnPullSecret],
+			u.Kind, u.Namespace + "/" + u.Name, u.Container, u.Use.String(), u.Digest, map[bool]string{true: "own pull secret"}[u.OwnPullSecret && !u.PullSecretUnknown],
 		}, " ")))
 	}
 	return users
@@ -238,6 +238,104 @@ spec:
 				}
 			}
 		})
+	}
+}
+
+// What an object says may depend on others, before it in the dump or after it.
+func TestReadConditions(t *testing.T) {
+	const dump = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: shop, name: cart}
+spec:
+  replicas: 0
+  template: {spec: {serviceAccountName: cart, containers: [{name: app, image: cart}, {name: proxy, image: "cart:2"}, {name: log, image: "log:1"}]}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: shop, name: cart}
+imagePullSecrets: [{name: cart-dockercfg-x7k2p}, {name: quay}]
+---
+apiVersion: image.openshift.io/v1
+kind: ImageStream
+metadata: {namespace: shop, name: cart}
+spec: {lookupPolicy: {local: true}}
+status:
+  dockerImageRepository: registry.svc:5000/shop/cart
+  tags: [{tag: latest, items: [{dockerImageReference: "quay.io/shop/cart:9", image: "sha256:9", created: "2026-01-01T00:00:00Z", generation: 1}]}]
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: shop, name: default}
+imagePullSecrets: [{name: default-dockercfg-x7k2p}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {namespace: shop, name: db}
+spec: {template: {spec: {containers: [{name: app, image: "quay.io/db:1"}]}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {namespace: other, name: report}
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: app, image: "quay.io/report:1"}]}}}}}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {namespace: shop, name: cart-1, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: cart, uid: "1", controller: true}]}
+spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/old:1"}]}}}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {namespace: shop, name: mystery-1, ownerReferences: [{apiVersion: example.com/v1, kind: Mystery, name: mystery, uid: "1", controller: true}]}
+spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/mystery:1"}]}}}
+`
+	want := []string{
+		"log:1 Deployment shop/cart log referenced own pull secret",
+		"quay.io/db:1 StatefulSet shop/db app referenced",
+		"quay.io/mystery:1 ReplicaSet shop/mystery-1 app referenced",
+		"quay.io/old:1 ReplicaSet shop/cart-1 app history",
+		"quay.io/report:1 CronJob other/report app referenced pull secret unknown", // its account is not in the dump
+		"quay.io/shop/cart:9 ImageStream shop/cart status.tags[latest].items[0].dockerImageReference history",
+		"quay.io/shop/cart@sha256:9 Deployment shop/cart app referenced own pull secret",
+		"registry.svc:5000/shop/cart:2 Deployment shop/cart proxy referenced own pull secret",
+	}
+	lines := func(s *Snapshot) []string {
+		images, err := s.Images(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, img := range images {
+			for _, u := range img.Users {
+				line := fmt.Sprintf("%s %s %s/%s %s %s", img.Ref, u.Kind, u.Namespace, u.Name, u.Container, u.Use)
+				switch {
+				case u.PullSecretUnknown:
+					line += " pull secret unknown"
+				case u.OwnPullSecret:
+					line += " own pull secret"
+				}
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	documents := strings.Split(dump, "---")
+	for range documents {
+		documents = append(documents[1:], documents[0])
+		s, err := ReadFrom(strings.NewReader(strings.Join(documents, "---")), "dump")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, lines(s)); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+		again, err := ReadFrom(strings.NewReader(written(t, s)), "written")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, lines(again)); diff != "" {
+			t.Fatalf("written and read again: -want +got:\n%s", diff)
+		}
 	}
 }
 

@@ -192,13 +192,15 @@ type imageUser struct {
 	Use       string `json:"use"`
 	Digest    string `json:"digest,omitempty"`
 
-	OwnPullSecret bool `json:"ownPullSecret,omitempty"`
+	OwnPullSecret     bool `json:"ownPullSecret,omitempty"`
+	PullSecretUnknown bool `json:"pullSecretUnknown,omitempty"`
+	Guessed           bool `json:"guessed,omitempty"`
 }
 
 func imageUsersOf(img policy.Image) imageUsers {
 	users := make([]imageUser, len(img.Users))
 	for i, u := range img.Users {
-		users[i] = imageUser{u.Kind, u.Namespace, u.Name, u.Container, u.Use.String(), u.Digest, u.OwnPullSecret}
+		users[i] = imageUser{u.Kind, u.Namespace, u.Name, u.Container, u.Use.String(), u.Digest, u.OwnPullSecret, u.PullSecretUnknown, u.Guessed}
 	}
 	return imageUsers{img.Ref, users}
 }
@@ -220,7 +222,8 @@ func (r *reader) imageUsers(data []byte) error {
 		}
 		h := r.holderOf(u)
 		h.References = append(h.References, inventory.Reference{
-			Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest, OwnPullSecret: u.OwnPullSecret,
+			Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest,
+			OwnPullSecret: u.OwnPullSecret, PullSecretUnknown: u.PullSecretUnknown, Guessed: u.Guessed,
 		})
 	}
 	return nil

@@ -27,6 +27,8 @@ func (f *Follower) config(version, plural, kind string) *object {
 		kind:    kind,
 		name:    "cluster",
 		changed: f.touch,
+
+		forbiddenAfter: f.options.ForbiddenAfter,
 	}
 }
 
@@ -37,6 +39,8 @@ func (f *Follower) configMap(namespace, name string) *object {
 		namespace: namespace,
 		name:      name,
 		changed:   f.touch,
+
+		forbiddenAfter: f.options.ForbiddenAfter,
 	}
 }
 

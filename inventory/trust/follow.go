@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 )
 
 // Options are the choices a user of Follow has. The zero value is the default.
@@ -30,6 +33,9 @@ type Options struct {
 	// StaleAfter is how long an object may be out of reach before Notes says so. Zero
 	// means 2 min, which spans the restart of an API server behind a load balancer.
 	StaleAfter time.Duration
+	// ForbiddenAfter is how long an object that has never been read has to be refused to
+	// count as one that may not be read. Zero means inventory.DefaultForbiddenAfter.
+	ForbiddenAfter time.Duration
 	// Logger gets what client-go has to say about watches. The zero value is silent.
 	Logger logr.Logger
 }
@@ -79,6 +85,7 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	if o.StaleAfter <= 0 {
 		o.StaleAfter = 2 * time.Minute
 	}
+	o.ForbiddenAfter = cmp.Or(o.ForbiddenAfter, inventory.DefaultForbiddenAfter)
 	f := &Follower{
 		options: o,
 		clients: clients{kube, dyn},

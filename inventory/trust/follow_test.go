@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,6 +133,18 @@ func (w *world) grant(namespace string, rules []rbacv1.PolicyRule) {
 	}
 }
 
+// takeAway is the inverse of grant for configRules.
+func (w *world) takeAway(namespace string) {
+	w.t.Helper()
+	rbac := w.kube.RbacV1()
+	err := errors.Join(rbac.RoleBindings(namespace).Delete(w.t.Context(), "guard", metav1.DeleteOptions{}),
+		rbac.Roles(namespace).Delete(w.t.Context(), "guard", metav1.DeleteOptions{}),
+		cluster.AwaitRefusal(w.t.Context(), w.cfg, guardUser, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Resource: "configmaps"}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // putConfigMap creates or replaces a ConfigMap.
 func (w *world) putConfigMap(namespace, name string, data map[string]string) {
 	w.t.Helper()
@@ -206,6 +219,16 @@ func (w *world) follow(cfg *rest.Config, o Options) (*Follower, <-chan Trust) {
 		}
 	})
 	return f, told
+}
+
+// eventually waits until ok is true. The Follower has no event for its notes.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still not after %s: %s", patience, what)
+		}
+	}
 }
 
 // next waits for a Trust that is ok.
@@ -308,7 +331,7 @@ func TestFollowWithoutRights(t *testing.T) {
 	w.grant("", clusterRules)
 	cfg := rest.CopyConfig(w.cfg)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: guardUser}
-	f, told := w.follow(cfg, Options{})
+	f, told := w.follow(cfg, Options{ForbiddenAfter: time.Second})
 	next(t, "a trust", told, func(Trust) bool { return true })
 	want := []string{
 		"no permission to read ConfigMap openshift-config-managed/image-registry-ca: nodes may trust other CAs or use other proxies",
@@ -318,6 +341,52 @@ func TestFollowWithoutRights(t *testing.T) {
 	if diff := cmp.Diff(want, f.Notes()); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestFollowWithoutRightsForAMoment: what is refused at the start is waited for, and
+// what has been read stays when it is refused later.
+func TestFollowWithoutRightsForAMoment(t *testing.T) {
+	w := newWorld(t)
+	ca := newAuthority(t, "registry")
+	w.put("images", "Image", imageConfig("registry-cas"))
+	w.putConfigMap(configNamespace, "registry-cas", map[string]string{"mirror.example.com": ca.pem})
+	w.grant("", clusterRules)
+	w.grant(managedNamespace, managedRules)
+	cfg := rest.CopyConfig(w.cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: guardUser}
+	wire, err := cluster.NewWire(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wire.Close()
+	f, told := w.follow(wire.Config, Options{ForbiddenAfter: time.Hour, StaleAfter: 100 * time.Millisecond})
+	eventually(t, "only what is refused is waited for", func() bool {
+		err := f.Ready()
+		return err != nil && strings.Contains(err.Error(), "ConfigMap openshift-config/registry-cas not read: ") &&
+			strings.Contains(err.Error(), "ConfigMap openshift-config/user-ca-bundle not read: ") && strings.Count(err.Error(), ";") == 1
+	})
+	select {
+	case trust := <-told:
+		t.Fatalf("told %v before the CAs could be read", trust)
+	default:
+	}
+	w.grant(configNamespace, configRules)
+	trusted := func(trust Trust) bool { return trust.HostRootCAs["mirror.example.com"] != nil }
+	next(t, "the CA of the registry", told, trusted)
+
+	w.takeAway(configNamespace)
+	wire.Cut() // ends the watches, which were granted
+	wire.Mend()
+	eventually(t, "a note says since when", func() bool {
+		return slices.ContainsFunc(f.Notes(), func(n string) bool {
+			return strings.HasPrefix(n, "ConfigMap openshift-config/registry-cas out of reach for ") && strings.Contains(n, "forbidden")
+		})
+	})
+	if !trusted(New(f.settings())) {
+		t.Error("the CA is forgotten because it may not be read for a moment")
+	}
+	w.grant(configNamespace, configRules)
+	eventually(t, "all is well again", func() bool { return len(f.Notes()) == 0 })
 }
 
 // TestFollowNobody: without an API server nothing is known, and that is said.

@@ -35,6 +35,7 @@ type object struct {
 	kind            string // "ConfigMap", "image.config.openshift.io"
 	namespace, name string
 	changed         func() // called after each change of what get or status return
+	forbiddenAfter  time.Duration
 
 	mu     sync.Mutex
 	status status
@@ -44,9 +45,11 @@ type object struct {
 type status struct {
 	value  runtime.Object // nil if there is none
 	synced bool           // whether the API server has answered once
-	denied bool           // whether the answer is that it may not be read
+	denied bool           // whether the answer is that it may not be read, and it never could be
 	heard  time.Time
-	err    error // what stands between the API server and fresher knowledge
+	// refused is when it was refused first since the last other answer.
+	refused time.Time
+	err     error // what stands between the API server and fresher knowledge
 }
 
 // retry goes up to 15 s: a rotated CA should not wait for a minute after the API
@@ -69,7 +72,7 @@ func (o *object) read() status {
 
 // follow keeps the status up to date until ctx ends.
 func (o *object) follow(ctx context.Context, log logr.Logger) {
-	log = inventory.Quiet(log, isAnswer)
+	log = inventory.Quiet(log, o.isAnswer)
 	lw := &cache.ListWatch{ListWithContextFunc: o.list, WatchFuncWithContext: o.watch}
 	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, o.client), nil, store{o},
 		cache.ReflectorOptions{Name: o.String(), TypeDescription: o.String(), Logger: &log, Backoff: &retry})
@@ -96,27 +99,46 @@ func (o *object) choose(options *metav1.ListOptions) {
 }
 
 // learn takes note of an answer and returns err, for the Reflector to back off. That
-// there is no such API, and that it may not be read, are answers too. The second does
-// not take back what was read before: an API server that is starting may say so until
-// it has read its own rules.
+// there is no such API is an answer too. That it may not be read is one only where it
+// never could be, and once that has lasted: an API server that is starting says so
+// until it has read its own rules.
 func (o *object) learn(err error) error {
 	o.update(func(s *status) {
 		switch {
 		case apierrors.IsNotFound(err):
-			s.value, s.synced, s.denied, s.err = nil, true, false, nil
+			*s = status{synced: true, heard: s.heard}
 		case apierrors.IsForbidden(err):
-			s.synced, s.denied, s.err = true, true, nil
+			s.refuse(err, o.forbiddenAfter)
 		default:
-			s.err = err
+			s.err, s.refused = err, time.Time{}
 		}
 	})
 	return err
 }
 
-func isAnswer(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
+// refuse takes note that the API server does not let the object be read. What was read
+// before stays, and grows stale.
+func (s *status) refuse(err error, after time.Duration) {
+	if s.refused.IsZero() {
+		s.refused = time.Now()
+	}
+	if !s.isReadable() && time.Since(s.refused) >= after {
+		s.synced, s.denied, s.err = true, true, nil
+		return
+	}
+	s.err = err
+}
+
+// isAnswer reports whether err is no fault: that what never could be read is not there,
+// or may not be read.
+func (o *object) isAnswer(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !o.read().isReadable()
+}
+
+func (s status) isReadable() bool { return s.synced && !s.denied }
 
 func (o *object) set(value runtime.Object) {
-	o.update(func(s *status) { s.value, s.synced, s.denied, s.err = value, true, false, nil })
+	o.update(func(s *status) { *s = status{value: value, synced: true, heard: s.heard} })
 }
 
 func (o *object) update(change func(*status)) {

@@ -17,6 +17,15 @@ import (
 // binding a while after it has stored it, and refuses what they grant until then.
 // Config is that of an administrator.
 func AwaitRight(ctx context.Context, config *rest.Config, user string, right authorizationv1.ResourceAttributes) error {
+	return awaitRight(ctx, config, user, right, true)
+}
+
+// AwaitRefusal waits until user may not do something any more.
+func AwaitRefusal(ctx context.Context, config *rest.Config, user string, right authorizationv1.ResourceAttributes) error {
+	return awaitRight(ctx, config, user, right, false)
+}
+
+func awaitRight(ctx context.Context, config *rest.Config, user string, right authorizationv1.ResourceAttributes, granted bool) error {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -24,10 +33,10 @@ func AwaitRight(ctx context.Context, config *rest.Config, user string, right aut
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &right}}
 	err = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		answer, err := kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		return err == nil && answer.Status.Allowed, err
+		return err == nil && answer.Status.Allowed == granted, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until %s may %s %s: %w", user, right.Verb, right.Resource, err)
+		return fmt.Errorf("waiting until it is %t that %s may %s %s: %w", granted, user, right.Verb, right.Resource, err)
 	}
 	return nil
 }

@@ -136,6 +136,7 @@ func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	for _, r := range []struct{ plural, group, version, kind string }{
 		{"deploymentconfigs", "apps.openshift.io", "v1", "DeploymentConfig"},
 		{"buildconfigs", "build.openshift.io", "v1", "BuildConfig"},
+		{"builds", "build.openshift.io", "v1", "Build"},
 		{"imagestreams", "image.openshift.io", "v1", "ImageStream"},
 		{"controllerconfigs", "machineconfiguration.openshift.io", "v1", "ControllerConfig"},
 		{"machineosbuilds", "machineconfiguration.openshift.io", "v1", "MachineOSBuild"},
@@ -144,6 +145,9 @@ func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
 		{"machineconfigurations", "operator.openshift.io", "v1", "MachineConfiguration"},
 		{"criocredentialproviderconfigs", "config.openshift.io", "v1", "CRIOCredentialProviderConfig"},
 		{"clusterserviceversions", "operators.coreos.com", "v1alpha1", "ClusterServiceVersion"},
+		{"installplans", "operators.coreos.com", "v1alpha1", "InstallPlan"},
+		{"rollouts", "argoproj.io", "v1alpha1", "Rollout"},
+		{"virtualmachines", "kubevirt.io", "v1", "VirtualMachine"},
 		{"catalogsources", "operators.coreos.com", "v1alpha1", "CatalogSource"},
 		{"clustercatalogs", "olm.operatorframework.io", "v1", "ClusterCatalog"},
 		{"hostedclusters", "hypershift.openshift.io", "v1beta1", "HostedCluster"},

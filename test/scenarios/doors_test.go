@@ -26,9 +26,11 @@ import (
 
 	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
@@ -313,7 +315,10 @@ func (w *world) startCluster(t *testing.T, dir string) {
 			t.Error(err)
 		}
 	})
-	if w.images, err = inventory.NewCluster(w.cluster.Config, inventory.Options{}); err != nil {
+	if _, err := envtest.InstallCRDs(w.cluster.Config, envtest.CRDInstallOptions{CRDs: addOns()}); err != nil {
+		t.Fatal(err)
+	}
+	if w.images, err = inventory.NewCluster(w.cluster.Config, inventory.Options{SurveyEvery: 50 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	go w.images.Run(t.Context())
@@ -554,7 +559,24 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 		w.markDeleted(t, s)
 	}
 	w.reportRunning(t, s)
+	w.reportPods(t, s)
 	w.waitForImages(t, s)
+}
+
+// reportPods writes the status of the pods among the story's objects.
+func (w *world) reportPods(t *testing.T, s *Scenario) {
+	t.Helper()
+	for _, text := range s.Objects {
+		var pod corev1.Pod
+		if err := yaml.Unmarshal([]byte(text), &pod); err != nil || pod.Kind != "Pod" {
+			continue // one of several documents, of other kinds
+		}
+		status, err := json.Marshal(map[string]any{"status": pod.Status})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.stage(t, "", "patch", "pod", pod.Name, "--namespace", pod.Namespace, "--subresource=status", "--type=merge", "-p", string(status))
+	}
 }
 
 // reportRunning writes the status of pods, as a node would: apply leaves it out.
@@ -652,7 +674,7 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	}
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: eyJhdXRocyI6eyJ1bnJlbGF0ZWQuZXhhbXBsZS5jb20iOnsiYXV0aCI6ImRUcHcifX19}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, workloads, configuration), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

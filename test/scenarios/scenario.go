@@ -9,7 +9,9 @@
 //	                      objects in force say
 //	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME lays on nodes
 //	-- payload --         the release image of the cluster, which ClusterVersion names
-//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret]]
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]]
+//	-- workloads.yaml --  the objects that name these; without it, they are made from the lines
+//	-- objects*.yaml --   further objects of the cluster, whose images are found in them
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
@@ -28,6 +30,7 @@
 package scenarios
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -44,6 +47,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -83,6 +87,10 @@ type Scenario struct {
 	Files []mirrors.File
 	// Images are what the cluster depends on.
 	Images []policy.Image
+	// Given name Images, as YAML; nil for objects made from their users.
+	Given []string
+	// Objects are further objects of the cluster, as YAML. Their images are among Images.
+	Objects []string
 	// States say what registries do, by host or reference.
 	States map[string]registries.Behaviour
 	// Change are the objects that are applied, or taken away, as YAML.
@@ -92,6 +100,14 @@ type Scenario struct {
 	Finalize bool
 	// Want is the answer, in the form of Answer.String.
 	Want string
+
+	written []written // the lines of section "images"
+}
+
+// A written image is one that a workload is made up for.
+type written struct {
+	ref  string
+	user policy.User
 }
 
 // An Answer is what one way of asking says.
@@ -162,6 +178,10 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			err = s.addFile(f.Name, text)
 		case f.Name == "applied":
 			s.Applied = text
+		case f.Name == "workloads.yaml":
+			s.Given = strings.Split(text, "\n---\n")
+		case strings.HasPrefix(f.Name, "objects"):
+			s.Objects = append(s.Objects, text)
 		case f.Name == "images":
 			err = s.readImages(text)
 		case f.Name == "registries":
@@ -175,6 +195,10 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			return s, err
 		}
 	}
+	if err := s.readObjects(); err != nil {
+		return s, err
+	}
+	s.sortImages()
 	if len(s.Change) == 0 || s.Want == "" && len(archive.Files) == 0 {
 		return s, errors.New("a story needs a change and what comes of it")
 	}
@@ -233,7 +257,7 @@ func digestOf(name string) (string, error) {
 }
 
 // userPattern is "Deployment shop/cart (app)".
-var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?( with its own pull secret)?$`)
+var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs (\S+))?( with its own pull secret)?( as history)?$`)
 
 func (s *Scenario) readImages(text string) error {
 	for line := range strings.Lines(text) {
@@ -252,26 +276,63 @@ func (s *Scenario) readImages(text string) error {
 		if user.Kind == "Pod" {
 			user.Use = policy.Running
 		}
+		if strings.HasSuffix(rest, " as history") {
+			user.Use = policy.History
+		}
+		s.written = append(s.written, written{ref, user})
 		s.addImage(ref, user)
 	}
-	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
 	return nil
 }
 
 // readPayload enters the release image, on which the cluster depends too.
 func (s *Scenario) readPayload(ref string) {
 	s.Payload = ref
-	s.addImage(ref, policy.User{Kind: clusterVersion, Name: "version", Container: "status.desired.image"})
-	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
+	s.addImage(ref, policy.User{Kind: "ClusterVersion", Name: "version", Container: "status.desired.image"})
+	s.sortImages()
 }
-
-const clusterVersion = "ClusterVersion"
 
 // Version returns the ClusterVersion, and its status by itself, as JSON.
 func (s *Scenario) Version() (object, status string) {
 	status = fmt.Sprintf(`"status": {"desired": {"version": "4.20.0", "image": %q}, "observedGeneration": 1, "versionHash": "", "availableUpdates": []}`, s.Payload)
 	const head = `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"}, "spec": {"clusterID": "0"}, `
 	return head + status + "}", "{" + status + "}"
+}
+
+func (s *Scenario) sortImages() {
+	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
+}
+
+// readObjects finds the images in the objects, as those of a dump, with the service account
+// that every namespace has.
+func (s *Scenario) readObjects() error {
+	if len(s.Objects) == 0 {
+		return nil
+	}
+	images, err := imagesIn(s.Objects)
+	if err != nil {
+		return err
+	}
+	if images, err = imagesIn(slices.Concat(accounts(namespacesOf(images)), s.Objects)); err != nil {
+		return err
+	}
+	for _, img := range images {
+		for _, u := range img.Users {
+			s.addImage(img.Ref, u)
+		}
+	}
+	return nil
+}
+
+func imagesIn(objects []string) ([]policy.Image, error) {
+	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(objects, "\n---\n")), "objects")
+	if err != nil {
+		return nil, err
+	}
+	if problems := dump.Problems(); len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return dump.Images(context.Background())
 }
 
 func (s *Scenario) addImage(ref string, user policy.User) {
@@ -378,32 +439,46 @@ func machineConfig(o any) (string, error) {
 
 // Workloads returns the objects that use the images, as YAML documents.
 func (s *Scenario) Workloads() ([]string, error) {
-	var docs []string
-	for _, img := range s.Images {
-		for _, u := range img.Users {
-			if u.Kind == clusterVersion {
-				object, _ := s.Version()
-				docs = append(docs, object)
-				continue
-			}
-			o, err := workload(img.Ref, u)
-			if err != nil {
-				return nil, err
-			}
-			data, err := yaml.Marshal(o)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, string(data))
-		}
+	if s.Given != nil {
+		return slices.Concat(s.Given, s.Objects), nil
 	}
-	return docs, nil
+	var docs []string
+	for _, w := range s.written {
+		o, err := workload(w.ref, w.user)
+		if err != nil {
+			return nil, err
+		}
+		data, err := yaml.Marshal(o)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, string(data))
+	}
+	if s.Payload != "" {
+		object, _ := s.Version()
+		docs = append(docs, object)
+	}
+	return append(docs, s.Objects...), nil
+}
+
+// Accounts returns the service account that every namespace has, as YAML documents, for a
+// dump to say that it has no pull secrets. A cluster says so by having none.
+func (s *Scenario) Accounts() []string { return accounts(s.Namespaces()) }
+
+func accounts(namespaces []string) []string {
+	var docs []string
+	for _, ns := range namespaces {
+		docs = append(docs, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: "+ns+", name: default}\nimagePullSecrets: [{name: default-dockercfg-x7k2p}]\n")
+	}
+	return docs
 }
 
 // Namespaces returns the namespaces of the users, sorted.
-func (s *Scenario) Namespaces() []string {
+func (s *Scenario) Namespaces() []string { return namespacesOf(s.Images) }
+
+func namespacesOf(images []policy.Image) []string {
 	var all []string
-	for _, img := range s.Images {
+	for _, img := range images {
 		for _, u := range img.Users {
 			if u.Namespace != "" {
 				all = append(all, u.Namespace)
@@ -476,9 +551,6 @@ func (s *Scenario) Hosts() []string {
 		} else { // a short name: those that MCO's base file has nodes search
 			hosts["docker.io"], hosts["registry.access.redhat.com"] = true, true
 		}
-	}
-	for _, host := range []string{"registry.access.redhat.com", "docker.io"} { // searched for short names
-		hosts[host] = true
 	}
 	if set, err := s.Set(); err == nil {
 		if edit, _, err := s.Edit(); err == nil {

@@ -1,0 +1,32 @@
+package policy
+
+import "slices"
+
+// Guesses says what comes of a finding on an image all of whose users were guessed, or
+// are history beside. In a protected namespace a guess counts as much as any other user:
+// what keeps a cluster alive is not to be lost because its kind is not known here. Else
+// it warns by default, as a text that only looks like an image would hold up changes that
+// hurt no one.
+type Guesses int
+
+const (
+	// GuessesWarn makes denials warnings. It is the zero value.
+	GuessesWarn Guesses = iota
+	// GuessesDeny takes guesses for what they seem to be.
+	GuessesDeny
+	// GuessesIgnore reports them on request only.
+	GuessesIgnore
+)
+
+// most returns the most that a finding on an image of guesses may be.
+func (g Guesses) most() Severity {
+	return [...]Severity{GuessesWarn: Warn, GuessesDeny: Deny, GuessesIgnore: Info}[g]
+}
+
+// merelyGuessed reports whether img has no user that weighs more than a guess outside of
+// the protected namespaces.
+func (s Settings) merelyGuessed(img Image) bool {
+	guessed := func(u User) bool { return u.Guessed }
+	sure := func(u User) bool { return !u.Guessed && u.Use != History }
+	return slices.ContainsFunc(img.Users, guessed) && !slices.ContainsFunc(img.Users, sure) && !s.IsProtected(img)
+}

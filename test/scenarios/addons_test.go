@@ -1,0 +1,38 @@
+package scenarios
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// addOns are the kinds of stories' objects that the control plane does not have. They take
+// any fields, and their status as it is written.
+func addOns() []*apiextensionsv1.CustomResourceDefinition {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, r := range []struct{ plural, group, version, kind string }{
+		{"buildconfigs", "build.openshift.io", "v1", "BuildConfig"},
+		{"deploymentconfigs", "apps.openshift.io", "v1", "DeploymentConfig"},
+		{"builds", "build.openshift.io", "v1", "Build"},
+		{"imagestreams", "image.openshift.io", "v1", "ImageStream"},
+		{"installplans", "operators.coreos.com", "v1alpha1", "InstallPlan"},
+		{"rollouts", "argoproj.io", "v1alpha1", "Rollout"},
+		{"virtualmachines", "kubevirt.io", "v1", "VirtualMachine"},
+		{"tasks", "tekton.dev", "v1", "Task"},
+		{"widgets", "example.com", "v1", "Widget"},
+	} {
+		crds = append(crds, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: r.plural + "." + r.group},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: r.group, Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: r.kind, Plural: r.plural},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+					Name: r.version, Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+						Type: "object", XPreserveUnknownFields: new(true),
+					}},
+				}},
+			},
+		})
+	}
+	return crds
+}
