@@ -27,7 +27,9 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"github.com/openshift/runtime-utils/pkg/registries"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -721,7 +723,16 @@ func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change
 		list.Items = append(list.Items, o)
 	}
 	changed := r.object()
+	for !isCreatable(t, changed) {
+		changed = r.object()
+	}
 	return before, mirrors.Put(changed)(before), written(t, "dump.json", asJSON(t, list)), written(t, "change.json", asJSON(t, changed))
+}
+
+// isCreatable reports whether an API server would take o.
+func isCreatable(t *testing.T, o mirrors.Object) bool {
+	gvk := o.(runtime.Object).GetObjectKind().GroupVersionKind()
+	return len(crd.Validate(gvk, []byte(asJSON(t, o)))) == 0
 }
 
 func asJSON(t *testing.T, v any) string {
