@@ -88,6 +88,7 @@ func (p Plan) Decide(facts Facts, s Settings) Verdict {
 	v := Verdict{
 		Findings: slices.Concat(p.rejectedByMCO(), p.malformedReferences(), s.outOfDate(p)),
 		Counts:   Counts{Total: p.Total, Rerouted: len(p.Impacts), Malformed: len(p.Malformed)},
+		Brings:   len(p.Added) > 0 || p.ListsChanged,
 	}
 	for _, impact := range p.Impacts {
 		seen := s.view(impact, facts)

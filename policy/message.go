@@ -93,6 +93,18 @@ func outOf(n, all int) string {
 	}
 }
 
+// reroutesNone says that none of all images takes another route.
+func reroutesNone(all int) string {
+	switch all {
+	case 0:
+		return "reroutes nothing, as no image is known to be in use"
+	case 1:
+		return "does not reroute the one image in use"
+	default:
+		return fmt.Sprintf("reroutes none of the %s in use", count(all, "image"))
+	}
+}
+
 // of returns the findings of one severity, in order.
 func (v Verdict) of(s Severity) []Finding {
 	return slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool { return f.Severity != s })
@@ -243,9 +255,13 @@ func (u User) String() string {
 // what the change does.
 func (v Verdict) Warnings(subject string) []string {
 	var warnings []string
-	if v.Allowed && v.Counts.Rerouted > 0 {
+	switch {
+	case !v.Allowed:
+	case v.Counts.Rerouted > 0:
 		warnings = append(warnings, cut(fmt.Sprintf("%s reroutes %s of %s: %s",
 			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())))
+	case v.Brings: // silence would read as if something had been verified
+		warnings = append(warnings, cut(fmt.Sprintf("%s %s: nothing was verified", subject, reroutesNone(v.Counts.Total))))
 	}
 	for _, g := range groupByRule(v.of(Warn)) {
 		warnings = append(warnings, warning(g))

@@ -46,6 +46,8 @@ type Plan struct {
 	Unseen Unseen
 	// Added are the entries of mirror objects that the change brings or alters.
 	Added []mirrors.Entry
+	// ListsChanged is set if the change alters the registry lists.
+	ListsChanged bool
 	// Rejected says why MCO would not apply the new configuration, RejectedBefore
 	// why it does not apply the one in force; nil if it does. Where Rejected has a
 	// reason that RejectedBefore has not, Impacts is empty. Where it has none, MCO is
@@ -58,7 +60,7 @@ type Plan struct {
 
 // NewPlan compares the routes of images before and after c.
 func NewPlan(c Change, images []Image) Plan {
-	p := Plan{Total: len(images), Added: added(c)}
+	p := Plan{Total: len(images), Added: added(c), ListsChanged: !c.keepsLists()}
 	before, err := mirrors.Resolve(c.Before)
 	if errors.As(err, &p.RejectedBefore) {
 		// The last configuration that MCO could apply is not known from the

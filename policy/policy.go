@@ -195,6 +195,9 @@ type Verdict struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
+	// Brings is set if the change brings or alters an entry or a registry list, and does
+	// not only take objects away.
+	Brings bool
 }
 
 // Counts say how much a verdict rests on.
