@@ -51,6 +51,10 @@ type Snapshot struct {
 	objects    int            // that were understood, whether they name images or not
 	skipped    map[string]int // objects of other kinds, by kind
 	problems   []Problem
+	// unreadMirrors are those problems that may hide mirror objects; gaps are those that
+	// may hide images.
+	unreadMirrors []Problem
+	gaps          []policy.Gap
 }
 
 // byKey holds objects by namespace and name, the last one of a name.
@@ -81,11 +85,14 @@ type Problem struct {
 }
 
 // Error implements error.
-func (p Problem) Error() string {
+func (p Problem) Error() string { return fmt.Sprintf("%s: %v", p.String(), p.Err) }
+
+// String returns the place alone.
+func (p Problem) String() string {
 	if p.Document == 0 {
-		return fmt.Sprintf("%s: %v", p.File, p.Err)
+		return p.File
 	}
-	return fmt.Sprintf("%s: document %d: %v", p.File, p.Document, p.Err)
+	return fmt.Sprintf("%s: document %d", p.File, p.Document)
 }
 
 // Unwrap returns Err.
@@ -94,8 +101,11 @@ func (p Problem) Unwrap() error { return p.Err }
 // Problems returns what could not be read, in the order it was met.
 func (s *Snapshot) Problems() []Problem { return s.problems }
 
-// Mirrors returns the mirror configuration in the dump.
-func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) { return s.set, nil }
+// Mirrors returns the mirror configuration in the dump. It fails if there is, or may be,
+// a mirror object that could not be read.
+func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) {
+	return s.set, s.unreadMirrorsError()
+}
 
 // Images returns the images that objects in the dump name, sorted by reference.
 // A dump with nodes and without a single image is taken for an incomplete one:
