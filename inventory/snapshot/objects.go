@@ -163,6 +163,9 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 		return err
 	}
 	r.set = mirrors.Put(o)(r.set)
+	if image, ok := o.(*configv1.Image); ok {
+		r.imageConfig(image)
+	}
 	return nil
 }
 
@@ -204,6 +207,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Group: configv1.GroupName, Kind: providerKind}:                         (*reader).provider,
 	machineConfigurationKind.GroupKind():                                    (*reader).machines,
 	proxyKind.GroupKind():                                                   (*reader).proxy,
+	configMapKind:                                                           (*reader).bundle,
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 }
 

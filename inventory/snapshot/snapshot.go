@@ -46,6 +46,8 @@ type Snapshot struct {
 	machines   byKey[*operatorv1.MachineConfiguration]
 	proxies    byKey[*configv1.Proxy]
 	versions   byKey[*configv1.ClusterVersion]
+	image      *configv1.Image // what it says of CAs; nil if there is none
+	bundles    byKey[*corev1.ConfigMap]
 	namespaces map[string]bool
 	pullSecret []byte
 	objects    int            // that were understood, whether they name images or not
@@ -172,6 +174,7 @@ func (s *Snapshot) Notes() []string {
 	if s.index.Objects() == 0 {
 		notes = append(notes, "the dump has no object that names an image")
 	}
+	notes = append(notes, s.lackingBundles()...)
 	if n := s.skippedNote(); n != "" {
 		notes = append(notes, n)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -60,7 +61,12 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	}
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
-	out.mirrors(set)
+	var trusted trust.Settings
+	if t, ok := source.(Trusting); ok {
+		trusted = t.TrustSettings()
+	}
+	out.mirrors(set, trusted.Image)
+	out.trusted(trusted)
 	for _, n := range source.Nodes() {
 		out.object(corev1.SchemeGroupVersion.WithKind("Node"), n)
 	}
@@ -129,12 +135,17 @@ func (w *writer) configuration(source Source) {
 	}
 }
 
-// mirrors writes what of the mirror objects ends up in registries.conf.
-func (w *writer) mirrors(set mirrors.Set) {
-	w.object(mirrors.ImageConfig, &configv1.Image{
+// mirrors writes what of the mirror objects ends up in registries.conf, and the name of the
+// ConfigMap of CAs.
+func (w *writer) mirrors(set mirrors.Set, trusting *configv1.Image) {
+	image := &configv1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
 		Spec:       configv1.ImageSpec{RegistrySources: set.Registries},
-	})
+	}
+	if trusting != nil {
+		image.Spec.AdditionalTrustedCA = trusting.Spec.AdditionalTrustedCA
+	}
+	w.object(mirrors.ImageConfig, image)
 	objects := slices.SortedFunc(slices.Values(set.Objects), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
 	})
