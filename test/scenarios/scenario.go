@@ -5,14 +5,17 @@
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
-//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]]
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}]];
+//	                      a reference in quotes is written as in Go
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
 //	                      arm64. A reference that is not named is absent.
 //	-- put*.yaml --       objects that the change applies, or
 //	-- delete*.yaml --    objects that it takes away
-//	-- want --            "admitted" or "denied", the message, and the warnings
+//	-- want --            "admitted" or "denied", the message, and the warnings; or
+//	                      "invalid" and the fields for which an API server refuses
+//	                      the change before it asks anybody
 //
 // {name} stands for the digest of an image of that name, {name:12} for its first
 // twelve digits, {name-index} for that of an index. A tag holds the image "tag" or
@@ -20,11 +23,13 @@
 package scenarios
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -197,7 +202,10 @@ var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs
 
 func (s *Scenario) readImages(text string) error {
 	for line := range strings.Lines(text) {
-		ref, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		ref, rest, err := cutReference(strings.TrimSpace(line))
+		if err != nil {
+			return fmt.Errorf("image line %q: %w", line, err)
+		}
 		if ref == "" {
 			continue
 		}
@@ -216,6 +224,17 @@ func (s *Scenario) readImages(text string) error {
 	}
 	slices.SortFunc(s.Images, func(a, b policy.Image) int { return strings.Compare(a.Ref, b.Ref) })
 	return nil
+}
+
+// cutReference cuts the first word off a line, or what stands in quotes.
+func cutReference(line string) (ref, rest string, err error) {
+	quoted, err := strconv.QuotedPrefix(line)
+	if err != nil {
+		ref, rest, _ = strings.Cut(line, " ")
+		return ref, rest, nil
+	}
+	ref, err = strconv.Unquote(quoted)
+	return ref, line[len(quoted):], err
 }
 
 func (s *Scenario) addImage(ref string, user policy.User) {
@@ -250,7 +269,7 @@ func (s *Scenario) readStates(text string) error {
 func (s *Scenario) Edit() (mirrors.Edit, string, error) {
 	var edits []mirrors.Edit
 	subject := ""
-	for _, text := range s.Change {
+	for _, text := range s.objects() {
 		o, err := mirrors.Parse([]byte(text))
 		if err != nil {
 			return nil, "", err
@@ -263,6 +282,34 @@ func (s *Scenario) Edit() (mirrors.Edit, string, error) {
 		}
 	}
 	return mirrors.All(edits...), subject, nil
+}
+
+// objects returns the mirror objects of the change: those in a List too, without others.
+func (s *Scenario) objects() []string {
+	var all []string
+	for _, text := range s.Change {
+		var list struct {
+			Kind  string            `json:"kind"`
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := yaml.Unmarshal([]byte(text), &list); err != nil || list.Kind != "List" {
+			all = append(all, text)
+			continue
+		}
+		for _, item := range list.Items {
+			if _, err := mirrors.Parse(item); !errors.Is(err, mirrors.ErrKind) {
+				all = append(all, string(item))
+			}
+		}
+	}
+	return all
+}
+
+// Invalid returns the fields for which the change is refused as invalid, and whether it
+// is.
+func (s *Scenario) Invalid() ([]string, bool) {
+	fields, ok := strings.CutPrefix(s.Want, "invalid\n")
+	return strings.Fields(fields), ok
 }
 
 // Set returns the mirror objects in force.
