@@ -8,6 +8,16 @@ var cases = []struct {
 }{
 	{"a tag mirror set", itms(`imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop], mirrorSourcePolicy: NeverContactSource}]`), nil},
 	{"no entries", itms(``), nil},
+	{
+		"as oc-mirror writes it",
+		"apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: idms-release-0, creationTimestamp: null}\nspec: {imageDigestMirrors: [{mirrors: [m.example.com/openshift/release], source: quay.io/openshift-release-dev/ocp-v4.0-art-dev}]}\nstatus: {}\n",
+		nil,
+	},
+	{
+		"as oc get writes it",
+		"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: a, creationTimestamp: \"2025-01-01T00:00:00Z\", generation: 3, uid: b7f3a1c2, managedFields: [{manager: x, operation: Update, apiVersion: config.openshift.io/v1}]}\nspec: {}\n",
+		nil,
+	},
 	{"null is as good as nothing", itms(`imageTagMirrors: null`), nil},
 	{"null mirrors too", itms(`imageTagMirrors: [{source: quay.io, mirrors: null}]`), nil},
 	{"status is the controller's", itms("imageTagMirrors: []") + "status: {}\n", nil},
@@ -57,7 +67,7 @@ var cases = []struct {
 	},
 	{"a signature policy without a root of trust", "apiVersion: config.openshift.io/v1\nkind: ClusterImagePolicy\nmetadata: {name: a}\nspec: {scopes: [quay.io/shop], policy: {}}\n", []string{"spec.policy.rootOfTrust: Required value"}},
 	{
-		"a scope with a tag",
+		"a scope may have a tag",
 		"apiVersion: config.openshift.io/v1\nkind: ImagePolicy\nmetadata: {name: a}\nspec: {scopes: [\"quay.io/shop:v1\"], policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUZrd0V3WUhLb1pJemowQ0FRWUlLb1pJemowREFRY0RRZ0FFCi0tLS0tRU5EIFBVQkxJQyBLRVktLS0tLQ==}}}}\n",
 		nil,
 	},

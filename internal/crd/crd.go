@@ -16,10 +16,13 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -64,7 +67,8 @@ func Knows(gvk schema.GroupVersionKind) bool { return files[gvk] != "" }
 // Validate returns all that an API server would object to in an object of a kind that
 // Knows, which data is in JSON, at its creation and with fields held to be known
 // (kubectl's default, --validate=strict); nil for an object that it would take. Each
-// error has the path of the field and, where there is one, the value.
+// error has the path of the field and, where there is one, the value; they are sorted by
+// the path.
 func Validate(gvk schema.GroupVersionKind, data []byte) field.ErrorList {
 	d, err := definitionOf(gvk)
 	if err != nil {
@@ -74,7 +78,11 @@ func Validate(gvk schema.GroupVersionKind, data []byte) field.ErrorList {
 	if err := json.Unmarshal(data, &object); err != nil {
 		return field.ErrorList{field.Invalid(nil, string(data), err.Error())}
 	}
-	return d.validate(gvk, object)
+	errs := d.validate(gvk, object)
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { // schemas are maps
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Error(), b.Error()))
+	})
+	return errs
 }
 
 // A definition is a CustomResourceDefinition as an API server prepares it

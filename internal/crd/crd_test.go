@@ -97,6 +97,9 @@ func FuzzValidate(f *testing.F) {
 	for _, tc := range cases {
 		f.Add(tc.object)
 	}
+	for _, text := range []string{"null", "{}", "metadata: null", "metadata: 5", "spec: []"} {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		data, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {
