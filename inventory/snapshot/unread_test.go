@@ -46,19 +46,22 @@ func TestUnread(t *testing.T) {
 		{
 			"a pod with a string for containers",
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: none}\n",
-			none, []policy.Gap{{Source: "f.yaml: document 2", Kind: "Pod", Detail: "reading Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container", Unread: true}},
+			none,
+			[]policy.Gap{{Source: "f.yaml: document 2", Kind: "Pod", Detail: "reading Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container", Unread: true}},
 		},
 		{
 			"broken YAML of an object",
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: a\nspec: {}\n",
-			none, []policy.Gap{{Source: "f.yaml: document 2", Detail: "yaml: line 4: did not find expected ',' or '}'", Unread: true}},
+			none,
+			[]policy.Gap{{Source: "f.yaml: document 2", Detail: "yaml: line 4: did not find expected ',' or '}'", Unread: true}},
 		},
 		{"broken YAML of something else", "a: [\n", none, nil},
 		{"a node that cannot be read names no image", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: 5\n", none, nil},
 		{
 			"a typed list that is cut off goes on as it began",
 			"apiVersion: v1\nitems:\n- metadata: {name: a}\n  spec: {}\n",
-			none, []policy.Gap{{Source: "f.yaml: document 2", Detail: "an object without a kind: is the end missing?", Unread: true}},
+			none,
+			[]policy.Gap{{Source: "f.yaml: document 2", Detail: "an object without a kind: is the end missing?", Unread: true}},
 		},
 		{
 			"a typed list of mirror sets that is cut off",
