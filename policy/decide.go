@@ -90,6 +90,7 @@ func (p Plan) Decide(facts Facts, s Settings) Verdict {
 	v := Verdict{
 		Findings: slices.Concat(p.withUnknownBefore(p.rejectedByMCO()), p.unknownCAs(), p.malformedReferences(), s.outOfDate(p)),
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
+		Brings:   len(p.Added) > 0 || p.ListsChanged,
 	}
 	for _, impacts := range p.byImage() {
 		seen, findings := s.worst(impacts, facts)

@@ -18,6 +18,9 @@ type Gap struct {
 	Kind string
 	// Detail is for people: since when and why, in one line.
 	Detail string
+	// Unread is set where the source was at hand and could not be read, as a document of
+	// a dump.
+	Unread bool
 }
 
 // An Unseen says what a change does to images that nobody knows of, at worst.
@@ -180,6 +183,10 @@ func (s Settings) outOfDate(p Plan) []Finding {
 	}
 	if p.Unseen == UnseenKept || p.Unseen == UnseenFallback && s.AllowSourceFallback {
 		f.Severity = Warn
+	}
+	if !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return !g.Unread }) {
+		f.Reason = "not all objects could be read: the change may reroute images that nobody knows of"
+		f.Remedy = []string{"mend the documents that could not be read, or take them out of the dump, then try again"}
 	}
 	f.Severity = s.severity(f)
 	return []Finding{f}

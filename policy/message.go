@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // Limits of what is said at once. A terminal shows a denial of some forty lines;
@@ -27,7 +29,7 @@ func (v Verdict) Message(subject string) string {
 		return ""
 	}
 	var b strings.Builder
-	v.writeDenial(&b, subject, maxDetailed)
+	v.writeDenial(&b, text.Line(subject), maxDetailed)
 	b.WriteString("\nNothing was changed. The whole list: mirrorset-guard check")
 	return b.String()
 }
@@ -36,6 +38,7 @@ func (v Verdict) Message(subject string) string {
 // Warnings.
 func (v Verdict) Report(subject string) string {
 	var b strings.Builder
+	subject = text.Line(subject)
 	if v.Allowed {
 		fmt.Fprintf(&b, "%s is admitted: it reroutes %s of %s, %s.\n",
 			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())
@@ -104,6 +107,18 @@ func outOf(n, all int) string {
 	}
 }
 
+// reroutesNone says that none of all images takes another route.
+func reroutesNone(all int) string {
+	switch all {
+	case 0:
+		return "reroutes nothing, as no image is known to be in use"
+	case 1:
+		return "does not reroute the one image in use"
+	default:
+		return fmt.Sprintf("reroutes none of the %s in use", count(all, "image"))
+	}
+}
+
 // of returns the findings of one severity, in order.
 func (v Verdict) of(s Severity) []Finding {
 	return slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool { return f.Severity != s })
@@ -114,13 +129,13 @@ func ofConfiguration(findings []Finding) []Finding {
 }
 
 func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
-	fmt.Fprintf(b, "%s is refused: %s.\n", subject, findings[0].Reason)
+	fmt.Fprintf(b, "%s is refused: %s.\n", subject, text.Line(findings[0].Reason))
 	for i, f := range findings {
 		if i == maxReasonList {
 			fmt.Fprintf(b, "- and %d more\n", len(findings)-i)
 			break
 		}
-		fmt.Fprintf(b, "- %s: %s\n", f.Rule, strings.Join(f.Detail, "; "))
+		fmt.Fprintf(b, "- %s: %s\n", f.Rule, text.Line(strings.Join(f.Detail, "; ")))
 	}
 	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
 }
@@ -135,19 +150,19 @@ func cutLines(lines []string) []string {
 
 func writeFinding(b *strings.Builder, f Finding) {
 	if f.Image.Ref != "" {
-		fmt.Fprintf(b, "%s\n", f.Image.Ref)
+		fmt.Fprintf(b, "%s\n", text.Line(f.Image.Ref))
 	} else {
 		fmt.Fprintf(b, "the configuration as a whole\n")
 	}
 	if users := Users(f.Image, maxUsers); users != "" {
 		fmt.Fprintf(b, "   used by %s\n", users)
 	}
-	fmt.Fprintf(b, "   %s: %s\n", f.Rule, f.Reason)
+	fmt.Fprintf(b, "   %s: %s\n", f.Rule, text.Line(f.Reason))
 	for _, line := range f.Detail {
-		fmt.Fprintf(b, "   - %s\n", line)
+		fmt.Fprintf(b, "   - %s\n", text.Line(line))
 	}
 	for _, line := range f.Remedy {
-		fmt.Fprintf(b, "   To do: %s\n", line)
+		fmt.Fprintf(b, "   To do: %s\n", text.Lines(line))
 	}
 }
 
@@ -161,7 +176,7 @@ func writeRest(b *strings.Builder, rest []Finding) {
 			break
 		}
 		if g.whole {
-			fmt.Fprintf(b, "- %s: %s\n", g.rule, g.reason)
+			fmt.Fprintf(b, "- %s: %s\n", g.rule, text.Line(g.reason))
 			continue
 		}
 		fmt.Fprintf(b, "- %s: %s (%s)\n", g.rule, count(len(g.findings), "image"), namespaces(g.findings, maxUsers))
@@ -217,7 +232,7 @@ func namespaces(findings []Finding, limit int) string {
 			parts = append(parts, fmt.Sprintf("%d more namespaces", len(order)-i))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s %s", ns, number(counts[ns])))
+		parts = append(parts, fmt.Sprintf("%s %s", text.Line(ns), number(counts[ns])))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -246,7 +261,7 @@ func (u User) String() string {
 	if u.Container != "" {
 		name += " (" + u.Container + ")"
 	}
-	return name
+	return text.Line(name)
 }
 
 // Warnings returns what to say with the answer about subject, denied or not:
@@ -254,9 +269,13 @@ func (u User) String() string {
 // what the change does.
 func (v Verdict) Warnings(subject string) []string {
 	var warnings []string
-	if v.Allowed && v.Counts.Rerouted > 0 {
+	switch {
+	case !v.Allowed:
+	case v.Counts.Rerouted > 0:
 		warnings = append(warnings, cut(fmt.Sprintf("%s reroutes %s of %s: %s",
 			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())))
+	case v.Brings: // silence would read as if something had been verified
+		warnings = append(warnings, cut(fmt.Sprintf("%s %s: nothing was verified", subject, reroutesNone(v.Counts.Total))))
 	}
 	for _, g := range groupByRule(v.of(Warn)) {
 		warnings = append(warnings, warning(g))
@@ -282,13 +301,8 @@ func warning(g group) string {
 	return cut(fmt.Sprintf("%s: %s: %s; first %s", g.rule, count(len(g.findings), "image"), g.reason, short(first.Image.Ref)))
 }
 
-// cut shortens a warning to its limit.
-func cut(s string) string {
-	if runes := []rune(s); len(runes) > maxWarning {
-		return string(runes[:maxWarning-1]) + "…"
-	}
-	return s
-}
+// cut makes a warning one line, and shortens it to its limit.
+func cut(s string) string { return text.Cut(text.Line(s), maxWarning) }
 
 // short shortens a digest to what a person compares.
 func short(ref string) string {

@@ -55,6 +55,8 @@ type Plan struct {
 	Unseen Unseen
 	// Added are the entries of mirror objects that the change brings or alters.
 	Added []mirrors.Entry
+	// ListsChanged is set if the change alters the registry lists.
+	ListsChanged bool
 	// Rejected says why MCO would not apply the new configuration, RejectedBefore
 	// why it does not apply the one in force; nil if it does. Where Rejected has a
 	// reason that RejectedBefore has not, Impacts is empty. Where it has none, MCO is
@@ -130,7 +132,7 @@ func (p *Plan) addPools(other Plan, pools []string) {
 
 // newPlan is NewPlan for nodes of one kind.
 func newPlan(c Change, images []Image) Plan {
-	p := Plan{Total: len(images), Added: added(c), UnknownCAs: unknownCAsOf(c)}
+	p := Plan{Total: len(images), Added: added(c), UnknownCAs: unknownCAsOf(c), ListsChanged: !c.keepsLists()}
 	before, err := mirrors.Resolve(c.Before)
 	if errors.As(err, &p.RejectedBefore) {
 		before, _ = mirrors.ResolveUnchecked(c.Before)

@@ -225,6 +225,9 @@ type Verdict struct {
 	// HeldUpBy are the namespaces, none of them protected, whose images are all that is
 	// denied, sorted; nil for an admission, and where there is another reason.
 	HeldUpBy []string
+	// Brings is set if the change brings or alters an entry or a registry list, and does
+	// not only take objects away.
+	Brings bool
 }
 
 // Counts say how much a verdict rests on.

@@ -31,6 +31,7 @@ var pure = map[string]string{
 	"github.com/containers/image/v5/docker/reference":           "parses references as nodes do",
 	"github.com/containers/image/v5/pkg/sysregistriesv2":        "rewrites references by the runtime's own code",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors": "",
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text":  "what a person reads, without what does not print",
 }
 
 // forbidden are functions of allowed packages that reach for the world.

@@ -83,6 +83,10 @@ type Route struct {
 	// Error is why the route cannot be computed; the pull then fails without
 	// anything being tried.
 	Error string `json:"error"`
+	// Refused is why nodes would not run the image whoever serves it: the signature
+	// policy, which the registry lists of Image cluster are written to as well. "" if
+	// they would.
+	Refused string `json:"refused,omitempty"`
 }
 
 // A Source is one place of a Route.
@@ -91,6 +95,9 @@ type Source struct {
 	Mirror    bool   `json:"mirror"`
 	Blocked   bool   `json:"blocked"`
 	Insecure  bool   `json:"insecure"`
+	// Refused is set if the signature policy refuses the name under which a node would
+	// pull from here, of the several that a short name stands for. It is not asked.
+	Refused bool `json:"refused,omitempty"`
 	// Fact is what was found there, if anybody looked.
 	Fact *Fact `json:"fact,omitempty"`
 }
@@ -152,12 +159,12 @@ func UserDocuments(img policy.Image) []User {
 
 // RouteDocument returns route as JSON, with what facts say of its places.
 func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
-	r := Route{Sources: []Source{}}
+	r := Route{Sources: []Source{}, Refused: route.Refused}
 	if route.Err != nil {
 		r.Error = route.Err.Error()
 	}
 	for _, s := range route.Sources {
-		source := Source{Reference: s.Ref, Mirror: s.Mirror, Blocked: s.Blocked, Insecure: s.Insecure}
+		source := Source{Reference: s.Ref, Mirror: s.Mirror, Blocked: s.Blocked, Insecure: s.Insecure, Refused: s.Refused}
 		if f, ok := facts[s.Location]; ok && !s.Blocked {
 			source.Fact = factDocument(f)
 			source.Fact.Blobs = s.Depth == mirrors.DepthBlobs

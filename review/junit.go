@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -36,7 +37,7 @@ type junitFailure struct {
 // WriteJUnit writes r as a JUnit test suite: a case for each rerouted image and
 // for the configuration as a whole; a denial is a failure, a warning is output.
 func (r Record) WriteJUnit(w io.Writer) error {
-	suite := junitSuite{Name: "mirrorset-guard: " + r.Subject, Time: fmt.Sprintf("%.3f", r.Took.Seconds())}
+	suite := junitSuite{Name: "mirrorset-guard: " + text.Line(r.Subject), Time: fmt.Sprintf("%.3f", r.Took.Seconds())}
 	found := map[string][]policy.Finding{}
 	for _, f := range r.Verdict.Findings {
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
@@ -61,13 +62,13 @@ func (r Record) WriteJUnit(w io.Writer) error {
 }
 
 func (s *junitSuite) add(class, name string, findings []policy.Finding) {
-	c := junitCase{Class: class, Name: name}
+	c := junitCase{Class: class, Name: text.Line(name)}
 	for _, f := range findings {
-		text := strings.Join(append(append([]string{}, f.Detail...), f.Remedy...), "\n")
+		lines := text.Lines(strings.Join(append(append([]string{}, f.Detail...), f.Remedy...), "\n"))
 		if f.Severity == policy.Deny {
-			c.Failure = &junitFailure{Type: f.Rule, Message: f.Reason, Text: text}
+			c.Failure = &junitFailure{Type: f.Rule, Message: text.Line(f.Reason), Text: lines}
 		} else {
-			c.Output += f.Rule + ": " + f.Reason + "\n" + text + "\n"
+			c.Output += f.Rule + ": " + text.Line(f.Reason) + "\n" + lines + "\n"
 		}
 	}
 	if s.Tests++; c.Failure != nil {

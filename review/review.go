@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -268,5 +269,9 @@ func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 // Warnings returns what to tell whoever made the change, denied or not: short
 // lines, the most important first.
 func (r Record) Warnings() []string {
-	return append(r.Verdict.Warnings(r.Subject), r.Notes...)
+	warnings := r.Verdict.Warnings(r.Subject)
+	for _, note := range r.Notes {
+		warnings = append(warnings, text.Line(note))
+	}
+	return warnings
 }

@@ -57,3 +57,24 @@ func tagMirrorSet(source string, mirror configv1.ImageMirror) *configv1.ImageTag
 		ImageTagMirrors: []configv1.ImageTagMirrors{{Source: source, Mirrors: []configv1.ImageMirror{mirror}}},
 	}}
 }
+
+// TestRefusedIsInTheDocument: a registry list that only the signature policy knows of
+// changes no place of a route, and all of its end.
+func TestRefusedIsInTheDocument(t *testing.T) {
+	set := mirrors.Set{Registries: configv1.RegistrySources{AllowedRegistries: []string{"registry.example.com"}}}
+	table, err := mirrors.Resolve(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route, err := table.Route("quay.io/shop/cart:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Route{
+		Sources: []Source{{Reference: "quay.io/shop/cart:v1", Refused: true}},
+		Refused: route.Refused,
+	}
+	if diff := cmp.Diff(want, RouteDocument(route, nil)); diff != "" || route.Refused == "" {
+		t.Errorf("refused: %q (-want +got):\n%s", route.Refused, diff)
+	}
+}

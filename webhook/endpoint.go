@@ -16,6 +16,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // An endpoint speaks HTTP for a handler. It takes the place of
@@ -93,7 +95,7 @@ func setReadDeadline(w http.ResponseWriter, r *http.Request) {
 func decodeReview(contentType string, body []byte) (*admissionv1.AdmissionRequest, *refusal) {
 	if media, _, _ := mime.ParseMediaType(contentType); media != runtime.ContentTypeJSON {
 		return nil, refusef(http.StatusUnsupportedMediaType, "content_type",
-			"Content-Type is %q, want %q", cut(contentType, maxNameRunes), runtime.ContentTypeJSON)
+			"Content-Type is %q, want %q", text.Cut(contentType, maxNameRunes), runtime.ContentTypeJSON)
 	}
 	var review admissionv1.AdmissionReview
 	if err := utiljson.Unmarshal(body, &review); err != nil {
@@ -102,7 +104,7 @@ func decodeReview(contentType string, body []byte) (*admissionv1.AdmissionReques
 	if gvk := review.GroupVersionKind(); gvk != reviewKind {
 		return nil, refusef(http.StatusBadRequest, "version",
 			"the body is %q of %q, want %q of %q: admissionReviewVersions of the webhook configuration has to be [v1]",
-			cut(gvk.Kind, maxNameRunes), cut(gvk.GroupVersion().String(), maxNameRunes), reviewKind.Kind, reviewKind.GroupVersion())
+			text.Cut(gvk.Kind, maxNameRunes), text.Cut(gvk.GroupVersion().String(), maxNameRunes), reviewKind.Kind, reviewKind.GroupVersion())
 	}
 	if review.Request == nil {
 		return nil, refusef(http.StatusBadRequest, "malformed", "the AdmissionReview holds no request")
@@ -142,7 +144,7 @@ const retryAfter = "1"
 
 // refuse writes r as a Status, whose message the API server's client passes on.
 func (e *endpoint) refuse(w http.ResponseWriter, r *refusal) {
-	message := cut(oneLine(r.message), maxErrorRunes)
+	message := text.Cut(text.Line(r.message), maxErrorRunes)
 	e.log.Info("Refused request", "code", r.code, "reason", r.reason, "message", message)
 	e.metrics.refusedRequest(r.reason)
 	if r.retry {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -141,7 +142,7 @@ func isDryRun(req admissionv1.AdmissionRequest) bool { return req.DryRun != nil 
 const maxErrorRunes = 1000
 
 // brief returns err on one line of bounded length.
-func brief(err error) string { return cut(oneLine(err.Error()), maxErrorRunes) }
+func brief(err error) string { return text.Cut(text.Line(err.Error()), maxErrorRunes) }
 
 // noVerdict refuses q because of err, and says what to do about it.
 func noVerdict(req admissionv1.AdmissionRequest, q question, err error) decision {

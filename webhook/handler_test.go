@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -68,7 +69,7 @@ func raw(o any) runtime.RawExtension {
 	return runtime.RawExtension{Raw: data}
 }
 
-func text(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
+func rawText(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
 
 // request returns a request as the API server makes it.
 func request(op admissionv1.Operation, gvk schema.GroupVersionKind, name string) admission.Request {
@@ -177,7 +178,7 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 		`"spec":{"registrySources":{"blockedRegistries":["docker.io"]}}}`
 	put := func(op admissionv1.Operation, gvk schema.GroupVersionKind, name, object string) admission.Request {
 		req := request(op, gvk, name)
-		req.Object = text(object)
+		req.Object = rawText(object)
 		return req
 	}
 	nameless := func(req admission.Request) admission.Request {
@@ -185,7 +186,7 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 		return req
 	}
 	withOld := func(req admission.Request, old string) admission.Request {
-		req.OldObject = text(old)
+		req.OldObject = rawText(old)
 		return req
 	}
 	for _, tc := range []struct {
@@ -283,7 +284,7 @@ func TestHandlerReviewsImagePolicies(t *testing.T) {
 	}
 	put := func(gvk schema.GroupVersionKind, scope string) admission.Request {
 		req := request(admissionv1.Create, gvk, "signed")
-		req.Object = text(`{"metadata":{"name":"signed"},"spec":{"scopes":["` + scope + `"]}}`)
+		req.Object = rawText(`{"metadata":{"name":"signed"},"spec":{"scopes":["` + scope + `"]}}`)
 		return req
 	}
 	for _, tc := range []struct {
@@ -356,7 +357,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 	object := func(s string) admission.Request {
 		req := request(admissionv1.Create, mirrors.TagMirrorSet, "apps")
-		req.Object = text(s)
+		req.Object = rawText(s)
 		return req
 	}
 	configMap := creation(tagMirrorSet("apps", "quay.io"))
@@ -491,7 +492,7 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 				if diff := cmp.Diff(want, resp.Result); diff != "" {
 					t.Errorf("result (-want +got):\n%s", diff)
 				}
-				if reason := cut(oneLine(rec.Denial()), maxReasonRunes); reason != "" {
+				if reason := text.Cut(text.Line(rec.Denial()), maxReasonRunes); reason != "" {
 					tc.audit = maps.Clone(tc.audit)
 					tc.audit["reason"] = reason
 				}
@@ -577,7 +578,7 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 			if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
 				t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
 			}
-			if diff := cmp.Diff(map[string]string{"verdict": "none", "reason": cut(oneLine(tc.want), 1000)}, resp.AuditAnnotations); diff != "" {
+			if diff := cmp.Diff(map[string]string{"verdict": "none", "reason": text.Cut(text.Line(tc.want), 1000)}, resp.AuditAnnotations); diff != "" {
 				t.Errorf("audit annotations (-want +got):\n%s", diff)
 			}
 			if len(*logged) != 1 || !strings.HasPrefix((*logged)[0], `"msg"="Refused mirror change without verdict" "error"=`) {

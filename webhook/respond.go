@@ -12,6 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // response returns the admission response for d.
@@ -30,7 +32,7 @@ func (d decision) response() admission.Response {
 // status returns why d is a refusal. The API server puts `admission webhook
 // "NAME" denied the request: ` in front of the message.
 func (d decision) status() *metav1.Status {
-	s := &metav1.Status{Status: metav1.StatusFailure, Message: printable(d.message)}
+	s := &metav1.Status{Status: metav1.StatusFailure, Message: text.Lines(d.message)}
 	switch d.verdict {
 	case none:
 		s.Code, s.Reason = http.StatusInternalServerError, metav1.StatusReasonInternalError
@@ -54,7 +56,7 @@ func (d decision) auditAnnotations() map[string]string {
 	}
 	a := map[string]string{"verdict": string(d.verdict)}
 	if d.message != "" {
-		a["reason"] = cut(oneLine(d.message), maxReasonRunes)
+		a["reason"] = text.Cut(text.Line(d.message), maxReasonRunes)
 	}
 	if d.err != nil {
 		return a
@@ -84,15 +86,18 @@ func (d decision) rules() string {
 // so that a stranger's review does not fill the log.
 const maxNameRunes = 253
 
+// name returns a stranger's word for the log.
+func name(s string) string { return text.Cut(text.Line(s), maxNameRunes) }
+
 // logDecision writes the one line about d: who wanted what, and what came of it.
 // What was not reviewed is logged at verbosity 1 only.
 func logDecision(log logr.Logger, req admissionv1.AdmissionRequest, d decision, took time.Duration) {
 	log = log.WithValues(
-		"kind", cut(req.Kind.Kind, maxNameRunes),
-		"name", cut(d.question.name, maxNameRunes),
-		"operation", cut(string(req.Operation), maxNameRunes),
-		"user", cut(req.UserInfo.Username, maxNameRunes),
-		"uid", cut(string(req.UID), maxNameRunes),
+		"kind", name(req.Kind.Kind),
+		"name", name(d.question.name),
+		"operation", name(string(req.Operation)),
+		"user", name(req.UserInfo.Username),
+		"uid", name(string(req.UID)),
 		"dryRun", isDryRun(req),
 		"allowed", d.verdict == allowed || d.verdict == skipped,
 		"verdict", string(d.verdict),

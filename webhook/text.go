@@ -2,9 +2,8 @@ package webhook
 
 import (
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // The API server's limits for warnings (k8s.io/apiserver,
@@ -18,11 +17,13 @@ const (
 )
 
 // warnings returns what of the given lines the API server will deliver: each on
-// one line and cut, and if there are too many, their number as the last one.
+// one line and cut, and if there are too many, their number as the last one. The API
+// server drops a warning that holds a control character (NewWarningHeader in
+// k8s.io/apimachinery, pkg/util/net/http.go).
 func warnings(lines []string) []string {
 	var out []string
 	for _, line := range lines {
-		if line = cut(oneLine(line), maxWarningRunes); line != "" {
+		if line = text.Cut(text.Line(line), maxWarningRunes); line != "" {
 			out = append(out, line)
 		}
 	}
@@ -31,37 +32,4 @@ func warnings(lines []string) []string {
 	}
 	more := len(out) - (maxWarnings - 1)
 	return append(out[:maxWarnings-1], fmt.Sprintf("and %d more warnings", more))
-}
-
-// oneLine returns s as text that may follow other text on a line: every run of
-// white space is one space, and what does not print is gone (control characters
-// and escape sequences' ESC, marks that turn the direction of writing), as are
-// bytes that are no UTF-8. The API server drops a warning that holds a control
-// character (NewWarningHeader in k8s.io/apimachinery, pkg/util/net/http.go).
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(printable(s)), " ")
-}
-
-// printable returns s without what does not print. Lines and tabs stay; other
-// white space (a carriage return, which hides what stands before it) is a space.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return r
-		case unicode.IsSpace(r):
-			return ' '
-		case r == utf8.RuneError, !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, s)
-}
-
-// cut returns the first n runes of s; where some are missing, the last is "…".
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
 }

@@ -11,6 +11,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -117,7 +118,7 @@ func together(q question, others []admittedChange) (subject string, edit mirrors
 	for i, c := range others {
 		edits, names[i] = append(edits, c.edit), c.subject
 	}
-	subject = fmt.Sprintf("%s together with %s, admitted a moment ago,", q.subject, cut(strings.Join(names, ", "), maxNameRunes))
+	subject = fmt.Sprintf("%s together with %s, admitted a moment ago,", q.subject, text.Cut(strings.Join(names, ", "), maxNameRunes))
 	return subject, mirrors.All(append(edits, q.edit)...)
 }
 

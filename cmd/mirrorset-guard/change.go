@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -30,21 +27,22 @@ func (c *change) addFlags(flags *pflag.FlagSet) {
 }
 
 // read returns the change as an Edit, and how messages call it. Objects of other
-// kinds are left out and named on stderr; a document that cannot be decoded is an
-// error.
+// kinds are left out and named on stderr. The error names all that an API server would
+// refuse, with file, document and field.
 func (c *change) read(stdin io.Reader, stderr io.Writer) (mirrors.Edit, string, error) {
-	var objects []mirrors.Object
+	r := changeReader{stderr: stderr, delete: c.delete}
 	for _, name := range c.files {
-		found, err := readObjects(name, stdin, stderr)
-		if err != nil {
+		if err := r.argument(name, stdin); err != nil {
 			return nil, "", err
 		}
-		objects = append(objects, found...)
 	}
-	if len(objects) == 0 {
+	if err := r.err(); err != nil {
+		return nil, "", err
+	}
+	if len(r.objects) == 0 {
 		return nil, "", fmt.Errorf("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy in %s", strings.Join(c.files, ", "))
 	}
-	return c.edit(objects), c.subject(objects), nil
+	return c.edit(r.objects), c.subject(r.objects), nil
 }
 
 func (c *change) edit(objects []mirrors.Object) mirrors.Edit {
@@ -72,30 +70,28 @@ func (c *change) subject(objects []mirrors.Object) string {
 	}
 }
 
-// readObjects reads the mirror objects of one -f argument.
-func readObjects(name string, stdin io.Reader, stderr io.Writer) ([]mirrors.Object, error) {
+// argument reads one -f argument.
+func (r *changeReader) argument(name string, stdin io.Reader) error {
 	if name == "-" {
-		return parseObjects("standard input", stdin, stderr)
+		r.stream("standard input", stdin)
+		return nil
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	paths := []string{name}
 	if info.IsDir() {
 		if paths, err = manifestsBelow(name); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var objects []mirrors.Object
 	for _, path := range paths {
-		found, err := parseFile(path, stderr)
-		if err != nil {
-			return nil, err
+		if err := r.file(path); err != nil {
+			return err
 		}
-		objects = append(objects, found...)
 	}
-	return objects, nil
+	return nil
 }
 
 func manifestsBelow(folder string) ([]string, error) {
@@ -109,67 +105,12 @@ func manifestsBelow(folder string) ([]string, error) {
 	return paths, err
 }
 
-func parseFile(path string, stderr io.Writer) ([]mirrors.Object, error) {
+func (r *changeReader) file(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer file.Close()
-	return parseObjects(path, file, stderr)
-}
-
-// parseObjects reads the documents of r, flattening Lists.
-func parseObjects(name string, r io.Reader, stderr io.Writer) ([]mirrors.Object, error) {
-	var objects []mirrors.Object
-	decoder := yaml.NewYAMLOrJSONDecoder(r, 4096)
-	for n := 1; ; n++ {
-		var doc json.RawMessage
-		err := decoder.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s, document %d: %w", name, n, err)
-		}
-		found, err := parseDocument(doc)
-		if errors.Is(err, mirrors.ErrKind) {
-			fmt.Fprintf(stderr, "mirrorset-guard: %s, document %d left out: %v\n", name, n, err)
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s, document %d: %w", name, n, err)
-		}
-		objects = append(objects, found...)
-	}
-}
-
-// parseDocument reads one object, or the items of a List. An empty document holds
-// none.
-func parseDocument(doc json.RawMessage) ([]mirrors.Object, error) {
-	if len(doc) == 0 || string(doc) == "null" {
-		return nil, nil
-	}
-	var list struct {
-		Kind  string            `json:"kind"`
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(doc, &list); err == nil && strings.HasSuffix(list.Kind, "List") && list.Items != nil {
-		var objects []mirrors.Object
-		for _, item := range list.Items {
-			found, err := parseDocument(item)
-			if err != nil {
-				return nil, err
-			}
-			objects = append(objects, found...)
-		}
-		return objects, nil
-	}
-	object, err := mirrors.Parse(doc)
-	if err != nil {
-		return nil, err
-	}
-	if object.GetName() == "" {
-		return nil, fmt.Errorf("%s: metadata.name is empty", mirrors.KindOf(object))
-	}
-	return []mirrors.Object{object}, nil
+	r.stream(path, file)
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -106,7 +107,7 @@ func printReport(w io.Writer, r review.Record) error {
 		return err
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(w, "\nNote: %s\n", note)
+		fmt.Fprintf(w, "\nNote: %s\n", text.Line(note))
 	}
 	_, err := fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
 	return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -223,13 +224,13 @@ func writeRow(w io.Writer, left, right []string) {
 	}
 }
 
-// wrapped breaks text at spaces, and a word that is too long for a line where it
+// wrapped breaks s, without what does not print, at spaces, and a word that is too long for a line where it
 // can be read best. Lines after the first are set in by two.
-func wrapped(text string, width int) []string {
+func wrapped(s string, width int) []string {
 	const hang = "  "
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(text.Lines(s)) {
 		if strings.TrimSpace(line) != "" && len(line)+1+len(word) > width {
 			lines, line = append(lines, line), hang
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -47,13 +46,14 @@ func (o *inventoryOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	return o.print(io.out, o.selection.of(images))
+	return o.print(io, o.selection.of(images))
 }
 
-func (o *inventoryOptions) print(w io.Writer, images []policy.Image) error {
+func (o *inventoryOptions) print(io streams, images []policy.Image) error {
+	w := io.out
 	switch o.output.format {
 	case "refs":
-		return printRefs(w, images)
+		return printRefs(w, io.err, images)
 	case "table":
 		return printImages(w, images)
 	case "wide":

@@ -11,13 +11,26 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/containers/image/v5/docker/reference"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-func printRefs(w io.Writer, images []policy.Image) error {
+// printRefs leaves out what no node could parse, and says on stderr how much that is: a
+// mirroring tool would stop there, or take one line for two.
+func printRefs(w, stderr io.Writer, images []policy.Image) error {
 	out := bufio.NewWriter(w)
+	malformed := 0
 	for _, img := range images {
+		if _, err := reference.ParseDockerRef(img.Ref); err != nil {
+			malformed++
+			continue
+		}
 		fmt.Fprintln(out, img.Ref)
+	}
+	if malformed > 0 {
+		fmt.Fprintf(stderr, "mirrorset-guard: left out %s that no node could parse; -o table shows them\n", fmt.Sprintf("%d %s", malformed, plural(malformed, "reference", "references")))
 	}
 	return out.Flush()
 }
@@ -27,7 +40,7 @@ func printImages(w io.Writer, images []policy.Image) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "IMAGE\tUSE\tUSERS")
 	for _, img := range images {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", img.Ref, use(img), policy.Users(img, 2))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", text.Line(img.Ref), use(img), policy.Users(img, 2))
 	}
 	return table.Flush()
 }
@@ -41,15 +54,22 @@ func printImagesWide(w io.Writer, images []policy.Image) error {
 		for _, u := range img.Users {
 			digests[u.Digest], namespaces[u.Namespace] = true, true
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", img.Ref, use(img), named(digests), named(namespaces), policy.Users(img, len(img.Users)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), use(img), named(digests), named(namespaces), policy.Users(img, len(img.Users)))
 	}
 	return table.Flush()
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // named lists what is not empty in a set, or says that there is nothing.
 func named(set map[string]bool) string {
 	delete(set, "")
-	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(set)), ","), "-")
+	return cmp.Or(text.Line(strings.Join(slices.Sorted(maps.Keys(set)), ",")), "-")
 }
 
 // printImagesCSV writes a row for each user, as RFC 4180 has it but for the ends of
@@ -70,11 +90,13 @@ func printImagesCSV(w io.Writer, images []policy.Image) error {
 	return out.WriteAll(rows) // which flushes
 }
 
-// inert keeps a spreadsheet from taking a cell for a formula: what a person wrote as
-// an image may be any text (https://owasp.org/www-community/attacks/CSV_Injection).
-// No reference that a node could parse begins so.
+// inert keeps a spreadsheet from taking a cell for a formula, and a terminal from doing
+// anything but show it: what a person wrote as an image may be any text
+// (https://owasp.org/www-community/attacks/CSV_Injection). No reference that a node
+// could parse begins so.
 func inert(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@\t\r\n|%", rune(cell[0])) {
+	cell = text.Line(cell)
+	if cell != "" && strings.ContainsRune("=+-@|%", rune(cell[0])) {
 		return "'" + cell
 	}
 	return cell

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,13 +81,12 @@ quay.io/shop/cart:v1,running,Pod,shop,cart-1,app,sha256:e3b0c44298fc1c149afbf4c8
 quay.io/shopping/installer:v1,history,Pod,kube-system,installer-1,installer,
 quay.io:443/bank/pay:v1,referenced,Deployment,bank,pay,app,
 `},
-		{[]string{"-o", "refs", "--unused"}, `=cmd|' /C calc'!A1
-quay.io/shopping/installer:v1
+		{[]string{"-o", "refs", "--unused"}, `quay.io/shopping/installer:v1
 quay.io:443/bank/pay:v1
 `},
 		{[]string{"-o", "refs", "--registry", "quay.io/shop"}, "quay.io/shop/cart:v1\n"},
 		{[]string{"-o", "refs", "--registry", "quay.io/shop/"}, "quay.io/shop/cart:v1\n"},
-		{[]string{"-o", "refs", "--unused", "-n", "shop"}, "=cmd|' /C calc'!A1\n"},
+		{[]string{"-o", "refs", "--unused", "-n", "shop"}, ""},
 		{[]string{"-o", "json", "--registry", "quay.io/shop/cart"}, `{
   "apiVersion": "mirrorset-guard.io/v1alpha1",
   "kind": "Inventory",
@@ -124,7 +124,12 @@ quay.io:443/bank/pay:v1
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			code, got, stderr := inventoryOf(t, tt.args...)
-			if diff := cmp.Diff(tt.want, got); diff != "" || code != exitAdmitted || stderr != "" {
+			// What no node could parse stays out of a list for tools.
+			wantErr := ""
+			if slices.Contains(tt.args, "refs") && slices.Contains(tt.args, "--unused") {
+				wantErr = "mirrorset-guard: left out 1 reference that no node could parse; -o table shows them\n"
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" || code != exitAdmitted || stderr != wantErr {
 				t.Errorf("exit code %d, stderr %q, -want +got:\n%s", code, stderr, diff)
 			}
 		})

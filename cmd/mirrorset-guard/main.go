@@ -12,7 +12,11 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 func main() {
@@ -34,6 +38,8 @@ var errDenied = errors.New("denied")
 
 // run is main without the process: the tests start it with their own streams.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// What a registry answers, and names in a dump, are strangers' words.
+	stderr = text.Writer(stderr)
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -60,6 +66,8 @@ configuration, asks the registries whether they hold it, and says no before the
 change takes the cluster down.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		// Else controller-runtime complains after 30 s, with a stack trace.
+		PersistentPreRun: func(*cobra.Command, []string) { log.SetLogger(logr.Discard()) },
 	}
 	root.AddCommand(newServe(), newCheck(), newExplain(), newRender(), newInventory(), newSnapshot(), newVersion())
 	return root

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -40,7 +41,7 @@ func writeNarrowed(w io.Writer, r review.Record) error {
 func writeNarrowedObject(w io.Writer, o mirrors.Object, entries []mirrors.Entry) error {
 	fmt.Fprintln(w, "---")
 	if len(entries) == 0 {
-		_, err := fmt.Fprintf(w, "# %s: no source would do, as its mirrors hold no image that it covers.\n", mirrors.NameOf(o))
+		_, err := fmt.Fprintf(w, "# %s: no source would do, as its mirrors hold no image that it covers.\n", text.Line(mirrors.NameOf(o)))
 		return err
 	}
 	data, err := yaml.Marshal(withEntries(o, entries))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -83,7 +82,6 @@ func (o observer) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(inventoryDocumentOf(selected.of(images))) // the client may have gone
+	to := formats("json")
+	_ = to.write(w, inventoryDocumentOf(selected.of(images))) // the client may have gone
 }

@@ -1,16 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // streams are the standard streams of a command.
@@ -48,19 +53,38 @@ func (o *output) validate() error {
 	return nil
 }
 
-// write writes doc as JSON or YAML.
+// write writes doc as JSON or YAML. YAML has no escape outside of quotes, so that a
+// document with characters that do not print is written as JSON, which is YAML too.
 func (o *output) write(w io.Writer, doc any) error {
 	data, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		return err
 	}
-	if o.format == "yaml" {
-		if data, err = yaml.JSONToYAML(data); err != nil {
+	safe := append(escaped(data), '\n')
+	if o.format == "yaml" && len(safe) == len(data)+1 {
+		if safe, err = yaml.JSONToYAML(data); err != nil {
 			return err
 		}
-	} else {
-		data = append(data, '\n')
 	}
-	_, err = w.Write(data)
+	_, err = w.Write(safe)
 	return err
+}
+
+// escaped returns JSON with an escape for each character that does not print, all of
+// which stand in strings. encoding/json leaves those beyond ASCII as they are: the
+// single character for ESC [, and marks that turn the direction of writing.
+func escaped(data []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(data) {
+		switch {
+		case r == '\n' || text.IsPrintable(r) || r == utf8.RuneError:
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -102,7 +103,7 @@ func (c comparison) text() string {
 			fmt.Fprintf(&b, "- and %d more\n", len(c.Differences)-i)
 			break
 		}
-		fmt.Fprintf(&b, "- %s\n    objects:       %s\n    MachineConfig: %s\n", d.Scope, orNone(d.Objects), orNone(d.MachineConfig))
+		fmt.Fprintf(&b, "- %s\n    objects:       %s\n    MachineConfig: %s\n", text.Line(d.Scope), orNone(d.Objects), orNone(d.MachineConfig))
 	}
 	b.WriteString(c.hint + `The Machine Config Operator is still at work, or stuck. Nodes keep what the
 MachineConfig says. To find out why:
@@ -114,11 +115,11 @@ MachineConfig says. To find out why:
 // maxDifferences keeps the advice below them on the screen.
 const maxDifferences = 6
 
-func orNone(text string) string {
-	if text == "" {
+func orNone(words string) string {
+	if words == "" {
 		return "(no entry)"
 	}
-	return text
+	return text.Line(words)
 }
 
 // payloadHint explains a difference that is meant: MCO leaves out of

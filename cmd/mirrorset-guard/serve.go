@@ -21,8 +21,10 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -56,7 +58,9 @@ sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cl
 Beside that it verifies the mirror configuration in force, and reports images that
 their mirrors have lost as Events on the mirror sets.`,
 		Args: cobra.NoArgs,
-		RunE: runs(o.run),
+		// Instead of the root's: run sets a logger.
+		PersistentPreRun: func(*cobra.Command, []string) {},
+		RunE:             runs(o.run),
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
@@ -97,6 +101,7 @@ func (o *serveOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
+	ctrllog.SetLogger(log)
 	config, err := o.cluster.config()
 	if err != nil {
 		return err
@@ -254,7 +259,7 @@ func (g *guard) healthMux() *http.ServeMux {
 		}
 		fmt.Fprintln(w, "ok")
 		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes()) {
-			fmt.Fprintln(w, "note:", note)
+			fmt.Fprintln(w, "note:", text.Line(note))
 		}
 	})
 	return mux

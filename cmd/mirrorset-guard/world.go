@@ -273,9 +273,30 @@ func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) e
 		credentials.set(nil, errors.New("no Secret openshift-config/pull-secret in the dump; see --pull-secret"))
 	}
 	open.inventory = dump
-	open.otherCredentials = trust.New(trust.Settings{CredentialProviders: dump.CredentialProviders()}).Matches
+	return w.trustDump(open, dump)
+}
+
+// trustDump makes the client trust whom the nodes in the dump trust. It does not go by
+// their proxies, which this machine may not reach.
+func (w *world) trustDump(open *openWorld, dump *snapshot.Snapshot) error {
+	roots, err := w.registries.roots()
+	if err != nil {
+		return err
+	}
+	settings := dump.TrustSettings()
+	settings.Roots = roots
+	trusted := trust.New(settings)
+	open.client.SetTrust(trusted.RootCAs, trusted.HostRootCAs, nil)
+	open.otherCredentials = trusted.Matches
+	open.noters = append(open.noters, notes(trusted.Problems()))
 	return nil
 }
+
+// notes are a review.Noter.
+type notes []string
+
+// Notes implements review.Noter.
+func (n notes) Notes() []string { return n }
 
 func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
 	if from == "-" {
@@ -336,6 +357,7 @@ type followed struct {
 
 var (
 	_ snapshot.Provided = followed{}
+	_ snapshot.Trusting = followed{}
 	_ review.Gapped     = followed{}
 	_ review.Gapped     = (*inventory.Cluster)(nil)
 )
@@ -344,6 +366,9 @@ var (
 func (f followed) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
 	return f.trust.CredentialProviders()
 }
+
+// TrustSettings implements snapshot.Trusting.
+func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 
 // mirrorsOnly is a cluster of which only the mirror configuration is read.
 type mirrorsOnly struct{ *inventory.Cluster }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -209,7 +210,7 @@ func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 		f := m.fact
 		f.Recalled = true
 		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
-		f.Detail = cut(f.Detail, maxDetail-len(age)) + age
+		f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
 		facts[l] = f
 	}
 }

@@ -3,7 +3,8 @@ package registry
 import (
 	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 const (
@@ -15,9 +16,7 @@ const (
 // becomes single spaces, whatever cannot be printed is left out, and the rest is
 // cut to limit runes.
 func oneLine(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "")
-	s = strings.Map(printable, stripEscapes(s))
-	return cut(strings.Join(strings.Fields(s), " "), limit)
+	return text.Cut(text.Line(stripEscapes(s)), limit)
 }
 
 // stripEscapes takes away ANSI control sequences as a whole, so that what is left
@@ -36,25 +35,6 @@ func stripEscapes(s string) string {
 			s = s[1:]
 		}
 	}
-}
-
-func printable(r rune) rune {
-	switch {
-	case unicode.IsSpace(r):
-		return ' '
-	case unicode.IsPrint(r):
-		return r
-	default:
-		return -1
-	}
-}
-
-func cut(s string, limit int) string {
-	runes := []rune(s)
-	if len(runes) <= limit {
-		return s
-	}
-	return string(runes[:limit-1]) + "…"
 }
 
 // quote marks words as somebody else's.

@@ -195,8 +195,9 @@ func TestReadTruncatedArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"ImageDigestMirrorSet release quay.io/release"}, mirrorsOf(t, s)); diff != "" {
-		t.Errorf("what came before the end: -want +got:\n%s", diff)
+	// What came before the end may not be all.
+	if diff := cmp.Diff([]string{"mirror objects may be in what could not be read: cut.tar.gz:quay-io-must-gather/cluster-scoped-resources/machineconfiguration.openshift.io/machineconfigpools/worker.yaml: document 1: unexpected EOF; cut.tar.gz: unexpected EOF"}, mirrorsOf(t, s)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 	if p := s.Problems(); len(p) == 0 || !strings.Contains(p[len(p)-1].Error(), "unexpected EOF") {
 		t.Errorf("problems %v, want that the end is missing", p)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -41,6 +42,7 @@ func (r *reader) part(p part) error {
 	waiting := r.waiting
 	r.waiting = nil
 	if p.err != nil {
+		r.unreadText(p.text, p.err)
 		return p.err
 	}
 	return r.document(p.data, waiting)
@@ -58,10 +60,11 @@ type item struct {
 // typed list ("PodList") wait for it: its kind comes last.
 func (r *reader) itemPart(p part) error {
 	if p.err != nil {
+		r.unreadText(p.text, p.err)
 		return fmt.Errorf("item %d: %w", p.item, p.err)
 	}
 	it := item{p.item, p.data}
-	err := r.item(it, metav1.TypeMeta{})
+	err := r.item(it, metav1.TypeMeta{}, true)
 	if errors.Is(err, errNoKind) {
 		r.waiting = append(r.waiting, it)
 		return nil
@@ -74,7 +77,8 @@ var errNoKind = errors.New("an object without a kind: is the end missing?")
 // document reads an object or a list of them.
 func (r *reader) document(data []byte, waiting []item) error {
 	var h header
-	if err := json.Unmarshal(data, &h); err != nil && isMap(data) {
+	if err := utiljson.Unmarshal(data, &h); err != nil && isMap(data) {
+		r.unreadText(data, err)
 		return err
 	}
 	switch {
@@ -82,6 +86,7 @@ func (r *reader) document(data []byte, waiting []item) error {
 		r.skip("(no object)") // Helm values in a folder of manifests, lists of numbers in a must-gather
 		return nil
 	case h.Kind == "":
+		r.unreadEnd(data, waiting)
 		return errNoKind
 	case strings.HasSuffix(h.Kind, "List"):
 		return r.list(h, waiting)
@@ -103,20 +108,25 @@ func (r *reader) list(h header, items []item) error {
 	}
 	var errs []error
 	for _, it := range items {
-		errs = append(errs, r.item(it, fallback))
+		errs = append(errs, r.item(it, fallback, false))
 	}
 	return errors.Join(errs...)
 }
 
-// item reads an item, which is what fallback says unless it says so itself.
-func (r *reader) item(it item, fallback metav1.TypeMeta) error {
+// item reads an item, which is what fallback says unless it says so itself. The first
+// time, before the list has been read to its end, it may say nothing.
+func (r *reader) item(it item, fallback metav1.TypeMeta, first bool) error {
 	var meta metav1.TypeMeta
-	err := json.Unmarshal(it.data, &meta)
+	err := utiljson.Unmarshal(it.data, &meta)
 	if meta.Kind == "" {
 		meta = fallback
 	}
 	switch {
 	case err != nil:
+		r.unreadText(it.data, err)
+	case meta.Kind == "" && !first:
+		err = errNoKind
+		r.unreadText(it.data, err)
 	case meta.Kind == "":
 		err = errNoKind
 	default:
@@ -140,19 +150,24 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	}
 	if err == nil {
 		r.objects++
+	} else {
+		r.unreadObject(gvk, err)
 	}
 	return err
 }
 
 func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
-	o, err := mirrors.New(gvk)
+	if want, ok := mirrors.Meant(gvk); ok {
+		return fmt.Errorf("no %s is of %s: %s is", gvk.Kind, gvk.GroupVersion(), want.GroupVersion())
+	}
+	o, err := decodeMirrors(data, gvk)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, o); err != nil {
-		return fmt.Errorf("reading %s: %w", gvk.Kind, err)
-	}
 	r.set = mirrors.Put(o)(r.set)
+	if image, ok := o.(*configv1.Image); ok {
+		r.imageConfig(image)
+	}
 	return nil
 }
 
@@ -244,6 +259,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Group: configv1.GroupName, Kind: providerKind}:                         (*reader).provider,
 	machineConfigurationKind.GroupKind():                                    (*reader).machines,
 	proxyKind.GroupKind():                                                   (*reader).proxy,
+	configMapKind:                                                           (*reader).bundle,
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 	{Group: configv1.GroupName, Kind: "FeatureGate"}:                        (*reader).featureGate,
 }

@@ -63,6 +63,8 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 type reader struct {
 	Snapshot
 	waiting []item                          // that do not say what they are
+	several bool                            // whether this is one of several files
+	place   Problem                         // what is being read; it has no Err
 	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
 
 	noPolicies bool // whether MCO ignores image policies
@@ -85,20 +87,24 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	return nil, errors.Join(append([]error{fmt.Errorf("%s has no Kubernetes objects", name)}, problems...)...)
 }
 
-func (r *reader) problem(file string, document int, err error) {
-	r.problems = append(r.problems, Problem{File: file, Document: document, Err: err})
+// problem notes that text could not be read, as unreadText has it.
+func (r *reader) problem(file string, text []byte, err error) {
+	r.place = Problem{File: file}
+	r.problems = append(r.problems, r.placed(err))
+	r.unreadText(text, err)
 }
 
 func (r *reader) folder(top string) error {
+	r.several = true
 	return filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			r.problem(name, 0, err)
+			r.problem(name, nil, err)
 		case entry.IsDir() && name != top && strings.HasPrefix(entry.Name(), "."):
 			return fs.SkipDir // .git
 		case !entry.IsDir() && isManifest(name):
 			if err := r.file(name); err != nil {
-				r.problem(name, 0, err)
+				r.problem(name, nil, err)
 			}
 		}
 		return nil
@@ -131,7 +137,7 @@ func (r *reader) stream(stream io.Reader, name string) {
 	if head, _ := buffered.Peek(2); string(head) == gzipMagic {
 		unzipped, err := gzip.NewReader(buffered)
 		if err != nil {
-			r.problem(name, 0, err)
+			r.problem(name, nil, err)
 			return
 		}
 		buffered = bufio.NewReader(unzipped)
@@ -152,6 +158,7 @@ const (
 
 // archive reads the manifests in a tar archive.
 func (r *reader) archive(stream io.Reader, name string) {
+	r.several = true
 	archive := tar.NewReader(&limited{stream, MaxArchive, MaxArchive})
 	for {
 		entry, err := archive.Next()
@@ -159,7 +166,7 @@ func (r *reader) archive(stream io.Reader, name string) {
 			return
 		}
 		if err != nil {
-			r.problem(name, 0, err)
+			r.problem(name, nil, err)
 			return
 		}
 		if entry.Typeflag == tar.TypeReg && isManifest(entry.Name) {
@@ -175,8 +182,9 @@ func (r *reader) documents(stream io.Reader, name string) {
 		parts = jsonParts
 	}
 	for p := range parts(buffered) {
+		r.place = Problem{File: name, Document: p.document}
 		if err := r.part(p); err != nil {
-			r.problem(name, p.document, err)
+			r.problems = append(r.problems, r.placed(err))
 		}
 	}
 }
@@ -187,6 +195,7 @@ type part struct {
 	item     int    // from 1; 0 for the document, which comes after its items
 	kind     string // of an object that is of no use, which has no data
 	data     []byte // JSON
+	text     []byte // where there is an error, what could not be read, as far as it was seen
 	err      error
 }
 
@@ -199,7 +208,7 @@ type limited struct {
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("larger than %d MiB", l.limit>>20)
+		return 0, fmt.Errorf("larger than %d MiB: %w", l.limit>>20, errEndMissing)
 	}
 	n, err := l.Reader.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)
@@ -229,7 +238,11 @@ func jsonParts(r *bufio.Reader) iter.Seq[part] {
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if !yield(part{document: n, data: data, err: err}) || err != nil {
+			var lost []byte
+			if err != nil {
+				lost = lostJSON(decoder, r)
+			}
+			if !yield(part{document: n, data: data, text: lost, err: err}) || err != nil {
 				return
 			}
 		}

@@ -46,12 +46,18 @@ type Snapshot struct {
 	machines   byKey[*operatorv1.MachineConfiguration]
 	proxies    byKey[*configv1.Proxy]
 	versions   byKey[*configv1.ClusterVersion]
+	image      *configv1.Image // what it says of CAs; nil if there is none
+	bundles    byKey[*corev1.ConfigMap]
 	namespaces map[string]bool
 	pullSecret []byte
 	notApplied error          // why set has no Applied, though the dump has its MachineConfig
 	objects    int            // that were understood, whether they name images or not
 	skipped    map[string]int // objects of other kinds, by kind
 	problems   []Problem
+	// unreadMirrors are those problems that may hide mirror objects; gaps are those that
+	// may hide images.
+	unreadMirrors []Problem
+	gaps          []policy.Gap
 }
 
 // byKey holds objects by namespace and name, the last one of a name.
@@ -82,11 +88,14 @@ type Problem struct {
 }
 
 // Error implements error.
-func (p Problem) Error() string {
+func (p Problem) Error() string { return fmt.Sprintf("%s: %v", p.String(), p.Err) }
+
+// String returns the place alone.
+func (p Problem) String() string {
 	if p.Document == 0 {
-		return fmt.Sprintf("%s: %v", p.File, p.Err)
+		return p.File
 	}
-	return fmt.Sprintf("%s: document %d: %v", p.File, p.Document, p.Err)
+	return fmt.Sprintf("%s: document %d", p.File, p.Document)
 }
 
 // Unwrap returns Err.
@@ -95,8 +104,11 @@ func (p Problem) Unwrap() error { return p.Err }
 // Problems returns what could not be read, in the order it was met.
 func (s *Snapshot) Problems() []Problem { return s.problems }
 
-// Mirrors returns the mirror configuration in the dump.
-func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) { return s.set, nil }
+// Mirrors returns the mirror configuration in the dump. It fails if there is, or may be,
+// a mirror object that could not be read.
+func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) {
+	return s.set, s.unreadMirrorsError()
+}
 
 // Applied returns what nodes have: MachineConfig mirrors.GeneratedRegistries. The error is
 // inventory.ErrNotApplied if the dump does not have it.
@@ -179,6 +191,7 @@ func (s *Snapshot) Notes() []string {
 	if s.notApplied != nil {
 		notes = append(notes, "what nodes have is not known: "+s.notApplied.Error())
 	}
+	notes = append(notes, s.lackingBundles()...)
 	if n := s.skippedNote(); n != "" {
 		notes = append(notes, n)
 	}

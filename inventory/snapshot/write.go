@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -61,7 +62,12 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	}
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
+	var trusted trust.Settings
+	if t, ok := source.(Trusting); ok {
+		trusted = t.TrustSettings()
+	}
 	out.mirrors(set)
+	out.trusted(trusted)
 	if set.Applied != nil {
 		out.object(machineConfigKind, inventory.EncodeApplied(*set.Applied))
 	}
@@ -134,14 +140,16 @@ func (w *writer) configuration(source Source) {
 	}
 }
 
-// mirrors writes what of the mirror objects ends up in registries.conf.
+// mirrors writes what of the mirror objects ends up in registries.conf, and the name of the
+// ConfigMap of CAs.
 func (w *writer) mirrors(set mirrors.Set) {
-	w.object(mirrors.ImageConfig, &configv1.Image{
+	image := &configv1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
 		Spec: configv1.ImageSpec{
 			RegistrySources: set.Registries, AdditionalTrustedCA: configv1.ConfigMapNameReference{Name: set.TrustedCA},
 		},
-	})
+	}
+	w.object(mirrors.ImageConfig, image)
 	objects := slices.SortedFunc(slices.Values(slices.Concat(set.Objects, set.Policies)), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
 	})

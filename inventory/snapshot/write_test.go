@@ -2,12 +2,21 @@ package snapshot
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 )
 
 var (
@@ -16,7 +25,7 @@ var (
 )
 
 // The canary is in every place of these objects that an answer does not depend on.
-const writeInput = podYAML + `---
+var writeInput = strings.ReplaceAll(podYAML+`---
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: app, namespace: shop, annotations: {note: canary}}
@@ -37,6 +46,16 @@ apiVersion: config.openshift.io/v1
 kind: Image
 metadata: {name: cluster}
 spec: {additionalTrustedCA: {name: registry-cas}, externalRegistryHostnames: [canary], registrySources: {insecureRegistries: [mirror.example.com]}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: registry-cas, namespace: openshift-config, annotations: {note: canary}}
+data: {mirror.example.com..5000: {certificate}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other, namespace: openshift-config}
+data: {settings: canary}
 ---
 apiVersion: v1
 kind: Node
@@ -119,7 +138,23 @@ apiVersion: v1
 kind: Secret
 metadata: {name: pull-secret, namespace: openshift-config}
 data: {.dockerconfigjson: Y2FuYXJ5}
-`
+`, "{certificate}", strconv.Quote(certificate+"-----BEGIN PRIVATE KEY-----\ncanary\n"))
+
+// certificate is one that nodes trust.
+var certificate = newCertificate()
+
+func newCertificate() string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
 
 func written(t *testing.T, s *Snapshot) string {
 	t.Helper()
@@ -145,6 +180,17 @@ func TestWrite(t *testing.T) {
 	if !strings.Contains(text, "\n"+line+"\n") {
 		t.Errorf("no line\n%s\nin\n%s", line, text)
 	}
+}
+
+// trustsTheCertificate reports whether the certificate of the dump is all that nodes trust
+// at the mirror.
+func trustsTheCertificate(s *Snapshot) bool {
+	settings := s.TrustSettings()
+	settings.Roots = x509.NewCertPool()
+	want := x509.NewCertPool()
+	want.AppendCertsFromPEM([]byte(certificate))
+	got := trust.New(settings).HostRootCAs["mirror.example.com:5000"]
+	return got != nil && got.Equal(want)
 }
 
 // What has been written says the same as what it was written from.
@@ -179,6 +225,7 @@ func TestWriteAndRead(t *testing.T) {
 		"version":    cmp.Diff(before.ClusterVersion(), after.ClusterVersion()),
 		"payload":    cmp.Diff("quay.io/release@sha256:bb", set2.Payload),
 		"pools":      cmp.Diff(before.Pools(), after.Pools()),
+		"trust":      cmp.Diff([]bool{true, true}, []bool{trustsTheCertificate(before), trustsTheCertificate(after)}),
 	} {
 		if diff != "" {
 			t.Errorf("%s: -before +after:\n%s", what, diff)

@@ -31,7 +31,7 @@ func yamlParts(r *bufio.Reader) iter.Seq[part] {
 				return
 			}
 			if err != nil {
-				s.emit(part{err: err})
+				s.emit(part{err: err}) // and what follows is lost
 				return
 			}
 		}
@@ -113,7 +113,7 @@ func (s *splitter) endDocument() {
 // convert yields text, whose outermost keys stand in column, as JSON. It reports
 // false if there is nothing in it but comments.
 func (s *splitter) convert(item int, text []byte, column int) bool {
-	if kind := kindIn(text, column); kind != "" && !isOfUse(kind) {
+	if kind := kindIn(text, column); kind != "" && (!isOfUse(kind) || kind == configMapKind.Kind && !mayBeBundle(text)) {
 		s.emit(part{item: item, kind: kind})
 		return true
 	}
@@ -121,7 +121,11 @@ func (s *splitter) convert(item int, text []byte, column int) bool {
 	if bytes.Equal(data, []byte("null")) && s.items == 0 {
 		return false
 	}
-	s.emit(part{item: item, data: data, err: err})
+	p := part{item: item, data: data, err: err}
+	if err != nil {
+		p.text = text
+	}
+	s.emit(p)
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -70,9 +71,9 @@ func (c change) report() Report {
 	r := Report{Object: c.account.object, Reason: MirrorRecovered, Images: len(c.entries)}
 	if c.lost {
 		r.Reason = MirrorLostImage
-		r.Note = cut(c.lossNote())
+		r.Note = cut(text.Line(c.lossNote()))
 	} else {
-		r.Note = cut(c.recoveryNote())
+		r.Note = cut(text.Line(c.recoveryNote()))
 	}
 	return r
 }
@@ -81,15 +82,15 @@ func (c change) report() Report {
 // looked at, in the words of a review.
 func (c change) lossNote() string {
 	first := c.entries[0]
-	text := c.byRule() + ": " + first.Image.Ref
+	note := c.byRule() + ": " + first.Image.Ref
 	if users := policy.Users(first.Finding.Image, maxUsers); users != "" {
-		text += ", used by " + users
+		note += ", used by " + users
 	}
-	text += ": " + cmp.Or(strings.Join(first.Finding.Detail, "; "), first.Finding.Reason)
+	note += ": " + cmp.Or(strings.Join(first.Finding.Detail, "; "), first.Finding.Reason)
 	if others := c.others(); others != "" {
-		text += ". Also " + others
+		note += ". Also " + others
 	}
-	return text
+	return note
 }
 
 // byRule counts the entries: "14 images cannot be pulled from their mirrors
@@ -114,15 +115,15 @@ func (c change) byRule() string {
 // recoveryNote says how many images are known to be at a mirror again, and of the first
 // where.
 func (c change) recoveryNote() string {
-	text := "1 image is at its mirror again: "
+	note := "1 image is at its mirror again: "
 	if n := len(c.entries); n > 1 {
-		text = fmt.Sprintf("%d images are at their mirrors again: ", n)
+		note = fmt.Sprintf("%d images are at their mirrors again: ", n)
 	}
-	text += c.entries[0].Image.Ref + " at " + c.entries[0].At.Ref
+	note += c.entries[0].Image.Ref + " at " + c.entries[0].At.Ref
 	if others := c.others(); others != "" {
-		text += ". Also " + others
+		note += ". Also " + others
 	}
-	return text
+	return note
 }
 
 // others names the images after the first, and counts those that are too many.
@@ -137,15 +138,15 @@ func (c change) others() string {
 	return strings.Join(names, ", ")
 }
 
-// cut shortens text to maxNote bytes, between two characters.
-func cut(text string) string {
+// cut shortens a note to maxNote bytes, between two characters.
+func cut(note string) string {
 	const mark = "…"
-	if len(text) <= maxNote {
-		return text
+	if len(note) <= maxNote {
+		return note
 	}
 	end := maxNote - len(mark)
-	for !utf8.RuneStart(text[end]) {
+	for !utf8.RuneStart(note[end]) {
 		end--
 	}
-	return text[:end] + mark
+	return note[:end] + mark
 }

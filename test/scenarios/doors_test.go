@@ -62,6 +62,9 @@ func TestScenarios(t *testing.T) {
 	}
 	if *update {
 		for _, s := range all {
+			if _, invalid := s.Invalid(); invalid {
+				continue
+			}
 			writeWant(t, &s, askPolicy(t, &s).String())
 		}
 		return
@@ -70,6 +73,10 @@ func TestScenarios(t *testing.T) {
 	doors := []door{{"policy", askPolicy}, {"check", w.askCheck}, {"webhook", w.askWebhook}, {"snapshot", w.askSnapshot}, {"apiserver", w.askAPIServer}}
 	for _, s := range all {
 		t.Run(s.Name, func(t *testing.T) {
+			if fields, invalid := s.Invalid(); invalid {
+				testInvalid(t, w, &s, fields)
+				return
+			}
 			w.arrange(t, &s)
 			for _, d := range doors {
 				t.Run(d.name, func(t *testing.T) {
@@ -721,7 +728,7 @@ func (w *world) askWebhook(t *testing.T, s *Scenario) Answer {
 
 func admissionReview(t *testing.T, s *Scenario) []byte {
 	t.Helper()
-	raw, err := yaml.YAMLToJSON([]byte(s.Change[0]))
+	raw, err := yaml.YAMLToJSON([]byte(s.objects()[0]))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,8 @@
 //	                      objects in force say
 //	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME lays on nodes
 //	-- payload --         the release image of the cluster, which ClusterVersion names
-//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]]
+//	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]];
+//	                      a reference in quotes is written as in Go
 //	-- workloads.yaml --  the objects that name these; without it, they are made from the lines
 //	-- objects*.yaml --   further objects of the cluster, whose images are found in them
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
@@ -22,7 +23,9 @@
 //	-- put*.yaml --       objects that the change applies, or
 //	-- delete*.yaml --    objects that it takes away, or
 //	-- finalize*.yaml --  objects under deletion whose last finalizer it removes
-//	-- want --            "admitted" or "denied", the message, and the warnings
+//	-- want --            "admitted" or "denied", the message, and the warnings; or
+//	                      "invalid" and the fields for which an API server refuses
+//	                      the change before it asks anybody
 //
 // {name} stands for the digest of an image of that name, {name:12} for its first
 // twelve digits, {name-index} for that of an index. A tag holds the image "tag" or
@@ -31,11 +34,13 @@ package scenarios
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -261,7 +266,10 @@ var userPattern = regexp.MustCompile(`^(\S+) ([^/\s]+)/(\S+) \(([^)]+)\)(?: runs
 
 func (s *Scenario) readImages(text string) error {
 	for line := range strings.Lines(text) {
-		ref, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		ref, rest, err := cutReference(strings.TrimSpace(line))
+		if err != nil {
+			return fmt.Errorf("image line %q: %w", line, err)
+		}
 		if ref == "" {
 			continue
 		}
@@ -283,6 +291,17 @@ func (s *Scenario) readImages(text string) error {
 		s.addImage(ref, user)
 	}
 	return nil
+}
+
+// cutReference cuts the first word off a line, or what stands in quotes.
+func cutReference(line string) (ref, rest string, err error) {
+	quoted, err := strconv.QuotedPrefix(line)
+	if err != nil {
+		ref, rest, _ = strings.Cut(line, " ")
+		return ref, rest, nil
+	}
+	ref, err = strconv.Unquote(quoted)
+	return ref, line[len(quoted):], err
 }
 
 // readPayload enters the release image, on which the cluster depends too.
@@ -367,7 +386,7 @@ func (s *Scenario) readStates(text string) error {
 func (s *Scenario) Edit() (mirrors.Edit, string, error) {
 	var edits []mirrors.Edit
 	subject := ""
-	for _, text := range s.Change {
+	for _, text := range s.objects() {
 		o, err := mirrors.Parse([]byte(text))
 		if err != nil {
 			return nil, "", err
@@ -380,6 +399,34 @@ func (s *Scenario) Edit() (mirrors.Edit, string, error) {
 		}
 	}
 	return mirrors.All(edits...), subject, nil
+}
+
+// objects returns the mirror objects of the change: those in a List too, without others.
+func (s *Scenario) objects() []string {
+	var all []string
+	for _, text := range s.Change {
+		var list struct {
+			Kind  string            `json:"kind"`
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := yaml.Unmarshal([]byte(text), &list); err != nil || list.Kind != "List" {
+			all = append(all, text)
+			continue
+		}
+		for _, item := range list.Items {
+			if _, err := mirrors.Parse(item); !errors.Is(err, mirrors.ErrKind) {
+				all = append(all, string(item))
+			}
+		}
+	}
+	return all
+}
+
+// Invalid returns the fields for which the change is refused as invalid, and whether it
+// is.
+func (s *Scenario) Invalid() ([]string, bool) {
+	fields, ok := strings.CutPrefix(s.Want, "invalid\n")
+	return strings.Fields(fields), ok
 }
 
 // Set returns the mirror objects in force.

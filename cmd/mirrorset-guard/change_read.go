@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A changeReader reads the documents of a change, as kubectl would send them to an API
+// server. What that would refuse is a mistake; all of them are told at once. Objects of
+// other kinds are left out one by one and told on stderr.
+type changeReader struct {
+	stderr io.Writer
+	delete bool // then an object need not be more than a name
+
+	objects  []mirrors.Object
+	mistakes []string
+}
+
+// strangers counts objects of other kinds, by how messages name them.
+type strangers map[string]int
+
+func (s strangers) String() string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if n := s[name]; n > 1 {
+			name = fmt.Sprintf("%s (%d)", name, n)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ") + ": " + mirrors.ErrKind.Error()
+}
+
+func (r *changeReader) mistake(place string, format string, args ...any) {
+	r.mistakes = append(r.mistakes, place+": "+fmt.Sprintf(format, args...))
+}
+
+// err returns all mistakes as one error, nil if there are none.
+func (r *changeReader) err() error {
+	switch n := len(r.mistakes); n {
+	case 0:
+		return nil
+	case 1:
+		return errors.New(r.mistakes[0])
+	default:
+		return fmt.Errorf("%d mistakes in the change:\n  %s", n, strings.Join(r.mistakes, "\n  "))
+	}
+}
+
+// stream reads the documents of from, which messages call name.
+func (r *changeReader) stream(name string, from io.Reader) {
+	decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
+	for n := 1; ; n++ {
+		place := fmt.Sprintf("%s, document %d", name, n)
+		var doc json.RawMessage
+		err := decoder.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			r.mistake(place, "%v", err) // where the next document begins is not known
+			return
+		}
+		left := r.document(place, doc, metav1.TypeMeta{})
+		if len(left) > 0 {
+			fmt.Fprintf(r.stderr, "mirrorset-guard: %s left out: %s\n", place, left)
+		}
+	}
+}
+
+// A changeHeader is what has to be known of a document to read the rest. Names of fields
+// count with their case, as for an API server.
+type changeHeader struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           *[]json.RawMessage `json:"items"`
+}
+
+// document reads an object, or the items of a list however deep. An item is what kind
+// says, unless it says so itself. It returns how many objects of each other kind it left
+// out. An empty document holds nothing.
+func (r *changeReader) document(place string, doc []byte, kind metav1.TypeMeta) strangers {
+	if len(doc) == 0 || string(doc) == "null" {
+		return nil
+	}
+	if doc[0] != '{' {
+		r.mistake(place, "not an object")
+		return nil
+	}
+	var h changeHeader
+	if err := utiljson.Unmarshal(doc, &h); err != nil {
+		r.mistake(place, "%v", err)
+		return nil
+	}
+	if h.Kind == "" && h.APIVersion == "" && kind.Kind != "" {
+		h.TypeMeta = kind
+		doc = withKind(doc, kind)
+	}
+	switch {
+	case h.Kind == "":
+		return r.withoutKind(place, doc)
+	case isList(h):
+		return r.list(place, h)
+	default:
+		return r.object(place, h.GroupVersionKind(), doc)
+	}
+}
+
+// isList reports whether h is a List, or a typed one. A stranger's kind may end so too,
+// and be none.
+func isList(h changeHeader) bool {
+	name, found := strings.CutSuffix(h.Kind, "List")
+	if !found || h.Items != nil {
+		return found
+	}
+	item := h.GroupVersionKind().GroupVersion().WithKind(name)
+	_, err := mirrors.New(item)
+	_, meant := mirrors.Meant(item)
+	return name == "" || err == nil || meant
+}
+
+func (r *changeReader) list(place string, h changeHeader) strangers {
+	if h.Items == nil {
+		r.mistake(place, "a %s without items", h.Kind)
+		return nil
+	}
+	var kind metav1.TypeMeta
+	if name := strings.TrimSuffix(h.Kind, "List"); name != "" {
+		kind = metav1.TypeMeta{APIVersion: h.APIVersion, Kind: name}
+	}
+	all := strangers{}
+	for i, item := range *h.Items {
+		for name, n := range r.document(fmt.Sprintf("%s, item %d", place, i+1), item, kind) {
+			all[name] += n
+		}
+	}
+	return all
+}
+
+// withKind writes kind into an item of a typed list, which does not repeat it.
+func withKind(doc []byte, kind metav1.TypeMeta) []byte {
+	var object map[string]any
+	if err := utiljson.Unmarshal(doc, &object); err != nil || object == nil {
+		return doc
+	}
+	object["apiVersion"], object["kind"] = kind.APIVersion, kind.Kind
+	data, err := json.Marshal(object)
+	if err != nil {
+		return doc
+	}
+	return data
+}
+
+// withoutKind takes a document that does not say what it is: Helm values in a folder of
+// manifests, or an object with a mistake.
+func (r *changeReader) withoutKind(place string, doc []byte) strangers {
+	var fields map[string]json.RawMessage
+	if err := utiljson.Unmarshal(doc, &fields); err != nil {
+		r.mistake(place, "%v", err)
+		return nil
+	}
+	for _, field := range []string{"kind", "apiVersion", "metadata", "spec", "items"} {
+		for name := range fields {
+			if strings.EqualFold(field, name) {
+				r.mistake(place, "kind is not set, and %s is: what object is it?", name)
+				return nil
+			}
+		}
+	}
+	return strangers{"(no kind)": 1}
+}
+
+// object reads one object.
+func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []byte) strangers {
+	if want, ok := mirrors.Meant(gvk); ok {
+		r.mistake(place, "there is no kind %s in %s; write apiVersion: %s, kind: %s",
+			gvk.Kind, orNoVersion(gvk), want.GroupVersion(), want.Kind)
+		return nil
+	}
+	object, err := mirrors.New(gvk)
+	if errors.Is(err, mirrors.ErrKind) {
+		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
+	}
+	if err != nil {
+		r.mistake(place, "%v", err)
+		return nil
+	}
+	var meta metav1.PartialObjectMetadata
+	_ = utiljson.Unmarshal(doc, &meta) // a name that cannot be read is told below
+	object.SetName(meta.Name)
+	object.SetNamespace(meta.Namespace)
+	name := strings.TrimSpace(mirrors.NameOf(object))
+	if r.delete { // only the name counts, also of an object that could not be created
+		r.keep(place, object)
+		return nil
+	}
+	if crd.Knows(gvk) {
+		if mistakes := crd.Validate(gvk, doc); len(mistakes) > 0 {
+			for _, m := range mistakes {
+				r.mistake(place, "%s: %v", name, m)
+			}
+			return nil
+		}
+	}
+	if object, err = mirrors.Parse(doc); err != nil {
+		r.mistake(place, "%v", err)
+		return nil
+	}
+	r.keep(place, object)
+	return nil
+}
+
+func (r *changeReader) keep(place string, object mirrors.Object) {
+	if object.GetName() == "" {
+		r.mistake(place, "%s: metadata.name is empty", mirrors.KindOf(object))
+		return
+	}
+	r.objects = append(r.objects, object)
+}
+
+func orNoVersion(gvk schema.GroupVersionKind) string {
+	if gvk.Version == "" {
+		return "no apiVersion"
+	}
+	return gvk.GroupVersion().String()
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// TestLogger: every command sets the logger of controller-runtime, which else complains
+// after 30 s, with a stack trace. Only the first logger of a process counts, so that each
+// command gets a process, this test's own.
+func TestLogger(t *testing.T) {
+	if command := os.Getenv("LOGGER_OF_COMMAND"); command != "" {
+		run(context.Background(), strings.Fields(command), strings.NewReader(""), io.Discard, io.Discard)
+		log.SetLogger(funcr.New(func(_, args string) { t.Error("no logger was set before this one: ", args) }, funcr.Options{}))
+		log.Log.Info("anybody there?")
+		return
+	}
+	for _, command := range []string{
+		"check -f none.yaml", "explain quay.io/x --from none.yaml", "render --from none.yaml", "inventory --from none.yaml",
+		"snapshot -o - --from none.yaml", "version", "serve --kubeconfig none",
+	} {
+		t.Run(command, func(t *testing.T) {
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLogger$")
+			child.Env = append(os.Environ(), "LOGGER_OF_COMMAND="+command)
+			if out, err := child.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+)
+
+// A Trusting is a Source that knows whom nodes trust.
+type Trusting interface {
+	// TrustSettings returns the objects that say so. Nobody changes them.
+	TrustSettings() trust.Settings
+}
+
+// TrustSettings returns what the dump says of whom nodes trust. ConfigMaps that it does
+// not hold are Unread: they may well exist.
+func (s *Snapshot) TrustSettings() trust.Settings {
+	settings := trust.Settings{
+		Image: s.image, ClusterProxy: s.Proxy(), CredentialProviders: s.CredentialProviders(), ConfigMaps: s.bundles.sorted(),
+	}
+	for _, name := range trust.BundleNames(settings) {
+		if s.bundles[name.String()] == nil {
+			settings.Unread = append(settings.Unread, name.String())
+		}
+	}
+	return settings
+}
+
+// lackingBundles names the ConfigMaps that objects in the dump name and that it lacks.
+func (s *Snapshot) lackingBundles() []string {
+	var notes []string
+	settings := s.TrustSettings()
+	for _, name := range trust.NamedBundles(settings) {
+		if slices.Contains(settings.Unread, name.String()) {
+			notes = append(notes, fmt.Sprintf("the dump lacks ConfigMap %s: nodes may trust CAs for registries that are not trusted here", name))
+		}
+	}
+	return notes
+}
+
+// imageConfig keeps what Image cluster says of CAs.
+func (r *reader) imageConfig(image *configv1.Image) {
+	if image.Name == "cluster" {
+		r.image = &configv1.Image{
+			ObjectMeta: metav1.ObjectMeta{Name: image.Name},
+			Spec:       configv1.ImageSpec{AdditionalTrustedCA: image.Spec.AdditionalTrustedCA},
+		}
+	}
+}
+
+var configMapKind = schema.GroupKind{Kind: "ConfigMap"}
+
+// mayBeBundle reports whether text may be a ConfigMap of CAs. A cluster has thousands of
+// others, which need not be parsed.
+func mayBeBundle(text []byte) bool { return bytes.Contains(text, []byte(trust.BundlesNamespace)) }
+
+// bundle keeps a ConfigMap that may hold CAs.
+func (r *reader) bundle(data []byte) error {
+	var cm corev1.ConfigMap
+	if err := json.Unmarshal(data, &cm); err != nil {
+		return err
+	}
+	if !trust.MayBeBundle(&cm) {
+		r.skip(configMapKind.Kind)
+		return nil
+	}
+	r.bundles.put(&cm)
+	return nil
+}
+
+// trusted writes the ConfigMaps that nodes read CAs from. What else is in openshift-config
+// is left out.
+func (w *writer) trusted(settings trust.Settings) {
+	for _, name := range trust.BundleNames(settings) {
+		for _, cm := range settings.ConfigMaps {
+			if cm.Namespace == name.Namespace && cm.Name == name.Name {
+				w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), trust.TrimBundle(cm))
+			}
+		}
+	}
+}

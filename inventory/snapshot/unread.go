@@ -1,0 +1,144 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// What could not be read may be a part of the answer. Where it is, or may be, a mirror
+// object, the configuration in force is not known: Mirrors fails. Where it may name
+// images it is a Gap. All else (a list of numbers, Helm values, an event) is a Problem
+// and no more.
+
+// errEndMissing is the root of errors after which the rest of a file is lost.
+var errEndMissing = errors.New("the end is missing")
+
+// isCut reports whether something is lost with err that nobody has seen.
+func isCut(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errEndMissing) || errors.Is(err, errNoKind)
+}
+
+// unreadObject notes that an object of a known kind could not be read.
+func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
+	_, foreign := mirrors.New(gvk)
+	_, meant := mirrors.Meant(gvk)
+	switch {
+	case foreign == nil || meant:
+		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
+	case namesImages(gvk.Kind):
+		r.gap(gvk.Kind, err)
+	}
+}
+
+func namesImages(kind string) bool {
+	return slices.ContainsFunc(inventory.Kinds(), func(k schema.GroupKind) bool { return k.Kind == kind })
+}
+
+// unreadText notes that text of unknown meaning could not be read, nil if it has not even
+// been seen. A file that is cut off may have gone on with mirror objects, unless it is one
+// of many: in those, as in a must-gather, each kind has a file of its own.
+func (r *reader) unreadText(text []byte, err error) {
+	mentions := func(word string) bool { return bytes.Contains(text, []byte(word)) }
+	switch {
+	case text == nil || isCut(err) && !r.several && mentions("apiVersion") || slices.ContainsFunc(mirrorWords, mentions):
+		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
+	case mentions("apiVersion"):
+		r.gap("", err)
+	}
+}
+
+// unreadEnd notes that a document has no kind. That of a list comes last: items that do
+// not say what they are are those of a typed list, whose others are like them; after items
+// that do, anything may have followed.
+func (r *reader) unreadEnd(data []byte, items []item) {
+	if len(items) == 0 {
+		r.unreadText(data, errNoKind)
+		return
+	}
+	for _, it := range items {
+		if slices.ContainsFunc(mirrorWords, func(word string) bool { return bytes.Contains(it.data, []byte(word)) }) {
+			r.unreadText(it.data, errNoKind)
+			return
+		}
+	}
+	r.gap("", errNoKind)
+}
+
+// mirrorWords are in every mirror object that matters, and in few others.
+var mirrorWords = []string{
+	mirrors.TagMirrorSet.Kind, mirrors.DigestMirrorSet.Kind, mirrors.ContentPolicy.Kind,
+	"imageTagMirrors", "imageDigestMirrors", "repositoryDigestMirrors", "registrySources",
+}
+
+func (r *reader) gap(kind string, err error) {
+	r.gaps = append(r.gaps, policy.Gap{Source: r.place.String(), Kind: kind, Detail: err.Error(), Unread: true})
+}
+
+// placed returns err with the place that is being read.
+func (r *reader) placed(err error) Problem {
+	p := r.place
+	p.Err = err
+	return p
+}
+
+// Gaps returns the parts of the dump that may name images and could not be read.
+func (s *Snapshot) Gaps() []policy.Gap { return s.gaps }
+
+// unreadMirrorsError says why the configuration in force is not known, nil if it is.
+func (s *Snapshot) unreadMirrorsError() error {
+	if len(s.unreadMirrors) == 0 {
+		return nil
+	}
+	var all []string
+	for i, p := range s.unreadMirrors {
+		if i == namedProblems {
+			all = append(all, fmt.Sprintf("and %d more", len(s.unreadMirrors)-i))
+			break
+		}
+		all = append(all, p.Error())
+	}
+	return fmt.Errorf("mirror objects may be in what could not be read: %s", strings.Join(all, "; "))
+}
+
+// decodeMirrors reads a mirror object, whose fields count with their case. encoding/json
+// would take one in the wrong case for the right one, and an API server for none: no
+// object in a cluster is such, so that what was meant is not known.
+func decodeMirrors(data []byte, gvk schema.GroupVersionKind) (mirrors.Object, error) {
+	o, err := mirrors.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	loose, _ := mirrors.New(gvk)
+	if err := json.Unmarshal(data, loose); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", gvk.Kind, err)
+	}
+	if err := utiljson.Unmarshal(data, o); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", gvk.Kind, err)
+	}
+	if !reflect.DeepEqual(loose, o) {
+		return nil, fmt.Errorf("reading %s: a field is written in the wrong case", gvk.Kind)
+	}
+	return o, nil
+}
+
+// lostJSON returns what is left of a stream in which an error was met.
+func lostJSON(decoder *json.Decoder, rest io.Reader) []byte {
+	text, _ := io.ReadAll(io.LimitReader(io.MultiReader(decoder.Buffered(), rest), maxLost))
+	return append([]byte{}, text...) // not nil: it was seen
+}
+
+// maxLost is how much of what is lost is looked through, in bytes.
+const maxLost = 64 << 20

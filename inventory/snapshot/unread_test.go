@@ -1,0 +1,90 @@
+package snapshot
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// TestUnread: what could not be read is a mirror object, may name images, or neither.
+func TestUnread(t *testing.T) {
+	const none = ""
+	for _, tt := range []struct {
+		reason, text string
+		mirrors      string // why the configuration in force is not known, after the beginning that all have
+		gaps         []policy.Gap
+	}{
+		{"all is well", podYAML, none, nil},
+		{
+			"a mirror set with a number for a list",
+			"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: a}\nspec: {imageTagMirrors: 5}\n",
+			"f.yaml: document 2: reading ImageTagMirrorSet: json: cannot unmarshal number into Go struct field ImageTagMirrorSetSpec.spec.imageTagMirrors of type []v1.ImageTagMirrors", nil,
+		},
+		{
+			"a mirror set of a version that there is not",
+			"apiVersion: config.openshift.io/v1alpha1\nkind: ImageTagMirrorSet\nmetadata: {name: a}\nspec: {}\n",
+			"f.yaml: document 2: no ImageTagMirrorSet is of config.openshift.io/v1alpha1: config.openshift.io/v1 is", nil,
+		},
+		{
+			"fields in the wrong case, which the API server does not know",
+			"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: a}\nspec: {ImageTagMirrors: [{source: quay.io}]}\n",
+			"f.yaml: document 2: reading ImageTagMirrorSet: a field is written in the wrong case", nil,
+		},
+		{
+			"a kind in the wrong case",
+			"apiVersion: config.openshift.io/v1\nKind: ImageTagMirrorSet\nmetadata: {name: a}\nspec: {}\n",
+			"f.yaml: document 2: an object without a kind: is the end missing?", nil,
+		},
+		{
+			"broken YAML that speaks of mirrors",
+			"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: a\nspec: {}\n",
+			"f.yaml: document 2: yaml: line 4: did not find expected ',' or '}'", nil,
+		},
+		{
+			"a pod with a string for containers",
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: none}\n",
+			none,
+			[]policy.Gap{{Source: "f.yaml: document 2", Kind: "Pod", Detail: "reading Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container", Unread: true}},
+		},
+		{
+			"broken YAML of an object",
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: a\nspec: {}\n",
+			none,
+			[]policy.Gap{{Source: "f.yaml: document 2", Detail: "yaml: line 4: did not find expected ',' or '}'", Unread: true}},
+		},
+		{"broken YAML of something else", "a: [\n", none, nil},
+		{"a node that cannot be read names no image", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: 5\n", none, nil},
+		{
+			"a typed list that is cut off goes on as it began",
+			"apiVersion: v1\nitems:\n- metadata: {name: a}\n  spec: {}\n",
+			none,
+			[]policy.Gap{{Source: "f.yaml: document 2", Detail: "an object without a kind: is the end missing?", Unread: true}},
+		},
+		{
+			"a typed list of mirror sets that is cut off",
+			"apiVersion: config.openshift.io/v1\nitems:\n- metadata: {name: a}\n  spec: {imageTagMirrors: []}\n",
+			"f.yaml: document 2: an object without a kind: is the end missing?", nil,
+		},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			s, err := ReadFrom(strings.NewReader(podYAML+"---\n"+tt.text), "f.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.Mirrors(t.Context())
+			got := none
+			if err != nil {
+				got = strings.TrimPrefix(err.Error(), "mirror objects may be in what could not be read: ")
+			}
+			if diff := cmp.Diff(tt.mirrors, got); diff != "" {
+				t.Errorf("mirrors (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.gaps, s.Gaps()); diff != "" {
+				t.Errorf("gaps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

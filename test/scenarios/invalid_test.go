@@ -1,0 +1,85 @@
+package scenarios
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
+)
+
+// testInvalid puts a change to the doors at which an API server's own checks count: its
+// code, the command with exit code 2, and kubectl. Each has to name every field.
+func testInvalid(t *testing.T, w *world, s *Scenario, fields []string) {
+	for _, d := range []struct {
+		name string
+		ask  func(*testing.T, *Scenario) string
+	}{{"crd", refusalByCode}, {"check", w.refusalByCheck}, {"apiserver", w.refusalByAPIServer}} {
+		t.Run(d.name, func(t *testing.T) {
+			got := d.ask(t, s)
+			for _, field := range fields {
+				if !strings.Contains(got, field) {
+					t.Errorf("%s is not named in\n%s", field, got)
+				}
+			}
+		})
+	}
+}
+
+func refusalByCode(t *testing.T, s *Scenario) string {
+	var all []string
+	for _, text := range s.objects() {
+		data, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var meta metav1.TypeMeta
+		if err := yaml.Unmarshal(data, &meta); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range crd.Validate(meta.GroupVersionKind(), data) {
+			all = append(all, err.Error())
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func (w *world) refusalByCheck(t *testing.T, s *Scenario) string {
+	dir := t.TempDir()
+	dump := w.dump(t, s, dir)
+	var files []string
+	for i, text := range s.Change {
+		file := filepath.Join(dir, fmt.Sprintf("change%d.yaml", i))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, "-f", file)
+	}
+	cmd := exec.CommandContext(t.Context(), w.binary, slices.Concat([]string{"check", "--from", dump}, files)...)
+	out, _ := cmd.CombinedOutput() // the exit code says more
+	if code := cmd.ProcessState.ExitCode(); code != 2 {
+		t.Errorf("exit code %d, want 2", code)
+	}
+	return string(out)
+}
+
+// refusalByAPIServer tries without a trace, and object by object: kubectl's --validate
+// sends none if the first is refused.
+func (w *world) refusalByAPIServer(t *testing.T, s *Scenario) string {
+	var all []string
+	for _, text := range s.objects() {
+		out, err := w.cluster.Kubectl(t.Context(), text, "create", "--dry-run=server", "--validate=strict", "-f", "-", "--as="+stageHand, "--as-group=system:masters")
+		if err == nil {
+			t.Errorf("the API server takes\n%s", text)
+		}
+		all = append(all, out)
+	}
+	return strings.Join(all, "\n")
+}
