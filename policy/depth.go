@@ -30,7 +30,8 @@ const (
 // are left; a proxy that has lost what it once held says by HEAD that it is there, and so
 // does a login page. The blobs are looked up as the settings say. Of a tag the platforms
 // are looked up as well, in a second step and only where they may differ from those of
-// the image that runs: see wantsPlatforms.
+// the image that runs: see wantsPlatforms. In the standing verification there is no old
+// place to compare them with.
 //
 // A fact that was found at one depth answers no question about another, as the two
 // Locations differ.
@@ -42,7 +43,7 @@ func (p Plan) WithDepth(s Settings, platforms []string) Plan {
 		if depth > mirrors.DepthExists {
 			i.Before, i.After = atDepth(i.Before, depth), atDepth(i.After, depth)
 		}
-		i.platforms = !isDigest(i.Image.Ref) && !onlyHistory(i.Image)
+		i.platforms = p.entries == nil && !isDigest(i.Image.Ref) && !onlyHistory(i.Image)
 		i.onePlatform = len(platforms) == 1
 	}
 	return p

@@ -16,7 +16,7 @@ func TestUnreadGaps(t *testing.T) {
 	}
 	got := decide(gap)
 	want := Finding{
-		Rule: "Unverified", Severity: Deny,
+		Rule: InventoryStale, Severity: Deny,
 		Reason: "not all objects could be read: the change may reroute images that nobody knows of",
 		Detail: []string{"dump.yaml: document 2: reading Pod: no"},
 		Remedy: []string{"mend the documents that could not be read, or take them out of the dump, then try again"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // PlatformMissing: the copy that nodes would get is not for all of them. Either it is an
@@ -21,7 +23,7 @@ func platformMissing(v *view) (Finding, bool) {
 	if !ok || fact.isWhole() && !fact.Guessed {
 		return Finding{}, false
 	}
-	lost, proved := v.lostPlatforms(fact)
+	lost, proved := v.lostPlatforms(place, fact)
 	if len(lost) == 0 {
 		return Finding{}, false
 	}
@@ -33,6 +35,7 @@ func platformMissing(v *view) (Finding, bool) {
 	}
 	if !proved {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and whether the image is could not be told", strings.Join(lost, ", "))
+		f.Remedy = append(f.Remedy, "or, if the image never was, run the guard with --severity PlatformMissing=warn")
 	}
 	_, before, served := Served(v.Before, v.beforeFacts)
 	switch {
@@ -44,21 +47,28 @@ func platformMissing(v *view) (Finding, bool) {
 	return f, true
 }
 
-// lostPlatforms returns the platforms of nodes for which fact, the one about the place that
-// serves the image on the new route, has none, but for those that the image never had; and
-// whether it is proved that the image has them.
-func (v *view) lostPlatforms(fact Fact) (lost []string, proved bool) {
-	if len(fact.Missing) > 0 {
+// lostPlatforms returns the platforms of nodes for which place, which serves the image on
+// the new route, has none by fact, but for those that the image never had; and whether it
+// is proved that the image has them. What the source serves is the image.
+func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, proved bool) {
+	switch {
+	case len(fact.Missing) > 0:
 		return fact.Missing, true // the index itself lists them
+	case !v.platforms:
+		return nil, false
 	}
 	_, before, served := Served(v.Before, v.beforeFacts)
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
 	}
-	if v.before == Fails || v.isAllThatRuns(fact) {
+	if v.before == Fails || !isMirror(v.After, place) || v.isAllThatRuns(fact) {
 		return nil, false
 	}
 	return fact.Lacks, false
+}
+
+func isMirror(route mirrors.Route, l mirrors.Location) bool {
+	return slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool { return s.Mirror && s.Location == l })
 }
 
 // isAllThatRuns reports whether the image runs, and fact has every digest of it that does.

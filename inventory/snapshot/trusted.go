@@ -58,19 +58,20 @@ func (r *reader) imageConfig(image *configv1.Image) {
 
 var configMapKind = schema.GroupKind{Kind: "ConfigMap"}
 
-// mayBeBundle reports whether text may be a ConfigMap of CAs. A cluster has thousands of
-// others, which need not be parsed.
-func mayBeBundle(text []byte) bool { return bytes.Contains(text, []byte(trust.BundlesNamespace)) }
+// isConfigMapOfUse reports whether text may be a ConfigMap of CAs, or one of images. A
+// cluster has thousands of others, which need not be parsed.
+func isConfigMapOfUse(text []byte) bool {
+	return bytes.Contains(text, []byte(trust.BundlesNamespace)) || bytes.Contains(text, []byte("images"))
+}
 
-// bundle keeps a ConfigMap that may hold CAs.
+// bundle keeps a ConfigMap that may hold CAs, and looks others through for images.
 func (r *reader) bundle(data []byte) error {
 	var cm corev1.ConfigMap
 	if err := json.Unmarshal(data, &cm); err != nil {
 		return err
 	}
 	if !trust.MayBeBundle(&cm) {
-		r.skip(configMapKind.Kind)
-		return nil
+		return r.guess(configMapKind, data)
 	}
 	r.bundles.put(&cm)
 	return nil

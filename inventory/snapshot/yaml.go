@@ -113,7 +113,7 @@ func (s *splitter) endDocument() {
 // convert yields text, whose outermost keys stand in column, as JSON. It reports
 // false if there is nothing in it but comments.
 func (s *splitter) convert(item int, text []byte, column int) bool {
-	if kind := kindIn(text, column); kind != "" && (!isOfUse(kind) || kind == configMapKind.Kind && !mayBeBundle(text)) {
+	if kind := kindIn(text, column); kind != "" && (!isOfUse(kind) || kind == configMapKind.Kind && !isConfigMapOfUse(text)) {
 		s.emit(part{item: item, kind: kind})
 		return true
 	}
