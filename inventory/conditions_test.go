@@ -339,7 +339,8 @@ func TestStreamOf(t *testing.T) {
 		Spec: imagev1.ImageStreamSpec{
 			LookupPolicy: imagev1.ImageLookupPolicy{Local: true},
 			Tags: []imagev1.TagReference{
-				{Name: "through", ReferencePolicy: local}, {Name: "source", ReferencePolicy: imagev1.TagReferencePolicy{Type: imagev1.SourceTagReferencePolicy}},
+				{Name: "through", ReferencePolicy: local},
+				{Name: "source", ReferencePolicy: imagev1.TagReferencePolicy{Type: imagev1.SourceTagReferencePolicy}},
 				{Name: "not-yet", ReferencePolicy: local},
 			},
 		},

@@ -194,7 +194,7 @@ func (s *source) fail(err error) error {
 // isAnswer reports whether err is no fault: that what never could be read is not
 // there, or may not be read.
 func (s *source) isAnswer(err error) bool {
-	return s.bears != nil && s.bears(err) && !(apierrors.IsForbidden(err) && s.isReadable())
+	return s.bears != nil && s.bears(err) && (!apierrors.IsForbidden(err) || !s.isReadable())
 }
 
 func (s *source) trimObject(o runtime.Object) (*trimmed, error) {

@@ -103,12 +103,6 @@ func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact
 // isWhole reports whether, as far as is known, nodes of every platform get an image there.
 func (f Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
 
-// isPartial reports whether the place that a node would choose lacks a part of the image.
-func isPartial(route mirrors.Route, facts Facts) bool {
-	_, fact, ok := Served(route, facts)
-	return ok && !fact.isWhole()
-}
-
 // unverifiedFront returns the places of route that a node asks before the first that has
 // the image, and that could not be asked here.
 func unverifiedFront(route mirrors.Route, facts Facts) []mirrors.Location {

@@ -24,6 +24,7 @@ func withSecret(u *User) { u.OwnPullSecret = true }
 func isRouter(u *User) {
 	u.Namespace, u.Name, u.Container = "openshift-ingress", "router-default", "router"
 }
+
 func runs(digest string) func(*User) {
 	return func(u *User) { u.Kind, u.Use, u.Digest = "Pod", Running, digest }
 }

@@ -81,7 +81,7 @@ func (s Set) filesOf(pool string) []File {
 	byPath := map[string]File{}
 	for _, f := range slices.SortedStableFunc(slices.Values(s.Files), func(a, b File) int { return strings.Compare(a.MachineConfig, b.MachineConfig) }) {
 		laid := f.Role == pool || f.Role == workerPool && pool != masterPool
-		if laid && IsRegistriesFile(f.Path) && !(s.generates(f.Path) && f.MachineConfig < generated) {
+		if laid && IsRegistriesFile(f.Path) && (!s.generates(f.Path) || f.MachineConfig >= generated) {
 			byPath[f.Path] = f
 		}
 	}

@@ -40,8 +40,21 @@ const (
 
 // calm are states in which a place gives every client the same answer.
 var calm = []share[state]{
-	{present, 60}, {absent, 30}, {denied, 3}, {html, 6}, {wrong, 5}, {failing, 3}, {sparseHere, 6}, {sparse, 6},
-	{foreignOne, 2}, {onlyAMD64, 10}, {indexAMD64, 6}, {hollow, 3}, {headAbsent, 3}, {headOnly, 6}, {headUnfit, 2},
+	{present, 60},
+	{absent, 30},
+	{denied, 3},
+	{html, 6},
+	{wrong, 5},
+	{failing, 3},
+	{sparseHere, 6},
+	{sparse, 6},
+	{foreignOne, 2},
+	{onlyAMD64, 10},
+	{indexAMD64, 6},
+	{hollow, 3},
+	{headAbsent, 3},
+	{headOnly, 6},
+	{headUnfit, 2},
 }
 
 // testChanges makes up changes, has the guard review each, and lets a runtime pull with
