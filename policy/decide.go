@@ -201,7 +201,9 @@ func onlyHistory(img Image) bool {
 func (c *Counts) add(v *view) {
 	switch v.after {
 	case Works:
-		c.Verified++
+		if _, lacks := platformMissing(v); !lacks { // of all nodes
+			c.Verified++
+		}
 	case Unsure, WorksBehind:
 		c.Unverified++
 		if v.pending() {
