@@ -212,6 +212,9 @@ func (s side) mirroredSources(ofTags bool) []string {
 
 // blockText says which entry blocks a place, and who wants it so.
 func (s side) blockText(scope string) string {
+	if maker := s.table.Maker(scope); maker != "" {
+		return fmt.Sprintf("blocked by the entry %s (a file of MachineConfig %s)", scope, maker)
+	}
 	var by []string
 	never := slices.DeleteFunc(s.entriesFor(scope), func(e mirrors.Entry) bool { return e.Policy != configv1.NeverContactSource })
 	if len(never) > 0 {
