@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -44,7 +45,7 @@ func (s strangers) String() string {
 }
 
 func (r *changeReader) mistake(place string, format string, args ...any) {
-	r.mistakes = append(r.mistakes, place+": "+fmt.Sprintf(format, args...))
+	r.mistakes = append(r.mistakes, text.Line(place+": "+fmt.Sprintf(format, args...)))
 }
 
 // err returns all mistakes as one error, nil if there are none.
@@ -75,7 +76,7 @@ func (r *changeReader) stream(name string, from io.Reader) {
 		}
 		left := r.document(place, doc, metav1.TypeMeta{})
 		if len(left) > 0 {
-			fmt.Fprintf(r.stderr, "mirrorset-guard: %s left out: %s\n", place, left)
+			fmt.Fprintf(r.stderr, "mirrorset-guard: %s left out: %s\n", place, text.Line(left.String()))
 		}
 	}
 }
