@@ -350,18 +350,26 @@ func TestPlatformsByTag(t *testing.T) {
 	}
 }
 
-// TestNamespacesTakeTurns: one namespace with thousands of images does not use up the time
+// TestNamespacesTakeTurns: one namespace or object with thousands of images does not use up the time
 // of all others.
 func TestNamespacesTakeTurns(t *testing.T) {
+	dead := User{Kind: "Deployment", Namespace: "tenant", Name: "dead"}
+	user := func(namespace, name string) User { return User{Kind: "Deployment", Namespace: namespace, Name: name} }
 	var images []Image
 	for k := range 8000 {
-		images = append(images, Image{fmt.Sprintf("quay.io/dead%04d:1", k), []User{{Kind: "Deployment", Namespace: "tenant", Name: "dead"}}})
+		images = append(images, Image{fmt.Sprintf("quay.io/dead%04d:1", k), []User{dead}})
 	}
-	images = append(images, Image{"quay.io/zoo:1", []User{{Kind: "Deployment", Namespace: "zoo", Name: "zoo"}}})
+	images = append(images,
+		Image{"quay.io/zoo:1", []User{user("zoo", "zoo")}},
+		Image{"quay.io/zoo-named-by-the-tenant:1", []User{dead, user("zoo2", "zoo")}},
+		Image{"quay.io/zoo-of-the-tenant:1", []User{user("tenant", "zoo")}},
+	)
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
-	at := slices.IndexFunc(plan.Questions(nil, Settings{}), func(l mirrors.Location) bool { return l.Ref == "m.local/zoo:1" })
-	if at < 0 || at > 1 {
-		t.Errorf("the only image of a namespace is asked for as number %d", at)
+	questions := plan.Questions(nil, Settings{})
+	for _, ref := range []string{"m.local/zoo:1", "m.local/zoo-named-by-the-tenant:1", "m.local/zoo-of-the-tenant:1"} {
+		if at := slices.IndexFunc(questions, func(l mirrors.Location) bool { return l.Ref == ref }); at < 0 || at > 4 {
+			t.Errorf("%s, the only image of a namespace or an object, is asked for as number %d", ref, at)
+		}
 	}
 }
 
