@@ -405,3 +405,26 @@ func TestInventoryStaleIsForProtectedToo(t *testing.T) {
 		}
 	}
 }
+
+// TestPlatformsBehindUnknown: what an old place serves is not what nodes get today where one
+// in front of it could not be asked.
+func TestPlatformsBehindUnknown(t *testing.T) {
+	sparse := Fact{Presence: Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
+	single := Fact{Presence: Present, Digest: "sha256:single", Serves: onePlatform, Lacks: []string{"linux/arm64"}}
+	for name, fact := range map[string]Fact{"a sparse index": sparse, "a single image": single} {
+		for change, want := range map[string]bool{"m.local goes": false, "m.local stays": true} {
+			after := set(itms("a", "quay.io", allow, "n.local"))
+			if want {
+				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
+			}
+			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
+			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
+				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
+			}
+			if v := plan.Decide(found, Settings{}); v.Allowed != want {
+				t.Errorf("%s, %s: %s", name, change, summary(v))
+			}
+		}
+	}
+}

@@ -28,7 +28,7 @@ func platformMissing(v *view) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Severity: v.unlessBroken(),
+		Severity: Deny,
 		Reason:   "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
 		Detail:   v.places(),
 		Remedy:   v.copyTo(place),
@@ -37,8 +37,10 @@ func platformMissing(v *view) (Finding, bool) {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and whether the image is could not be told", strings.Join(lost, ", "))
 		f.Remedy = append(f.Remedy, "or, if the image never was, run the guard with --severity PlatformMissing=warn")
 	}
-	_, before, served := Served(v.Before, v.beforeFacts)
+	before, served := v.servedToday()
 	switch {
+	case v.before == Fails:
+		f.Severity = Warn
 	case served && containsAll(before.Missing, lost):
 		f.Severity = Warn // the same nodes lack the same parts today
 	case fact.Guessed && len(fact.Serves) > 0:
@@ -57,7 +59,7 @@ func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, 
 	case !v.platforms:
 		return nil, false
 	}
-	_, before, served := Served(v.Before, v.beforeFacts)
+	before, served := v.servedToday()
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
 	}
@@ -65,6 +67,16 @@ func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, 
 		return nil, false
 	}
 	return fact.Lacks, false
+}
+
+// servedToday returns what the old place serves, and whether there is one that is known to
+// be it: what a place in front would serve that could not be asked is not known, unless
+// nodes ask that one first afterwards too.
+func (v *view) servedToday() (Fact, bool) {
+	_, fact, ok := Served(v.Before, v.beforeFacts)
+	kept := unverifiedFront(v.After, v.facts)
+	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
+	return fact, ok && !slices.ContainsFunc(unverifiedFront(v.Before, v.beforeFacts), moved)
 }
 
 func isMirror(route mirrors.Route, l mirrors.Location) bool {
