@@ -77,9 +77,9 @@ func (s Settings) view(i Impact, facts Facts) *view {
 }
 
 // unlessBroken is the severity of what would be the end of a pull: no denial if
-// it is proved that the pull fails today as well.
+// it is proved that the pull fails today as well, or works afterwards if it does today.
 func (v *view) unlessBroken() Severity {
-	if v.before == Fails {
+	if v.before == Fails || v.noWorse() {
 		return Warn
 	}
 	return Deny
