@@ -405,10 +405,12 @@ func (s Settings) Rank(img Image) int {
 	return best
 }
 
-// IsProtected reports whether a user of img lives in a protected namespace.
+// IsProtected reports whether a user of img lives in a protected namespace. History does
+// not count beside users that may pull the image.
 func (s Settings) IsProtected(img Image) bool {
+	history := onlyHistory(img)
 	return slices.ContainsFunc(img.Users, func(u User) bool {
-		return s.namespaceRank(u.Namespace) < len(s.protected())
+		return (history || u.Use != History) && s.namespaceRank(u.Namespace) < len(s.protected())
 	})
 }
 
