@@ -82,7 +82,7 @@ type Plan struct {
 // Where MachineConfigs lay other files on some nodes than on others, it does so for each
 // kind of them.
 func NewPlan(c Change, images []Image) Plan {
-	variants := c.Before.Variants()
+	variants := c.Before.Variants(c.After)
 	p := newPlan(c.at(variants[0].Set.Pool), images)
 	if len(variants) == 1 {
 		return p
