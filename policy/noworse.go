@@ -17,7 +17,16 @@ func (v *view) noWorse() bool {
 	if isShort(v.Before) || isShort(v.After) {
 		return v.keepsAll()
 	}
-	return v.reaches(v.beforeOpen, v.open) && v.reaches(v.beforeMirrors, v.mirrorPlaces)
+	has := func(f Fact) bool { return f.Presence == Present }
+	return v.reaches(v.beforeOpen, v.open, has) && v.reaches(v.beforeMirrors, v.mirrorPlaces, has)
+}
+
+// keepsPlatforms reports whether noWorse is proved for nodes of every platform.
+func (v *view) keepsPlatforms() bool {
+	if v.BeforeUnknown || isShort(v.Before) || isShort(v.After) {
+		return false
+	}
+	return v.reaches(v.beforeOpen, v.open, func(f Fact) bool { return f.Presence == Present && f.isWhole() })
 }
 
 func isShort(r mirrors.Route) bool {
@@ -28,7 +37,7 @@ func isShort(r mirrors.Route) bool {
 // by asking before. A place where they may get it is reached in now if nothing is in front
 // that may end the pull: only what has the image, what lets nodes move on, and what did not
 // hold them up on their way there today.
-func (v *view) reaches(before, now []mirrors.Location) bool {
+func (v *view) reaches(before, now []mirrors.Location, has func(Fact) bool) bool {
 	var passed []mirrors.Location
 	for _, l := range before {
 		f := v.beforeFacts[l]
@@ -37,7 +46,7 @@ func (v *view) reaches(before, now []mirrors.Location) bool {
 			continue
 		case f.Presence == Mismatch, f.Presence == Incomplete:
 			return true // today no node comes any further
-		case !v.gets(l, passed, now):
+		case !v.gets(l, passed, now, has):
 			return false
 		case f.Presence == Present:
 			return true
@@ -49,11 +58,11 @@ func (v *view) reaches(before, now []mirrors.Location) bool {
 
 // gets reports whether nodes that ask now get the image if l serves it and what they
 // passed does not have it.
-func (v *view) gets(l mirrors.Location, passed, now []mirrors.Location) bool {
+func (v *view) gets(l mirrors.Location, passed, now []mirrors.Location, has func(Fact) bool) bool {
 	for _, next := range now {
 		f := v.facts[next]
 		switch {
-		case next == l, f.Presence == Present:
+		case next == l, has(f):
 			return true
 		case slices.Contains(passed, next):
 		case f.Presence == Denied, f.Presence == Absent && !f.Recalled:

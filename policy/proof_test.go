@@ -426,5 +426,14 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 				t.Errorf("%s, %s: %s", name, change, summary(v))
 			}
 		}
+		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+		found := facts("m.local/x:1 unreachable")
+		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
+			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = Fact{Presence: Unreachable}
+			found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
+		}
+		if v := plan.Decide(found, Settings{}); !v.Allowed {
+			t.Errorf("%s, behind all that there is today: %s", name, summary(v))
+		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 //
 // A platform counts as lost if nodes have it and the old place serves it, or if what the
 // old place serves could not be told and is not known to be what runs: an image that never
-// was for a platform is no fault of the change, and what cannot be pulled today loses none.
+// was for a platform is no fault of the change, and what cannot be pulled today loses none,
+// and what nodes still get where they may get it today neither.
 func platformMissing(v *view) (Finding, bool) {
 	place, fact, ok := Served(v.After, v.facts)
 	if !ok || fact.isWhole() && !fact.Guessed {
@@ -39,9 +40,9 @@ func platformMissing(v *view) (Finding, bool) {
 	}
 	before, served := v.servedToday()
 	switch {
-	case v.before == Fails:
+	case v.before == Fails, v.keepsPlatforms():
 		f.Severity = Warn
-	case served && containsAll(before.Missing, lost):
+	case served && containsAll(slices.Concat(before.Missing, before.Lacks), lost):
 		f.Severity = Warn // the same nodes lack the same parts today
 	case fact.Guessed && len(fact.Serves) > 0:
 		f.Severity = Warn // no node is known to be of such a platform
@@ -74,7 +75,8 @@ func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, 
 // nodes ask that one first afterwards too.
 func (v *view) servedToday() (Fact, bool) {
 	_, fact, ok := Served(v.Before, v.beforeFacts)
-	kept := unverifiedFront(v.After, v.facts)
+	place, _, _ := Served(v.After, v.facts)
+	kept := v.open[:max(0, slices.Index(v.open, place))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
 	return fact, ok && !slices.ContainsFunc(unverifiedFront(v.Before, v.beforeFacts), moved)
 }
