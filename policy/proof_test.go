@@ -437,3 +437,16 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 		}
 	}
 }
+
+// TestShortNameEndsAtMirror: where a mirror ends the pull of the first candidate, nodes go
+// on to the next registry, and get what has the same name there.
+func TestShortNameEndsAtMirror(t *testing.T) {
+	plan := NewPlan(Change{set(), set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []Image{{"nginx:1", users(isRouter)}})
+	elsewhere := []string{"registry.access.redhat.com/nginx:1 present", "docker.io/library/nginx:1 present"}
+	for state, want := range map[string]string{"mismatch": "deny ContentMismatch", "incomplete": "deny BlobsMissing", "absent": "deny ImageMissing", "denied": "deny CredentialsMissing"} {
+		got := summary(plan.Decide(facts(append(elsewhere, "m.local/nginx:1 "+state)...), Settings{}))
+		if !strings.HasPrefix(got+",", want+",") {
+			t.Errorf("%s: got %q, want %q", state, got, want)
+		}
+	}
+}
