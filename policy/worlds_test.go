@@ -141,7 +141,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
 		mayWarn := Pull(i.After, i.weigh(w.facts, false)) == WorksBehind &&
-			!((Settings{}).IsProtected(w.image) && i.After.SourceBlocked())
+			(!(Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
 		switch {
 		case v.Allowed && worse && !mayWarn:
 			t.Fatalf("admitted, and a node may lose the image: %s\n%s", summary(v), w)
