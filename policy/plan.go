@@ -82,7 +82,7 @@ type Plan struct {
 // Where MachineConfigs lay other files on some nodes than on others, it does so for each
 // kind of them.
 func NewPlan(c Change, images []Image) Plan {
-	variants := c.Before.Variants()
+	variants := c.Before.Variants(c.After)
 	p := newPlan(c.at(variants[0].Set.Pool), images)
 	if len(variants) == 1 {
 		return p
@@ -414,10 +414,12 @@ func (s Settings) Rank(img Image) int {
 	return best
 }
 
-// IsProtected reports whether a user of img lives in a protected namespace.
+// IsProtected reports whether a user of img lives in a protected namespace. History does
+// not count beside users that may pull the image.
 func (s Settings) IsProtected(img Image) bool {
+	history := onlyHistory(img)
 	return slices.ContainsFunc(img.Users, func(u User) bool {
-		return s.namespaceRank(u.Namespace) < len(s.protected())
+		return (history || u.Use != History) && s.namespaceRank(u.Namespace) < len(s.protected())
 	})
 }
 
