@@ -18,6 +18,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -47,7 +48,7 @@ func (s strangers) String() string {
 }
 
 func (r *changeReader) mistake(place string, format string, args ...any) {
-	r.mistakes = append(r.mistakes, place+": "+fmt.Sprintf(format, args...))
+	r.mistakes = append(r.mistakes, place+": "+text.Line(fmt.Sprintf(format, args...)))
 }
 
 // err returns all mistakes as one error, nil if there are none.
@@ -77,7 +78,7 @@ func (r *changeReader) stream(name string, from io.Reader) {
 		}
 	}
 	for texts := yaml.NewYAMLReader(bufio.NewReader(from)); ; {
-		text, err := texts.Read()
+		doc, err := texts.Read()
 		if errors.Is(err, io.EOF) {
 			return
 		}
@@ -85,17 +86,17 @@ func (r *changeReader) stream(name string, from io.Reader) {
 			take(nil, err)
 			return
 		}
-		eachDocument(bytes.TrimPrefix(text, []byte(byteOrderMark)), take)
+		eachDocument(bytes.TrimPrefix(doc, []byte(byteOrderMark)), take)
 	}
 }
 
 // byteOrderMark is put before UTF-8 by Windows.
 const byteOrderMark = "\ufeff"
 
-// eachDocument calls take with text, which is a document of YAML or any number of JSON,
+// eachDocument calls take with doc, which is a document of YAML or any number of JSON,
 // as JSON.
-func eachDocument(text []byte, take func(json []byte, err error)) {
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {
+func eachDocument(doc []byte, take func(json []byte, err error)) {
+	if trimmed := bytes.TrimSpace(doc); len(trimmed) > 0 && trimmed[0] == '{' {
 		if documents, ok := jsonStream(trimmed); ok {
 			for _, d := range documents {
 				take(d, duplicate(d))
@@ -103,16 +104,16 @@ func eachDocument(text []byte, take func(json []byte, err error)) {
 			return
 		}
 	}
-	data, err := onedoc.JSON(text)
+	data, err := onedoc.JSON(doc)
 	if err != nil {
 		take(nil, fmt.Errorf("error converting YAML to JSON: %w", err))
 		return
 	}
-	take(data, duplicate(text))
+	take(data, duplicate(doc))
 }
 
-func jsonStream(text []byte) (documents []json.RawMessage, ok bool) {
-	for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
+func jsonStream(doc []byte) (documents []json.RawMessage, ok bool) {
+	for decoder := json.NewDecoder(bytes.NewReader(doc)); ; {
 		var d json.RawMessage
 		err := decoder.Decode(&d)
 		if err != nil {
@@ -122,13 +123,13 @@ func jsonStream(text []byte) (documents []json.RawMessage, ok bool) {
 	}
 }
 
-// duplicate objects to keys that text has twice, if it may be a mirror object: one of them
+// duplicate objects to keys that doc has twice, if it may be a mirror object: one of them
 // is lost before the API server sees it, and so is whatever was meant by it.
-func duplicate(text []byte) error {
-	if !slices.ContainsFunc(changeKinds, func(kind string) bool { return bytes.Contains(text, []byte(kind)) }) {
+func duplicate(doc []byte) error {
+	if !slices.ContainsFunc(changeKinds, func(kind string) bool { return bytes.Contains(doc, []byte(kind)) }) {
 		return nil
 	}
-	return onedoc.Duplicate(text)
+	return onedoc.Duplicate(doc)
 }
 
 var changeKinds = []string{
@@ -246,7 +247,7 @@ func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []b
 	}
 	object, err := mirrors.New(gvk)
 	if errors.Is(err, mirrors.ErrKind) {
-		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
+		return strangers{text.Line(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
 	if err != nil {
 		r.mistake(place, "%v", err)
