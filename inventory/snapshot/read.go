@@ -97,6 +97,7 @@ func (r *reader) problem(file string, text []byte, err error) {
 
 func (r *reader) folder(top string) error {
 	r.several = true
+	top += string(filepath.Separator) // a link to a folder is one
 	return filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -113,7 +114,7 @@ func (r *reader) folder(top string) error {
 }
 
 func isManifest(name string) bool {
-	switch path.Ext(filepath.ToSlash(name)) {
+	switch strings.ToLower(path.Ext(filepath.ToSlash(name))) {
 	case ".yaml", ".yml", ".json":
 		return true
 	default:

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -133,5 +135,24 @@ func TestNoObjectIsLost(t *testing.T) {
 				t.Errorf("%d mirror sets, %v; problems %v", len(set.Objects), err, s.Problems())
 			}
 		})
+	}
+}
+
+// TestLinkToAFolder: a dump is read by any path that leads to it, and whatever program
+// named its files.
+func TestLinkToAFolder(t *testing.T) {
+	folder, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.WriteFile(filepath.Join(folder, "SETS.JSON"), []byte(liveSet), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(folder, link); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Read(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := s.Mirrors(t.Context()); err != nil || len(set.Objects) != 1 {
+		t.Errorf("%d mirror sets, %v", len(set.Objects), err)
 	}
 }
