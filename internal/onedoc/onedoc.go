@@ -27,7 +27,8 @@ func JSON(text []byte) ([]byte, error) {
 		return bytes.Clone(trimmed), nil // ten times as fast
 	}
 	data, err := yaml.YAMLToJSON(text)
-	if err == nil && !(data[0] == '{' && isBlock(text)) && hasMore(text) {
+	isMapping := err == nil && data[0] == '{'
+	if err == nil && (!isMapping || !isBlock(text)) && hasMore(text) {
 		return nil, ErrMore
 	}
 	return data, err
