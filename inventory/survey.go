@@ -188,10 +188,16 @@ func (s *survey) sort(ctx context.Context, kinds map[schema.GroupVersionResource
 		}
 	}
 	s.unread, s.blind = unread, blind
+	still := map[schema.GroupKind]bool{}
+	for _, kind := range kinds {
+		still[kind] = true
+	}
 	for r, k := range s.kinds {
 		if _, served := kinds[r]; !served && !lost[r.Group] {
 			delete(s.kinds, r)
-			s.forget(k) // an API that has gone has no objects
+			if !still[k.kind] { // in another version, what is known stays until that is read
+				s.forget(k) // an API that has gone has no objects
+			}
 		}
 	}
 }

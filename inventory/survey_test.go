@@ -280,6 +280,36 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	}
 }
 
+// A kind that is served in another version, which cannot be listed yet (its conversion
+// webhook is being rolled out), still has its objects.
+func TestSurveyOfAnotherVersion(t *testing.T) {
+	api := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/apis/example.com/v2/") {
+			http.Error(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "conversion webhook failed", "code": 500}`, http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprint(w, `{"items": [{"metadata": {"name": "a"}, "spec": {"image": "quay.io/kept/a:1"}}], "metadata": {}}`)
+	})
+	version := "v1"
+	var x Index
+	s := &survey{
+		list: from(api), index: &x, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+		served: func() ([]*metav1.APIResourceList, error) {
+			return []*metav1.APIResourceList{{GroupVersion: "example.com/" + version, APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing", Verbs: []string{"list"}}}}}, nil
+		},
+		rules: mayAll,
+	}
+	s.round(t.Context())
+	version = "v2"
+	s.round(t.Context())
+	if got := x.Images(); len(got) != 1 {
+		t.Errorf("in another version: %v", got)
+	}
+	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.example.com could not be looked through: ") {
+		t.Errorf("notes: %q", notes)
+	}
+}
+
 // A kind that takes long does not hold up the guard for ever, and that is said.
 func TestSurveyHasPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -85,6 +85,9 @@ func (r *changeReader) argument(name string, stdin io.Reader) error {
 		if paths, err = manifestsBelow(name); err != nil {
 			return err
 		}
+		if len(paths) == 0 { // kubectl refuses it too: it is a mistake in the path
+			r.mistake(name, "no .yaml, .yml or .json file in the folder")
+		}
 	}
 	for _, path := range paths {
 		if err := r.file(path); err != nil {
@@ -96,7 +99,8 @@ func (r *changeReader) argument(name string, stdin io.Reader) error {
 
 func manifestsBelow(folder string) ([]string, error) {
 	var paths []string
-	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+	// With the separator, a link to a folder is one.
+	err := filepath.WalkDir(folder+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
 			paths = append(paths, path)
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -62,23 +65,76 @@ func (r *changeReader) err() error {
 
 // stream reads the documents of from, which messages call name.
 func (r *changeReader) stream(name string, from io.Reader) {
-	decoder := yaml.NewYAMLOrJSONDecoder(from, 4096)
-	for n := 1; ; n++ {
+	n := 0
+	take := func(data []byte, err error) {
+		n++
 		place := fmt.Sprintf("%s, document %d", name, n)
-		var doc json.RawMessage
-		err := decoder.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			return
-		}
 		if err != nil {
-			r.mistake(place, "%v", err) // where the next document begins is not known
+			r.mistake(place, "%v", err)
 			return
 		}
-		left := r.document(place, doc, metav1.TypeMeta{})
-		if len(left) > 0 {
+		if left := r.document(place, data, metav1.TypeMeta{}); len(left) > 0 {
 			fmt.Fprintf(r.stderr, "mirrorset-guard: %s left out: %s\n", place, text.Line(left.String()))
 		}
 	}
+	for texts := yaml.NewYAMLReader(bufio.NewReader(from)); ; {
+		doc, err := texts.Read()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil { // where the next document begins is not known
+			take(nil, err)
+			return
+		}
+		eachDocument(bytes.TrimPrefix(doc, []byte(byteOrderMark)), take)
+	}
+}
+
+// byteOrderMark is put before UTF-8 by Windows.
+const byteOrderMark = "\ufeff"
+
+// eachDocument calls take with doc, which is a document of YAML or any number of JSON,
+// as JSON.
+func eachDocument(doc []byte, take func(json []byte, err error)) {
+	if trimmed := bytes.TrimSpace(doc); len(trimmed) > 0 && trimmed[0] == '{' {
+		if documents, ok := jsonStream(trimmed); ok {
+			for _, d := range documents {
+				take(d, duplicate(d))
+			}
+			return
+		}
+	}
+	data, err := onedoc.JSON(doc)
+	if err != nil {
+		take(nil, fmt.Errorf("error converting YAML to JSON: %w", err))
+		return
+	}
+	take(data, duplicate(doc))
+}
+
+func jsonStream(doc []byte) (documents []json.RawMessage, ok bool) {
+	for decoder := json.NewDecoder(bytes.NewReader(doc)); ; {
+		var d json.RawMessage
+		err := decoder.Decode(&d)
+		if err != nil {
+			return documents, errors.Is(err, io.EOF)
+		}
+		documents = append(documents, d)
+	}
+}
+
+// duplicate objects to keys that doc has twice, if it may be a mirror object: one of them
+// is lost before the API server sees it, and so is whatever was meant by it.
+func duplicate(doc []byte) error {
+	if !slices.ContainsFunc(changeKinds, func(kind string) bool { return bytes.Contains(doc, []byte(kind)) }) {
+		return nil
+	}
+	return onedoc.Duplicate(doc)
+}
+
+var changeKinds = []string{
+	mirrors.TagMirrorSet.Kind, mirrors.DigestMirrorSet.Kind, mirrors.ContentPolicy.Kind,
+	mirrors.ClusterPolicy.Kind, mirrors.NamespacePolicy.Kind, "registrySources",
 }
 
 // A changeHeader is what has to be known of a document to read the rest. Names of fields
@@ -191,7 +247,7 @@ func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []b
 	}
 	object, err := mirrors.New(gvk)
 	if errors.Is(err, mirrors.ErrKind) {
-		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
+		return strangers{text.Line(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
 	if err != nil {
 		r.mistake(place, "%v", err)

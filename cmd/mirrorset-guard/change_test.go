@@ -74,3 +74,21 @@ func readChange(t *testing.T, c change) (objects, stderr string) {
 	}
 	return objects, errs.String()
 }
+
+// TestChangeFolders: a folder that is named holds a part of the change.
+func TestChangeFolders(t *testing.T) {
+	folder, link, empty := t.TempDir(), filepath.Join(t.TempDir(), "link"), t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "a.yaml"), []byte(harmless), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(folder, link); err != nil {
+		t.Fatal(err)
+	}
+	if objects, stderr := readChange(t, change{files: []string{link}}); objects == "" || stderr != "" {
+		t.Errorf("a link to a folder: objects %q, %s", objects, stderr)
+	}
+	want := "mirrorset-guard: " + empty + ": no .yaml, .yml or .json file in the folder\n"
+	if _, stderr := readChange(t, change{files: []string{folder, empty}}); stderr != want {
+		t.Errorf("an empty folder: %s, want %s", stderr, want)
+	}
+}

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -60,7 +57,7 @@ func (o *output) write(w io.Writer, doc any) error {
 	if err != nil {
 		return err
 	}
-	safe := append(escaped(data), '\n')
+	safe := append(text.JSON(data), '\n')
 	if o.format == "yaml" && len(safe) == len(data)+1 {
 		if safe, err = yaml.JSONToYAML(data); err != nil {
 			return err
@@ -68,23 +65,4 @@ func (o *output) write(w io.Writer, doc any) error {
 	}
 	_, err = w.Write(safe)
 	return err
-}
-
-// escaped returns JSON with an escape for each character that does not print, all of
-// which stand in strings. encoding/json leaves those beyond ASCII as they are: the
-// single character for ESC [, and marks that turn the direction of writing.
-func escaped(data []byte) []byte {
-	var b bytes.Buffer
-	for _, r := range string(data) {
-		switch {
-		case r == '\n' || text.IsPrintable(r) || r == utf8.RuneError:
-			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.Bytes()
 }

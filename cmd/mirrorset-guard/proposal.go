@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -15,7 +16,23 @@ type caSource interface {
 	HostRootCAs(cas map[string]string) map[string]*x509.CertPool
 }
 
-var _ caSource = (*trust.Follower)(nil)
+var (
+	_ caSource = (*trust.Follower)(nil)
+	_ caSource = dumpedCAs{}
+)
+
+// dumpedCAs is the caSource of a dump.
+type dumpedCAs struct{ trust.Settings }
+
+// CAs implements caSource. A ConfigMap that the dump lacks may exist in the cluster:
+// people dump those that are named, and a change names another.
+func (d dumpedCAs) CAs(_ context.Context, name string) (map[string]string, error) {
+	cas := d.Settings.CAs(name)
+	if cas == nil {
+		return nil, errors.New("it is not in the dump")
+	}
+	return cas, nil
+}
 
 // A proposer is a review.Trust: what it proposes is asked for by a Store.
 type proposer struct {

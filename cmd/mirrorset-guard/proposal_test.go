@@ -64,6 +64,44 @@ spec: {schedule: "0 4 * * *", jobTemplate: {spec: {template: {spec: {restartPoli
 	}
 }
 
+// TestCheckOtherCAsOfADump is TestCheckOtherCAs with a dump, which may lack what the
+// cluster has.
+func TestCheckOtherCAsOfADump(t *testing.T) {
+	mirror, ca := newPrivateMirror(t, "example.com", "shop/cart:v1")
+	_, otherCA := newPrivateMirror(t, "example.com", "shop/cart:v1")
+	image := func(cas string) string {
+		return "---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {additionalTrustedCA: {name: " + cas + "}}\n"
+	}
+	bundle := func(name, key, ca string) string { return configMap(t, "openshift-config", name, key, ca) }
+	dump := "---\n" + cartDeployment + "\n---\n" + shopMirror + "\n" +
+		bundle("renewed", "example.com", ca+otherCA) + bundle("wrong", "example.com", otherCA) +
+		bundle("elsewhere", "other.example.com", otherCA) + configMap(t, "shop", "strays", "example.com", ca)
+	inForce := image("in-force") + bundle("in-force", "example.com", ca)
+	for _, tc := range []struct {
+		name, dump, cas string
+		code            int
+		says            string
+	}{
+		{"the same", dump + inForce, "in-force", exitAdmitted, "reroutes 0 of 1 image"},
+		{"one more CA beside it", dump + inForce, "renewed", exitAdmitted, "reroutes 1 of 1 image, all verified"},
+		{"none before", dump, "renewed", exitAdmitted, "reroutes 1 of 1 image, all verified"},
+		{"none after", dump + inForce, `""`, exitDenied, "example.com has a certificate of an unknown authority"},
+		{"a CA that did not sign the mirror's certificate", dump + inForce, "wrong", exitDenied, "example.com has a certificate of an unknown authority"},
+		{"the CA is for another registry", dump + inForce, "elsewhere", exitDenied, "example.com has a certificate of an unknown authority"},
+		{"a ConfigMap that the dump lacks", dump + inForce, "nowhere", exitDenied, "reading ConfigMap openshift-config/nowhere: it is not in the dump"},
+		{"a ConfigMap of another namespace", dump + inForce, "strays", exitDenied, "reading ConfigMap openshift-config/strays: it is not in the dump"},
+		{"the dump lacks the one in force", dump + image("in-force"), "renewed", exitDenied, "reading ConfigMap openshift-config/in-force: it is not in the dump"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := invoke(t, image(tc.cas), "check", "-f", "-", "--from", written(t, "dump.yaml", tc.dump), "-o", "table", "--allow-loopback",
+				"--resolve", "example.com="+mirror, "--resolve", "quay.example.com=127.0.0.1:1")
+			if got.code != tc.code || !strings.Contains(got.out, tc.says) {
+				t.Errorf("exit code %d, want %d and %q\n%s%s", got.code, tc.code, tc.says, got.out, got.err)
+			}
+		})
+	}
+}
+
 // newPrivateMirror returns the address of a registry that holds a random image, with a
 // certificate for host that is signed by a CA of its own.
 func newPrivateMirror(t *testing.T, host, image string) (address, ca string) {

@@ -288,6 +288,7 @@ func (w *world) trustDump(open *openWorld, dump *snapshot.Snapshot) error {
 	trusted := trust.New(settings)
 	open.client.SetTrust(trusted.RootCAs, trusted.HostRootCAs, nil)
 	open.otherCredentials = trusted.Matches
+	open.trust = proposer{dumpedCAs{settings}, open.registries}
 	open.noters = append(open.noters, notes(trusted.Problems()))
 	return nil
 }

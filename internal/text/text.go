@@ -6,15 +6,18 @@
 // Whoever writes such text to a terminal, a log, an Event, an audit annotation or
 // a warning calls Line for each value, or Lines for a text of several lines whose
 // values have been through Line. Encoders (JSON, YAML, XML) keep values as they
-// are, and have an escape for what does not print.
+// are, and have an escape for what does not print; see JSON.
 //
 // The package is pure and knows nothing of images.
 package text
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -59,6 +62,25 @@ func Lines(s string) string {
 // IsPrintable reports whether r is a character that a terminal shows and does
 // nothing else with. White space other than the space is not.
 func IsPrintable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
+
+// JSON returns JSON with an escape for each character that does not print, all of which
+// stand in strings. encoding/json leaves those beyond ASCII as they are: the single
+// character for ESC [, and marks that turn the direction of writing.
+func JSON(data []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(data) {
+		switch {
+		case r == '\n' || IsPrintable(r) || r == utf8.RuneError:
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
+}
 
 // Cut returns the first n runes of s; where some are missing, the last is "…".
 func Cut(s string, n int) string {

@@ -74,3 +74,16 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+func TestJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":"ü"}` + "\n":                   `{"a":"ü"}` + "\n",
+		"{\"a\":\"\u009b31m\u202e\"}":        `{"a":"\u009b31m\u202e"}`,
+		"{\"a\":\"\U000e0001\"}":             `{"a":"\udb40\udc01"}`,
+		"{\"a\":\"\u2028\\u001b[2J\ufffd\"}": "{\"a\":\"\\u2028\\u001b[2J\ufffd\"}",
+	} {
+		if got := string(JSON([]byte(text))); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

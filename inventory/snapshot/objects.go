@@ -39,13 +39,13 @@ func (r *reader) part(p part) error {
 	if p.item > 0 {
 		return r.itemPart(p)
 	}
-	waiting := r.waiting
-	r.waiting = nil
+	waiting, items := r.waiting, r.items
+	r.waiting, r.items = nil, 0
 	if p.err != nil {
 		r.unreadText(p.text, p.err)
 		return p.err
 	}
-	return r.document(p.data, waiting)
+	return r.document(p.data, waiting, items)
 }
 
 func isMap(data []byte) bool { return len(data) > 0 && data[0] == '{' }
@@ -59,6 +59,7 @@ type item struct {
 // itemPart takes an item of a list that has not been read to its end. Items of a
 // typed list ("PodList") wait for it: its kind comes last.
 func (r *reader) itemPart(p part) error {
+	r.items++
 	if p.err != nil {
 		r.unreadText(p.text, p.err)
 		return fmt.Errorf("item %d: %w", p.item, p.err)
@@ -74,8 +75,12 @@ func (r *reader) itemPart(p part) error {
 
 var errNoKind = errors.New("an object without a kind: is the end missing?")
 
-// document reads an object or a list of them.
-func (r *reader) document(data []byte, waiting []item) error {
+// document reads an object or a list of them, of which some items have come before:
+// those that wait are not read yet.
+func (r *reader) document(data []byte, waiting []item, items int) error {
+	if len(data) > 0 && data[0] == '[' {
+		return r.array(data)
+	}
 	var h header
 	if err := utiljson.Unmarshal(data, &h); err != nil && isMap(data) {
 		r.unreadText(data, err)
@@ -88,11 +93,51 @@ func (r *reader) document(data []byte, waiting []item) error {
 	case h.Kind == "":
 		r.unreadEnd(data, waiting)
 		return errNoKind
+	case items == 0 && isListOfUse(h.Kind) && !hasItems(data):
+		r.unreadText(data, errNoItems)
+		return errNoItems
 	case strings.HasSuffix(h.Kind, "List"):
 		return r.list(h, waiting)
 	default:
 		return r.object(h.TypeMeta, data)
 	}
+}
+
+var errNoItems = errors.New("a list without items")
+
+// isListOfUse reports whether kind is that of lists which may hold something of use. A
+// stranger's kind may end so too, and be none.
+func isListOfUse(kind string) bool {
+	item, found := strings.CutSuffix(kind, "List")
+	return found && (item == "" || usefulKinds[item])
+}
+
+// hasItems reports whether data, an object, has items, be they null: then there are none.
+func hasItems(data []byte) bool {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(data, &fields)
+	_, found := fields["items"]
+	return found
+}
+
+// array reads the objects in an array, such as jq makes of the items of a list. Other
+// things in it, such as the numbers of a must-gather, are none.
+func (r *reader) array(data []byte) error {
+	var elements []json.RawMessage
+	if err := json.Unmarshal(data, &elements); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(elements, func(e json.RawMessage) bool { return isMap(e) }) {
+		r.skip("(no object)")
+		return nil
+	}
+	var errs []error
+	for i, element := range elements {
+		if err := r.document(element, nil, 0); err != nil {
+			errs = append(errs, fmt.Errorf("item %d: %w", i+1, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // list reads those items of a list that have not been read yet. The error joins
@@ -129,6 +174,8 @@ func (r *reader) item(it item, fallback metav1.TypeMeta, first bool) error {
 		r.unreadText(it.data, err)
 	case meta.Kind == "":
 		err = errNoKind
+	case strings.HasSuffix(meta.Kind, "List") && hasItems(it.data):
+		err = r.document(it.data, nil, 0)
 	default:
 		err = r.object(meta, it.data)
 	}
@@ -163,6 +210,9 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 	o, err := decodeMirrors(data, gvk)
 	if err != nil {
 		return err
+	}
+	if o.GetName() == "" {
+		return fmt.Errorf("%s without a name", gvk.Kind)
 	}
 	r.set = mirrors.Put(o)(r.set)
 	if image, ok := o.(*configv1.Image); ok {

@@ -63,6 +63,7 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 type reader struct {
 	Snapshot
 	waiting []item                          // that do not say what they are
+	items   int                             // how many of the list have come, with its end still to come
 	several bool                            // whether this is one of several files
 	place   Problem                         // what is being read; it has no Err
 	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
@@ -96,6 +97,7 @@ func (r *reader) problem(file string, text []byte, err error) {
 
 func (r *reader) folder(top string) error {
 	r.several = true
+	top += string(filepath.Separator) // a link to a folder is one
 	return filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -112,7 +114,7 @@ func (r *reader) folder(top string) error {
 }
 
 func isManifest(name string) bool {
-	switch path.Ext(filepath.ToSlash(name)) {
+	switch strings.ToLower(path.Ext(filepath.ToSlash(name))) {
 	case ".yaml", ".yml", ".json":
 		return true
 	default:
@@ -154,6 +156,9 @@ const (
 	gzipMagic      = "\x1f\x8b"
 	tarMagic       = "ustar"
 	tarMagicOffset = 257
+
+	// Windows puts it before UTF-8.
+	byteOrderMark = "\ufeff"
 )
 
 // archive reads the manifests in a tar archive.
@@ -177,6 +182,9 @@ func (r *reader) archive(stream io.Reader, name string) {
 
 func (r *reader) documents(stream io.Reader, name string) {
 	buffered := bufio.NewReaderSize(&limited{stream, MaxFile, MaxFile}, 64<<10)
+	if head, _ := buffered.Peek(len(byteOrderMark)); string(head) == byteOrderMark {
+		_, _ = buffered.Discard(len(byteOrderMark))
+	}
 	parts := yamlParts
 	if startsLikeJSON(buffered) {
 		parts = jsonParts

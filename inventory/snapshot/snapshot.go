@@ -29,6 +29,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -87,8 +88,8 @@ type Problem struct {
 	Err      error
 }
 
-// Error implements error.
-func (p Problem) Error() string { return fmt.Sprintf("%s: %v", p.String(), p.Err) }
+// Error implements error. It is one line, whatever the dump says.
+func (p Problem) Error() string { return text.Line(fmt.Sprintf("%s: %v", p.String(), p.Err)) }
 
 // String returns the place alone.
 func (p Problem) String() string {

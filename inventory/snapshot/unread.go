@@ -51,7 +51,8 @@ func namesImages(kind string) bool {
 // been seen. A file that is cut off may have gone on with mirror objects, unless it is one
 // of many: in those, as in a must-gather, each kind has a file of its own.
 func (r *reader) unreadText(text []byte, err error) {
-	mentions := func(word string) bool { return bytes.Contains(text, []byte(word)) }
+	plain := bytes.ReplaceAll(text, []byte{0}, nil) // also of UTF-16, as Windows writes it
+	mentions := func(word string) bool { return bytes.Contains(plain, []byte(word)) }
 	switch {
 	case text == nil || isCut(err) && !r.several && mentions("apiVersion") || slices.ContainsFunc(mirrorWords, mentions):
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))

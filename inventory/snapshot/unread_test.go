@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +46,26 @@ func TestUnread(t *testing.T) {
 			"f.yaml: document 2: yaml: line 4: did not find expected ',' or '}'", nil,
 		},
 		{
+			"a mirror set without a name, which the next would replace",
+			"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {}\nspec: {}\n",
+			"f.yaml: document 2: ImageTagMirrorSet without a name", nil,
+		},
+		{
+			"a mirror set behind JSON in a document of YAML",
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}` + "\n" + liveSet + "\n",
+			"f.yaml: document 2: more follows the first value: a line with --- has to stand between documents", nil,
+		},
+		{"the same of a namespace", `{"apiVersion":"v1","kind":"Namespace"}` + "\n" + `{"apiVersion":"v1","kind":"Namespace"}` + "\n", none, []policy.Gap{
+			{Source: "f.yaml: document 2", Detail: "more follows the first value: a line with --- has to stand between documents", Unread: true},
+		}},
+		{
+			"items in the wrong case",
+			`{"apiVersion":"v1","kind":"List","Items":[` + liveSet + "]}\n",
+			"f.yaml: document 2: a list without items", nil,
+		},
+		{"a list of nothing", `{"apiVersion":"v1","kind":"PodList","items":null}` + "\n", none, nil},
+		{"a stranger whose kind ends as that of a list", `{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"}}` + "\n", none, nil},
+		{
 			"a pod with a string for containers",
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: none}\n",
 			none,
@@ -86,5 +108,51 @@ func TestUnread(t *testing.T) {
 				t.Errorf("gaps (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+const liveSet = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"live"},"spec":{"imageTagMirrors":[{"source":"quay.io/a","mirrors":["m.example.com/a"]}]}}`
+
+// TestNoObjectIsLost: whatever a dump is wrapped in, the mirror set in it is read.
+func TestNoObjectIsLost(t *testing.T) {
+	list := `{"apiVersion":"v1","kind":"List","items":[` + liveSet + `]}`
+	for reason, text := range map[string]string{
+		"a list in a list, as jq -s makes it": `{"apiVersion":"v1","kind":"List","items":[` + list + `]}`,
+		"the same in YAML":                    "apiVersion: v1\nkind: List\nitems:\n- " + list + "\n",
+		"a list in a list that waits":         "items:\n- {items: [" + liveSet + "], kind: List, apiVersion: v1}\nkind: List\napiVersion: v1\n",
+		"an array":                            "[" + liveSet + "]",
+		"an array of lists":                   "[1, " + list + "]",
+		"a stream with a byte order mark":     "\ufeff" + `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}` + "\n" + liveSet,
+		"YAML with a byte order mark":         "\ufeffapiVersion: v1\nkind: List\nitems:\n- " + liveSet + "\n",
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s, err := ReadFrom(strings.NewReader(text), "f.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			set, err := s.Mirrors(t.Context())
+			if err != nil || len(set.Objects) != 1 {
+				t.Errorf("%d mirror sets, %v; problems %v", len(set.Objects), err, s.Problems())
+			}
+		})
+	}
+}
+
+// TestLinkToAFolder: a dump is read by any path that leads to it, and whatever program
+// named its files.
+func TestLinkToAFolder(t *testing.T) {
+	folder, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.WriteFile(filepath.Join(folder, "SETS.JSON"), []byte(liveSet), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(folder, link); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Read(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := s.Mirrors(t.Context()); err != nil || len(set.Objects) != 1 {
+		t.Errorf("%d mirror sets, %v", len(set.Objects), err)
 	}
 }

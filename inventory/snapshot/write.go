@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -124,7 +125,7 @@ func (w *writer) object(gvk schema.GroupVersionKind, o any) {
 		separator = ""
 	}
 	w.text(fmt.Sprintf("%s\n{%q:%q,%q:%q", separator, "apiVersion", gvk.GroupVersion().String(), "kind", gvk.Kind))
-	w.text("," + string(data[1:])) // there is more than these two in every object
+	w.text("," + string(text.JSON(data[1:]))) // there is more than these two in every object
 }
 
 // configuration writes the objects of which there is one of each.

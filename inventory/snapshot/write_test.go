@@ -15,8 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 var (
@@ -258,5 +260,36 @@ func TestReadBrokenImageUsers(t *testing.T) {
 		if p := s.Problems(); len(p) != 1 || p[0].Error() != want {
 			t.Errorf("problems %v, want %s", p, want)
 		}
+	}
+}
+
+// TestWriteForTerminals: what a tenant wrote does nothing to a terminal, and is read as it
+// was written.
+func TestWriteForTerminals(t *testing.T) {
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"a"},"spec":{"containers":[{"name":"c","image":"quay.io/x\u001b[2J\u009b31m\u202e\nFORGED"}]}}`
+	images := func(text string) []policy.Image {
+		s, err := ReadFrom(strings.NewReader(text), "f.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		images, err := s.Images(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return images
+	}
+	s, err := ReadFrom(strings.NewReader(pod), "f.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written strings.Builder
+	if err := Write(t.Context(), &written, s); err != nil {
+		t.Fatal(err)
+	}
+	if i := strings.IndexFunc(written.String(), func(r rune) bool { return r != '\n' && !text.IsPrintable(r) }); i >= 0 {
+		t.Errorf("it does something to a terminal: %q", written.String()[max(0, i-40):i+2])
+	}
+	if diff := cmp.Diff(images(pod), images(written.String())); diff != "" {
+		t.Errorf("-dump +snapshot:\n%s", diff)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"iter"
 
-	"sigs.k8s.io/yaml"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 )
 
 // yamlParts yields the documents of a stream of YAML, and the items of lists
@@ -117,7 +117,7 @@ func (s *splitter) convert(item int, text []byte, column int) bool {
 		s.emit(part{item: item, kind: kind})
 		return true
 	}
-	data, err := yaml.YAMLToJSON(text)
+	data, err := onedoc.JSON(text)
 	if bytes.Equal(data, []byte("null")) && s.items == 0 {
 		return false
 	}

@@ -29,6 +29,17 @@ func (f *Follower) CAs(ctx context.Context, name string) (map[string]string, err
 	return nil, nil
 }
 
+// CAs is Follower.CAs for the ConfigMaps of s: nil if the one of that name is not among
+// them.
+func (s Settings) CAs(name string) map[string]string {
+	for _, cm := range s.ConfigMaps {
+		if cm.Namespace == configNamespace && cm.Name == name {
+			return CAsIn(cm)
+		}
+	}
+	return nil
+}
+
 // CAsIn returns the PEM bundles in a ConfigMap for registries, by the host, or host and
 // port, of each. It is never nil.
 func CAsIn(cm *corev1.ConfigMap) map[string]string {
