@@ -28,7 +28,8 @@ test: assets ## run every test, with the race detector
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
 	@export TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000}; TRUTH_CHANGES=$${TRUTH_CHANGES:-$$((TRUTH_SCENARIOS / 5))} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
 
-lint: bin/golangci-lint ## gofumpt, go vet, staticcheck and the rules of .golangci.yml
+lint: bin/golangci-lint ## gofumpt, go vet, staticcheck and the rules of .golangci.yml; nothing built is tracked
+	@tools/tracked
 	@bin/golangci-lint run ./...
 
 bin/golangci-lint: tools/go.mod tools/go.sum

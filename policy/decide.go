@@ -77,9 +77,9 @@ func (s Settings) view(i Impact, facts Facts) *view {
 }
 
 // unlessBroken is the severity of what would be the end of a pull: no denial if
-// it is proved that the pull fails today as well.
+// it is proved that the pull fails today as well, or works afterwards if it does today.
 func (v *view) unlessBroken() Severity {
-	if v.before == Fails {
+	if v.before == Fails || v.noWorse() {
 		return Warn
 	}
 	return Deny
@@ -131,32 +131,47 @@ func (s Settings) judge(v *view) []Finding {
 // severity applies the settings to what a rule says.
 func (s Settings) severity(f Finding) Severity {
 	severity := f.Severity
-	if onlyHistory(f.Image) {
-		severity = min(severity, Warn)
-	}
-	if s.merelyGuessed(f.Image) {
-		severity = min(severity, s.Guesses.most())
-	}
 	protected := s.IsProtected(f.Image) || f.Rule == InventoryStale
-	if set, ok := s.Severities[f.Rule+"@protected"]; ok && protected {
-		return set
+	set, ok := s.Severities[f.Rule+"@protected"]
+	if ok = ok && protected; !ok {
+		set, ok = s.Severities[f.Rule]
+		ok = ok && (!protected || set >= severity)
 	}
-	if set, ok := s.Severities[f.Rule]; ok && (!protected || set >= severity) {
+	if ok {
 		severity = set
 	}
-	if !protected && s.onlyWarnsAbout(f.Image) {
-		severity = min(severity, Warn)
-	}
-	return severity
+	return min(severity, s.most(f.Image))
 }
 
-// onlyWarnsAbout reports whether, by the settings, no namespace that uses img may hold up
-// a change.
-func (s Settings) onlyWarnsAbout(img Image) bool {
-	if len(s.Namespaces) == 0 || len(img.Users) == 0 {
-		return false
+// most returns the most that a finding on img may be. Each user is looked at alone: that
+// there is another one which holds up nothing makes no difference.
+func (s Settings) most(img Image) Severity {
+	switch {
+	case len(img.Users) == 0:
+		return Deny
+	case s.merelyGuessed(img) && s.Guesses == GuessesIgnore:
+		return Info // history beside makes no difference
 	}
-	return !slices.ContainsFunc(img.Users, func(u User) bool { return u.Use != History && s.mayHoldUp(u.Namespace) })
+	most := Info
+	for _, u := range img.Users {
+		most = max(most, s.mostFor(u))
+	}
+	return most
+}
+
+func (s Settings) mostFor(u User) Severity {
+	switch {
+	case u.Use == History:
+		return Warn
+	case s.namespaceRank(u.Namespace) < len(s.protected()):
+		return Deny
+	case u.Guessed && s.Guesses != GuessesDeny:
+		return s.Guesses.most()
+	case s.mayHoldUp(u.Namespace):
+		return Deny
+	default:
+		return Warn
+	}
 }
 
 func (s Settings) mayHoldUp(namespace string) bool {
@@ -201,7 +216,9 @@ func onlyHistory(img Image) bool {
 func (c *Counts) add(v *view) {
 	switch v.after {
 	case Works:
-		c.Verified++
+		if _, lacks := platformMissing(v); !lacks { // of all nodes
+			c.Verified++
+		}
 	case Unsure, WorksBehind:
 		c.Unverified++
 		if v.pending() {

@@ -47,7 +47,7 @@ func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
 	if len(gaps) == 0 || p.rejectedAnew() {
 		return p
 	}
-	for _, v := range c.Before.Variants() {
+	for _, v := range c.Before.Variants(c.After) {
 		p.Unseen = max(p.Unseen, p.unseenIn(c.at(v.Set.Pool)))
 	}
 	return p

@@ -44,3 +44,25 @@ func TestGuessesComeLast(t *testing.T) {
 		t.Errorf("a guess has rank %d, what is referenced %d", rank(guess), rank(referenced))
 	}
 }
+
+// TestUsersCountAlone: users none of whom holds up a change do not do so together, and a
+// setting makes history no reason to refuse.
+func TestUsersCountAlone(t *testing.T) {
+	guess := User{Kind: "Widget.example.com", Namespace: "shop", Name: "a", Guessed: true}
+	lenient := User{Kind: "Deployment", Namespace: "dev", Name: "a"}
+	past := User{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "a", Use: History}
+	router := User{Kind: "Deployment", Namespace: "openshift-ingress", Name: "a"}
+	for _, set := range []map[string]Severity{nil, {"ImageMissing": Deny, "ImageMissing@protected": Deny}} {
+		s := Settings{Namespaces: []NamespaceSeverity{{"dev", Warn}}, Severities: set}
+		for _, users := range [][]User{{guess}, {lenient}, {past}, {guess, lenient}, {past, lenient}, {past, guess}, {past, guess, lenient}} {
+			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: tag, Users: users}}
+			if got := s.severity(f); got != Warn {
+				t.Errorf("%v with %v: %s", users, set, got)
+			}
+			f.Image.Users = append(users, router)
+			if got := s.severity(f); got != Deny {
+				t.Errorf("%v with %v: %s", f.Image.Users, set, got)
+			}
+		}
+	}
+}

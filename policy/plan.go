@@ -82,7 +82,7 @@ type Plan struct {
 // Where MachineConfigs lay other files on some nodes than on others, it does so for each
 // kind of them.
 func NewPlan(c Change, images []Image) Plan {
-	variants := c.Before.Variants()
+	variants := c.Before.Variants(c.After)
 	p := newPlan(c.at(variants[0].Set.Pool), images)
 	if len(variants) == 1 {
 		return p
@@ -354,39 +354,48 @@ func b2i(b bool) int {
 	return 0
 }
 
-// A ranked is an impact by its index, with its rank and its place among those of its
-// rank and namespace.
-type ranked struct{ index, rank, nth int }
+// A ranked is an impact by its index, with its rank and its turn among those of its rank.
+type ranked struct{ index, rank, turn int }
 
-// takeTurns numbers the impacts of a rank within their namespaces. In the order of these
-// numbers each namespace has its turn: one with thousands of images that are nowhere to be
-// found does not use up the time for those of all others.
-func takeTurns(impacts []Impact, order []ranked) {
-	type share struct {
-		rank      int
-		namespace string
-	}
-	count := map[share]int{}
-	for k := range order {
-		key := share{rank: order[k].rank}
-		if users := impacts[order[k].index].Image.Users; len(users) > 0 {
-			key.namespace = users[0].Namespace
-		}
-		order[k].nth = count[key]
-		count[key]++
-	}
+// A share is what takes turns with its like: a namespace, or an object in it.
+type share struct {
+	rank                  int
+	namespace, kind, name string
 }
 
-// rank returns the indices of impacts, those of protected images first.
+// takeTurns sorts impacts of the same rank such that each share has its turn: one with
+// thousands of images that are nowhere to be found does not use up the time for those of
+// all others. An image has the first turn that any of its users has for it, so that nobody
+// can put off others' images by naming them too.
+func takeTurns(impacts []Impact, order []ranked, of func(User) share) {
+	taken := map[share]int{}
+	for k := range order {
+		var first share
+		for i, u := range impacts[order[k].index].Image.Users {
+			s := of(u)
+			s.rank = order[k].rank
+			if i == 0 || taken[s] < taken[first] {
+				first = s
+			}
+		}
+		first.rank = order[k].rank // also where there is no user
+		order[k].turn = taken[first]
+		taken[first]++
+	}
+	slices.SortStableFunc(order, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.turn, b.turn))
+	})
+}
+
+// rank returns the indices of impacts, those of protected images first. Of others,
+// namespaces take turns, and in each of them its objects.
 func (s Settings) rank(impacts []Impact) []int {
 	order := make([]ranked, len(impacts))
 	for i, impact := range impacts {
 		order[i] = ranked{index: i, rank: s.Rank(impact.Image)}
 	}
-	takeTurns(impacts, order)
-	slices.SortStableFunc(order, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.nth, b.nth))
-	})
+	takeTurns(impacts, order, func(u User) share { return share{namespace: u.Namespace, kind: u.Kind, name: u.Name} })
+	takeTurns(impacts, order, func(u User) share { return share{namespace: u.Namespace} })
 	indices := make([]int, len(order))
 	for i, o := range order {
 		indices[i] = o.index
@@ -405,10 +414,12 @@ func (s Settings) Rank(img Image) int {
 	return best
 }
 
-// IsProtected reports whether a user of img lives in a protected namespace.
+// IsProtected reports whether a user of img lives in a protected namespace. History does
+// not count beside users that may pull the image.
 func (s Settings) IsProtected(img Image) bool {
+	history := onlyHistory(img)
 	return slices.ContainsFunc(img.Users, func(u User) bool {
-		return s.namespaceRank(u.Namespace) < len(s.protected())
+		return (history || u.Use != History) && s.namespaceRank(u.Namespace) < len(s.protected())
 	})
 }
 

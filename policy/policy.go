@@ -234,7 +234,7 @@ type Verdict struct {
 type Counts struct {
 	Total      int // images in the inventory
 	Rerouted   int // images whose route changes
-	Verified   int // of these, found at a place the new route reaches
+	Verified   int // of these, found at a place the new route reaches, for all nodes
 	Unverified int // of these, nobody could tell
 	Pending    int // of the unverified, still being asked when time was up
 	Malformed  int // images no node could parse

@@ -41,12 +41,14 @@ func (s Settings) worst(impacts []Impact, facts Facts) (seen *view, findings []F
 func weight(v *view, findings []Finding) int {
 	w := 0
 	for _, f := range findings {
-		w = max(w, int(f.Severity)*3)
+		w = max(w, int(f.Severity)*4)
 	}
 	switch v.after {
 	case Fails:
-		return w + 2
+		return w + 3
 	case Unsure:
+		return w + 2
+	case WorksBehind:
 		return w + 1
 	default:
 		return w

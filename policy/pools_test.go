@@ -71,3 +71,29 @@ func TestWorstOfPools(t *testing.T) {
 		t.Errorf("got %s", message)
 	}
 }
+
+// TestLastObjectUncoversFiles: the file that MCO generates hides one that a MachineConfig
+// lays in its place, until the last mirror object goes.
+func TestLastObjectUncoversFiles(t *testing.T) {
+	for _, tc := range []struct {
+		name, role, file, image string
+		want                    string
+	}{
+		{"for masters, with a block", "master", "[[registry]]\nlocation='quay.io'\nblocked=true\n", tag, "deny NoRoute"},
+		{"for workers, with a block", "worker", "[[registry]]\nlocation='quay.io'\nblocked=true\n", tag, "deny NoRoute"},
+		{"for masters, without search registries", "master", "", "nginx:1", "deny RewriteError"},
+		{"for workers, without search registries", "worker", "", "nginx:1", "deny RewriteError"},
+		{"a qualified name needs none", "worker", "", tag, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := set(itms("a", "example.com", allow, "m.local"))
+			before.Files = []mirrors.File{{MachineConfig: "50-registries", Role: tc.role, Path: mirrors.RegistriesConfPath, Contents: []byte(tc.file)}}
+			after := before
+			after.Objects = nil
+			v := NewPlan(Change{before, after}, []Image{{tc.image, users(isRouter)}}).Decide(facts("quay.io/x:1 present"), Settings{})
+			if got := summary(v); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -350,18 +350,26 @@ func TestPlatformsByTag(t *testing.T) {
 	}
 }
 
-// TestNamespacesTakeTurns: one namespace with thousands of images does not use up the time
+// TestNamespacesTakeTurns: one namespace or object with thousands of images does not use up the time
 // of all others.
 func TestNamespacesTakeTurns(t *testing.T) {
+	dead := User{Kind: "Deployment", Namespace: "tenant", Name: "dead"}
+	user := func(namespace, name string) User { return User{Kind: "Deployment", Namespace: namespace, Name: name} }
 	var images []Image
 	for k := range 8000 {
-		images = append(images, Image{fmt.Sprintf("quay.io/dead%04d:1", k), []User{{Kind: "Deployment", Namespace: "tenant", Name: "dead"}}})
+		images = append(images, Image{fmt.Sprintf("quay.io/dead%04d:1", k), []User{dead}})
 	}
-	images = append(images, Image{"quay.io/zoo:1", []User{{Kind: "Deployment", Namespace: "zoo", Name: "zoo"}}})
+	images = append(images,
+		Image{"quay.io/zoo:1", []User{user("zoo", "zoo")}},
+		Image{"quay.io/zoo-named-by-the-tenant:1", []User{dead, user("zoo2", "zoo")}},
+		Image{"quay.io/zoo-of-the-tenant:1", []User{user("tenant", "zoo")}},
+	)
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
-	at := slices.IndexFunc(plan.Questions(nil, Settings{}), func(l mirrors.Location) bool { return l.Ref == "m.local/zoo:1" })
-	if at < 0 || at > 1 {
-		t.Errorf("the only image of a namespace is asked for as number %d", at)
+	questions := plan.Questions(nil, Settings{})
+	for _, ref := range []string{"m.local/zoo:1", "m.local/zoo-named-by-the-tenant:1", "m.local/zoo-of-the-tenant:1"} {
+		if at := slices.IndexFunc(questions, func(l mirrors.Location) bool { return l.Ref == ref }); at < 0 || at > 4 {
+			t.Errorf("%s, the only image of a namespace or an object, is asked for as number %d", ref, at)
+		}
 	}
 }
 
@@ -402,6 +410,51 @@ func TestInventoryStaleIsForProtectedToo(t *testing.T) {
 		v := NewPlan(c, nil).WithGaps(c, []Gap{{Source: "pods", Kind: "Pod"}}).Decide(nil, Settings{Severities: map[string]Severity{setting: Warn}})
 		if v.Allowed != allowed {
 			t.Errorf("--severity %s=warn: allowed %v", setting, v.Allowed)
+		}
+	}
+}
+
+// TestPlatformsBehindUnknown: what an old place serves is not what nodes get today where one
+// in front of it could not be asked.
+func TestPlatformsBehindUnknown(t *testing.T) {
+	sparse := Fact{Presence: Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
+	single := Fact{Presence: Present, Digest: "sha256:single", Serves: onePlatform, Lacks: []string{"linux/arm64"}}
+	for name, fact := range map[string]Fact{"a sparse index": sparse, "a single image": single} {
+		for change, want := range map[string]bool{"m.local goes": false, "m.local stays": true} {
+			after := set(itms("a", "quay.io", allow, "n.local"))
+			if want {
+				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
+			}
+			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
+			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
+				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
+			}
+			if v := plan.Decide(found, Settings{}); v.Allowed != want {
+				t.Errorf("%s, %s: %s", name, change, summary(v))
+			}
+		}
+		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+		found := facts("m.local/x:1 unreachable")
+		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
+			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = Fact{Presence: Unreachable}
+			found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
+		}
+		if v := plan.Decide(found, Settings{}); !v.Allowed {
+			t.Errorf("%s, behind all that there is today: %s", name, summary(v))
+		}
+	}
+}
+
+// TestShortNameEndsAtMirror: where a mirror ends the pull of the first candidate, nodes go
+// on to the next registry, and get what has the same name there.
+func TestShortNameEndsAtMirror(t *testing.T) {
+	plan := NewPlan(Change{set(), set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []Image{{"nginx:1", users(isRouter)}})
+	elsewhere := []string{"registry.access.redhat.com/nginx:1 present", "docker.io/library/nginx:1 present"}
+	for state, want := range map[string]string{"mismatch": "deny ContentMismatch", "incomplete": "deny BlobsMissing", "absent": "deny ImageMissing", "denied": "deny CredentialsMissing"} {
+		got := summary(plan.Decide(facts(append(elsewhere, "m.local/nginx:1 "+state)...), Settings{}))
+		if !strings.HasPrefix(got+",", want+",") {
+			t.Errorf("%s: got %q, want %q", state, got, want)
 		}
 	}
 }

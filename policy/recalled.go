@@ -26,7 +26,7 @@ func (p Plan) Decisive(facts Facts, s Settings) []mirrors.Location {
 		if !i.restsOnRecall(facts) || !s.hangsOnRecall(i, facts) {
 			continue
 		}
-		for _, l := range slices.Concat(i.After.Open(), i.Before.Open()) {
+		for _, l := range i.lookedAt(facts) {
 			if facts[l].Recalled && !seen[l] {
 				seen[l] = true
 				decisive = append(decisive, l)
@@ -37,8 +37,19 @@ func (p Plan) Decisive(facts Facts, s Settings) []mirrors.Location {
 }
 
 func (i *Impact) restsOnRecall(facts Facts) bool {
-	is := func(l mirrors.Location) bool { return facts[l].Recalled }
-	return slices.ContainsFunc(i.After.Open(), is) || slices.ContainsFunc(i.Before.Open(), is)
+	return slices.ContainsFunc(i.lookedAt(facts), func(l mirrors.Location) bool { return facts[l].Recalled })
+}
+
+// lookedAt returns the locations whose facts count for i: of a place whose platforms are
+// wanted that about these.
+func (i *Impact) lookedAt(facts Facts) []mirrors.Location {
+	places := slices.Concat(i.After.Open(), i.Before.Open())
+	for k, l := range places {
+		if i.wantsPlatforms(l, facts[l]) {
+			places[k] = deeper(l)
+		}
+	}
+	return places
 }
 
 func (s Settings) hangsOnRecall(i Impact, facts Facts) bool {

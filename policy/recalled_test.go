@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,5 +117,17 @@ func TestDecisiveOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"m.local/b:1", "quay.io/b:1", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDecisivePlatforms: what is recalled of the second step, in which the manifest is read,
+// is asked for again as well.
+func TestDecisivePlatforms(t *testing.T) {
+	read := mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthManifest}
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+	known := facts("m.local/x:1 present", "quay.io/x:1 present")
+	known[read] = Fact{Presence: Absent, Recalled: true}
+	if got := plan.Decisive(known, Settings{}); !slices.Equal(got, []mirrors.Location{read}) {
+		t.Errorf("decisive: %v", got)
 	}
 }

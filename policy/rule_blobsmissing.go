@@ -7,13 +7,11 @@ package policy
 // go on), so that a later place that holds the image does not help. An index of which
 // only a part is so is a matter of PlatformMissing.
 func blobsMissing(v *view) (Finding, bool) {
-	if v.After.Err != nil || v.after != Fails {
-		return Finding{}, false
-	}
-	for _, l := range v.open {
+	ended, severity := v.endedAt()
+	for _, l := range ended {
 		if v.facts[l].Presence == Incomplete {
 			return Finding{
-				Severity: v.unlessBroken(),
+				Severity: severity,
 				Reason:   "a place on its new route has lost a part of it, and nodes would stop there",
 				Detail:   v.places(),
 				Remedy:   v.copyTo(l),

@@ -66,7 +66,7 @@ func (v *view) fallBack() Severity {
 // unlessSo is the severity of a route whose mirrors do not help: no denial if it
 // is proved that those of the old route did not either.
 func (v *view) unlessSo() Severity {
-	if len(v.beforeMirrors) > 0 && v.mirrorsBefore == Fails && !v.Before.SourceBlocked() || v.gained() {
+	if len(v.beforeMirrors) > 0 && v.mirrorsBefore == Fails && !v.Before.SourceBlocked() {
 		return Warn
 	}
 	return v.unlessBroken()

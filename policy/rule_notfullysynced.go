@@ -5,10 +5,13 @@ package policy
 // every image under the source, running or only referenced: what is scaled to
 // zero today is pulled tomorrow.
 //
+// A mirror that holds it does not help behind one that answers with something else, where
+// one before that could not be asked.
+//
 // What is missing and what could not be verified have different reasons, so that
 // messages count them apart.
 func notFullySynced(v *view) (Finding, bool) {
-	if !v.After.SourceBlocked() || len(v.mirrorPlaces) == 0 || held(v.mirrorPlaces, v.facts) {
+	if !v.After.SourceBlocked() || len(v.mirrorPlaces) == 0 || held(v.mirrorPlaces, v.facts) && v.mirrors != Unsure {
 		return Finding{}, false
 	}
 	f := Finding{
@@ -20,9 +23,6 @@ func notFullySynced(v *view) (Finding, bool) {
 	if v.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
 		f.Remedy = v.waysToVerify()
-		if v.gained() {
-			f.Severity = Warn
-		}
 	}
 	return f, true
 }

@@ -17,7 +17,8 @@ import (
 //
 // A platform counts as lost if nodes have it and the old place serves it, or if what the
 // old place serves could not be told and is not known to be what runs: an image that never
-// was for a platform is no fault of the change, and what cannot be pulled today loses none.
+// was for a platform is no fault of the change, and what cannot be pulled today loses none,
+// and what nodes still get where they may get it today neither.
 func platformMissing(v *view) (Finding, bool) {
 	place, fact, ok := Served(v.After, v.facts)
 	if !ok || fact.isWhole() && !fact.Guessed {
@@ -28,7 +29,7 @@ func platformMissing(v *view) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Severity: v.unlessBroken(),
+		Severity: Deny,
 		Reason:   "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
 		Detail:   v.places(),
 		Remedy:   v.copyTo(place),
@@ -37,9 +38,11 @@ func platformMissing(v *view) (Finding, bool) {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and whether the image is could not be told", strings.Join(lost, ", "))
 		f.Remedy = append(f.Remedy, "or, if the image never was, run the guard with --severity PlatformMissing=warn")
 	}
-	_, before, served := Served(v.Before, v.beforeFacts)
+	before, served := v.servedToday()
 	switch {
-	case served && containsAll(before.Missing, lost):
+	case v.before == Fails, v.keepsPlatforms():
+		f.Severity = Warn
+	case served && containsAll(slices.Concat(before.Missing, before.Lacks), lost):
 		f.Severity = Warn // the same nodes lack the same parts today
 	case fact.Guessed && len(fact.Serves) > 0:
 		f.Severity = Warn // no node is known to be of such a platform
@@ -57,7 +60,7 @@ func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, 
 	case !v.platforms:
 		return nil, false
 	}
-	_, before, served := Served(v.Before, v.beforeFacts)
+	before, served := v.servedToday()
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
 	}
@@ -65,6 +68,17 @@ func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, 
 		return nil, false
 	}
 	return fact.Lacks, false
+}
+
+// servedToday returns what the old place serves, and whether there is one that is known to
+// be it: what a place in front would serve that could not be asked is not known, unless
+// nodes ask that one first afterwards too.
+func (v *view) servedToday() (Fact, bool) {
+	_, fact, ok := Served(v.Before, v.beforeFacts)
+	place, _, _ := Served(v.After, v.facts)
+	kept := v.open[:max(0, slices.Index(v.open, place))]
+	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
+	return fact, ok && !slices.ContainsFunc(unverifiedFront(v.Before, v.beforeFacts), moved)
 }
 
 func isMirror(route mirrors.Route, l mirrors.Location) bool {

@@ -10,6 +10,14 @@ func rewriteError(v *view) (Finding, bool) {
 	if v.After.Err == nil {
 		return Finding{}, false
 	}
+	if v.After.Entry == "" {
+		return Finding{
+			Severity: v.unlessBroken(),
+			Reason:   "nodes could not tell where to pull it from",
+			Detail:   []string{v.After.Err.Error()},
+			Remedy:   []string{"name search registries in containerRuntimeSearchRegistries of Image cluster, or the registry in the reference"},
+		}, true
+	}
 	return Finding{
 		Severity: v.unlessBroken(),
 		Reason:   "nodes could not compute where to pull it from, and would not even ask the source",

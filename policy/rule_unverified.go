@@ -5,8 +5,8 @@ import "fmt"
 // Unverified: nobody could tell whether the image stays available, because a
 // registry could not be reached, was too slow, or refused to be asked so often.
 // That is not good news and not bad news. It denies, as a wrong guess costs a
-// cluster, but not where the image is lost today as well, nor where the route
-// only gained places. What it says of images that nobody knows of is outOfDate.
+// cluster, but not where the image is lost today as well, nor where the new route is
+// no worse whatever the registries would say. What it says of images that nobody knows of is outOfDate.
 func unverified(v *view) (Finding, bool) {
 	if v.After.Err != nil || v.After.SourceBlocked() {
 		return Finding{}, false
@@ -25,9 +25,6 @@ func unverified(v *view) (Finding, bool) {
 	default:
 		return Finding{}, false
 	}
-	if v.gained() {
-		f.Severity = Warn
-	}
 	return f, true
 }
 
@@ -43,26 +40,3 @@ func (v *view) waysToVerify() []string {
 }
 
 const verifyAgain = "make the registry answer, then try again; answers that arrive late are kept for the next try"
-
-// gained reports whether a route that had mirrors is no worse: nodes ask every place that
-// they ask today, in the same order, and whatever they ask in between or before is known
-// to have the image or to let them move on.
-func (v *view) gained() bool {
-	if len(v.beforeMirrors) == 0 || v.BeforeUnknown {
-		return false
-	}
-	kept := v.beforeOpen
-	for _, l := range v.open {
-		if len(kept) == 0 {
-			return true
-		}
-		if l == kept[0] {
-			kept = kept[1:]
-			continue
-		}
-		if p := v.facts[l].Presence; p != Present && p != Absent && p != Denied {
-			return false
-		}
-	}
-	return len(kept) == 0
-}

@@ -48,7 +48,7 @@ func (s strangers) String() string {
 }
 
 func (r *changeReader) mistake(place string, format string, args ...any) {
-	r.mistakes = append(r.mistakes, place+": "+text.Line(fmt.Sprintf(format, args...)))
+	r.mistakes = append(r.mistakes, text.Line(place+": "+fmt.Sprintf(format, args...)))
 }
 
 // err returns all mistakes as one error, nil if there are none.
@@ -74,7 +74,7 @@ func (r *changeReader) stream(name string, from io.Reader) {
 			return
 		}
 		if left := r.document(place, data, metav1.TypeMeta{}); len(left) > 0 {
-			fmt.Fprintf(r.stderr, "mirrorset-guard: %s left out: %s\n", place, left)
+			fmt.Fprintf(r.stderr, "mirrorset-guard: %s left out: %s\n", place, text.Line(left.String()))
 		}
 	}
 	for texts := yaml.NewYAMLReader(bufio.NewReader(from)); ; {
@@ -247,7 +247,7 @@ func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []b
 	}
 	object, err := mirrors.New(gvk)
 	if errors.Is(err, mirrors.ErrKind) {
-		return strangers{text.Line(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
+		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
 	if err != nil {
 		r.mistake(place, "%v", err)

@@ -11,6 +11,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/runtime-utils/pkg/registries"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -29,7 +30,7 @@ func newSide(set mirrors.Set, which string) (side, error) {
 		return side{}, fmt.Errorf("the configuration %s is larger than what can be judged: %w", which, err)
 	}
 	if err != nil {
-		return side{}, fmt.Errorf("RejectedByMCO: the configuration %s is invalid, so that no node would get it: %w", which, err)
+		return side{}, fmt.Errorf("RejectedByMCO: the configuration %s is invalid, so that no node would get it: %s", which, text.Line(err.Error()))
 	}
 	s := side{set: set, table: table, entries: map[string]sysregistriesv2.Registry{}}
 	for _, r := range table.Config().Registries {
@@ -212,6 +213,9 @@ func (s side) mirroredSources(ofTags bool) []string {
 
 // blockText says which entry blocks a place, and who wants it so.
 func (s side) blockText(scope string) string {
+	if maker := s.table.Maker(scope); maker != "" {
+		return fmt.Sprintf("blocked by the entry %s (a file of MachineConfig %s)", scope, maker)
+	}
 	var by []string
 	never := slices.DeleteFunc(s.entriesFor(scope), func(e mirrors.Entry) bool { return e.Policy != configv1.NeverContactSource })
 	if len(never) > 0 {

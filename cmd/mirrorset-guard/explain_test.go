@@ -117,8 +117,6 @@ spec:
 `, name, source, strings.Join(mirrors, ", "), policy)
 }
 
-// TestExplainTable is the specification of the table: each row is one thing that
-// it can say.
 // labDropIn is a MachineConfig with a file of its own for the nodes of one pool.
 const labDropIn = `
 ---
@@ -133,6 +131,11 @@ spec:
         contents: {source: "data:,%5B%5Bregistry%5D%5D%0Alocation%20%3D%20%22quay.io%22%0A%5B%5Bregistry.mirror%5D%5D%0Alocation%20%3D%20%22lab.example.com%22"}
 `
 
+// blockingDropIn is labDropIn with a block of its source.
+var blockingDropIn = strings.Replace(labDropIn, "%0A%5B%5Bregistry.mirror", "%0Ablocked%20%3D%20true%0A%5B%5Bregistry.mirror", 1)
+
+// TestExplainTable is the specification of the table: each row is one thing that
+// it can say.
 func TestExplainTable(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -163,6 +166,16 @@ quay.io/shop/cart@sha256:aaaaaaaaaaaa
      mirror, skipped: serves tags only
   1. quay.io/shop/cart@sha256:aaaaaaaaaaaa
      source, tried
+
+Note: these are the routes of nodes of worker; MachineConfigs lay other files on those of master
+`},
+		{"a drop-in that blocks its source", blockingDropIn, "", []string{"quay.io/team/x:1"}, `
+quay.io/team/x:1
+  entry quay.io, made by a file of MachineConfig 50-lab
+  1. lab.example.com/team/x:1
+     mirror, tried
+  2. quay.io/team/x:1
+     source, blocked by the entry quay.io (a file of MachineConfig 50-lab)
 
 Note: these are the routes of nodes of worker; MachineConfigs lay other files on those of master
 `},

@@ -49,7 +49,7 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 	for _, entry := range p.namespaces {
 		pattern, level, ok := strings.Cut(entry, "=")
 		severity, known := severityNames[level]
-		if !ok || !known || pattern == "" {
+		if !ok || !known || severity == policy.Info || pattern == "" {
 			return s, fmt.Errorf("--namespace-severity %q: want NAMESPACE=warn or NAMESPACE=deny, where NAMESPACE may end in *", entry)
 		}
 		s.Namespaces = append(s.Namespaces, policy.NamespaceSeverity{Pattern: pattern, Severity: severity})

@@ -66,7 +66,7 @@ func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&r.cas, "registry-ca", nil, "PEM file of certificate authorities to trust for registries, beside the system's; may be repeated")
 	flags.StringArrayVar(&r.resolve, "resolve", nil, "HOST[:PORT]=ADDRESS:PORT: where to find a registry instead of asking DNS; may be repeated")
 	flags.StringArrayVar(&r.rates, "registry-rate", nil, "HOST[:PORT]=N: requests a second to a registry, at most (default quay.io=450; 0 for no limit); may be repeated")
-	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is taken to be still there; misses are always asked again")
+	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is taken to be still there; misses are asked about again wherever a verdict depends on them")
 	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
 }
 

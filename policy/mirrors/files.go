@@ -28,7 +28,11 @@ type Variant struct {
 // Variants returns what different nodes get of s: MachineConfigs can lay other files on
 // those of one role than on those of another. Nodes of a pool that is not named in Files
 // get what those of worker do, which is always among the first Variant's.
-func (s Set) Variants() []Variant {
+//
+// Nodes that get the same of s and not of all others are told apart as well: the file that
+// MCO generates hides what a MachineConfig lays in its place, and brings it to light again
+// with the last object that goes.
+func (s Set) Variants(others ...Set) []Variant {
 	pools := []string{workerPool, masterPool}
 	for _, f := range s.Files {
 		if !slices.Contains(pools, f.Role) {
@@ -38,8 +42,11 @@ func (s Set) Variants() []Variant {
 	slices.Sort(pools[2:])
 	var variants []Variant
 	for _, pool := range pools {
-		files := s.filesOf(pool)
-		same := slices.IndexFunc(variants, func(v Variant) bool { return slices.EqualFunc(s.filesOf(v.Set.Pool), files, sameFile) })
+		same := slices.IndexFunc(variants, func(v Variant) bool {
+			return !slices.ContainsFunc(append([]Set{s}, others...), func(of Set) bool {
+				return !slices.EqualFunc(of.filesOf(v.Set.Pool), of.filesOf(pool), sameFile)
+			})
+		})
 		if same < 0 {
 			of := s
 			of.Pool = pool

@@ -437,7 +437,7 @@ func (t *Table) route(refs []reference.Named) Route {
 
 // Compare returns the routes of image in two tables, and whether nodes would do
 // different things; both routes are zero if not. The error says why no node
-// could parse image with the tables of to. It saves most of the work where no
+// could parse image with either; where they can with from alone, that is Err of after. It saves most of the work where no
 // entry of either table covers the image, which is the common case.
 func Compare(from, to *Table, image string) (before, after Route, changed bool, err error) {
 	if ref, ok := parsePlain(image); ok {
@@ -452,6 +452,9 @@ func Compare(from, to *Table, image string) (before, after Route, changed bool, 
 	}
 	refs, err := to.candidates(image)
 	if err != nil {
+		if before, unparsed := from.parsedRoute(image); unparsed == nil {
+			return before, Route{Err: err}, true, nil
+		}
 		return Route{}, Route{}, false, err
 	}
 	if isQualified(image) {

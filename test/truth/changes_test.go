@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/BurntSushi/toml"
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -26,6 +28,8 @@ import (
 type change struct {
 	*scenario
 	before mirrors.Set
+	// stuck is set if MCO rejects before. Nodes have what comes of this set then.
+	stuck *mirrors.Set
 	// nodes are their architectures.
 	nodes []string
 	// running is set if a pod runs the image.
@@ -133,7 +137,69 @@ func changePlots() []func(*change) {
 			c.never()
 			c.hosts[mirror].places["team/app"] = headOnly
 		},
+		(*change).heldUp, // what cuts nodes off is let loose
+		func(c *change) { // the same, and what nodes have could not be read
+			c.heldUp()
+			c.before.Applied = nil
+		},
 	}
+}
+
+// heldUp has a first mirror applied and one that lacks the image held up behind a conflict,
+// which c mends.
+func (c *change) heldUp() {
+	applied := c.set
+	c.set.Objects = c.mirrorSets(c.hosts[second].addr)
+	c.hosts[second].places["team/app"] = absent
+	c.never()
+	c.getStuck(applied, c.set, c.hosts[second].addr, true)
+}
+
+// getStuck makes c the mending of a conflict about source, which came with other objects
+// after MCO had applied a set: one of its two sides is taken away.
+func (c *change) getStuck(applied, with mirrors.Set, source string, tags bool) {
+	one, other := &configv1.ImageTagMirrorSet{}, &configv1.ImageDigestMirrorSet{}
+	one.Name, other.Name = "one-side", "other-side"
+	mirror := []configv1.ImageMirror{configv1.ImageMirror(c.hosts[3].addr)}
+	one.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: source, Mirrors: mirror, MirrorSourcePolicy: configv1.NeverContactSource}}
+	other.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: source, Mirrors: mirror}}
+	c.stuck = &applied
+	c.before = mirrors.All(mirrors.Put(one), mirrors.Put(other))(with)
+	c.before.Applied = filesOf(applied)
+	taken := mirrors.Object(one)
+	if !tags {
+		taken = other
+	}
+	c.set = mirrors.Delete(taken)(c.before)
+}
+
+// filesOf returns what MCO writes for the nodes; nil for what it would not apply.
+func filesOf(set mirrors.Set) *mirrors.Applied {
+	table, err := mirrors.Resolve(set)
+	if err != nil {
+		return nil
+	}
+	return written(table, set)
+}
+
+func written(table *mirrors.Table, set mirrors.Set) *mirrors.Applied {
+	var conf bytes.Buffer
+	if err := toml.NewEncoder(&conf).Encode(table.Config()); err != nil {
+		panic(err) // it is to be a file
+	}
+	policy, err := signaturePolicy(set)
+	if err != nil {
+		return nil
+	}
+	return &mirrors.Applied{RegistriesConf: conf.Bytes(), PolicyJSON: policy}
+}
+
+// had returns what nodes do before c.
+func (c *change) had() mirrors.Set {
+	if c.stuck != nil {
+		return *c.stuck
+	}
+	return c.before
 }
 
 // stage makes c the plainest change but for plot.
@@ -185,7 +251,10 @@ func (c *change) draw(g gen) bool {
 	if c.short() {
 		c.before.Registries.ContainerRuntimeSearchRegistries = c.set.Registries.ContainerRuntimeSearchRegistries
 	}
-	from, err := mirrors.Resolve(c.before)
+	if g.chance(20) {
+		c.getStuck(c.before, c.set, c.scope(g), g.chance(50))
+	}
+	from, err := mirrors.Resolve(c.had())
 	if err != nil {
 		return false
 	}
@@ -195,8 +264,11 @@ func (c *change) draw(g gen) bool {
 	if _, _, changed, err := mirrors.Compare(from, c.table, c.image); err != nil || !changed {
 		return false
 	}
-	for _, table := range []struct{ set mirrors.Set }{{c.before}, {c.set}} {
-		c.settle(g, table.set)
+	if c.stuck != nil && g.chance(30) && c.isKnown() {
+		c.before.Applied = nil
+	}
+	for _, set := range []mirrors.Set{c.had(), c.before, c.set} {
+		c.settle(g, set)
 	}
 	for _, h := range c.hosts {
 		h.index = c.index
@@ -205,6 +277,22 @@ func (c *change) draw(g gen) bool {
 		}
 	}
 	return true
+}
+
+// isKnown reports whether the objects have anything to say about the image, before c or
+// after it. What nodes have without an object that says so, nobody can know but by reading
+// it.
+func (c *change) isKnown() bool {
+	for _, set := range []mirrors.Set{c.before, c.set} {
+		table, err := mirrors.ResolveUnchecked(set)
+		if err != nil {
+			return false
+		}
+		if route, err := table.Route(c.image); err == nil && route.Entry != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // secretive draws who is let in where: hosts want the password that all nodes have, or
@@ -284,6 +372,8 @@ type misjudgement struct {
 	// user changes what is known of a user, plan what is asked.
 	user  func(*policy.User)
 	depth bool // whether WithDepth is left out
+	// before changes the configuration in force.
+	before func(mirrors.Set) mirrors.Set
 }
 
 func misjudgements() []misjudgement {
@@ -306,6 +396,13 @@ func misjudgements() []misjudgement {
 			return f
 		}},
 		{name: "what HEAD shows is there", depth: true},
+		{name: "the objects say what nodes have", before: func(s mirrors.Set) mirrors.Set {
+			table, err := mirrors.ResolveUnchecked(s)
+			if err == nil {
+				s.Applied = written(table, s)
+			}
+			return s
+		}},
 	}
 }
 
@@ -317,7 +414,11 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 			m.user(&users[k])
 		}
 	}
-	plan := policy.NewPlan(policy.Change{Before: c.before, After: c.set}, []policy.Image{{Ref: c.image, Users: users}})
+	before := c.before
+	if m.before != nil {
+		before = m.before(before)
+	}
+	plan := policy.NewPlan(policy.Change{Before: before, After: c.set}, []policy.Image{{Ref: c.image, Users: users}})
 	if !m.depth {
 		plan = plan.WithDepth(policy.Settings{}, c.platforms())
 	}
@@ -402,7 +503,7 @@ func (w *world) lost(t *testing.T, c *change) (lost string, gained bool) {
 			continue
 		}
 		gained = false
-		if w.pullAs(t, c, c.before, arch).pulled {
+		if w.pullAs(t, c, c.had(), arch).pulled {
 			lost = strings.TrimPrefix(lost+", "+arch, ", ")
 		}
 	}
@@ -467,6 +568,12 @@ func (c *change) String() string {
 	for _, e := range c.before.Entries() {
 		fmt.Fprintf(&b, "  %s: %s -> %v %s\n", mirrors.NameOf(e.Object), e.Source, e.Mirrors, e.Policy)
 	}
+	if c.stuck != nil {
+		fmt.Fprintf(&b, "which MCO rejects; nodes have (known: %v)\n", c.before.Applied != nil)
+		for _, e := range c.stuck.Entries() {
+			fmt.Fprintf(&b, "  %s: %s -> %v %s\n", mirrors.NameOf(e.Object), e.Source, e.Mirrors, e.Policy)
+		}
+	}
 	for _, h := range c.hosts {
 		if h.atReview != "" {
 			fmt.Fprintf(&b, "  %s during the review: %s\n", h.addr, h.atReview)
@@ -479,6 +586,7 @@ func (c *change) String() string {
 type changeLedger struct {
 	mu                          sync.Mutex
 	all, denied, lost, stranger int
+	stuck                       int
 	caught, rules               map[string]int
 }
 
@@ -491,6 +599,9 @@ func (l *changeLedger) add(c *change, v policy.Verdict, lost string, mistaken ma
 	}
 	if !c.isCalm() {
 		l.stranger++
+	}
+	if c.stuck != nil {
+		l.stuck++
 	}
 	for _, f := range v.Findings {
 		l.rules[f.Severity.String()+" "+f.Rule]++
@@ -521,7 +632,7 @@ func (l *changeLedger) check(t *testing.T) {
 
 func (l *changeLedger) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d changes: %d denied, %d lose the image for some nodes, %d meet others than the guard did\n", l.all, l.denied, l.lost, l.stranger)
+	fmt.Fprintf(&b, "%d changes: %d denied, %d lose the image for some nodes, %d meet others than the guard did, %d mend what MCO rejects\n", l.all, l.denied, l.lost, l.stranger, l.stuck)
 	for _, of := range []map[string]int{l.rules, l.caught} {
 		for _, key := range slices.Sorted(maps.Keys(of)) {
 			fmt.Fprintf(&b, "%6d  %s\n", of[key], key)

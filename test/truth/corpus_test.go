@@ -40,6 +40,31 @@ const (
 	nothing      = "nothing"       // nobody pushes there
 )
 
+// An oddIndex is an index of other parts than the one that references name. So it is found
+// by tag alone.
+type oddIndex struct {
+	repository string
+	platforms  []string
+	lost       int // the part that is not there, -1 for none
+}
+
+var oddIndexes = map[state]oddIndex{
+	emptyOne:  {"empty-index", nil, -1},
+	noWindows: {"windows-index", []string{"linux/amd64", "linux/arm64", "windows/amd64"}, 2},
+	noVariant: {"variant-index", []string{"linux/amd64/v3", "linux/amd64", "linux/arm64"}, 0},
+	unnamed:   {"unnamed-index", []string{"linux/s390x", "any"}, 1},
+	crowded:   {"crowded-index", append(others(64), "linux/amd64", "linux/arm64"), 65},
+}
+
+// others returns n platforms that no node has.
+func others(n int) []string {
+	var platforms []string
+	for i := range n {
+		platforms = append(platforms, fmt.Sprint("linux/other", i))
+	}
+	return platforms
+}
+
 // sparseIndex is a repository with the index, but not with its part for arch.
 func sparseIndex(arch string) string { return "sparse-index-" + arch }
 
@@ -72,6 +97,13 @@ func newCorpus(t *testing.T) *corpus {
 	part := must(index.Image(must(index.IndexManifest())(t).Manifests[0].Digest))(t)
 	c.push(t, partOfIndex, part)
 	c.push(t, smallIndex, indexOf(part, "amd64"))
+	for _, odd := range oddIndexes {
+		index := must(registries.IndexOf("app", odd.platforms...))(t)
+		c.push(t, odd.repository, index)
+		if odd.lost >= 0 {
+			c.drop(t, odd.repository, "manifests", must(index.IndexManifest())(t).Manifests[odd.lost].Digest.String())
+		}
+	}
 	for _, child := range must(index.IndexManifest())(t).Manifests {
 		c.drop(t, sparseIndex(child.Platform.Architecture), "manifests", child.Digest.String())
 		c.dropLayer(t, hollowIndex(child.Platform.Architecture), must(index.Image(child.Digest))(t))

@@ -168,6 +168,11 @@ func misreadings() []reading {
 			}
 		}),
 		fact("an index is always complete", func(f *policy.Fact) { f.Missing, f.Lacks = nil, nil }),
+		fact("an index need not list an image", func(f *policy.Fact) {
+			if strings.Contains(f.Detail, "lists no images") {
+				f.Presence = policy.Present
+			}
+		}),
 		fact("whoever wants credentials gets them", func(f *policy.Fact) {
 			if f.Presence == policy.Denied {
 				f.Presence = policy.Present

@@ -73,6 +73,11 @@ const (
 	hollowHere state = "index whose part for the node lacks a layer"
 	onlyAMD64  state = "image for amd64 alone"
 	indexAMD64 state = "index for amd64 alone"
+	emptyOne   state = "index of nothing"
+	noWindows  state = "index without its part for Windows"
+	noVariant  state = "index without its part for a variant that no node chooses"
+	unnamed    state = "index without its part that names no platform"
+	crowded    state = "index of 64 other parts, without that for arm64"
 	headAbsent state = "404 to HEAD"
 	headUnfit  state = "405 to HEAD"
 	headBare   state = "HEAD without a digest"
@@ -383,6 +388,8 @@ func (h *host) repository(repository string) string {
 		return sparseIndex(other)
 	case foreignOne:
 		return foreignIndex
+	case emptyOne, noWindows, noVariant, unnamed, crowded:
+		return oddIndexes[h.places[repository]].repository
 	case onlyAMD64:
 		return partOfIndex
 	case indexAMD64:
