@@ -247,7 +247,7 @@ func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []b
 	}
 	object, err := mirrors.New(gvk)
 	if errors.Is(err, mirrors.ErrKind) {
-		return strangers{text.Line(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
+		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
 	if err != nil {
 		r.mistake(place, "%v", err)
