@@ -229,9 +229,12 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	if h.Name == "" {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
-	r.put(h)
+	if !r.keep(h, data) {
+		r.put(h)
+	}
 	if inventory.ReadsTemplates(kind) {
 		r.index.Reads(kind, true)
+		r.hasTemplate(kind, h)
 	}
 	switch kind {
 	case clusterVersionKind.GroupKind():

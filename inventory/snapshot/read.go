@@ -69,12 +69,16 @@ type reader struct {
 	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
 
 	noPolicies bool // whether MCO ignores image policies
+
+	templates map[owner]bool // the objects with a template that were read
+	kept      []kept
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {
 	for _, h := range r.holders {
 		r.put(*h)
 	}
+	r.putKept()
 	if r.noPolicies {
 		r.set.Policies = nil
 	}

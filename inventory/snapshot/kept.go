@@ -1,0 +1,63 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+)
+
+// An owner is an object with a template, of which others are made.
+type owner struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+// A kept object is one that its owner keeps for a way back, such as an old ReplicaSet. It
+// is history only beside the template of its owner, which may come later in the dump, or
+// not at all: a dump may hold some Deployments and not others.
+type kept struct {
+	holder inventory.Holder
+	owner  owner
+}
+
+// keep puts h off until the dump has been read if an owner keeps it, and reports whether.
+func (r *reader) keep(h inventory.Holder, data []byte) bool {
+	if !slices.ContainsFunc(h.References, func(ref inventory.Reference) bool { return ref.Keeper != schema.GroupKind{} }) {
+		return false
+	}
+	var o metav1.PartialObjectMetadata
+	if json.Unmarshal(data, &o) != nil {
+		return false // Decode has read it
+	}
+	controller := metav1.GetControllerOf(&o)
+	if controller == nil {
+		return false
+	}
+	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
+	r.kept = append(r.kept, kept{h, owner{kind, h.Namespace, controller.Name}})
+	return true
+}
+
+// hasTemplate notes that the template of h was read.
+func (r *reader) hasTemplate(kind schema.GroupKind, h inventory.Holder) {
+	if r.templates == nil {
+		r.templates = map[owner]bool{}
+	}
+	r.templates[owner{kind, h.Namespace, h.Name}] = true
+}
+
+// putKept enters what owners keep. Without its owner it may be all there is of a template.
+func (r *reader) putKept() {
+	for _, k := range r.kept {
+		if !r.templates[k.owner] {
+			for i := range k.holder.References {
+				k.holder.References[i].Keeper = schema.GroupKind{}
+			}
+		}
+		r.put(k.holder)
+	}
+}
