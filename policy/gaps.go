@@ -36,7 +36,8 @@ const (
 	// UnseenFallback means that each image is still looked for at every place where
 	// it is today, after a mirror that is the first of its source.
 	UnseenFallback
-	// UnseenMoved means that a place is not asked any more.
+	// UnseenMoved means that a place is not asked any more, or only after one that is new,
+	// where nothing but mirrors is left: nodes stop at a mirror that has something else.
 	UnseenMoved
 )
 
@@ -95,6 +96,8 @@ func unseenOn(before, after mirrors.Route) Unseen {
 		return UnseenKept // it could not be pulled
 	case after.Err != nil || !keeps(before.Open(), after.Open()):
 		return UnseenMoved
+	case after.SourceBlocked() && hasNewInFront(before.Open(), after.Open()):
+		return UnseenMoved
 	case len(before.Mirrors()) == 0 && len(after.Mirrors()) > 0:
 		return UnseenFallback
 	default:
@@ -105,6 +108,13 @@ func unseenOn(before, after mirrors.Route) Unseen {
 // keeps reports whether each of before is in after.
 func keeps(before, after []mirrors.Location) bool {
 	return !slices.ContainsFunc(before, func(l mirrors.Location) bool { return !slices.Contains(after, l) })
+}
+
+// hasNewInFront reports whether in after a place stands before one of before that is not
+// among them.
+func hasNewInFront(before, after []mirrors.Location) bool {
+	first := slices.IndexFunc(after, func(l mirrors.Location) bool { return !slices.Contains(before, l) })
+	return first >= 0 && slices.ContainsFunc(after[first:], func(l mirrors.Location) bool { return slices.Contains(before, l) })
 }
 
 // onlyTakesAway reports whether c brings no entry and leaves the registry lists as

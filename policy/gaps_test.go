@@ -37,6 +37,8 @@ func TestGaps(t *testing.T) {
 		{"NeverContactSource takes the source away, whatever the setting", set(), set(itms("a", "quay.io", never, "m.local")), fallback, "deny InventoryStale"},
 		{"Allow to Never", quay("m.local"), set(itms("a", "quay.io", never, "m.local")), Settings{}, "deny InventoryStale"},
 		{"Never to Allow opens a place and closes none", set(itms("a", "quay.io", never, "m.local")), quay("m.local"), Settings{}, "warn InventoryStale"},
+		{"a new mirror in front, where only mirrors are left", set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "n.local", "m.local")), Settings{}, "deny InventoryStale"},
+		{"a new mirror behind, where only mirrors are left", set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local")), Settings{}, "warn InventoryStale"},
 		{"a second mirror closes no place", quay("m.local"), quay("m.local", "n.local"), Settings{}, "warn InventoryStale"},
 		{"another mirror closes a place", quay("m.local"), quay("n.local"), Settings{}, "deny InventoryStale"},
 		{"a narrower set hides a wider mirror", quay("m.local"), set(itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/team", allow, "n.local/team")), Settings{}, "deny InventoryStale"},
