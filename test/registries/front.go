@@ -41,7 +41,11 @@ const (
 	HeadFails   Behaviour = "head-fails"  // of an image: 500 to HEAD, and served to GET
 	Forgotten   Behaviour = "forgotten"   // of an image: HEAD shows it, and GET gets 404
 	Hollow      Behaviour = "hollow"      // of a repository: serves manifests, and 404 for every blob
+	Moved       Behaviour = "moved"       // of a host: wants User and Password, and redirects to another path of its own
 )
+
+// User and Password open a host that is Moved.
+const User, Password = "node", "right"
 
 // A Front serves one registry under any host name over TLS, each host with a
 // content of its own. It is safe for concurrent use.
@@ -155,6 +159,11 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.requests++
 	b := f.behaviour[registryOf(r)]
+	if b == Moved {
+		f.mu.Unlock()
+		f.serveMoved(w, r)
+		return
+	}
 	if ref := reference(r); f.behaviour[ref] != "" {
 		b = f.behaviour[ref]
 	}
@@ -183,6 +192,26 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	case Mismatch:
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintln(w, "<html>Please log in</html>")
+	default:
+		f.proxy.ServeHTTP(w, r)
+	}
+}
+
+// serveMoved sends who asks for content to where it is, with the same door in front.
+func (f *Front) serveMoved(w http.ResponseWriter, r *http.Request) {
+	user, password, _ := r.BasicAuth()
+	rest := strings.TrimPrefix(r.URL.Path, "/v2/")
+	moved, isMoved := strings.CutPrefix(rest, "moved-to/")
+	switch {
+	case user != User || password != Password:
+		w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+		refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
+	case isMoved:
+		r.URL.Path = "/v2/" + moved
+		r.Header.Del("Authorization") // the registry behind knows no users
+		f.proxy.ServeHTTP(w, r)
+	case rest != "":
+		http.Redirect(w, r, "/v2/moved-to/"+rest, http.StatusTemporaryRedirect)
 	default:
 		f.proxy.ServeHTTP(w, r)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -515,8 +516,12 @@ func imageName(ref string) string {
 func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.front.CA)
+	credentials, err := registry.ParseCredentials(pullSecret())
+	if err != nil {
+		t.Fatal(err)
+	}
 	client := registry.NewClient(registry.Options{
-		RootCAs: pool, Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
+		Credentials: credentials, RootCAs: pool, Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
 	})
 	store := registry.NewStore(client, registry.StoreOptions{})
 	t.Cleanup(func() {
@@ -524,6 +529,15 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 		client.Close()
 	})
 	return store
+}
+
+// pullSecret is the global one of every story. It has an entry for moved.example.com.
+func pullSecret() []byte {
+	entry := func(user, password string) string {
+		return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	}
+	return fmt.Appendf(nil, `{"auths":{"unrelated.example.com":{"auth":%q},"moved.example.com":{"auth":%q}}}`,
+		entry("u", "p"), entry(registries.User, registries.Password))
 }
 
 func (w *world) resolve(s *Scenario) map[string]string {
@@ -679,7 +693,8 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: eyJhdXRocyI6eyJ1bnJlbGF0ZWQuZXhhbXBsZS5jb20iOnsiYXV0aCI6ImRUcHcifX19}\n"
+	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " +
+		base64.StdEncoding.EncodeToString(pullSecret()) + "}\n"
 	path := filepath.Join(dir, "dump.yaml")
 	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
