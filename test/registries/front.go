@@ -42,6 +42,7 @@ const (
 	Forgotten   Behaviour = "forgotten"   // of an image: HEAD shows it, and GET gets 404
 	Hollow      Behaviour = "hollow"      // of a repository: serves manifests, and 404 for every blob
 	Moved       Behaviour = "moved"       // of a host: wants User and Password, and redirects to another path of its own
+	Private     Behaviour = "private-ca"  // of a host: its certificate is signed by PrivateCA
 )
 
 // User and Password open a host that is Moved.
@@ -52,11 +53,14 @@ const User, Password = "node", "right"
 type Front struct {
 	// CA is the PEM certificate that signs the certificate of every host.
 	CA []byte
+	// PrivateCA is the one that signs the certificate of every host that is Private.
+	PrivateCA []byte
 
 	server   *httptest.Server
 	registry *Process
 	proxy    *httputil.ReverseProxy
 	ca       *authority
+	private  *authority
 
 	mu        sync.Mutex
 	behaviour map[string]Behaviour // by host, by reference, or by repository
@@ -69,14 +73,28 @@ func NewFront(p *Process) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{CA: ca.pem, registry: p, ca: ca, behaviour: map[string]Behaviour{}}
+	private, err := newAuthority()
+	if err != nil {
+		return nil, err
+	}
+	f := &Front{CA: ca.pem, PrivateCA: private.pem, registry: p, ca: ca, private: private, behaviour: map[string]Behaviour{}}
 	f.proxy = &httputil.ReverseProxy{Rewrite: f.rewrite, ErrorLog: log.New(io.Discard, "", 0)}
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
 	f.server.EnableHTTP2 = true
 	f.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	f.server.TLS = &tls.Config{GetCertificate: ca.certificate}
+	f.server.TLS = &tls.Config{GetCertificate: f.certificate}
 	f.server.StartTLS()
 	return f, nil
+}
+
+func (f *Front) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	f.mu.Lock()
+	b := f.behaviour[hello.ServerName]
+	f.mu.Unlock()
+	if b == Private {
+		return f.private.certificate(hello)
+	}
+	return f.ca.certificate(hello)
 }
 
 // Close ends the front, not the registry behind it.

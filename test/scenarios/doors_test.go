@@ -37,6 +37,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -126,7 +127,11 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := policy.NewPlan(policy.Change{Before: set, After: edit(set)}, s.Images).WithDepth(policy.Settings{}, nodePlatforms)
+	after := edit(set)
+	if set.TrustedCA != after.TrustedCA {
+		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
+	}
+	plan := policy.NewPlan(policy.Change{Before: set, After: after}, s.Images).WithDepth(policy.Settings{}, nodePlatforms)
 	facts := policy.Facts{}
 	for {
 		questions := plan.Questions(facts, policy.Settings{})
@@ -134,11 +139,58 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 			break
 		}
 		for _, l := range questions {
-			facts[l] = s.fact(l)
+			facts[l] = s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust])
 		}
 	}
 	verdict := plan.Decide(facts, policy.Settings{})
 	return Answer{verdict.Allowed, verdict.Message(subject), verdict.Warnings(subject)}
+}
+
+// factAs is fact for nodes that trust what a ConfigMap of openshift-config holds.
+func (s *Scenario) factAs(l mirrors.Location, trusted string) policy.Fact {
+	host, _, _ := strings.Cut(l.Ref, "/")
+	if s.States[host] == registries.Private && !slices.Contains(s.CAs[trusted], host) {
+		return policy.Fact{Presence: policy.Unreachable, Detail: host + " has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config"}
+	}
+	return s.fact(l)
+}
+
+// casIn is what a ConfigMap holds; which certificates these are is for the other doors.
+func (s *Scenario) casIn(name string) map[string]string {
+	cas := map[string]string{}
+	for _, host := range s.CAs[name] {
+		cas[host] = "the private CA"
+	}
+	return cas
+}
+
+// bundles are the ConfigMaps of CAs, as YAML documents.
+func (w *world) bundles(s *Scenario) []string {
+	var docs []string
+	for name := range s.CAs {
+		cm := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: trust.BundlesNamespace, Name: name}, Data: map[string]string{}}
+		for _, host := range s.CAs[name] {
+			cm.Data[strings.ReplaceAll(host, ":", "..")] = string(w.front.PrivateCA)
+		}
+		data, err := yaml.Marshal(cm)
+		if err != nil {
+			panic(err) // there are only strings in it
+		}
+		docs = append(docs, string(data))
+	}
+	return docs
+}
+
+// A liveTrust reads ConfigMaps of CAs from the control plane.
+type liveTrust struct {
+	*trust.Follower
+	store *registry.Store
+}
+
+// Propose implements review.Trust.
+func (l liveTrust) Propose(cas map[string]string) (review.Registries, func()) {
+	proposal := l.store.Proposed(l.HostRootCAs(cas))
+	return proposal, proposal.Close
 }
 
 // apiHost is where the API of a registry is.
@@ -278,6 +330,7 @@ type world struct {
 	front   *registries.Front
 	caFile  string
 	binary  string
+	trust   *trust.Follower
 	cluster *cluster.Cluster
 	images  *inventory.Cluster
 	guard   atomic.Pointer[http.ServeMux]
@@ -330,6 +383,13 @@ func (w *world) startCluster(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	go w.images.Run(t.Context())
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(w.front.CA)
+	if w.trust, err = trust.Follow(w.cluster.Config, trust.Options{Roots: roots}); err != nil {
+		t.Fatal(err)
+	}
+	go w.trust.Run(t.Context())
+	w.stage(t, "", "create", "namespace", trust.BundlesNamespace)
 	if err := w.images.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +483,7 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		}
 	}
 	w.store = w.newStore(t, s)
-	w.guard.Store(newMux(t, &review.Reviewer{Inventory: w.images, Registries: w.store}))
+	w.guard.Store(newMux(t, &review.Reviewer{Inventory: w.images, Registries: w.store, Trust: liveTrust{w.trust, w.store}}))
 	w.populate(t, s)
 }
 
@@ -521,7 +581,7 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 		t.Fatal(err)
 	}
 	client := registry.NewClient(registry.Options{
-		Credentials: credentials, RootCAs: pool, Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
+		Credentials: credentials, RootCAs: pool, HostRootCAs: w.trust.HostRootCAs(w.casInForce(t, s)), Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
 	})
 	store := registry.NewStore(client, registry.StoreOptions{})
 	t.Cleanup(func() {
@@ -529,6 +589,19 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 		client.Close()
 	})
 	return store
+}
+
+// casInForce are the certificates that nodes trust for single hosts.
+func (w *world) casInForce(t *testing.T, s *Scenario) map[string]string {
+	set, err := s.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cas := s.casIn(set.TrustedCA)
+	for host := range cas {
+		cas[host] = string(w.front.PrivateCA)
+	}
+	return cas
 }
 
 // pullSecret is the global one of every story. It has an entry for moved.example.com.
@@ -563,8 +636,8 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	for _, ns := range s.Namespaces() {
 		namespaces = append(namespaces, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+"}\n")
 	}
-	w.stage(t, strings.Join(slices.Concat(namespaces, workloads, configuration), "\n---\n"), "apply", "-f", "-")
-	objects := strings.Join(slices.Concat(workloads, configuration, s.Change), "\n---\n")
+	w.stage(t, strings.Join(slices.Concat(namespaces, w.bundles(s), workloads, configuration), "\n---\n"), "apply", "-f", "-")
+	objects := strings.Join(slices.Concat(w.bundles(s), workloads, configuration, s.Change), "\n---\n")
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		out, err := w.cluster.Kubectl(ctx, objects, "delete", "--ignore-not-found", "--wait=false", "--grace-period=0", "--force",
@@ -582,6 +655,23 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	w.reportRunning(t, s)
 	w.reportPods(t, s)
 	w.waitForImages(t, s)
+	w.waitForTrust(t, s)
+}
+
+// waitForTrust waits until it is known whom nodes trust now.
+func (w *world) waitForTrust(t *testing.T, s *Scenario) {
+	t.Helper()
+	set, err := s.Set()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for len(w.trust.Settings().CAs(set.TrustedCA)) != len(s.CAs[set.TrustedCA]) {
+		if time.Now().After(deadline) {
+			t.Fatalf("ConfigMap %s of CAs is not known", set.TrustedCA)
+		}
+		time.Sleep(5 * time.Millisecond) // as below
+	}
 }
 
 // reportPods writes the status of the pods among the story's objects.
@@ -696,7 +786,7 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " +
 		base64.StdEncoding.EncodeToString(pullSecret()) + "}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, w.bundles(s), s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -720,7 +810,7 @@ func (w *world) askWebhook(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer := &review.Reviewer{Inventory: dump, Registries: w.store}
+	reviewer := &review.Reviewer{Inventory: dump, Registries: w.store, Trust: liveTrust{w.trust, w.store}}
 	server := httptest.NewTLSServer(newMux(t, reviewer))
 	defer server.Close()
 	client := server.Client()

@@ -8,6 +8,8 @@
 //	-- applied --         the registries.conf that nodes have, where it is not what the
 //	                      objects in force say
 //	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME lays on nodes
+//	-- cas/NAME --        the hosts, a line each, for which ConfigMap NAME of openshift-config
+//	                      holds the CA that private-ca needs
 //	-- payload --         the release image of the cluster, which ClusterVersion names
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]];
 //	                      a reference in quotes is written as in Go
@@ -16,7 +18,8 @@
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
-//	                      arm64; head-fails, forgotten or moved, see test/registries; or
+//	                      arm64; head-fails, forgotten, moved or private-ca, see
+//	                      test/registries; or
 //	                      index=PLATFORM,... for an index of these, of which those
 //	                      behind a ! are not held and "any" has no platform, nothing
 //	                      for an index of nothing. A reference that is not named is absent.
@@ -88,6 +91,8 @@ type Scenario struct {
 	Payload string
 	// Applied is the registries.conf that nodes have, "" for one that is not known.
 	Applied string
+	// CAs are the hosts that ConfigMaps of openshift-config hold CAs for, by their names.
+	CAs map[string][]string
 	// Files are those that MachineConfigs lay on nodes.
 	Files []mirrors.File
 	// Images are what the cluster depends on.
@@ -162,7 +167,7 @@ func Load(folder string) ([]Scenario, error) {
 }
 
 func parse(archive *txtar.Archive) (Scenario, error) {
-	s := Scenario{States: map[string]registries.Behaviour{}}
+	s := Scenario{States: map[string]registries.Behaviour{}, CAs: map[string][]string{}}
 	for _, f := range archive.Files {
 		text, err := fill(string(f.Data))
 		if err != nil {
@@ -179,6 +184,8 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.readPayload(strings.TrimSpace(text))
 		case strings.HasPrefix(f.Name, "finalize"):
 			s.Change, s.Delete, s.Finalize = append(s.Change, text), true, true
+		case strings.HasPrefix(f.Name, "cas/"):
+			s.CAs[strings.TrimPrefix(f.Name, "cas/")] = strings.Fields(text)
 		case strings.HasPrefix(f.Name, "files/"):
 			err = s.addFile(f.Name, text)
 		case f.Name == "applied":
@@ -374,7 +381,7 @@ func (s *Scenario) readStates(text string) error {
 			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
 		}
 		b := registries.Behaviour(fields[1])
-		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, registries.HeadFails, registries.Forgotten, registries.Moved, Index, Sparse}, b) && !isIndexOf(b) {
+		if !slices.Contains([]registries.Behaviour{registries.Honest, registries.Absent, registries.Denied, registries.Mismatch, registries.Unavailable, registries.Down, registries.Hollow, registries.HeadFails, registries.Forgotten, registries.Moved, registries.Private, Index, Sparse}, b) && !isIndexOf(b) {
 			return fmt.Errorf("registries line %q: unknown state", line)
 		}
 		s.States[fields[0]] = b

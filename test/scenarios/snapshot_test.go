@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -17,7 +19,7 @@ import (
 // story is on. It sees the registries that the cluster's own guard sees.
 func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	var dump bytes.Buffer
-	if err := snapshot.Write(t.Context(), &dump, w.images); err != nil {
+	if err := snapshot.Write(t.Context(), &dump, followed{w.images, w.trust}); err != nil {
 		t.Fatal(err)
 	}
 	inventory, err := snapshot.ReadFrom(bytes.NewReader(dump.Bytes()), "the dump")
@@ -28,13 +30,22 @@ func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer := &review.Reviewer{Inventory: inventory, Registries: w.store}
+	reviewer := &review.Reviewer{Inventory: inventory, Registries: w.store, Trust: liveTrust{w.trust, w.store}}
 	record, err := reviewer.Review(t.Context(), subject, edit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
 }
+
+// followed is a cluster of which it is known whom its nodes trust.
+type followed struct {
+	*inventory.Cluster
+	trust *trust.Follower
+}
+
+// TrustSettings implements snapshot.Trusting.
+func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 
 // testSnapshotCommand writes a dump by the command, from the API server, and has
 // check judge the change both by it and by the cluster. The output is to be the
