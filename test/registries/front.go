@@ -45,8 +45,11 @@ const (
 	Private     Behaviour = "private-ca"  // of a host: its certificate is signed by PrivateCA
 )
 
-// User and Password open a host that is Moved.
-const User, Password = "node", "right"
+// Who knows both of these is let in by a host that is Moved.
+const (
+	User     = "node"
+	Password = "right"
+)
 
 // A Front serves one registry under any host name over TLS, each host with a
 // content of its own. It is safe for concurrent use.
