@@ -24,7 +24,7 @@ func platformMissing(v *view) (Finding, bool) {
 	if !ok || fact.isWhole() && !fact.Guessed {
 		return Finding{}, false
 	}
-	lost, proved := v.lostPlatforms(place, fact)
+	lost, proved := v.lostPlatforms(fact)
 	if len(lost) == 0 {
 		return Finding{}, false
 	}
@@ -50,10 +50,10 @@ func platformMissing(v *view) (Finding, bool) {
 	return f, true
 }
 
-// lostPlatforms returns the platforms of nodes for which place, which serves the image on
-// the new route, has none by fact, but for those that the image never had; and whether it
-// is proved that the image has them. What the source serves is the image.
-func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, proved bool) {
+// lostPlatforms returns the platforms of nodes for which fact, the one about the place that
+// serves the image on the new route, has none, but for those that the image never had;
+// and whether it is proved that the image has them.
+func (v *view) lostPlatforms(fact Fact) (lost []string, proved bool) {
 	switch {
 	case len(fact.Missing) > 0:
 		return fact.Missing, true // the index itself lists them
@@ -64,7 +64,7 @@ func (v *view) lostPlatforms(place mirrors.Location, fact Fact) (lost []string, 
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
 	}
-	if v.before == Fails || !isMirror(v.After, place) || v.isAllThatRuns(fact) {
+	if v.before == Fails || v.isAllThatRuns(fact) {
 		return nil, false
 	}
 	return fact.Lacks, false
@@ -79,10 +79,6 @@ func (v *view) servedToday() (Fact, bool) {
 	kept := v.open[:max(0, slices.Index(v.open, place))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
 	return fact, ok && !slices.ContainsFunc(unverifiedFront(v.Before, v.beforeFacts), moved)
-}
-
-func isMirror(route mirrors.Route, l mirrors.Location) bool {
-	return slices.ContainsFunc(route.Sources, func(s mirrors.PullSource) bool { return s.Mirror && s.Location == l })
 }
 
 // isAllThatRuns reports whether the image runs, and fact has every digest of it that does.

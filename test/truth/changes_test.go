@@ -471,8 +471,13 @@ func (w *world) playChange(t *testing.T, i int, l *changeLedger) {
 }
 
 // isExcused reports whether c was admitted with the warning that a place in front could
-// not be verified, while the source is left: docs/truth.md says why this stays.
+// not be verified, while the source is left; or as it mends what MCO rejects, what nodes
+// have is not known, and no object says anything of the image: docs/truth.md says why these
+// stay.
 func (c *change) isExcused(v policy.Verdict) bool {
+	if _, err := mirrors.Resolve(c.before); err != nil && c.before.Applied == nil && v.Counts.Rerouted == 0 {
+		return true
+	}
 	return slices.ContainsFunc(v.Findings, func(f policy.Finding) bool { return f.Rule == "UnverifiedInFront" })
 }
 
