@@ -33,7 +33,10 @@ var exceptions = []exception{
 			closed := h != nil && (h.door != open || slices.Contains(s.unusable, h.addr))
 			return closed && slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == h.addr })
 		}
-		return s.podSecret != "" && (v.works() && locked(repositoryOf(v.from.Ref)) || got.pulled && locked(got.from))
+		// Where the source is among its own mirrors, nodes may get in at a place in front.
+		front := slices.Index(v.places, got.from)
+		inFront := v.works() && front >= 0 && front < slices.Index(v.places, repositoryOf(v.from.Ref))
+		return s.podSecret != "" && (v.works() && locked(repositoryOf(v.from.Ref)) || (got.pulled || inFront) && locked(got.from))
 	}},
 }
 
