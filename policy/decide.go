@@ -95,7 +95,7 @@ func (p Plan) Decide(facts Facts, s Settings) Verdict {
 	for _, impacts := range p.byImage() {
 		seen, findings := s.worst(impacts, facts)
 		v.Counts.Rerouted++
-		v.Counts.add(seen)
+		v.Counts.add(seen, findings)
 		v.Findings = append(v.Findings, findings...)
 	}
 	for _, r := range planRules {
@@ -183,9 +183,9 @@ func (s Settings) mayHoldUp(namespace string) bool {
 	return true
 }
 
-// heldUpBy returns the namespaces whose images are all that is denied, sorted; none where
-// a protected namespace, the cluster itself or the configuration as a whole is among the
-// reasons. A setting would let these changes pass.
+// heldUpBy returns the namespaces whose users are all that makes findings denials, sorted;
+// none where a protected namespace, the cluster itself or the configuration as a whole is
+// among the reasons. A setting would let these changes pass.
 func (s Settings) heldUpBy(findings []Finding) []string {
 	namespaces := map[string]bool{}
 	for _, f := range findings {
@@ -196,13 +196,13 @@ func (s Settings) heldUpBy(findings []Finding) []string {
 			return nil
 		}
 		for _, u := range f.Image.Users {
-			if u.Use == History {
-				continue
-			}
-			if u.Namespace == "" {
+			switch {
+			case s.mostFor(u) < Deny:
+			case u.Namespace == "":
 				return nil
+			default:
+				namespaces[u.Namespace] = true
 			}
-			namespaces[u.Namespace] = true
 		}
 	}
 	return sortedKeys(namespaces)
@@ -213,11 +213,11 @@ func onlyHistory(img Image) bool {
 	return len(img.Users) > 0 && !slices.ContainsFunc(img.Users, func(u User) bool { return u.Use != History })
 }
 
-func (c *Counts) add(v *view) {
+func (c *Counts) add(v *view, findings []Finding) {
 	switch v.after {
 	case Works:
-		if _, lacks := platformMissing(v); !lacks { // of all nodes
-			c.Verified++
+		if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == "PlatformMissing" }) {
+			c.Verified++ // for the nodes of every platform
 		}
 	case Unsure, WorksBehind:
 		c.Unverified++

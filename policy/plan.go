@@ -230,8 +230,7 @@ func entryKey(e mirrors.Entry) string {
 func neverContact(s mirrors.Set) map[string][]string {
 	never := map[string][]string{}
 	for _, e := range s.Entries() {
-		real := slices.ContainsFunc(e.Mirrors, func(m string) bool { return m != e.Source })
-		if e.Policy == configv1.NeverContactSource && real {
+		if e.Policy == configv1.NeverContactSource && e.HasMirror() {
 			never[e.Source] = append(never[e.Source], mirrors.NameOf(e.Object))
 		}
 	}

@@ -5,14 +5,16 @@
 // the caller:
 //
 //	plan := policy.NewPlan(change, images)        // which images take a new route?
+//	plan = plan.WithDepth(settings, platforms)    // how deep is each place looked at?
 //	facts := lookUp(ctx, plan.Questions(facts))   // what is really there? until nothing is asked
 //	verdict := plan.Decide(facts, settings)       // may this happen?
 //
 // The admission webhook, the command line and the standing verifier all make
 // these calls, so they cannot disagree.
 //
-// What a change makes worse is denied. What was broken before is reported, and
-// never stands in the way of a repair.
+// What a change makes worse is denied. What is proved to be broken today, or to be no
+// worse afterwards, is reported, and never stands in the way of a repair. What could not
+// be told weakens nothing.
 package policy
 
 import (

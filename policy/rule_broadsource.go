@@ -15,7 +15,7 @@ import (
 func broadSource(p Plan, facts Facts) []Finding {
 	var findings []Finding
 	for _, e := range p.Added {
-		if strings.Contains(e.Source, "/") || !hasMirror(e) {
+		if strings.Contains(e.Source, "/") || !e.HasMirror() {
 			continue
 		}
 		c := p.coverage(e, facts)

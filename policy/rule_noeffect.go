@@ -32,7 +32,7 @@ func noEffect(p Plan, _ Facts) []Finding {
 func idle(e mirrors.Entry) (why, remedy string) {
 	h := host(e.Source)
 	switch {
-	case !hasMirror(e):
+	case !e.HasMirror():
 		return "without a mirror the generator drops it, and its mirrorSourcePolicy too", "name a mirror, or take the entry away"
 	case h == "index.docker.io":
 		return "nodes know this registry as docker.io", "write docker.io"
@@ -47,14 +47,4 @@ func idle(e mirrors.Entry) (why, remedy string) {
 	default:
 		return "", ""
 	}
-}
-
-// hasMirror reports whether e has a mirror that is not its source.
-func hasMirror(e mirrors.Entry) bool {
-	for _, m := range e.Mirrors {
-		if m != e.Source {
-			return true
-		}
-	}
-	return false
 }

@@ -157,7 +157,7 @@ func (p Plan) objectsBehind(i Impact) []mirrors.Object {
 func bySource(s mirrors.Set) map[string][]mirrors.Entry {
 	entries := map[string][]mirrors.Entry{}
 	for _, e := range s.Entries() {
-		if hasMirror(e) {
+		if e.HasMirror() {
 			entries[e.Source] = append(entries[e.Source], e)
 		}
 	}

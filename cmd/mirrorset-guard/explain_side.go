@@ -141,11 +141,7 @@ func namedUpTo(names []string, limit int) string {
 // without any mirror but its source is ignored together with its policy
 // (runtime-utils, mirrorsContainsARealMirror).
 func (s side) entriesFor(scope string) []mirrors.Entry {
-	return slices.DeleteFunc(s.set.Entries(), func(e mirrors.Entry) bool { return e.Source != scope || !hasRealMirror(e) })
-}
-
-func hasRealMirror(e mirrors.Entry) bool {
-	return slices.ContainsFunc(e.Mirrors, func(m string) bool { return m != e.Source })
+	return slices.DeleteFunc(s.set.Entries(), func(e mirrors.Entry) bool { return e.Source != scope || !e.HasMirror() })
 }
 
 // namesOf returns the objects of entries, each once, sorted.
@@ -203,7 +199,7 @@ func (s side) inheritedFrom(scope string) string {
 func (s side) mirroredSources(ofTags bool) []string {
 	var sources []string
 	for _, e := range s.set.Entries() {
-		if _, isTag := e.Object.(*configv1.ImageTagMirrorSet); isTag == ofTags && hasRealMirror(e) {
+		if _, isTag := e.Object.(*configv1.ImageTagMirrorSet); isTag == ofTags && e.HasMirror() {
 			sources = append(sources, e.Source)
 		}
 	}

@@ -137,7 +137,7 @@ func wildcardReasons(s Set, blocked []string) []Reason {
 	owners := map[string][]string{}
 	for _, e := range s.Entries() {
 		switch {
-		case !hasMirror(e):
+		case !e.HasMirror():
 			continue
 		case KindOf(e.Object) == TagMirrorSet.Kind:
 			tags = append(tags, e.Source)
@@ -179,12 +179,6 @@ func wildcardReasons(s Set, blocked []string) []Reason {
 			enumerate(below), source, enumerate(owners[source])), offenders...))
 	}
 	return reasons
-}
-
-// hasMirror reports whether the generator makes anything of e: it drops an entry whose
-// only mirror is its source.
-func hasMirror(e Entry) bool {
-	return slices.ContainsFunc(e.Mirrors, func(m string) bool { return m != e.Source })
 }
 
 // generate runs MCO's generator, with the blocked registries that it would use.

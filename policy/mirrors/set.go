@@ -226,6 +226,12 @@ type Entry struct {
 	Policy  configv1.MirrorSourcePolicy // "" means AllowContactingSource
 }
 
+// HasMirror reports whether the generator makes anything of e: it drops an entry without
+// mirrors, or whose only mirror is its source.
+func (e Entry) HasMirror() bool {
+	return slices.ContainsFunc(e.Mirrors, func(m string) bool { return m != e.Source })
+}
+
 // Entries returns the entries of the mirror objects of s, in their order.
 func (s Set) Entries() []Entry {
 	var entries []Entry
