@@ -30,7 +30,7 @@ func printRefs(w, stderr io.Writer, images []policy.Image) error {
 		fmt.Fprintln(out, img.Ref)
 	}
 	if malformed > 0 {
-		fmt.Fprintf(stderr, "mirrorset-guard: left out %s that no node could parse; -o table shows them\n", fmt.Sprintf("%d %s", malformed, plural(malformed, "reference", "references")))
+		fmt.Fprintf(stderr, "mirrorset-guard: left out %d %s that no node could parse; -o table shows them\n", malformed, plural(malformed, "reference", "references"))
 	}
 	return out.Flush()
 }
