@@ -80,6 +80,9 @@ func (c *Cluster) Mirrors(ctx context.Context) (mirrors.Set, error) {
 	}
 	var err error
 	set.Files, err = c.registryFiles(ctx)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return mirrors.Set{}, err // for the moment, it is not known where nodes pull from
+	}
 	c.applied.noteFiles(err)
 	return c.applied.complete(ctx, set, versionOf(set, image.ResourceVersion, set.Payload), c.Applied), nil
 }
