@@ -215,9 +215,6 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 		return fmt.Errorf("%s without a name", gvk.Kind)
 	}
 	r.set = mirrors.Put(o)(r.set)
-	if image, ok := o.(*configv1.Image); ok {
-		r.imageConfig(image)
-	}
 	return nil
 }
 

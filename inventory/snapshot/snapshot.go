@@ -47,7 +47,6 @@ type Snapshot struct {
 	machines   byKey[*operatorv1.MachineConfiguration]
 	proxies    byKey[*configv1.Proxy]
 	versions   byKey[*configv1.ClusterVersion]
-	image      *configv1.Image // what it says of CAs; nil if there is none
 	bundles    byKey[*corev1.ConfigMap]
 	namespaces map[string]bool
 	pullSecret []byte

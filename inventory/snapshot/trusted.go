@@ -8,7 +8,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -24,7 +23,10 @@ type Trusting interface {
 // not hold are Unread: they may well exist.
 func (s *Snapshot) TrustSettings() trust.Settings {
 	settings := trust.Settings{
-		Image: s.image, ClusterProxy: s.Proxy(), CredentialProviders: s.CredentialProviders(), ConfigMaps: s.bundles.sorted(),
+		ClusterProxy: s.Proxy(), CredentialProviders: s.CredentialProviders(), ConfigMaps: s.bundles.sorted(),
+	}
+	if name := s.set.TrustedCA; name != "" {
+		settings.Image = &configv1.Image{Spec: configv1.ImageSpec{AdditionalTrustedCA: configv1.ConfigMapNameReference{Name: name}}}
 	}
 	for _, name := range trust.BundleNames(settings) {
 		if s.bundles[name.String()] == nil {
@@ -44,16 +46,6 @@ func (s *Snapshot) lackingBundles() []string {
 		}
 	}
 	return notes
-}
-
-// imageConfig keeps what Image cluster says of CAs.
-func (r *reader) imageConfig(image *configv1.Image) {
-	if image.Name == "cluster" {
-		r.image = &configv1.Image{
-			ObjectMeta: metav1.ObjectMeta{Name: image.Name},
-			Spec:       configv1.ImageSpec{AdditionalTrustedCA: image.Spec.AdditionalTrustedCA},
-		}
-	}
 }
 
 var configMapKind = schema.GroupKind{Kind: "ConfigMap"}

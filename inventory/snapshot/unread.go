@@ -81,6 +81,7 @@ func (r *reader) unreadEnd(data []byte, items []item) {
 // mirrorWords are in every mirror object that matters, and in few others.
 var mirrorWords = []string{
 	mirrors.TagMirrorSet.Kind, mirrors.DigestMirrorSet.Kind, mirrors.ContentPolicy.Kind,
+	mirrors.NamespacePolicy.Kind, // and so mirrors.ClusterPolicy
 	"imageTagMirrors", "imageDigestMirrors", "repositoryDigestMirrors", "registrySources",
 }
 
