@@ -173,15 +173,15 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // usersOf returns the users of an image in c, of namespace only.
-func usersOf(t *testing.T, c *Cluster, namespace, ref string) []policy.User {
+func usersOf(t *testing.T, c *Cluster, namespace, ref string) []policy.Consumer {
 	t.Helper()
 	images, err := c.Images(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var users []policy.User
+	var users []policy.Consumer
 	for _, img := range images {
-		for _, u := range img.Users {
+		for _, u := range img.Consumers {
 			if img.Ref == ref && u.Namespace == namespace {
 				users = append(users, u)
 			}

@@ -234,10 +234,10 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 	}
 }
 
-// ReadSparingly makes the whole process collect garbage sooner until the Cluster is
+// CollectGarbageSooner makes the whole process collect garbage sooner until the Cluster is
 // ready or ctx ends. Decoding a large cluster for the first time leaves fifty times of
 // what is kept, and would decide alone how much memory the process takes.
-func (c *Cluster) ReadSparingly(ctx context.Context) {
+func (c *Cluster) CollectGarbageSooner(ctx context.Context) {
 	before := debug.SetGCPercent(startGCPercent)
 	if before < startGCPercent { // somebody knows better, or has turned it off
 		debug.SetGCPercent(before)

@@ -57,7 +57,7 @@ func TestClusterFollowsPods(t *testing.T) {
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	running := []policy.User{{Kind: "Pod", Namespace: ns, Name: "early", Container: "a", Use: policy.Running}}
+	running := []policy.Consumer{{Kind: "Pod", Namespace: ns, Name: "early", Container: "a", Use: policy.Running}}
 	if diff := cmp.Diff(running, usersOf(t, c, ns, "quay.io/early:1")); diff != "" {
 		t.Errorf("a pod from before: -want +got:\n%s", diff)
 	}

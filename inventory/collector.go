@@ -47,7 +47,7 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 	images := c.Cluster.index.Images()
 	users := 0
 	for _, img := range images {
-		users += len(img.Users)
+		users += len(img.Consumers)
 	}
 	gauge(imagesDesc, float64(len(images)))
 	gauge(usersDesc, float64(users))

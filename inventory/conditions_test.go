@@ -29,12 +29,12 @@ func TestIndexConditions(t *testing.T) {
 	shared := stream
 	shared.Local = false
 	remote := Stream{Local: true, Images: stream.Images}
-	user := func(kind, name string, own, unknown bool, use policy.Use) policy.User {
-		return policy.User{Kind: kind, Namespace: "shop", Name: name, Container: "app", Use: use, OwnPullSecret: own, PullSecretUnknown: unknown}
+	user := func(kind, name string, own, unknown bool, use policy.Use) policy.Consumer {
+		return policy.Consumer{Kind: kind, Namespace: "shop", Name: name, Container: "app", Use: use, OwnPullSecret: own, PullSecretUnknown: unknown}
 	}
 	copied := Holder{"ReplicaSet", "shop", "cart-1", []Reference{{Image: "cart:1", Container: "app", Lookup: LookupLocal, Copied: true, Use: policy.History}}}
-	image := func(ref string, u policy.User) []policy.Image {
-		return []policy.Image{{Ref: ref, Users: []policy.User{u}}}
+	image := func(ref string, u policy.Consumer) []policy.Image {
+		return []policy.Image{{Ref: ref, Consumers: []policy.Consumer{u}}}
 	}
 	for _, tt := range []struct {
 		reason string
@@ -116,7 +116,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.PutStream("shop", "cart", &stream) },
 				func(x *Index) { x.Put(copied) },
 			},
-			[]policy.Image{{Ref: "cart:1", Users: []policy.User{
+			[]policy.Image{{Ref: "cart:1", Consumers: []policy.Consumer{
 				user("Deployment", "cart", false, false, policy.Referenced), user("ReplicaSet", "cart-1", false, false, policy.History),
 			}}},
 		},

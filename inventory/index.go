@@ -71,8 +71,8 @@ func (c conditions) touch(t terms, namespace string) bool {
 // An image is a reference that at least one object names.
 type image struct {
 	ref   string
-	uses  int           // 0 when the last one has gone and the Index has dropped it
-	users []policy.User // sorted, as of the last refresh; shared with callers, so never changed in place
+	uses  int               // 0 when the last one has gone and the Index has dropped it
+	users []policy.Consumer // sorted, as of the last refresh; shared with callers, so never changed in place
 	// changed are the objects whose uses of this image may have changed since.
 	changed map[changedObject]bool
 }
@@ -231,7 +231,7 @@ func (x *Index) Images() []policy.Image {
 	x.sortImages()
 	x.list = make([]policy.Image, len(x.order))
 	for i, img := range x.order {
-		x.list[i] = policy.Image{Ref: img.ref, Users: img.users}
+		x.list[i] = policy.Image{Ref: img.ref, Consumers: img.users}
 	}
 	return x.list
 }
@@ -371,7 +371,7 @@ func (x *Index) drop(img *image) {
 // refresh makes the list of users anew: those whose objects did not change, and
 // what the changed objects say now.
 func (x *Index) refresh(img *image) {
-	var came []policy.User
+	var came []policy.Consumer
 	for o := range img.changed {
 		for _, u := range x.objects[o.kind][o.objectKey] {
 			if u.image == img {
@@ -380,7 +380,7 @@ func (x *Index) refresh(img *image) {
 		}
 	}
 	slices.SortFunc(came, compareUsers)
-	users := make([]policy.User, 0, img.uses)
+	users := make([]policy.Consumer, 0, img.uses)
 	for _, u := range img.users {
 		if img.changed[changedObject{u.Kind, objectKey{u.Namespace, u.Name}}] {
 			continue
@@ -395,9 +395,9 @@ func (x *Index) refresh(img *image) {
 	delete(x.dirty, img)
 }
 
-func (x *Index) user(o changedObject, u use) policy.User {
+func (x *Index) user(o changedObject, u use) policy.Consumer {
 	t := u.terms.Value()
-	user := policy.User{
+	user := policy.Consumer{
 		Kind:      o.kind,
 		Namespace: o.namespace,
 		Name:      o.name,
@@ -418,7 +418,7 @@ func (x *Index) user(o changedObject, u use) policy.User {
 	return user
 }
 
-func compareUsers(a, b policy.User) int {
+func compareUsers(a, b policy.Consumer) int {
 	return cmp.Or(
 		strings.Compare(a.Namespace, b.Namespace),
 		strings.Compare(a.Kind, b.Kind),

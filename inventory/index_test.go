@@ -22,8 +22,8 @@ func pod(name string, images ...string) Holder {
 	return h
 }
 
-func user(name, container string) policy.User {
-	return policy.User{Kind: "Pod", Namespace: "shop", Name: name, Container: container, Use: policy.Running}
+func user(name, container string) policy.Consumer {
+	return policy.Consumer{Kind: "Pod", Namespace: "shop", Name: name, Container: container, Use: policy.Running}
 }
 
 func TestIndex(t *testing.T) {
@@ -37,21 +37,21 @@ func TestIndex(t *testing.T) {
 			"images are sorted by reference, users by name and container",
 			func(x *Index) { x.Put(pod("b", "z", "a")); x.Put(pod("a", "a", "a")) },
 			[]policy.Image{
-				{Ref: "a", Users: []policy.User{user("a", "c0"), user("a", "c1"), user("b", "c1")}},
-				{Ref: "z", Users: []policy.User{user("b", "c0")}},
+				{Ref: "a", Consumers: []policy.Consumer{user("a", "c0"), user("a", "c1"), user("b", "c1")}},
+				{Ref: "z", Consumers: []policy.Consumer{user("b", "c0")}},
 			},
 		},
 		{
 			"the same twice is once",
 			func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a", "a")) },
-			[]policy.Image{{Ref: "a", Users: []policy.User{user("a", "c0")}}},
+			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{user("a", "c0")}}},
 		},
 		{
 			"a changed object leaves nothing behind",
 			func(x *Index) { x.Put(pod("a", "old", "both")); x.Put(pod("a", "both", "new")) },
 			[]policy.Image{
-				{Ref: "both", Users: []policy.User{user("a", "c0")}},
-				{Ref: "new", Users: []policy.User{user("a", "c1")}},
+				{Ref: "both", Consumers: []policy.Consumer{user("a", "c0")}},
+				{Ref: "new", Consumers: []policy.Consumer{user("a", "c1")}},
 			},
 		},
 		{
@@ -67,7 +67,7 @@ func TestIndex(t *testing.T) {
 		{
 			"an image that comes back is there",
 			func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a")); x.Put(pod("a", "a")) },
-			[]policy.Image{{Ref: "a", Users: []policy.User{user("a", "c0")}}},
+			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{user("a", "c0")}}},
 		},
 		{
 			"a relist takes away what it does not name, of its own kind only",
@@ -76,7 +76,7 @@ func TestIndex(t *testing.T) {
 				x.Put(Holder{"Job", "shop", "gone", []Reference{{Image: "a", Container: "c0"}}})
 				x.Replace("Pod", []Holder{pod("new", "a")})
 			},
-			[]policy.Image{{Ref: "a", Users: []policy.User{
+			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{
 				{Kind: "Job", Namespace: "shop", Name: "gone", Container: "c0"}, user("new", "c0"),
 			}}},
 		},
@@ -87,7 +87,7 @@ func TestIndex(t *testing.T) {
 				x.Put(Holder{"Pod", "blog", "a", []Reference{{Image: "a"}}})
 				x.Delete("Pod", "shop", "a")
 			},
-			[]policy.Image{{Ref: "a", Users: []policy.User{{Kind: "Pod", Namespace: "blog", Name: "a"}}}},
+			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "blog", Name: "a"}}}},
 		},
 	}
 	for _, tt := range tests {
@@ -114,7 +114,7 @@ func TestIndexLeavesResultsAlone(t *testing.T) {
 	x.Put(pod("b", "a"))
 	x.Delete("Pod", "shop", "a")
 	x.Images()
-	if want := []policy.Image{{Ref: "a", Users: []policy.User{user("a", "c0")}}}; gocmp.Diff(want, before) != "" {
+	if want := []policy.Image{{Ref: "a", Consumers: []policy.Consumer{user("a", "c0")}}}; gocmp.Diff(want, before) != "" {
 		t.Errorf("the earlier result became %v", before)
 	}
 }
@@ -132,17 +132,17 @@ func TestIndexDoesNothingForNoChange(t *testing.T) {
 
 // bruteForce is what Images should return, from scratch.
 func bruteForce(holders map[string]Holder) []policy.Image {
-	users := map[string][]policy.User{}
+	users := map[string][]policy.Consumer{}
 	for _, h := range holders {
 		for _, r := range h.References {
 			users[r.Image] = append(users[r.Image],
-				policy.User{Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Container: r.Container, Use: r.Use, Digest: r.Digest})
+				policy.Consumer{Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Container: r.Container, Use: r.Use, Digest: r.Digest})
 		}
 	}
 	images := []policy.Image{}
 	for ref, u := range users {
 		slices.SortFunc(u, compareUsers)
-		images = append(images, policy.Image{Ref: ref, Users: u})
+		images = append(images, policy.Image{Ref: ref, Consumers: u})
 	}
 	slices.SortFunc(images, func(a, b policy.Image) int { return cmp.Compare(a.Ref, b.Ref) })
 	return images
@@ -212,7 +212,7 @@ func TestIndexKeepsNoLargeTexts(t *testing.T) {
 	text := strings.Repeat("x", 64) + "shop/name/quay.io/app:1"
 	x.Put(Holder{"Pod", text[64:68], text[69:73], []Reference{{Image: text[74:]}}})
 	img := x.Images()[0]
-	for _, kept := range []string{img.Ref, img.Users[0].Namespace, img.Users[0].Name} {
+	for _, kept := range []string{img.Ref, img.Consumers[0].Namespace, img.Consumers[0].Name} {
 		if sharesText(kept, text) {
 			t.Errorf("%q still is a part of the text it was cut from", kept)
 		}
@@ -231,7 +231,7 @@ func TestIndexIsSafeForConcurrentUse(t *testing.T) {
 				x.Delete(h.Kind, h.Namespace, "name0")
 				if random.IntN(50) == 0 {
 					for _, img := range x.Images() {
-						_ = len(img.Users)
+						_ = len(img.Consumers)
 					}
 				}
 			}

@@ -30,9 +30,9 @@ type Reference struct {
 	Use       policy.Use
 	// Digest is what the node reported to run ("sha256:..."), "" if nothing.
 	Digest string
-	// OwnPullSecret and PullSecretUnknown are as in policy.User.
+	// OwnPullSecret and PullSecretUnknown are as in policy.Consumer.
 	OwnPullSecret, PullSecretUnknown bool
-	// Guessed is as in policy.User.
+	// Guessed is as in policy.Consumer.
 	Guessed bool
 	// Tag is an ImageStreamTag or ImageStreamImage, "NAMESPACE/STREAM:TAG" or
 	// "NAMESPACE/STREAM@DIGEST". With an Image, which an ImageStream has, it stands for

@@ -235,7 +235,7 @@ func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
 	}
 
 	c = impatient(t, cfg, Options{})
-	user := func() policy.User { return usersOf(t, c, ns, image)[0] }
+	user := func() policy.Consumer { return usersOf(t, c, ns, image)[0] }
 	if u := user(); u.OwnPullSecret || u.PullSecretUnknown {
 		t.Errorf("%+v, though there is no such account", u)
 	}
@@ -276,7 +276,7 @@ func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the short name stands for its image", func() bool {
-		return len(usersOf(t, c, ns, "cart:1")) == 0 && slices.ContainsFunc(usersOf(t, c, ns, "quay.io/team/cart@"+digest), func(u policy.User) bool { return u.Kind == "Deployment" })
+		return len(usersOf(t, c, ns, "cart:1")) == 0 && slices.ContainsFunc(usersOf(t, c, ns, "quay.io/team/cart@"+digest), func(u policy.Consumer) bool { return u.Kind == "Deployment" })
 	})
 	if err := streams.Delete(t.Context(), "cart", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ func gcPercent() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-func TestReadSparingly(t *testing.T) {
+func TestCollectGarbageSooner(t *testing.T) {
 	c, err := NewCluster(&rest.Config{Host: "https://127.0.0.1:1"}, Options{}) // never ready: nobody runs it
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestReadSparingly(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.ReadSparingly(ctx)
+		c.CollectGarbageSooner(ctx)
 	}()
 	eventually(t, "garbage is collected sooner", func() bool { return gcPercent() == startGCPercent })
 	cancel()

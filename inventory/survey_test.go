@@ -65,8 +65,8 @@ func installCRD(t *testing.T, cfg *rest.Config, crd *apiextensionsv1.CustomResou
 	return remove
 }
 
-func guessUser(kind, name, place string) []policy.User {
-	return []policy.User{{Kind: kind, Name: name, Container: place, Guessed: true}}
+func guessUser(kind, name, place string) []policy.Consumer {
+	return []policy.Consumer{{Kind: kind, Name: name, Container: place, Guessed: true}}
 }
 
 // TestSurvey follows kinds that nothing in the program knows of, from before the start and
@@ -130,12 +130,12 @@ func TestSurveyConfigMaps(t *testing.T) {
 	put("survey-shop", "shop-images", "quay.io/maps/shop:1")
 	c := surveying(t, cfg)
 
-	user := func(ns, name string, guessed bool) []policy.User {
-		return []policy.User{{Kind: "ConfigMap", Namespace: ns, Name: name, Container: "data[images.json]", Guessed: guessed}}
+	user := func(ns, name string, guessed bool) []policy.Consumer {
+		return []policy.Consumer{{Kind: "ConfigMap", Namespace: ns, Name: name, Container: "data[images.json]", Guessed: guessed}}
 	}
 	for _, tt := range []struct {
 		reason, namespace, image string
-		want                     []policy.User
+		want                     []policy.Consumer
 	}{
 		{"the release's own", "openshift-machine-api", "quay.io/maps/known:1", user("openshift-machine-api", "machine-api-operator-images", false)},
 		{"another operator's", "openshift-widgets", "quay.io/maps/guessed:1", user("openshift-widgets", "widget-images", true)},

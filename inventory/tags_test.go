@@ -34,15 +34,15 @@ func TestIndexResolvesTags(t *testing.T) {
 			for _, h := range order.put {
 				x.Put(h)
 			}
-			user := func(field string) policy.User {
-				return policy.User{Kind: "BuildConfig", Namespace: "shop", Name: "app", Container: field}
+			user := func(field string) policy.Consumer {
+				return policy.Consumer{Kind: "BuildConfig", Namespace: "shop", Name: "app", Container: field}
 			}
-			past := func(field string) policy.User {
-				return policy.User{Kind: "ImageStream", Namespace: "openshift", Name: "python", Container: field, Use: policy.History}
+			past := func(field string) policy.Consumer {
+				return policy.Consumer{Kind: "ImageStream", Namespace: "openshift", Name: "python", Container: field, Use: policy.History}
 			}
 			want := []policy.Image{
-				{Ref: "quay.io/python:new", Users: []policy.User{past("tag"), user("spec.strategy.sourceStrategy.from")}},
-				{Ref: "quay.io/python@" + digest, Users: []policy.User{past("old"), user("spec.source.images[0].from")}},
+				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag"), user("spec.strategy.sourceStrategy.from")}},
+				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old"), user("spec.source.images[0].from")}},
 			}
 			if diff := cmp.Diff(want, x.Images()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -54,8 +54,8 @@ func TestIndexResolvesTags(t *testing.T) {
 			x.Put(stream("quay.io/python:new"))
 			x.Replace("BuildConfig", nil)
 			want = []policy.Image{
-				{Ref: "quay.io/python:new", Users: []policy.User{past("tag")}},
-				{Ref: "quay.io/python@" + digest, Users: []policy.User{past("old")}},
+				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag")}},
+				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old")}},
 			}
 			if diff := cmp.Diff(want, x.Images()); diff != "" {
 				t.Errorf("without the build (-want +got):\n%s", diff)

@@ -119,12 +119,12 @@ func newObject(t *testing.T, gvk schema.GroupVersionKind) runtime.Object {
 
 // resources are the plural names of the kinds that the webhooks match.
 var resources = map[schema.GroupVersionKind]string{
-	mirrors.TagMirrorSet:    "imagetagmirrorsets",
-	mirrors.DigestMirrorSet: "imagedigestmirrorsets",
-	mirrors.ContentPolicy:   "imagecontentsourcepolicies",
-	mirrors.ImageConfig:     "images",
-	mirrors.ClusterPolicy:   "clusterimagepolicies",
-	mirrors.NamespacePolicy: "imagepolicies",
+	mirrors.TagMirrorSetGVK:    "imagetagmirrorsets",
+	mirrors.DigestMirrorSetGVK: "imagedigestmirrorsets",
+	mirrors.ContentPolicyGVK:   "imagecontentsourcepolicies",
+	mirrors.ImageConfigGVK:     "images",
+	mirrors.ClusterPolicyGVK:   "clusterimagepolicies",
+	mirrors.NamespacePolicyGVK: "imagepolicies",
 }
 
 func rules(operations ...admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
@@ -138,9 +138,9 @@ func rules(operations ...admissionregistrationv1.OperationType) []admissionregis
 		return admissionregistrationv1.RuleWithOperations{Operations: operations, Rule: r}
 	}
 	return []admissionregistrationv1.RuleWithOperations{
-		rule(admissionregistrationv1.ClusterScope, mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ImageConfig, mirrors.ClusterPolicy),
-		rule(admissionregistrationv1.ClusterScope, mirrors.ContentPolicy),
-		rule(admissionregistrationv1.NamespacedScope, mirrors.NamespacePolicy),
+		rule(admissionregistrationv1.ClusterScope, mirrors.TagMirrorSetGVK, mirrors.DigestMirrorSetGVK, mirrors.ImageConfigGVK, mirrors.ClusterPolicyGVK),
+		rule(admissionregistrationv1.ClusterScope, mirrors.ContentPolicyGVK),
+		rule(admissionregistrationv1.NamespacedScope, mirrors.NamespacePolicyGVK),
 	}
 }
 

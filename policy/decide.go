@@ -48,7 +48,7 @@ var planRules = []planRule{
 
 // A view is what a rule sees of one impact.
 type view struct {
-	Impact
+	Reroute
 	facts       Facts // what they prove of the new route
 	beforeFacts Facts // what they prove of the old route
 	found       Facts // as they were found
@@ -62,9 +62,9 @@ type view struct {
 	open, mirrorPlaces, beforeOpen, beforeMirrors []mirrors.Location
 }
 
-func (s Settings) view(i Impact, facts Facts) *view {
+func (s Settings) view(i Reroute, facts Facts) *view {
 	v := &view{
-		Impact: i, facts: i.weigh(facts, false), beforeFacts: i.weigh(facts, true), found: facts, settings: s,
+		Reroute: i, facts: i.weigh(facts, false), beforeFacts: i.weigh(facts, true), found: facts, settings: s,
 		open: i.After.Open(), mirrorPlaces: i.After.Mirrors(),
 		beforeOpen: i.Before.Open(), beforeMirrors: i.Before.Mirrors(),
 	}
@@ -147,19 +147,19 @@ func (s Settings) severity(f Finding) Severity {
 // there is another one which holds up nothing makes no difference.
 func (s Settings) most(img Image) Severity {
 	switch {
-	case len(img.Users) == 0:
+	case len(img.Consumers) == 0:
 		return Deny
 	case s.merelyGuessed(img) && s.Guesses == GuessesIgnore:
 		return Info // history beside makes no difference
 	}
 	most := Info
-	for _, u := range img.Users {
+	for _, u := range img.Consumers {
 		most = max(most, s.mostFor(u))
 	}
 	return most
 }
 
-func (s Settings) mostFor(u User) Severity {
+func (s Settings) mostFor(u Consumer) Severity {
 	switch {
 	case u.Use == History:
 		return Warn
@@ -195,7 +195,7 @@ func (s Settings) heldUpBy(findings []Finding) []string {
 		if f.Image.Ref == "" || s.IsProtected(f.Image) {
 			return nil
 		}
-		for _, u := range f.Image.Users {
+		for _, u := range f.Image.Consumers {
 			switch {
 			case s.mostFor(u) < Deny:
 			case u.Namespace == "":
@@ -210,7 +210,7 @@ func (s Settings) heldUpBy(findings []Finding) []string {
 
 // onlyHistory reports whether nothing but a way back names img.
 func onlyHistory(img Image) bool {
-	return len(img.Users) > 0 && !slices.ContainsFunc(img.Users, func(u User) bool { return u.Use != History })
+	return len(img.Consumers) > 0 && !slices.ContainsFunc(img.Consumers, func(u Consumer) bool { return u.Use != History })
 }
 
 func (c *Counts) add(v *view, findings []Finding) {
@@ -272,8 +272,8 @@ func (s Settings) findingRank(f Finding) int {
 // sortUsers returns img with the users that matter most in front: protected
 // namespaces, then what runs, then what a person deploys before what it makes.
 func (s Settings) sortUsers(img Image) Image {
-	img.Users = slices.Clone(img.Users)
-	slices.SortStableFunc(img.Users, func(a, b User) int {
+	img.Consumers = slices.Clone(img.Consumers)
+	slices.SortStableFunc(img.Consumers, func(a, b Consumer) int {
 		return cmp.Or(
 			cmp.Compare(s.namespaceRank(a.Namespace), s.namespaceRank(b.Namespace)),
 			cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)),

@@ -60,7 +60,7 @@ func summary(v Verdict) string {
 	return strings.Join(parts, ", ")
 }
 
-var running = []User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running, Digest: "sha256:old"}}
+var running = []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running, Digest: "sha256:old"}}
 
 // A turn is one way a rule can turn, with the reason for it in its name.
 type turn struct {
@@ -145,11 +145,11 @@ func TestNarrow(t *testing.T) {
 }
 
 func TestSeverities(t *testing.T) {
-	router := []User{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router", Use: Running}}
-	past := []User{{Kind: "ClusterVersion", Name: "version", Container: "history", Use: History}}
+	router := []Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router", Use: Running}}
+	past := []Consumer{{Kind: "ClusterVersion", Name: "version", Container: "history", Use: History}}
 	tests := []struct {
 		name  string
-		users []User
+		users []Consumer
 		set   map[string]Severity
 		want  Severity
 	}{
@@ -175,13 +175,13 @@ func TestSeverities(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	images := []Image{
 		{"quay.io/a:1", running},
-		{"quay.io/b:1", []User{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}},
-		{"quay.io/c:1", []User{{Kind: "Pod", Namespace: "openshift-dns", Name: "dns", Use: Running}}},
+		{"quay.io/b:1", []Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}},
+		{"quay.io/c:1", []Consumer{{Kind: "Pod", Namespace: "openshift-dns", Name: "dns", Use: Running}}},
 	}
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
 	f := Facts{}
 	refs := func() (out []string) {
-		for _, l := range plan.Questions(f, Settings{}) {
+		for _, l := range plan.Lookups(f, Settings{}) {
 			out = append(out, l.Ref)
 		}
 		return out
@@ -222,7 +222,7 @@ func TestUnknownNeverAdmits(t *testing.T) {
 
 func TestMessage(t *testing.T) {
 	images := []Image{
-		{"quay.io/ingress/router" + digestA, []User{
+		{"quay.io/ingress/router" + digestA, []Consumer{
 			{Kind: "Pod", Namespace: "openshift-ingress", Name: "router-default-5d8f-abc", Container: "router", Use: Running},
 			{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router"},
 			{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router-default-5d8f", Container: "router"},
@@ -257,7 +257,7 @@ Nothing was changed. The whole list: mirrorset-guard check`
 func TestManyFindings(t *testing.T) {
 	var images []Image
 	for i := range 3000 {
-		images = append(images, Image{fmt.Sprintf("quay.io/app%04d:1", i), []User{{Kind: "Deployment", Namespace: fmt.Sprintf("team-%d", i%7), Name: "app", Container: "app"}}})
+		images = append(images, Image{fmt.Sprintf("quay.io/app%04d:1", i), []Consumer{{Kind: "Deployment", Namespace: fmt.Sprintf("team-%d", i%7), Name: "app", Container: "app"}}})
 	}
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
 	f := Facts{}

@@ -36,9 +36,9 @@ const (
 // A fact that was found at one depth answers no question about another, as the two
 // Locations differ.
 func (p Plan) WithDepth(s Settings, platforms []string) Plan {
-	p.Impacts = slices.Clone(p.Impacts)
-	for k := range p.Impacts {
-		i := &p.Impacts[k]
+	p.Reroutes = slices.Clone(p.Reroutes)
+	for k := range p.Reroutes {
+		i := &p.Reroutes[k]
 		depth := s.depthOf(*i)
 		if depth > mirrors.DepthExists {
 			i.Before, i.After = atDepth(i.Before, depth), atDepth(i.After, depth)
@@ -50,7 +50,7 @@ func (p Plan) WithDepth(s Settings, platforms []string) Plan {
 }
 
 // depthOf leaves out what only history names: it can do no more than warn.
-func (s Settings) depthOf(i Impact) mirrors.Depth {
+func (s Settings) depthOf(i Reroute) mirrors.Depth {
 	protected := s.IsProtected(i.Image)
 	switch {
 	case onlyHistory(i.Image):
@@ -76,7 +76,7 @@ func atDepth(r mirrors.Route, depth mirrors.Depth) mirrors.Route {
 // whether nodes of every platform get one. A digest names the same index wherever it is
 // served. Under a tag, a copy of one platform may stand for an index of several. In a
 // cluster of one platform it does not matter as long as the digest is that which runs.
-func (i *Impact) wantsPlatforms(l mirrors.Location, f Fact) bool {
+func (i *Reroute) wantsPlatforms(l mirrors.Location, f Fact) bool {
 	if !i.platforms || l.Depth > mirrors.DepthExists || f.Presence != Present {
 		return false
 	}
@@ -84,8 +84,8 @@ func (i *Impact) wantsPlatforms(l mirrors.Location, f Fact) bool {
 }
 
 // runs reports whether a node said that it runs the image with this digest.
-func (i *Impact) runs(digest string) bool {
-	return digest != "" && slices.ContainsFunc(i.Image.Users, func(u User) bool {
+func (i *Reroute) runs(digest string) bool {
+	return digest != "" && slices.ContainsFunc(i.Image.Consumers, func(u Consumer) bool {
 		return u.Use == Running && u.Digest == digest
 	})
 }

@@ -11,8 +11,8 @@ var onePlatform, twoPlatforms = []string{"linux/amd64"}, []string{"linux/amd64",
 // TestWithDepth: of which images the blobs are looked up, and that the question is asked
 // and answered apart from that about the manifest.
 func TestWithDepth(t *testing.T) {
-	router := Image{"quay.io/router:1", []User{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}}
-	old := Image{"quay.io/router:0", []User{{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router", Use: History}}}
+	router := Image{"quay.io/router:1", []Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}}
+	old := Image{"quay.io/router:0", []Consumer{{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router", Use: History}}}
 	cart := Image{"quay.io/shop/cart:1", running}
 	for _, tc := range []struct {
 		scope BlobScope
@@ -25,13 +25,13 @@ func TestWithDepth(t *testing.T) {
 		s := Settings{Blobs: tc.scope}
 		bare := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{router, old, cart})
 		plan := bare.WithDepth(s, onePlatform)
-		for k, i := range plan.Impacts {
+		for k, i := range plan.Reroutes {
 			for _, l := range append(i.After.Open(), i.Before.Open()...) {
 				if (l.Depth == mirrors.DepthBlobs) != tc.want[i.Image.Ref] {
 					t.Errorf("scope %d: %+v of %s", tc.scope, l, i.Image.Ref)
 				}
 			}
-			for _, l := range append(bare.Impacts[k].After.Open(), bare.Impacts[k].Before.Open()...) {
+			for _, l := range append(bare.Reroutes[k].After.Open(), bare.Reroutes[k].Before.Open()...) {
 				if l.Depth == mirrors.DepthBlobs {
 					t.Errorf("scope %d: the plan it was made of has %+v", tc.scope, l)
 				}
@@ -39,7 +39,7 @@ func TestWithDepth(t *testing.T) {
 		}
 		answered := Facts{}
 		ask := func() {
-			for _, l := range plan.Questions(answered, s) {
+			for _, l := range plan.Lookups(answered, s) {
 				answered[l] = Fact{Presence: Present}
 			}
 		}
@@ -60,7 +60,7 @@ func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 	s := Settings{Blobs: BlobsOfAll}
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, running}}).WithDepth(s, onePlatform)
 	shallow := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
-	if q := plan.Questions(shallow, s); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
+	if q := plan.Lookups(shallow, s); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
 		t.Errorf("questions %+v", q)
 	}
 	if v := plan.Decide(shallow, s); v.Allowed || v.Findings[0].Rule != "Unverified" {
@@ -72,7 +72,7 @@ func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 // before, though a second one holds the image.
 func TestBrokenCopyAsksOn(t *testing.T) {
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local", "n.local"))}, []Image{{tag, running}})
-	q := plan.Questions(facts("m.local/x:1 incomplete", "n.local/x:1 present"), Settings{})
+	q := plan.Lookups(facts("m.local/x:1 incomplete", "n.local/x:1 present"), Settings{})
 	if len(q) != 1 || q[0].Ref != tag {
 		t.Errorf("questions %+v, want the source", q)
 	}

@@ -25,7 +25,7 @@ import (
 // none that may end the pull: if it holds the image by now, both routes have it.
 //
 // An image whose platforms are still open is judged by the answer about these.
-func (i *Impact) weigh(facts Facts, before bool) Facts {
+func (i *Reroute) weigh(facts Facts, before bool) Facts {
 	var weighed Facts // made when the first fact differs
 	for _, route := range []*mirrors.Route{&i.After, &i.Before} {
 		for k := range route.Sources {
@@ -52,7 +52,7 @@ func (i *Impact) weigh(facts Facts, before bool) Facts {
 
 // evidence returns what f, the fact about l, proves, and whether that differs from f.
 // Source is the host that the reference names.
-func (i *Impact) evidence(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
+func (i *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
 	differs := i.wantsPlatforms(l, f)
 	if differs {
 		answer, asked := facts[deeper(l)]
@@ -75,7 +75,7 @@ func (i *Impact) evidence(f Fact, l mirrors.Location, source string, facts Facts
 
 // stillReaches reports whether nodes ask l on the new route as well, all places before it
 // having refused.
-func (i *Impact) stillReaches(l mirrors.Location, facts Facts) bool {
+func (i *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 	for _, s := range i.After.Sources {
 		switch p := facts[s.Location].Presence; {
 		case !s.Tried():
@@ -89,7 +89,7 @@ func (i *Impact) stillReaches(l mirrors.Location, facts Facts) bool {
 }
 
 // unproven returns f, a refusal, as no answer.
-func (i *Impact) unproven(f Fact) Fact {
+func (i *Reroute) unproven(f Fact) Fact {
 	f.Detail = describe(f)
 	if why := i.knowsMore(); why != "" {
 		f.Detail += "; " + why
@@ -100,12 +100,12 @@ func (i *Impact) unproven(f Fact) Fact {
 
 // knowsMore says why nodes may get an image that a registry says it does not have, or not
 // for the guard; "" if they would be told the same.
-func (i *Impact) knowsMore() string {
+func (i *Reroute) knowsMore() string {
 	if i.OtherCredentials {
 		return "by CRIOCredentialProviderConfig, nodes may have other credentials"
 	}
 	_, digest, _ := strings.Cut(i.Image.Ref, "@")
-	for _, u := range i.Image.Users {
+	for _, u := range i.Image.Consumers {
 		switch {
 		case u.Use == History:
 		case u.PullSecretUnknown:
@@ -120,7 +120,7 @@ func (i *Impact) knowsMore() string {
 }
 
 // onRoutes returns the facts about the places of i.
-func (i *Impact) onRoutes(facts Facts) Facts {
+func (i *Reroute) onRoutes(facts Facts) Facts {
 	own := make(Facts, len(i.After.Sources)+len(i.Before.Sources))
 	for _, s := range slices.Concat(i.After.Sources, i.Before.Sources) {
 		if f, known := facts[s.Location]; known {

@@ -234,11 +234,11 @@ func isAre(n int) string {
 // out of date.
 func (p Plan) knownFromGaps() int {
 	n := 0
-	for _, i := range p.Impacts {
-		elsewhere := func(u User) bool {
+	for _, i := range p.Reroutes {
+		elsewhere := func(u Consumer) bool {
 			return !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Kind == u.Kind })
 		}
-		if !slices.ContainsFunc(i.Image.Users, elsewhere) {
+		if !slices.ContainsFunc(i.Image.Consumers, elsewhere) {
 			n++
 		}
 	}

@@ -72,7 +72,7 @@ func TestGaps(t *testing.T) {
 func TestGapText(t *testing.T) {
 	c := Change{Before: set(), After: set(itms("a", "quay.io", allow, "m.local"))}
 	gaps := append(podGap, Gap{Source: "jobs.batch", Kind: "Job", Detail: "not heard from for 3m0s"})
-	pod := []User{{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", Use: Running}}
+	pod := []Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", Use: Running}}
 
 	plan := NewPlan(c, []Image{{tag, pod}}).WithGaps(c, gaps)
 	verdict := plan.Decide(facts("m.local/x:1 present"), Settings{})

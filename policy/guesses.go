@@ -26,7 +26,7 @@ func (g Guesses) most() Severity {
 // merelyGuessed reports whether img has no user that weighs more than a guess outside of
 // the protected namespaces.
 func (s Settings) merelyGuessed(img Image) bool {
-	guessed := func(u User) bool { return u.Guessed }
-	sure := func(u User) bool { return !u.Guessed && u.Use != History }
-	return slices.ContainsFunc(img.Users, guessed) && !slices.ContainsFunc(img.Users, sure) && !s.IsProtected(img)
+	guessed := func(u Consumer) bool { return u.Guessed }
+	sure := func(u Consumer) bool { return !u.Guessed && u.Use != History }
+	return slices.ContainsFunc(img.Consumers, guessed) && !slices.ContainsFunc(img.Consumers, sure) && !s.IsProtected(img)
 }

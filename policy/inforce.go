@@ -36,7 +36,7 @@ func (p *Plan) compareUnknown(images []Image, objects, after *mirrors.Table, s m
 	bare := unconfigured()
 	p.compare(images, bare, after, s)
 	seen := map[string]bool{}
-	for _, i := range p.Impacts {
+	for _, i := range p.Reroutes {
 		seen[i.Image.Ref] = true
 	}
 	for _, img := range p.Malformed {
@@ -44,8 +44,8 @@ func (p *Plan) compareUnknown(images []Image, objects, after *mirrors.Table, s m
 	}
 	rest := slices.DeleteFunc(slices.Clone(images), func(img Image) bool { return seen[img.Ref] })
 	p.compare(rest, objects, after, s)
-	for i := range p.Impacts {
-		p.Impacts[i].Before, p.Impacts[i].BeforeUnknown, p.Impacts[i].HiddenBy = mirrors.Route{}, true, ""
+	for i := range p.Reroutes {
+		p.Reroutes[i].Before, p.Reroutes[i].BeforeUnknown, p.Reroutes[i].HiddenBy = mirrors.Route{}, true, ""
 	}
 }
 

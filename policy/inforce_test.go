@@ -71,7 +71,7 @@ func TestMendingWithGaps(t *testing.T) {
 // The standing verification looks where nodes look.
 func TestStandingOfApplied(t *testing.T) {
 	p := NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), []Image{{tag, running}})
-	if got := p.StandingQuestions(nil, Settings{}); len(got) != 1 || got[0].Ref != "m.local/x:1" {
+	if got := p.StandingLookups(nil, Settings{}); len(got) != 1 || got[0].Ref != "m.local/x:1" {
 		t.Errorf("questions %v", got)
 	}
 }

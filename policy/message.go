@@ -219,8 +219,8 @@ func namespaces(findings []Finding, limit int) string {
 	var order []string
 	for _, f := range findings {
 		ns := "cluster"
-		if len(f.Image.Users) > 0 && f.Image.Users[0].Namespace != "" {
-			ns = f.Image.Users[0].Namespace
+		if len(f.Image.Consumers) > 0 && f.Image.Consumers[0].Namespace != "" {
+			ns = f.Image.Consumers[0].Namespace
 		}
 		if counts[ns]++; counts[ns] == 1 {
 			order = append(order, ns)
@@ -241,7 +241,7 @@ func namespaces(findings []Finding, limit int) string {
 // shop/cart (container app) and 2 more".
 func Users(img Image, limit int) string {
 	var names []string
-	for _, u := range img.Users {
+	for _, u := range img.Consumers {
 		if name := u.String(); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -253,7 +253,7 @@ func Users(img Image, limit int) string {
 }
 
 // String returns how messages name a user: "Deployment shop/cart (app)".
-func (u User) String() string {
+func (u Consumer) String() string {
 	name := u.Kind + " " + u.Name
 	if u.Namespace != "" {
 		name = u.Kind + " " + u.Namespace + "/" + u.Name

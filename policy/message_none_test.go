@@ -40,7 +40,7 @@ func TestReroutesNone(t *testing.T) {
 // TestHostileReference: an image reference may be any text. Nothing of it can forge a
 // line of a message, or reach a terminal as more than characters.
 func TestHostileReference(t *testing.T) {
-	hostile := Image{Ref: "quay.io/x\x1b[2J\nWarning: all is well\u202e", Users: []User{{Kind: "Pod", Namespace: "a\nb", Name: "c\x07", Container: "d\re"}}}
+	hostile := Image{Ref: "quay.io/x\x1b[2J\nWarning: all is well\u202e", Consumers: []Consumer{{Kind: "Pod", Namespace: "a\nb", Name: "c\x07", Container: "d\re"}}}
 	finding := Finding{Rule: "ImageMissing", Severity: Deny, Image: hostile, Reason: "no\nreason", Detail: []string{"a\u009bb\nc"}, Remedy: []string{"oc image mirror\tx\x00"}}
 	v := Verdict{Findings: []Finding{finding}, Counts: Counts{Total: 1, Rerouted: 1}}
 	const want = `X is refused: the one image it reroutes could not be pulled safely afterwards.

@@ -18,7 +18,7 @@ import (
 // repository and lacks another, the repository is left out.
 func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	root := &scope{}
-	for _, i := range p.Impacts {
+	for _, i := range p.Reroutes {
 		if i.After.Entry == e.Source && servesPullType(e, i.Image.Ref) {
 			root.insert(strings.Split(repository(i.Image.Ref), "/"), held(i.After.Mirrors(), facts))
 		}
@@ -95,7 +95,7 @@ func narrowTo(e mirrors.Entry, source string) mirrors.Entry {
 
 // servesPullType reports whether e's mirrors are for pulls like that of ref.
 func servesPullType(e mirrors.Entry, ref string) bool {
-	return (mirrors.KindOf(e.Object) == mirrors.TagMirrorSet.Kind) != isDigest(ref)
+	return (mirrors.KindOf(e.Object) == mirrors.TagMirrorSetGVK.Kind) != isDigest(ref)
 }
 
 // repository returns the normalised name of ref without tag and digest.

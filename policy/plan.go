@@ -16,8 +16,8 @@ type Change struct {
 	Before, After mirrors.Set
 }
 
-// An Impact is an image whose route a change alters.
-type Impact struct {
+// A Reroute is an image whose route a change alters.
+type Reroute struct {
 	Image         Image
 	Before, After mirrors.Route
 	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
@@ -43,7 +43,7 @@ type Impact struct {
 
 // A Plan lists what a change would alter.
 type Plan struct {
-	Impacts []Impact
+	Reroutes []Reroute
 	// Malformed are images whose references no node could parse. They fail before
 	// and after, whatever the mirrors.
 	Malformed []Image
@@ -87,17 +87,17 @@ func NewPlan(c Change, images []Image) Plan {
 	if len(variants) == 1 {
 		return p
 	}
-	for i := range p.Impacts {
-		p.Impacts[i].Pools = variants[0].Pools
+	for i := range p.Reroutes {
+		p.Reroutes[i].Pools = variants[0].Pools
 	}
 	all := len(variants[0].Pools)
 	for _, v := range variants[1:] {
 		p.addPools(newPlan(c.at(v.Set.Pool), images), v.Pools)
 		all += len(v.Pools)
 	}
-	for i := range p.Impacts {
-		if len(p.Impacts[i].Pools) == all {
-			p.Impacts[i].Pools = nil
+	for i := range p.Reroutes {
+		if len(p.Reroutes[i].Pools) == all {
+			p.Reroutes[i].Pools = nil
 		}
 	}
 	return p
@@ -109,25 +109,25 @@ func (c Change) at(pool string) Change { return Change{c.Before.At(pool), c.Afte
 // addPools adds what other, which is that of pools, has to say beside p.
 func (p *Plan) addPools(other Plan, pools []string) {
 	byRef := map[string][]int{}
-	for i, impact := range p.Impacts {
+	for i, impact := range p.Reroutes {
 		byRef[impact.Image.Ref] = append(byRef[impact.Image.Ref], i)
 	}
-	for _, impact := range other.Impacts {
+	for _, impact := range other.Reroutes {
 		same := slices.IndexFunc(byRef[impact.Image.Ref], func(i int) bool {
-			known := p.Impacts[i]
+			known := p.Reroutes[i]
 			return known.Before.Equal(impact.Before) && known.After.Equal(impact.After)
 		})
 		if same >= 0 {
-			known := &p.Impacts[byRef[impact.Image.Ref][same]]
+			known := &p.Reroutes[byRef[impact.Image.Ref][same]]
 			known.Pools = slices.Concat(known.Pools, pools)
 			slices.Sort(known.Pools)
 			continue
 		}
 		impact.Pools = pools
-		p.Impacts = append(p.Impacts, impact)
+		p.Reroutes = append(p.Reroutes, impact)
 	}
 	p.BeforeUnknown = p.BeforeUnknown || other.BeforeUnknown
-	slices.SortStableFunc(p.Impacts, func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
+	slices.SortStableFunc(p.Reroutes, func(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
 }
 
 // newPlan is NewPlan for nodes of one kind.
@@ -174,9 +174,9 @@ func (p *Plan) compare(images []Image, before, after *mirrors.Table, s mirrors.S
 	for _, img := range images {
 		p.add(img, before, after, never)
 	}
-	byRef := func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }
-	if !slices.IsSortedFunc(p.Impacts, byRef) { // an inventory is, as a rule
-		slices.SortStableFunc(p.Impacts, byRef)
+	byRef := func(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }
+	if !slices.IsSortedFunc(p.Reroutes, byRef) { // an inventory is, as a rule
+		slices.SortStableFunc(p.Reroutes, byRef)
 	}
 }
 
@@ -246,30 +246,30 @@ func (p *Plan) add(img Image, before, after *mirrors.Table, never map[string][]s
 	if !changed {
 		return
 	}
-	impact := Impact{Image: img, Before: from, After: to, Never: never[to.Entry]}
+	impact := Reroute{Image: img, Before: from, After: to, Never: never[to.Entry]}
 	if from.Entry != "" && to.Entry != from.Entry && after.Has(from.Entry) {
 		impact.HiddenBy = to.Entry
 	}
-	p.Impacts = append(p.Impacts, impact)
+	p.Reroutes = append(p.Reroutes, impact)
 }
 
-// Questions returns the locations that the decision still hangs on, given what
+// Lookups returns the locations that the decision still hangs on, given what
 // is known: those without an entry in facts. Protected images come first. The
 // caller looks them up, enters what it learned (an Unknown fact where there was
 // no answer) and asks again, until there are no questions or time is up. The
 // mirrors of the new routes come first, and the rest only for images that no
 // mirror holds, so that a good change costs one request for each image.
-func (p Plan) Questions(facts Facts, s Settings) []mirrors.Location {
+func (p Plan) Lookups(facts Facts, s Settings) []mirrors.Location {
 	q := questions{facts: facts, asked: map[mirrors.Location]bool{}}
-	order := s.rank(p.Impacts)
+	order := s.rank(p.Reroutes)
 	for _, i := range order {
-		q.ask(p.Impacts[i].After.Mirrors())
+		q.ask(p.Reroutes[i].After.Mirrors())
 	}
 	if len(q.list) > 0 {
 		return q.list
 	}
 	for _, i := range order {
-		q.askAfterMirrors(&p.Impacts[i])
+		q.askAfterMirrors(&p.Reroutes[i])
 	}
 	return q.list
 }
@@ -294,7 +294,7 @@ func (q *questions) ask(locs []mirrors.Location) {
 // which platforms a tag is there; what the other places have, the old ones too, where no
 // mirror is sure to serve it; and the platforms that the old place serves, where the new
 // one lacks some.
-func (q *questions) askAfterMirrors(i *Impact) {
+func (q *questions) askAfterMirrors(i *Reroute) {
 	if l, ok := i.openPlatforms(i.After, q.facts); ok {
 		q.ask([]mirrors.Location{l})
 		return
@@ -316,7 +316,7 @@ func (q *questions) askAfterMirrors(i *Impact) {
 
 // openPlatforms returns the location to ask about the platforms of what the first place
 // of route serves that has the image, if that is still to be asked.
-func (i *Impact) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
+func (i *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
 	for _, s := range route.Sources {
 		f := facts[s.Location]
 		if !s.Tried() || f.Presence != Present {
@@ -336,7 +336,7 @@ func (i *Impact) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Locati
 // Locations returns every location on the routes of the plan, sorted.
 func (p Plan) Locations() []mirrors.Location {
 	var locs []mirrors.Location
-	for _, i := range p.Impacts {
+	for _, i := range p.Reroutes {
 		locs = append(locs, i.Before.Open()...)
 		locs = append(locs, i.After.Open()...)
 	}
@@ -366,11 +366,11 @@ type share struct {
 // thousands of images that are nowhere to be found does not use up the time for those of
 // all others. An image has the first turn that any of its users has for it, so that nobody
 // can put off others' images by naming them too.
-func takeTurns(impacts []Impact, order []ranked, of func(User) share) {
+func takeTurns(impacts []Reroute, order []ranked, of func(Consumer) share) {
 	taken := map[share]int{}
 	for k := range order {
 		var first share
-		for i, u := range impacts[order[k].index].Image.Users {
+		for i, u := range impacts[order[k].index].Image.Consumers {
 			s := of(u)
 			s.rank = order[k].rank
 			if i == 0 || taken[s] < taken[first] {
@@ -388,13 +388,13 @@ func takeTurns(impacts []Impact, order []ranked, of func(User) share) {
 
 // rank returns the indices of impacts, those of protected images first. Of others,
 // namespaces take turns, and in each of them its objects.
-func (s Settings) rank(impacts []Impact) []int {
+func (s Settings) rank(impacts []Reroute) []int {
 	order := make([]ranked, len(impacts))
 	for i, impact := range impacts {
 		order[i] = ranked{index: i, rank: s.Rank(impact.Image)}
 	}
-	takeTurns(impacts, order, func(u User) share { return share{namespace: u.Namespace, kind: u.Kind, name: u.Name} })
-	takeTurns(impacts, order, func(u User) share { return share{namespace: u.Namespace} })
+	takeTurns(impacts, order, func(u Consumer) share { return share{namespace: u.Namespace, kind: u.Kind, name: u.Name} })
+	takeTurns(impacts, order, func(u Consumer) share { return share{namespace: u.Namespace} })
 	indices := make([]int, len(order))
 	for i, o := range order {
 		indices[i] = o.index
@@ -407,7 +407,7 @@ func (s Settings) rank(impacts []Impact) []int {
 // comes before what is only referenced, and history and guesses last.
 func (s Settings) Rank(img Image) int {
 	best := 1 << 20
-	for _, u := range img.Users {
+	for _, u := range img.Consumers {
 		best = min(best, s.namespaceRank(u.Namespace)*3+useRank(u))
 	}
 	return best
@@ -417,7 +417,7 @@ func (s Settings) Rank(img Image) int {
 // not count beside users that may pull the image.
 func (s Settings) IsProtected(img Image) bool {
 	history := onlyHistory(img)
-	return slices.ContainsFunc(img.Users, func(u User) bool {
+	return slices.ContainsFunc(img.Consumers, func(u Consumer) bool {
 		return (history || u.Use != History) && s.namespaceRank(u.Namespace) < len(s.protected())
 	})
 }
@@ -450,7 +450,7 @@ func matches(pattern, namespace string) bool {
 	return pattern == namespace || open && strings.HasPrefix(namespace, prefix)
 }
 
-func useRank(u User) int {
+func useRank(u Consumer) int {
 	switch {
 	case u.Use == History, u.Guessed:
 		return 2

@@ -6,7 +6,7 @@
 //
 //	plan := policy.NewPlan(change, images)        // which images take a new route?
 //	plan = plan.WithDepth(settings, platforms)    // how deep is each place looked at?
-//	facts := lookUp(ctx, plan.Questions(facts))   // what is really there? until nothing is asked
+//	facts := lookUp(ctx, plan.Lookups(facts))   // what is really there? until nothing is asked
 //	verdict := plan.Decide(facts, settings)       // may this happen?
 //
 // The admission webhook, the command line and the standing verifier all make
@@ -44,8 +44,8 @@ func (u Use) String() string {
 	return [...]string{"referenced", "running", "history"}[u]
 }
 
-// A User is one thing in the cluster that depends on an image.
-type User struct {
+// A Consumer is one thing in the cluster that depends on an image.
+type Consumer struct {
 	Kind      string // "Deployment", "Pod", "CronJob" ...
 	Namespace string // "" for cluster-scoped objects
 	Name      string
@@ -72,8 +72,8 @@ type User struct {
 // An Image is a reference, as written, that something in the cluster depends on.
 // References are distinct within one inventory.
 type Image struct {
-	Ref   string
-	Users []User
+	Ref       string
+	Consumers []Consumer
 }
 
 // Presence says what a node would meet at a location.

@@ -7,21 +7,21 @@ import (
 
 // byImage returns the impacts of each image, one after the other: there are several where
 // the nodes of some pools take another route.
-func (p Plan) byImage() [][]Impact {
-	groups := make([][]Impact, 0, len(p.Impacts))
-	for i := range p.Impacts {
-		if n := len(groups); n > 0 && groups[n-1][0].Image.Ref == p.Impacts[i].Image.Ref {
-			groups[n-1] = p.Impacts[i-len(groups[n-1]) : i+1]
+func (p Plan) byImage() [][]Reroute {
+	groups := make([][]Reroute, 0, len(p.Reroutes))
+	for i := range p.Reroutes {
+		if n := len(groups); n > 0 && groups[n-1][0].Image.Ref == p.Reroutes[i].Image.Ref {
+			groups[n-1] = p.Reroutes[i-len(groups[n-1]) : i+1]
 			continue
 		}
-		groups = append(groups, p.Impacts[i:i+1])
+		groups = append(groups, p.Reroutes[i:i+1])
 	}
 	return groups
 }
 
 // worst judges the impacts of one image, and returns what is worst: a denial, or else what
 // was verified least.
-func (s Settings) worst(impacts []Impact, facts Facts) (seen *view, findings []Finding) {
+func (s Settings) worst(impacts []Reroute, facts Facts) (seen *view, findings []Finding) {
 	for i, impact := range impacts {
 		v := s.view(impact, facts)
 		found := s.judge(v)

@@ -59,8 +59,8 @@ func TestWorstOfPools(t *testing.T) {
 	}
 	c := Change{s, mirrors.Put(itms("a", "quay.io", never, "m.local", "w.local"))(s)}
 	p := NewPlan(c, []Image{{tag, running}})
-	if len(p.Impacts) != 2 {
-		t.Fatalf("impacts %+v", p.Impacts)
+	if len(p.Reroutes) != 2 {
+		t.Fatalf("impacts %+v", p.Reroutes)
 	}
 	verdict := p.Decide(facts("m.local/x:1 present", "w.local/x:1 absent"), Settings{})
 	if got := summary(verdict); got != "deny NotFullySynced" {

@@ -12,21 +12,21 @@ import (
 )
 
 // users returns one user in namespace shop, changed by each of change.
-func users(change ...func(*User)) []User {
-	u := User{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}
+func users(change ...func(*Consumer)) []Consumer {
+	u := Consumer{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}
 	for _, c := range change {
 		c(&u)
 	}
-	return []User{u}
+	return []Consumer{u}
 }
 
-func withSecret(u *User) { u.OwnPullSecret = true }
-func isRouter(u *User) {
+func withSecret(u *Consumer) { u.OwnPullSecret = true }
+func isRouter(u *Consumer) {
 	u.Namespace, u.Name, u.Container = "openshift-ingress", "router-default", "router"
 }
 
-func runs(digest string) func(*User) {
-	return func(u *User) { u.Kind, u.Use, u.Digest = "Pod", Running, digest }
+func runs(digest string) func(*Consumer) {
+	return func(u *Consumer) { u.Kind, u.Use, u.Digest = "Pod", Running, digest }
 }
 
 // TestOnlyProofWeakens: a denial becomes a warning where it is proved that the pull fails
@@ -40,7 +40,7 @@ func TestOnlyProofWeakens(t *testing.T) {
 		name          string
 		before, after mirrors.Set
 		image         string
-		users         []User
+		users         []Consumer
 		others        bool // CRIOCredentialProviderConfig matches
 		facts         []string
 		want          string
@@ -51,7 +51,7 @@ func TestOnlyProofWeakens(t *testing.T) {
 		{"404 though a pod runs that very digest", none, quay, dig, users(runs(strings.TrimPrefix(digestA, "@"))), false, []string{"m.local/x" + digestA + " absent", "quay.io/x" + digestA + " absent"}, "deny ImageMissing"},
 		{"404 of a tag though a pod still runs what it was: tags are moved and deleted", none, quay, tag, users(runs("sha256:old")), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
 		{"404 where the credential provider may have other credentials", none, quay, tag, users(), true, append(gone, "quay.io/x:1 absent"), "deny ImageMissing"},
-		{"a user of the past may have had a secret", none, quay, tag, append(users(), User{Kind: "Pod", Namespace: "shop", Name: "old", Use: History, OwnPullSecret: true}), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
+		{"a user of the past may have had a secret", none, quay, tag, append(users(), Consumer{Kind: "Pod", Namespace: "shop", Name: "old", Use: History, OwnPullSecret: true}), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
 
 		{"the Docker Hub by its name", none, hub, "docker.io/myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
 		{"the Docker Hub by its other name", none, hub, "index.docker.io/myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
@@ -67,7 +67,7 @@ func TestOnlyProofWeakens(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			plan := NewPlan(Change{tc.before, tc.after}, []Image{{tc.image, tc.users}})
-			plan.Impacts[0].OtherCredentials = tc.others
+			plan.Reroutes[0].OtherCredentials = tc.others
 			if got := summary(plan.Decide(facts(tc.facts...), Settings{})); !strings.HasPrefix(got+",", tc.want+",") {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
@@ -83,7 +83,7 @@ func TestBeforeUnknown(t *testing.T) {
 	if v := plan.Decide(found, Settings{}); !v.Allowed {
 		t.Error("the image is nowhere today, and that is known")
 	}
-	plan.Impacts[0].Before, plan.Impacts[0].BeforeUnknown = mirrors.Route{}, true
+	plan.Reroutes[0].Before, plan.Reroutes[0].BeforeUnknown = mirrors.Route{}, true
 	if v := plan.Decide(found, Settings{}); v.Allowed {
 		t.Error("admitted by a route that nobody has read")
 	}
@@ -131,11 +131,11 @@ func TestSpellingNeverMatters(t *testing.T) {
 		var first Verdict
 		for k, ref := range group {
 			plan := NewPlan(change, []Image{{ref, owner}}).WithDepth(Settings{}, platforms)
-			for i := range plan.Impacts {
-				plan.Impacts[i].OtherCredentials = others
+			for i := range plan.Reroutes {
+				plan.Reroutes[i].OtherCredentials = others
 			}
 			found := Facts{}
-			for questions := plan.Questions(found, Settings{}); len(questions) > 0; questions = plan.Questions(found, Settings{}) {
+			for questions := plan.Lookups(found, Settings{}); len(questions) > 0; questions = plan.Lookups(found, Settings{}) {
 				for _, l := range questions {
 					if _, asked := world[l]; !asked {
 						world[l] = randomFact(rand.New(rand.NewPCG(seed, uint64(len(l.Ref))*31+uint64(l.Depth))))
@@ -211,7 +211,7 @@ func TestUnverifiedInFront(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		before, after mirrors.Set
-		users         []User
+		users         []Consumer
 		settings      Settings
 		facts         []string
 		want          string
@@ -264,7 +264,7 @@ Nothing was changed. The whole list: mirrorset-guard check`
 func TestShortNameAsksFirstRegistry(t *testing.T) {
 	plan := NewPlan(Change{set(), set(itms("a", "docker.io", allow, "m.local"))}, []Image{{"nginx:1", users()}})
 	found := facts("m.local/library/nginx:1 present")
-	questions := plan.Questions(found, Settings{})
+	questions := plan.Lookups(found, Settings{})
 	if !slices.ContainsFunc(questions, func(l mirrors.Location) bool { return l.Ref == "registry.access.redhat.com/nginx:1" }) {
 		t.Errorf("the first search registry is not asked: %v", questions)
 	}
@@ -301,7 +301,7 @@ func TestPlatformsByTag(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
 		image              string
-		users              []User
+		users              []Consumer
 		nodes              []string
 		mirror, mirrorRead Fact // at either depth
 		old, oldRead       Fact
@@ -335,7 +335,7 @@ func TestPlatformsByTag(t *testing.T) {
 				{Ref: "quay.io" + suffix, Depth: mirrors.DepthManifest}: tc.oldRead,
 			}
 			found := Facts{}
-			for questions := plan.Questions(found, Settings{}); len(questions) > 0; questions = plan.Questions(found, Settings{}) {
+			for questions := plan.Lookups(found, Settings{}); len(questions) > 0; questions = plan.Lookups(found, Settings{}) {
 				for _, l := range questions {
 					found[l] = world[l]
 				}
@@ -353,19 +353,21 @@ func TestPlatformsByTag(t *testing.T) {
 // TestNamespacesTakeTurns: one namespace or object with thousands of images does not use up the time
 // of all others.
 func TestNamespacesTakeTurns(t *testing.T) {
-	dead := User{Kind: "Deployment", Namespace: "tenant", Name: "dead"}
-	user := func(namespace, name string) User { return User{Kind: "Deployment", Namespace: namespace, Name: name} }
+	dead := Consumer{Kind: "Deployment", Namespace: "tenant", Name: "dead"}
+	user := func(namespace, name string) Consumer {
+		return Consumer{Kind: "Deployment", Namespace: namespace, Name: name}
+	}
 	var images []Image
 	for k := range 8000 {
-		images = append(images, Image{fmt.Sprintf("quay.io/dead%04d:1", k), []User{dead}})
+		images = append(images, Image{fmt.Sprintf("quay.io/dead%04d:1", k), []Consumer{dead}})
 	}
 	images = append(images,
-		Image{"quay.io/zoo:1", []User{user("zoo", "zoo")}},
-		Image{"quay.io/zoo-named-by-the-tenant:1", []User{dead, user("zoo2", "zoo")}},
-		Image{"quay.io/zoo-of-the-tenant:1", []User{user("tenant", "zoo")}},
+		Image{"quay.io/zoo:1", []Consumer{user("zoo", "zoo")}},
+		Image{"quay.io/zoo-named-by-the-tenant:1", []Consumer{dead, user("zoo2", "zoo")}},
+		Image{"quay.io/zoo-of-the-tenant:1", []Consumer{user("tenant", "zoo")}},
 	)
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
-	questions := plan.Questions(nil, Settings{})
+	questions := plan.Lookups(nil, Settings{})
 	for _, ref := range []string{"m.local/zoo:1", "m.local/zoo-named-by-the-tenant:1", "m.local/zoo-of-the-tenant:1"} {
 		if at := slices.IndexFunc(questions, func(l mirrors.Location) bool { return l.Ref == ref }); at < 0 || at > 4 {
 			t.Errorf("%s, the only image of a namespace or an object, is asked for as number %d", ref, at)
@@ -379,23 +381,23 @@ func TestNamespaceSeverity(t *testing.T) {
 	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
 	found := facts("m.local/x:1 absent", "quay.io/x:1 present")
 	warnShop := Settings{Namespaces: []NamespaceSeverity{{"shop-prod", Deny}, {"shop*", Warn}}}
-	other := User{Kind: "Deployment", Namespace: "team", Name: "x"}
-	past := User{Kind: "ReplicaSet", Namespace: "team", Name: "x", Use: History}
+	other := Consumer{Kind: "Deployment", Namespace: "team", Name: "x"}
+	past := Consumer{Kind: "ReplicaSet", Namespace: "team", Name: "x", Use: History}
 	for _, tc := range []struct {
 		name     string
-		users    []User
+		users    []Consumer
 		settings Settings
 		allowed  bool
 		heldUpBy []string
 	}{
 		{"by default each namespace holds it up", users(), Settings{}, false, []string{"shop"}},
 		{"one that may not", users(), warnShop, true, nil},
-		{"the first pattern counts", users(func(u *User) { u.Namespace = "shop-prod" }), warnShop, false, []string{"shop-prod"}},
+		{"the first pattern counts", users(func(u *Consumer) { u.Namespace = "shop-prod" }), warnShop, false, []string{"shop-prod"}},
 		{"one of two users may", append(users(), other), warnShop, false, []string{"team"}},
-		{"a guess holds up nothing", append(users(), User{Kind: "Widget", Namespace: "team", Name: "x", Guessed: true}), Settings{}, false, []string{"shop"}},
+		{"a guess holds up nothing", append(users(), Consumer{Kind: "Widget", Namespace: "team", Name: "x", Guessed: true}), Settings{}, false, []string{"shop"}},
 		{"history does not count", append(users(), past), warnShop, true, nil},
 		{"protected namespaces always may", users(isRouter), Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
-		{"what the cluster itself uses is in no namespace", []User{{Kind: "Node", Name: "a"}}, Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
+		{"what the cluster itself uses is in no namespace", []Consumer{{Kind: "Node", Name: "a"}}, Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
 	} {
 		v := NewPlan(change, []Image{{tag, tc.users}}).Decide(found, tc.settings)
 		if v.Allowed != tc.allowed || !slices.Equal(v.HeldUpBy, tc.heldUpBy) {

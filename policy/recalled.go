@@ -21,8 +21,8 @@ func (p Plan) Decisive(facts Facts, s Settings) []mirrors.Location {
 	}
 	var decisive []mirrors.Location
 	seen := map[mirrors.Location]bool{}
-	for _, k := range s.rank(p.Impacts) {
-		i := p.Impacts[k]
+	for _, k := range s.rank(p.Reroutes) {
+		i := p.Reroutes[k]
 		if !i.restsOnRecall(facts) || !s.hangsOnRecall(i, facts) {
 			continue
 		}
@@ -36,13 +36,13 @@ func (p Plan) Decisive(facts Facts, s Settings) []mirrors.Location {
 	return decisive
 }
 
-func (i *Impact) restsOnRecall(facts Facts) bool {
+func (i *Reroute) restsOnRecall(facts Facts) bool {
 	return slices.ContainsFunc(i.lookedAt(facts), func(l mirrors.Location) bool { return facts[l].Recalled })
 }
 
 // lookedAt returns the locations whose facts count for i: of a place whose platforms are
 // wanted that about these.
-func (i *Impact) lookedAt(facts Facts) []mirrors.Location {
+func (i *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	places := slices.Concat(i.After.Open(), i.Before.Open())
 	for k, l := range places {
 		if i.wantsPlatforms(l, facts[l]) {
@@ -52,7 +52,7 @@ func (i *Impact) lookedAt(facts Facts) []mirrors.Location {
 	return places
 }
 
-func (s Settings) hangsOnRecall(i Impact, facts Facts) bool {
+func (s Settings) hangsOnRecall(i Reroute, facts Facts) bool {
 	v := s.view(i, facts)
 	denies := func(f Finding) bool { return f.Severity == Deny }
 	return v.after == WorksBehind || slices.ContainsFunc(s.judge(v), denies)

@@ -105,7 +105,7 @@ func TestRecalled(t *testing.T) {
 
 // TestDecisiveOrder: protected images come first, and a place that several need once.
 func TestDecisiveOrder(t *testing.T) {
-	shop, router := users(), users(func(u *User) { u.Namespace = "openshift-ingress" })
+	shop, router := users(), users(func(u *Consumer) { u.Namespace = "openshift-ingress" })
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:1", router}, {"quay.io/b:1", shop}})
 	known := Facts{}
 	for _, ref := range []string{"m.local/a:1", "m.local/b:1", "quay.io/a:1", "quay.io/b:1"} {

@@ -50,13 +50,13 @@ type coverage struct {
 func (p Plan) coverage(e mirrors.Entry, _ Facts) coverage {
 	repositories, namespaces := map[string]bool{}, map[string]bool{}
 	var c coverage
-	for _, i := range p.Impacts {
+	for _, i := range p.Reroutes {
 		if i.After.Entry != e.Source {
 			continue
 		}
 		c.images++
 		repositories[repository(i.Image.Ref)] = true
-		for _, u := range i.Image.Users {
+		for _, u := range i.Image.Consumers {
 			if u.Namespace != "" {
 				namespaces[u.Namespace] = true
 			}

@@ -10,7 +10,7 @@ func TestBroadSource(t *testing.T) {
 	images := []Image{
 		{"quay.io/shop/cart:v1", running},
 		{"quay.io/shop/web:v1", running},
-		{"quay.io/team/tool:v1", []User{{Kind: "CronJob", Namespace: "team", Name: "tool", Container: "tool"}}},
+		{"quay.io/team/tool:v1", []Consumer{{Kind: "CronJob", Namespace: "team", Name: "tool", Container: "tool"}}},
 	}
 	f := facts("m.local/shop/cart:v1 present", "m.local/shop/web:v1 present", "m.local/team/tool:v1 absent", "quay.io/team/tool:v1 absent")
 	tests := []struct {

@@ -37,13 +37,13 @@ func credentialsMissing(v *view) (Finding, bool) {
 }
 
 // ownPullSecret returns the first user that is known to have pull secrets of its own.
-func (v *view) ownPullSecret() (User, bool) {
-	for _, u := range v.settings.sortUsers(v.Image).Users {
+func (v *view) ownPullSecret() (Consumer, bool) {
+	for _, u := range v.settings.sortUsers(v.Image).Consumers {
 		if u.OwnPullSecret && !u.PullSecretUnknown {
 			return u, true
 		}
 	}
-	return User{}, false
+	return Consumer{}, false
 }
 
 // deniedBy returns the first host on the new route that wants credentials.

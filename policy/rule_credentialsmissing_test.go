@@ -27,16 +27,16 @@ Only images of the namespace shop hold this up; if it may not, run the guard wit
 }
 
 // deniedPlan is of a change to a mirror that denies the guard, of an image with users.
-func deniedPlan(users ...User) (Plan, Facts) {
+func deniedPlan(users ...Consumer) (Plan, Facts) {
 	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
 	return NewPlan(change, []Image{{tag, users}}), facts("m.local/x:1 denied", "quay.io/x:1 present")
 }
 
 // TestOwnPullSecret: who has set one wonders why it does not do.
 func TestOwnPullSecret(t *testing.T) {
-	pod := User{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", OwnPullSecret: true}
-	deployment := User{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", OwnPullSecret: true}
-	without := User{Kind: "CronJob", Namespace: "crm", Name: "nightly", Container: "run"}
+	pod := Consumer{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", OwnPullSecret: true}
+	deployment := Consumer{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", OwnPullSecret: true}
+	without := Consumer{Kind: "CronJob", Namespace: "crm", Name: "nightly", Container: "run"}
 	plan, found := deniedPlan(pod, deployment, without)
 	want := `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
@@ -59,7 +59,7 @@ Only images of the namespaces crm, shop hold this up; if one may not, run the gu
 // the guard does not have, and the facts stay what they are.
 func TestOtherCredentials(t *testing.T) {
 	plan, found := deniedPlan(running...)
-	plan.Impacts[0].OtherCredentials = true
+	plan.Reroutes[0].OtherCredentials = true
 	want := `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
@@ -74,7 +74,7 @@ Only images of the namespace shop hold this up; if it may not, run the guard wit
 	if diff := cmp.Diff(want, plan.Decide(found, Settings{}).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
-	if got := found[plan.Impacts[0].After.Mirrors()[0]]; got.Presence != Denied {
+	if got := found[plan.Reroutes[0].After.Mirrors()[0]]; got.Presence != Denied {
 		t.Errorf("the fact has become %v", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestOtherCredentialsNeverContactSource(t *testing.T) {
 		{false, "the source may not be contacted, and no mirror has the image"},
 		{true, "the source may not be contacted, and no mirror could be verified to have the image"},
 	} {
-		plan.Impacts[0].OtherCredentials = tc.other
+		plan.Reroutes[0].OtherCredentials = tc.other
 		if f := plan.Decide(found, Settings{}).Findings[0]; f.Rule != "NotFullySynced" || f.Reason != tc.reason {
 			t.Errorf("other credentials %v: %s: %s", tc.other, f.Rule, f.Reason)
 		}

@@ -45,7 +45,7 @@ var indexTypes = []string{
 // running returns the digests that run under the reference, sorted.
 func (v *view) running() []string {
 	var digests []string
-	for _, u := range v.Image.Users {
+	for _, u := range v.Image.Consumers {
 		if u.Use == Running && u.Digest != "" {
 			digests = append(digests, u.Digest)
 		}

@@ -38,22 +38,22 @@ func NewStanding(s mirrors.Set, images []Image) Plan {
 	return p
 }
 
-// StandingQuestions is Questions for who can wait, and asks of an image whose mirrors
+// StandingLookups is Lookups for who can wait, and asks of an image whose mirrors
 // have not all answered yet nothing but those: the source is spared as long as the
 // mirrors may hold the image.
-func (p Plan) StandingQuestions(facts Facts, s Settings) []mirrors.Location {
-	p.Impacts = slices.DeleteFunc(slices.Clone(p.Impacts), func(i Impact) bool {
+func (p Plan) StandingLookups(facts Facts, s Settings) []mirrors.Location {
+	p.Reroutes = slices.DeleteFunc(slices.Clone(p.Reroutes), func(i Reroute) bool {
 		return slices.ContainsFunc(i.After.Mirrors(), func(l mirrors.Location) bool {
 			f, asked := facts[l]
 			return asked && f.Presence == Unknown
 		})
 	})
-	return p.Questions(facts, s)
+	return p.Lookups(facts, s)
 }
 
 // A Standing is how an image does at its mirrors.
 type Standing struct {
-	Impact
+	Reroute
 	// Outcome is Works where a mirror serves the image, Fails where it is known that
 	// none does, or does in full, and Unsure where nobody could tell.
 	Outcome Outcome
@@ -79,8 +79,8 @@ var losses = []string{
 func (p Plan) Standings(facts Facts, s Settings) []Standing {
 	objects := map[string][]mirrors.Object{} // by what they depend on
 	var standings []Standing
-	for _, k := range s.rank(p.Impacts) {
-		i := p.Impacts[k]
+	for _, k := range s.rank(p.Reroutes) {
+		i := p.Reroutes[k]
 		v := s.view(i, facts)
 		if onlyHistory(i.Image) || s.merelyGuessed(i.Image) && s.Guesses != GuessesDeny || !v.mirrored() {
 			continue
@@ -90,7 +90,7 @@ func (p Plan) Standings(facts Facts, s Settings) []Standing {
 			objects[key] = p.objectsBehind(i)
 		}
 		standing := s.standing(v)
-		standing.Impact, standing.Objects = i, objects[key]
+		standing.Reroute, standing.Objects = i, objects[key]
 		standings = append(standings, standing)
 	}
 	return standings
@@ -132,7 +132,7 @@ func (v *view) awaited() bool {
 // is pulled: those with its very scope or, where it got its mirrors from a wider one,
 // those that cover it. Of these, objects of the kind that serves the image go before
 // the others, which can but block it.
-func (p Plan) objectsBehind(i Impact) []mirrors.Object {
+func (p Plan) objectsBehind(i Reroute) []mirrors.Object {
 	behind := p.entries[i.After.Entry]
 	if len(behind) == 0 {
 		for source, entries := range p.entries {

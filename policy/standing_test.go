@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-var history = []User{{Kind: "ReplicaSet", Namespace: "shop", Name: "cart-old", Use: History}}
+var history = []Consumer{{Kind: "ReplicaSet", Namespace: "shop", Name: "cart-old", Use: History}}
 
 // standingText is "Works", "Unsure" or "Fails Rule on Kind name, Kind name".
 func standingText(s Standing) string {
@@ -40,7 +40,7 @@ func TestStandings(t *testing.T) {
 		name     string
 		set      mirrors.Set
 		image    string
-		users    []User
+		users    []Consumer
 		facts    Facts
 		settings Settings
 		want     string // "" for an image that is none of its business
@@ -67,7 +67,7 @@ func TestStandings(t *testing.T) {
 		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := NewStanding(tt.set, []Image{{Ref: tt.image, Users: tt.users}})
+			plan := NewStanding(tt.set, []Image{{Ref: tt.image, Consumers: tt.users}})
 			got := ""
 			for _, s := range plan.Standings(tt.facts, tt.settings) {
 				got += standingText(s)
@@ -82,7 +82,7 @@ func TestStandings(t *testing.T) {
 // TestStandingOfRejected: what MCO does not apply is verified all the same, and said.
 func TestStandingOfRejected(t *testing.T) {
 	s := set(itms("apps", "quay.io", allow, "m1.example.com"), itms("conflict", "quay.io", never, "m1.example.com"))
-	plan := NewStanding(s, []Image{{Ref: tag, Users: running}})
+	plan := NewStanding(s, []Image{{Ref: tag, Consumers: running}})
 	if got := summary(plan.Decide(facts("m1.example.com/x:1 present"), Settings{})); got != "warn RejectedByMCO" {
 		t.Errorf("got %q", got)
 	}
@@ -91,10 +91,10 @@ func TestStandingOfRejected(t *testing.T) {
 	}
 }
 
-// TestStandingQuestions: the source is asked about what the mirrors are known to lack.
-func TestStandingQuestions(t *testing.T) {
+// TestStandingLookups: the source is asked about what the mirrors are known to lack.
+func TestStandingLookups(t *testing.T) {
 	plan := NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), []Image{
-		{Ref: "quay.io/a:1", Users: running}, {Ref: "quay.io/b:1", Users: running}, {Ref: "quay.io/c:1", Users: running},
+		{Ref: "quay.io/a:1", Consumers: running}, {Ref: "quay.io/b:1", Consumers: running}, {Ref: "quay.io/c:1", Consumers: running},
 	})
 	refs := func(locs []mirrors.Location) string {
 		var refs []string
@@ -103,15 +103,15 @@ func TestStandingQuestions(t *testing.T) {
 		}
 		return strings.Join(refs, " ")
 	}
-	first := plan.StandingQuestions(Facts{}, Settings{})
+	first := plan.StandingLookups(Facts{}, Settings{})
 	if got := refs(first); got != "m1.example.com/a:1 m1.example.com/b:1 m1.example.com/c:1" {
 		t.Errorf("first %q", got)
 	}
 	known := facts("m1.example.com/a:1 present", "m1.example.com/b:1 absent", "m1.example.com/c:1 unknown")
-	if got := refs(plan.StandingQuestions(known, Settings{})); got != "quay.io/b:1" {
+	if got := refs(plan.StandingLookups(known, Settings{})); got != "quay.io/b:1" {
 		t.Errorf("then %q", got)
 	}
-	if len(plan.Impacts) != 3 {
-		t.Errorf("the plan has %d impacts left", len(plan.Impacts))
+	if len(plan.Reroutes) != 3 {
+		t.Errorf("the plan has %d impacts left", len(plan.Reroutes))
 	}
 }

@@ -33,9 +33,9 @@ func (p *Plan) retrust(c Change, images []Image, before, after *mirrors.Table) {
 		return
 	}
 	rerouted := map[string]bool{}
-	for i := range p.Impacts {
-		rerouted[p.Impacts[i].Image.Ref] = true
-		p.Impacts[i].After, _ = withProposedTrust(p.Impacts[i].After, hosts)
+	for i := range p.Reroutes {
+		rerouted[p.Reroutes[i].Image.Ref] = true
+		p.Reroutes[i].After, _ = withProposedTrust(p.Reroutes[i].After, hosts)
 	}
 	never := neverContact(c.After)
 	for _, img := range images {
@@ -47,13 +47,13 @@ func (p *Plan) retrust(c Change, images []Image, before, after *mirrors.Table) {
 		if !concerned {
 			continue
 		}
-		impact := Impact{Image: img, After: to, BeforeUnknown: p.BeforeUnknown, Never: never[to.Entry]}
+		impact := Reroute{Image: img, After: to, BeforeUnknown: p.BeforeUnknown, Never: never[to.Entry]}
 		if from, err := before.Route(img.Ref); err == nil && !p.BeforeUnknown {
 			impact.Before = from
 		}
-		p.Impacts = append(p.Impacts, impact)
+		p.Reroutes = append(p.Reroutes, impact)
 	}
-	slices.SortStableFunc(p.Impacts, func(a, b Impact) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
+	slices.SortStableFunc(p.Reroutes, func(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
 }
 
 // withProposedTrust returns r with the places marked that are at one of hosts, and whether

@@ -55,7 +55,7 @@ func TestOtherCAs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := NewPlan(Change{tt.before, tt.after}, []Image{{tag, running}})
 			if tt.after.CAsUnknown == "" {
-				if diff := cmp.Diff(tt.questions, p.Questions(nil, Settings{})); diff != "" {
+				if diff := cmp.Diff(tt.questions, p.Lookups(nil, Settings{})); diff != "" {
 					t.Errorf("questions -want +got:\n%s", diff)
 				}
 			}

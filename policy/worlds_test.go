@@ -23,7 +23,7 @@ func randomWorld(rng *rand.Rand) world {
 	w := world{change: Change{randomSet(rng), randomSet(rng)}, facts: Facts{}}
 	w.image = Image{[]string{tag, dig}[rng.IntN(2)], users()}
 	if rng.IntN(2) == 0 {
-		w.image.Users = users(isRouter)
+		w.image.Consumers = users(isRouter)
 	}
 	said := map[string]Presence{}
 	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
@@ -114,7 +114,7 @@ func (w world) String() string {
 	for l, f := range w.facts {
 		fmt.Fprintf(&b, "%s %s\n", l.Ref, f.Presence)
 	}
-	fmt.Fprintf(&b, "%s %s", w.image.Ref, w.image.Users[0].Namespace)
+	fmt.Fprintf(&b, "%s %s", w.image.Ref, w.image.Consumers[0].Namespace)
 	return b.String()
 }
 
@@ -129,11 +129,11 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 	for range 10_000 {
 		w := randomWorld(rng)
 		plan := NewPlan(w.change, []Image{w.image})
-		if plan.Rejected != nil || plan.RejectedBefore != nil || len(plan.Impacts) == 0 {
+		if plan.Rejected != nil || plan.RejectedBefore != nil || len(plan.Reroutes) == 0 {
 			continue
 		}
 		judged++
-		i, v := plan.Impacts[0], plan.Decide(w.facts, Settings{})
+		i, v := plan.Reroutes[0], plan.Decide(w.facts, Settings{})
 		worse, lessMirrored := false, false
 		w.completions(func(said map[string]Presence) {
 			worse = worse || pulls(i.Before, said, false) && !pulls(i.After, said, false)

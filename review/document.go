@@ -45,7 +45,7 @@ type Finding struct {
 	Users    []User `json:"users"`
 }
 
-// A User is a policy.User as JSON.
+// A User is a policy.Consumer as JSON.
 type User struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
@@ -53,7 +53,7 @@ type User struct {
 	Container string `json:"container,omitempty"`
 	Use       string `json:"use"` // "running", "referenced" or "history"
 	Digest    string `json:"digest,omitempty"`
-	Guessed   bool   `json:"guessed,omitempty"` // as policy.User has it
+	Guessed   bool   `json:"guessed,omitempty"` // as policy.Consumer has it
 }
 
 // Counts are policy.Counts as JSON.
@@ -130,7 +130,7 @@ func (r Record) Document() Document {
 	for _, f := range r.Verdict.Findings {
 		d.Findings = append(d.Findings, findingDocument(f))
 	}
-	for _, i := range r.Plan.Impacts {
+	for _, i := range r.Plan.Reroutes {
 		d.Rerouted = append(d.Rerouted, Rerouted{
 			Image: i.Image.Ref, Before: RouteDocument(i.Before, r.Facts), After: RouteDocument(i.After, r.Facts),
 			BeforeUnknown: i.BeforeUnknown, Pools: i.Pools,
@@ -149,7 +149,7 @@ func findingDocument(f policy.Finding) Finding {
 // UserDocuments returns the users of img as JSON.
 func UserDocuments(img policy.Image) []User {
 	users := []User{}
-	for _, u := range img.Users {
+	for _, u := range img.Consumers {
 		users = append(users, User{
 			Kind: u.Kind, Namespace: u.Namespace, Name: u.Name, Container: u.Container, Use: u.Use.String(), Digest: u.Digest, Guessed: u.Guessed,
 		})

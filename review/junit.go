@@ -43,8 +43,8 @@ func (r Record) WriteJUnit(w io.Writer) error {
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
 	}
 	suite.add("configuration", "the merged configuration", found[""])
-	for k, i := range r.Plan.Impacts {
-		if k > 0 && i.Image.Ref == r.Plan.Impacts[k-1].Image.Ref {
+	for k, i := range r.Plan.Reroutes {
+		if k > 0 && i.Image.Ref == r.Plan.Reroutes[k-1].Image.Ref {
 			continue // the same image on the nodes of other pools
 		}
 		suite.add("image", i.Image.Ref, found[i.Image.Ref])

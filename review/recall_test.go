@@ -50,7 +50,7 @@ type user struct {
 }
 
 func (u user) Images(context.Context) ([]policy.Image, error) {
-	return []policy.Image{{Ref: u.ref, Users: []policy.User{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}}}, nil
+	return []policy.Image{{Ref: u.ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}}}, nil
 }
 
 // TestReviewAsksAgainWhereItDecides: misses of a minute ago are enough to see what there
@@ -72,13 +72,13 @@ func TestReviewAsksAgainWhereItDecides(t *testing.T) {
 		{"only a mirror is left, and the source has it by now", "NeverContactSource", []string{source}, false, false, []string{mirror, source}},
 		{"no time to ask again", "NeverContactSource", nil, true, false, []string{mirror, source}},
 	} {
-		for _, turns := range []*Turns{nil, NewTurns(1)} {
+		for _, turns := range []*Limiter{nil, NewLimiter(1)} {
 			t.Run(fmt.Sprint(tc.reason, " ", turns != nil), func(t *testing.T) {
 				registries := &forgetful{copied: map[string]bool{}, late: tc.late}
 				for _, ref := range tc.copied {
 					registries.copied[ref] = true
 				}
-				r := Reviewer{Inventory: user{ref: source}, Registries: registries, Turns: turns}
+				r := Reviewer{Inventory: user{ref: source}, Registries: registries, Limiter: turns}
 				set := tagMirrorSet("quay.io", "mirror.example.com")
 				set.Spec.ImageTagMirrors[0].MirrorSourcePolicy = tc.policy
 				record, err := r.Review(t.Context(), "ImageTagMirrorSet a", mirrors.Put(set))

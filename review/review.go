@@ -25,9 +25,9 @@ type Inventory interface {
 	Images(context.Context) ([]policy.Image, error)
 }
 
-// A Gapped inventory knows that parts of it are out of date. An Inventory may be
+// A GapSource inventory knows that parts of it are out of date. An Inventory may be
 // one.
-type Gapped interface {
+type GapSource interface {
 	// Gaps returns these parts. It is called before Images.
 	Gaps() []policy.Gap
 }
@@ -73,10 +73,10 @@ type Trust interface {
 	Propose(cas map[string]string) (registries Registries, release func())
 }
 
-// A Noter has something to say to whoever reads an answer that rests on it:
+// A NoteSource has something to say to whoever reads an answer that rests on it:
 // "the pull secret is missing; registries were asked anonymously". Inventories
-// and Registries may be Noters. Each note is one short line.
-type Noter interface {
+// and Registries may be NoteSources. Each note is one short line.
+type NoteSource interface {
 	Notes() []string
 }
 
@@ -109,10 +109,10 @@ type Reviewer struct {
 	OtherCredentials func(ref string) bool
 	// Trust is asked where a change names other CAs; nil if they are not known.
 	Trust Trust
-	// Noters are asked for notes beside Inventory and Registries.
-	Noters []Noter
-	// Turns bound how many calls of Review compute at once; nil for no bound.
-	Turns *Turns
+	// NoteSources are asked for notes beside Inventory and Registries.
+	NoteSources []NoteSource
+	// Limiter bound how many calls of Review compute at once; nil for no bound.
+	Limiter *Limiter
 }
 
 // Review says what would come of edit, which messages call subject. An error
@@ -126,12 +126,12 @@ func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit
 	change := policy.Change{Before: now.set, After: edit(now.set)}
 	trust := r.readTrust(ctx, &change)
 	defer trust.release()
-	if err := r.Turns.take(ctx, atFirst); err != nil {
+	if err := r.Limiter.take(ctx, atFirst); err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
-	defer r.Turns.give()
+	defer r.Limiter.give()
 	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithDepth(r.Settings, r.platforms())
-	record := r.judge(ctx, r.Turns.between(trust.registries), plan, plan.Questions, plan.Decisive)
+	record := r.judge(ctx, r.Limiter.between(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Subject, record.Took = subject, time.Since(start)
 	return record, nil
@@ -146,7 +146,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 		return Record{}, err
 	}
 	plan := policy.NewStanding(now.set, now.images).WithDepth(r.Settings, r.platforms())
-	record := r.judge(ctx, r.Registries, plan, plan.StandingQuestions, nil)
+	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, nil)
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
 }
@@ -170,7 +170,7 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	if now.set, err = r.Inventory.Mirrors(ctx); err != nil {
 		return state{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
 	}
-	if inventory, ok := r.Inventory.(Gapped); ok {
+	if inventory, ok := r.Inventory.(GapSource); ok {
 		now.gaps = inventory.Gaps()
 	}
 	if now.images, err = r.Inventory.Images(ctx); err != nil {
@@ -179,14 +179,14 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	return now, nil
 }
 
-// Questions are what is to be looked up, given what is known: Plan.Questions of package
+// Questions are what is to be looked up, given what is known: Plan.Lookups of package
 // policy, and its like.
 type Questions func(policy.Facts, policy.Settings) []mirrors.Location
 
 func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, ask, decisive Questions) Record {
 	if r.OtherCredentials != nil {
-		for i, impact := range plan.Impacts {
-			plan.Impacts[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
+		for i, impact := range plan.Reroutes {
+			plan.Reroutes[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
 		}
 	}
 	facts, asked := r.lookUp(ctx, registries, ask, decisive)
@@ -253,11 +253,11 @@ const noAnswer = "no answer yet"
 func (r *Reviewer) notes() []string {
 	var notes []string
 	for _, source := range []any{r.Inventory, r.Registries} {
-		if n, ok := source.(Noter); ok {
+		if n, ok := source.(NoteSource); ok {
 			notes = append(notes, n.Notes()...)
 		}
 	}
-	for _, n := range r.Noters {
+	for _, n := range r.NoteSources {
 		notes = append(notes, n.Notes()...)
 	}
 	return notes

@@ -9,13 +9,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Turns bound how many reviews compute at once. More of them than there are processors
+// Limiter bound how many reviews compute at once. More of them than there are processors
 // end none sooner, and each keeps a plan for every image that it reroutes in memory
 // meanwhile: 200 at once of 2,000 images had 700 MB together.
 //
 // A review gives its turn up while it waits for registries. It gets one again before a
 // review that has not begun, so that what is begun comes to its end.
-type Turns struct {
+type Limiter struct {
 	mu    sync.Mutex
 	free  int
 	queue [2][]chan struct{} // by when, the first come first
@@ -27,11 +27,11 @@ const (
 	atFirst
 )
 
-// NewTurns lets n reviews compute at once.
-func NewTurns(n int) *Turns { return &Turns{free: n} }
+// NewLimiter lets n reviews compute at once.
+func NewLimiter(n int) *Limiter { return &Limiter{free: n} }
 
 // take waits for a turn, until ctx ends. Nil Turns do not bound anything.
-func (t *Turns) take(ctx context.Context, when int) error {
+func (t *Limiter) take(ctx context.Context, when int) error {
 	if t == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (t *Turns) take(ctx context.Context, when int) error {
 }
 
 // enqueue returns what is closed when the turn has come, nil if it has.
-func (t *Turns) enqueue(when int) chan struct{} {
+func (t *Limiter) enqueue(when int) chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.free > 0 {
@@ -64,7 +64,7 @@ func (t *Turns) enqueue(when int) chan struct{} {
 }
 
 // leave reports whether mine was still queued.
-func (t *Turns) leave(mine chan struct{}, when int) bool {
+func (t *Limiter) leave(mine chan struct{}, when int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := slices.Index(t.queue[when], mine)
@@ -75,7 +75,7 @@ func (t *Turns) leave(mine chan struct{}, when int) bool {
 }
 
 // give ends a turn.
-func (t *Turns) give() {
+func (t *Limiter) give() {
 	if t == nil {
 		return
 	}
@@ -93,7 +93,7 @@ func (t *Turns) give() {
 
 // between asks r without a turn, and has one again afterwards. It waits for it though
 // ctx has ended: what is known by then is still to be judged.
-func (t *Turns) between(r Registries) Registries {
+func (t *Limiter) between(r Registries) Registries {
 	if t == nil {
 		return r
 	}
@@ -102,7 +102,7 @@ func (t *Turns) between(r Registries) Registries {
 
 // A betweenTurns is Registries that are asked without a turn.
 type betweenTurns struct {
-	turns      *Turns
+	turns      *Limiter
 	registries Registries
 }
 

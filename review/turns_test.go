@@ -17,7 +17,7 @@ import (
 // takes no turn along.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewTurns(1)
+		turns := NewLimiter(1)
 		if err := turns.take(t.Context(), atFirst); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestTurns(t *testing.T) {
 
 // Turns that come and are not wanted any more at the same moment are not lost.
 func TestTurnsAreNotLost(t *testing.T) {
-	turns := NewTurns(2)
+	turns := NewLimiter(2)
 	var all sync.WaitGroup
 	for i := range 1000 {
 		all.Go(func() {
@@ -78,7 +78,7 @@ type oneImage struct{}
 func (oneImage) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
 func (oneImage) Images(context.Context) ([]policy.Image, error) {
-	return []policy.Image{{Ref: "quay.io/shop/cart:v1", Users: []policy.User{{Kind: "Pod", Namespace: "shop", Name: "cart"}}}}, nil
+	return []policy.Image{{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}}}, nil
 }
 
 // A review that waits for a registry lets others be decided. One that has no turn by its
@@ -86,8 +86,8 @@ func (oneImage) Images(context.Context) ([]policy.Image, error) {
 func TestReviewsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		edit := mirrors.Put(tagMirrorSet("quay.io/shop", "mirror.example.com/shop"))
-		turns := NewTurns(1)
-		silent := &Reviewer{Inventory: oneImage{}, Turns: turns, Registries: RegistriesFunc(func(ctx context.Context, _ []mirrors.Location) policy.Facts {
+		turns := NewLimiter(1)
+		silent := &Reviewer{Inventory: oneImage{}, Limiter: turns, Registries: RegistriesFunc(func(ctx context.Context, _ []mirrors.Location) policy.Facts {
 			<-ctx.Done()
 			return nil
 		})}
@@ -103,7 +103,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 		}()
 		synctest.Wait()
 
-		quick := &Reviewer{Inventory: oneImage{}, Turns: turns, Registries: RegistriesFunc(holdAll)}
+		quick := &Reviewer{Inventory: oneImage{}, Limiter: turns, Registries: RegistriesFunc(holdAll)}
 		record, err := quick.Review(t.Context(), "other", edit)
 		if err != nil || !record.Verdict.Allowed || record.Took != 0 {
 			t.Errorf("beside one that waits: %+v, %v, want it admitted at once", record, err)
@@ -112,7 +112,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 			t.Errorf("got %+v, want a refusal after a minute", record)
 		}
 
-		panics := &Reviewer{Inventory: oneImage{}, Turns: turns, Registries: RegistriesFunc(func(context.Context, []mirrors.Location) policy.Facts {
+		panics := &Reviewer{Inventory: oneImage{}, Limiter: turns, Registries: RegistriesFunc(func(context.Context, []mirrors.Location) policy.Facts {
 			panic("a fault")
 		})}
 		func() {

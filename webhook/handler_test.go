@@ -84,19 +84,19 @@ func request(op admissionv1.Operation, gvk schema.GroupVersionKind, name string)
 }
 
 func creation(o *configv1.ImageTagMirrorSet) admission.Request {
-	req := request(admissionv1.Create, mirrors.TagMirrorSet, o.Name)
+	req := request(admissionv1.Create, mirrors.TagMirrorSetGVK, o.Name)
 	req.Object = raw(o)
 	return req
 }
 
 func update(from, to *configv1.ImageTagMirrorSet) admission.Request {
-	req := request(admissionv1.Update, mirrors.TagMirrorSet, to.Name)
+	req := request(admissionv1.Update, mirrors.TagMirrorSetGVK, to.Name)
 	req.Object, req.OldObject = raw(to), raw(from)
 	return req
 }
 
 func deletion(o *configv1.ImageTagMirrorSet) admission.Request {
-	req := request(admissionv1.Delete, mirrors.TagMirrorSet, o.Name)
+	req := request(admissionv1.Delete, mirrors.TagMirrorSetGVK, o.Name)
 	req.OldObject = raw(o)
 	return req
 }
@@ -109,7 +109,7 @@ func TestOtherCAs(t *testing.T) {
 		return i
 	}
 	reviewer := &records{verdict: policy.Verdict{Allowed: true}}
-	req := request(admissionv1.Update, mirrors.ImageConfig, "cluster")
+	req := request(admissionv1.Update, mirrors.ImageConfigGVK, "cluster")
 	req.OldObject, req.Object = raw(image("old")), raw(image("new"))
 	if got := (&Handler{Reviewer: reviewer}).Handle(quiet(t), req); !got.Allowed {
 		t.Fatal(got.Result)
@@ -213,19 +213,19 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
-			"a digest mirror set", put(admissionv1.Create, mirrors.DigestMirrorSet, "release", idms),
+			"a digest mirror set", put(admissionv1.Create, mirrors.DigestMirrorSetGVK, "release", idms),
 			"ImageDigestMirrorSet release",
 			[]string{"quay.io/old", "quay.io/release"},
 			nil,
 		},
 		{
-			"an ICSP", put(admissionv1.Create, mirrors.ContentPolicy, "old", icsp),
+			"an ICSP", put(admissionv1.Create, mirrors.ContentPolicyGVK, "old", icsp),
 			"ImageContentSourcePolicy old",
 			[]string{"quay.io/old", "quay.io/icsp"},
 			nil,
 		},
 		{
-			"the registry sources of the image configuration", put(admissionv1.Update, mirrors.ImageConfig, "cluster", image),
+			"the registry sources of the image configuration", put(admissionv1.Update, mirrors.ImageConfigGVK, "cluster", image),
 			"Image cluster",
 			[]string{"quay.io/old"},
 			[]string{"docker.io"},
@@ -242,11 +242,11 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 		},
 		{
 			"an object that cannot be read can still be deleted",
-			withOld(request(admissionv1.Delete, mirrors.TagMirrorSet, "apps"), `{"metadata":{"name":"apps"},"spec":7}`),
+			withOld(request(admissionv1.Delete, mirrors.TagMirrorSetGVK, "apps"), `{"metadata":{"name":"apps"},"spec":7}`),
 			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
-			"a deletion without the old object has the name at least", request(admissionv1.Delete, mirrors.TagMirrorSet, "apps"),
+			"a deletion without the old object has the name at least", request(admissionv1.Delete, mirrors.TagMirrorSetGVK, "apps"),
 			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
@@ -293,11 +293,11 @@ func TestHandlerReviewsImagePolicies(t *testing.T) {
 		subject  string
 		policies []string
 	}{
-		{"one of the cluster", put(mirrors.ClusterPolicy, "quay.io/x"), "ClusterImagePolicy signed", []string{"ImagePolicy shop/signed", "ClusterImagePolicy signed"}},
-		{"one of another namespace", in("web", put(mirrors.NamespacePolicy, "quay.io/x")), "ImagePolicy web/signed", []string{"ImagePolicy shop/signed", "ImagePolicy web/signed"}},
-		{"an update of the one that is there", in("shop", put(mirrors.NamespacePolicy, "quay.io/y")), "ImagePolicy shop/signed", []string{"ImagePolicy shop/signed"}},
-		{"a deletion", in("shop", request(admissionv1.Delete, mirrors.NamespacePolicy, "signed")), "Deleting ImagePolicy shop/signed", nil},
-		{"a deletion elsewhere", in("web", request(admissionv1.Delete, mirrors.NamespacePolicy, "signed")), "Deleting ImagePolicy web/signed", []string{"ImagePolicy shop/signed"}},
+		{"one of the cluster", put(mirrors.ClusterPolicyGVK, "quay.io/x"), "ClusterImagePolicy signed", []string{"ImagePolicy shop/signed", "ClusterImagePolicy signed"}},
+		{"one of another namespace", in("web", put(mirrors.NamespacePolicyGVK, "quay.io/x")), "ImagePolicy web/signed", []string{"ImagePolicy shop/signed", "ImagePolicy web/signed"}},
+		{"an update of the one that is there", in("shop", put(mirrors.NamespacePolicyGVK, "quay.io/y")), "ImagePolicy shop/signed", []string{"ImagePolicy shop/signed"}},
+		{"a deletion", in("shop", request(admissionv1.Delete, mirrors.NamespacePolicyGVK, "signed")), "Deleting ImagePolicy shop/signed", nil},
+		{"a deletion elsewhere", in("web", request(admissionv1.Delete, mirrors.NamespacePolicyGVK, "signed")), "Deleting ImagePolicy web/signed", []string{"ImagePolicy shop/signed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			there := &configv1.ImagePolicy{}
@@ -332,7 +332,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 		name string
 		req  admission.Request
 	}{
-		{"a connection changes nothing", request(admissionv1.Connect, mirrors.TagMirrorSet, "apps")},
+		{"a connection changes nothing", request(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")},
 		{"no subresource holds mirrors", status},
 		{"only metadata changed", update(tagMirrorSet("apps", "quay.io/old"), labelled)},
 		{"an empty list is no list", update(empty, none)},
@@ -356,7 +356,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 
 func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 	object := func(s string) admission.Request {
-		req := request(admissionv1.Create, mirrors.TagMirrorSet, "apps")
+		req := request(admissionv1.Create, mirrors.TagMirrorSetGVK, "apps")
 		req.Object = rawText(s)
 		return req
 	}
@@ -413,7 +413,7 @@ func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 		{"no kind", kindless, "object of no kind apps: (no kind): not a mirror object"},
 		{"an operation there is not", patch, `ImageTagMirrorSet apps: unknown operation "PATCH"`},
 		{
-			"a deletion of nothing", request(admissionv1.Delete, mirrors.TagMirrorSet, ""),
+			"a deletion of nothing", request(admissionv1.Delete, mirrors.TagMirrorSetGVK, ""),
 			"ImageTagMirrorSet without a name: the request names no object to delete",
 		},
 	} {

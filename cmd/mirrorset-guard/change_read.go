@@ -133,8 +133,8 @@ func duplicate(doc []byte) error {
 }
 
 var changeKinds = []string{
-	mirrors.TagMirrorSet.Kind, mirrors.DigestMirrorSet.Kind, mirrors.ContentPolicy.Kind,
-	mirrors.ClusterPolicy.Kind, mirrors.NamespacePolicy.Kind, "registrySources",
+	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
+	mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, "registrySources",
 }
 
 // A changeHeader is what has to be known of a document to read the rest. Names of fields

@@ -72,7 +72,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	defer w.close()
 	reviewer := review.Reviewer{
 		Inventory: w.inventory, Registries: w.registries, Settings: settings,
-		OtherCredentials: w.otherCredentials, Noters: w.noters, Trust: w.trust,
+		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

@@ -559,7 +559,7 @@ func (r random) object() mirrors.Object {
 	name := fmt.Sprint("set-", r.IntN(3))
 	if r.IntN(2) == 0 {
 		o := &configv1.ImageTagMirrorSet{}
-		o.APIVersion, o.Kind = mirrors.TagMirrorSet.ToAPIVersionAndKind()
+		o.APIVersion, o.Kind = mirrors.TagMirrorSetGVK.ToAPIVersionAndKind()
 		for range 1 + r.IntN(3) {
 			source := r.scope()
 			o.Spec.ImageTagMirrors = append(o.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: source, Mirrors: r.mirrors(), MirrorSourcePolicy: policyOf(source)})
@@ -568,7 +568,7 @@ func (r random) object() mirrors.Object {
 		return o
 	}
 	o := &configv1.ImageDigestMirrorSet{}
-	o.APIVersion, o.Kind = mirrors.DigestMirrorSet.ToAPIVersionAndKind()
+	o.APIVersion, o.Kind = mirrors.DigestMirrorSetGVK.ToAPIVersionAndKind()
 	for range 1 + r.IntN(3) {
 		source := r.scope()
 		o.Spec.ImageDigestMirrors = append(o.Spec.ImageDigestMirrors, configv1.ImageDigestMirrors{Source: source, Mirrors: r.mirrors(), MirrorSourcePolicy: policyOf(source)})
@@ -579,7 +579,7 @@ func (r random) object() mirrors.Object {
 
 func (r random) imageConfig() *configv1.Image {
 	o := &configv1.Image{}
-	o.APIVersion, o.Kind = mirrors.ImageConfig.ToAPIVersionAndKind()
+	o.APIVersion, o.Kind = mirrors.ImageConfigGVK.ToAPIVersionAndKind()
 	o.Name = "cluster"
 	for _, list := range []*[]string{&o.Spec.RegistrySources.BlockedRegistries, &o.Spec.RegistrySources.InsecureRegistries} {
 		for range r.IntN(3) {

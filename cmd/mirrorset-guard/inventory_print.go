@@ -51,10 +51,10 @@ func printImagesWide(w io.Writer, images []policy.Image) error {
 	fmt.Fprintln(table, "IMAGE\tUSE\tRUNNING\tNAMESPACES\tUSERS")
 	for _, img := range images {
 		digests, namespaces := map[string]bool{}, map[string]bool{}
-		for _, u := range img.Users {
+		for _, u := range img.Consumers {
 			digests[u.Digest], namespaces[u.Namespace] = true, true
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), use(img), named(digests), named(namespaces), policy.Users(img, len(img.Users)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), use(img), named(digests), named(namespaces), policy.Users(img, len(img.Consumers)))
 	}
 	return table.Flush()
 }
@@ -78,7 +78,7 @@ func printImagesCSV(w io.Writer, images []policy.Image) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"image", "use", "kind", "namespace", "name", "container", "digest"}}
 	for _, img := range images {
-		for _, u := range img.Users {
+		for _, u := range img.Consumers {
 			rows = append(rows, []string{img.Ref, u.Use.String(), u.Kind, u.Namespace, u.Name, u.Container, u.Digest})
 		}
 	}

@@ -64,21 +64,21 @@ func withEntries(o mirrors.Object, entries []mirrors.Entry) manifest {
 	m := manifest{Metadata: map[string]string{"name": o.GetName()}}
 	switch o.(type) {
 	case *configv1.ImageTagMirrorSet:
-		m.APIVersion, m.Kind = mirrors.TagMirrorSet.ToAPIVersionAndKind()
+		m.APIVersion, m.Kind = mirrors.TagMirrorSetGVK.ToAPIVersionAndKind()
 		var spec configv1.ImageTagMirrorSetSpec
 		for _, e := range entries {
 			spec.ImageTagMirrors = append(spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: e.Source, Mirrors: imageMirrors(e), MirrorSourcePolicy: e.Policy})
 		}
 		m.Spec = spec
 	case *configv1.ImageDigestMirrorSet:
-		m.APIVersion, m.Kind = mirrors.DigestMirrorSet.ToAPIVersionAndKind()
+		m.APIVersion, m.Kind = mirrors.DigestMirrorSetGVK.ToAPIVersionAndKind()
 		var spec configv1.ImageDigestMirrorSetSpec
 		for _, e := range entries {
 			spec.ImageDigestMirrors = append(spec.ImageDigestMirrors, configv1.ImageDigestMirrors{Source: e.Source, Mirrors: imageMirrors(e), MirrorSourcePolicy: e.Policy})
 		}
 		m.Spec = spec
 	default:
-		m.APIVersion, m.Kind = mirrors.ContentPolicy.ToAPIVersionAndKind()
+		m.APIVersion, m.Kind = mirrors.ContentPolicyGVK.ToAPIVersionAndKind()
 		var spec operatorv1alpha1.ImageContentSourcePolicySpec
 		for _, e := range entries {
 			spec.RepositoryDigestMirrors = append(spec.RepositoryDigestMirrors, operatorv1alpha1.RepositoryDigestMirrors{Source: e.Source, Mirrors: e.Mirrors})

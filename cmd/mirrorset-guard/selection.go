@@ -67,7 +67,7 @@ func (s selection) wants(img policy.Image) bool {
 	if s.unused && use(img) == policy.Running {
 		return false
 	}
-	if s.namespace != "" && !slices.ContainsFunc(img.Users, func(u policy.User) bool { return u.Namespace == s.namespace }) {
+	if s.namespace != "" && !slices.ContainsFunc(img.Consumers, func(u policy.Consumer) bool { return u.Namespace == s.namespace }) {
 		return false
 	}
 	return s.registry == "" || isBelow(img.Ref, s.registry)
@@ -83,7 +83,7 @@ func isBelow(ref, scope string) bool {
 // use returns the most important use of img.
 func use(img policy.Image) policy.Use {
 	best := policy.History
-	for _, u := range img.Users {
+	for _, u := range img.Consumers {
 		switch u.Use {
 		case policy.Running:
 			return policy.Running

@@ -168,7 +168,7 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	}
 	reviewer := &review.Reviewer{
 		Inventory: g.cluster, Registries: g.store, Settings: settings,
-		OtherCredentials: g.trust.Matches, Noters: []review.Noter{g.trust}, Trust: proposer{g.trust, g.store}, Turns: review.NewTurns(runtime.GOMAXPROCS(0)),
+		OtherCredentials: g.trust.Matches, NoteSources: []review.NoteSource{g.trust}, Trust: proposer{g.trust, g.store}, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)),
 	}
 	if err := g.prepareStanding(config, *reviewer); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (g *guard) run(ctx context.Context) error {
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return g.cluster.Run(serving) })
 	group.Go(func() error {
-		g.cluster.ReadSparingly(serving)
+		g.cluster.CollectGarbageSooner(serving)
 		return nil
 	})
 	group.Go(func() error { return g.trust.Run(serving) })

@@ -61,7 +61,7 @@ func (o *snapshotOptions) run(ctx context.Context, s streams) error {
 // whole returns an error where parts of inventory are not known: those who read the file
 // would not know of them.
 func whole(inventory review.Inventory) error {
-	gapped, ok := inventory.(review.Gapped)
+	gapped, ok := inventory.(review.GapSource)
 	if !ok {
 		return nil
 	}

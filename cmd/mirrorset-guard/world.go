@@ -204,7 +204,7 @@ type openWorld struct {
 	inventory  review.Inventory
 	registries *registry.Store
 	client     *registry.Client
-	noters     []review.Noter
+	noters     []review.NoteSource
 	// otherCredentials is as in review.Reviewer.
 	otherCredentials func(ref string) bool
 	trust            review.Trust // as in review.Reviewer
@@ -359,8 +359,8 @@ type followed struct {
 var (
 	_ snapshot.Provided = followed{}
 	_ snapshot.Trusting = followed{}
-	_ review.Gapped     = followed{}
-	_ review.Gapped     = (*inventory.Cluster)(nil)
+	_ review.GapSource  = followed{}
+	_ review.GapSource  = (*inventory.Cluster)(nil)
 )
 
 // CredentialProviders implements snapshot.Provided.

@@ -57,21 +57,21 @@ status: {tags: [{tag: "3.9", items: [{dockerImageReference: "quay.io/python:3.9"
 		t.Errorf("problems: %v", p)
 	}
 	want := []policy.Image{
-		{Ref: "docker.io/golang:1.26", Users: []policy.User{{Kind: "Task.tekton.dev", Namespace: "ci", Name: "build", Container: "spec.steps[go]", Guessed: true}}},
-		{Ref: "quay.io/payload:builder", Users: []policy.User{{
+		{Ref: "docker.io/golang:1.26", Consumers: []policy.Consumer{{Kind: "Task.tekton.dev", Namespace: "ci", Name: "build", Container: "spec.steps[go]", Guessed: true}}},
+		{Ref: "quay.io/payload:builder", Consumers: []policy.Consumer{{
 			Kind: "ConfigMap", Namespace: "openshift-controller-manager-operator", Name: "openshift-controller-manager-images", Container: "data[builderImage]",
 		}}},
-		{Ref: "quay.io/payload:deployer", Users: []policy.User{{
+		{Ref: "quay.io/payload:deployer", Consumers: []policy.Consumer{{
 			Kind: "ConfigMap", Namespace: "openshift-controller-manager-operator", Name: "openshift-controller-manager-images", Container: "data[deployerImage]",
 		}}},
-		{Ref: "quay.io/python:3.9", Users: []policy.User{
+		{Ref: "quay.io/python:3.9", Consumers: []policy.Consumer{
 			{Kind: "ImageStream", Namespace: "openshift", Name: "python", Container: "status.tags[3.9].items[0].dockerImageReference", Use: policy.History},
 			{Kind: "BuildConfig", Namespace: "shop", Name: "app", Container: "spec.strategy.sourceStrategy.from", OwnPullSecret: true, PullSecretUnknown: true},
 		}},
-		{Ref: "quay.io/python:old", Users: []policy.User{
+		{Ref: "quay.io/python:old", Consumers: []policy.Consumer{
 			{Kind: "ImageStream", Namespace: "openshift", Name: "python", Container: "status.tags[3.9].items[1].dockerImageReference", Use: policy.History},
 		}},
-		{Ref: "quay.io/widget/widget:1", Users: []policy.User{
+		{Ref: "quay.io/widget/widget:1", Consumers: []policy.Consumer{
 			{Kind: "ConfigMap", Namespace: "openshift-widgets", Name: "widget-images", Container: "data[images.json]", Guessed: true},
 		}},
 	}

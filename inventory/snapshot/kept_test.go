@@ -35,7 +35,7 @@ func TestKeptBesideItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(images, func(img policy.Image) bool { return img.Ref == "quay.io/old:1" })
-		if i < 0 || len(images[i].Users) != 1 || images[i].Users[0].Use != tc.want {
+		if i < 0 || len(images[i].Consumers) != 1 || images[i].Consumers[0].Use != tc.want {
 			t.Errorf("%s: %+v, want %v", tc.name, images, tc.want)
 		}
 	}

@@ -352,7 +352,7 @@ var usefulKinds = func() map[string]bool {
 		kinds[k.Kind] = true
 	}
 	for _, k := range []schema.GroupVersionKind{
-		mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ContentPolicy, mirrors.ImageConfig, mirrors.ClusterPolicy, mirrors.NamespacePolicy,
+		mirrors.TagMirrorSetGVK, mirrors.DigestMirrorSetGVK, mirrors.ContentPolicyGVK, mirrors.ImageConfigGVK, mirrors.ClusterPolicyGVK, mirrors.NamespacePolicyGVK,
 	} {
 		kinds[k.Kind] = true
 	}

@@ -46,7 +46,7 @@ func imagesOf(t *testing.T, s *Snapshot) []image {
 
 func usersOf(img policy.Image) []string {
 	var users []string
-	for _, u := range img.Users {
+	for _, u := range img.Consumers {
 		users = append(users, strings.TrimSpace(strings.Join([]string{
 			u.Kind, u.Namespace + "/" + u.Name, u.Container, u.Use.String(), u.Digest, map[bool]string{true: "own pull secret"}[u.OwnPullSecret && !u.PullSecretUnknown],
 		}, " ")))
@@ -308,7 +308,7 @@ spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/m
 		}
 		var lines []string
 		for _, img := range images {
-			for _, u := range img.Users {
+			for _, u := range img.Consumers {
 				line := fmt.Sprintf("%s %s %s/%s %s %s", img.Ref, u.Kind, u.Namespace, u.Name, u.Container, u.Use)
 				switch {
 				case u.PullSecretUnknown:

@@ -80,8 +80,8 @@ func (r *reader) unreadEnd(data []byte, items []item) {
 
 // mirrorWords are in every mirror object that matters, and in few others.
 var mirrorWords = []string{
-	mirrors.TagMirrorSet.Kind, mirrors.DigestMirrorSet.Kind, mirrors.ContentPolicy.Kind,
-	mirrors.NamespacePolicy.Kind, // and so mirrors.ClusterPolicy
+	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
+	mirrors.NamespacePolicyGVK.Kind, // and so mirrors.ClusterPolicy
 	"imageTagMirrors", "imageDigestMirrors", "repositoryDigestMirrors", "registrySources",
 }
 

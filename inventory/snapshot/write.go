@@ -150,7 +150,7 @@ func (w *writer) mirrors(set mirrors.Set) {
 			RegistrySources: set.Registries, AdditionalTrustedCA: configv1.ConfigMapNameReference{Name: set.TrustedCA},
 		},
 	}
-	w.object(mirrors.ImageConfig, image)
+	w.object(mirrors.ImageConfigGVK, image)
 	objects := slices.SortedFunc(slices.Values(slices.Concat(set.Objects, set.Policies)), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
 	})
@@ -158,16 +158,16 @@ func (w *writer) mirrors(set mirrors.Set) {
 		named := metav1.ObjectMeta{Name: o.GetName()}
 		switch o := o.(type) {
 		case *configv1.ImageTagMirrorSet:
-			w.object(mirrors.TagMirrorSet, &configv1.ImageTagMirrorSet{ObjectMeta: named, Spec: o.Spec})
+			w.object(mirrors.TagMirrorSetGVK, &configv1.ImageTagMirrorSet{ObjectMeta: named, Spec: o.Spec})
 		case *configv1.ImageDigestMirrorSet:
-			w.object(mirrors.DigestMirrorSet, &configv1.ImageDigestMirrorSet{ObjectMeta: named, Spec: o.Spec})
+			w.object(mirrors.DigestMirrorSetGVK, &configv1.ImageDigestMirrorSet{ObjectMeta: named, Spec: o.Spec})
 		case *operatorv1alpha1.ImageContentSourcePolicy:
-			w.object(mirrors.ContentPolicy, &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: named, Spec: o.Spec})
+			w.object(mirrors.ContentPolicyGVK, &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: named, Spec: o.Spec})
 		case *configv1.ClusterImagePolicy:
-			w.object(mirrors.ClusterPolicy, &configv1.ClusterImagePolicy{ObjectMeta: named, Spec: o.Spec})
+			w.object(mirrors.ClusterPolicyGVK, &configv1.ClusterImagePolicy{ObjectMeta: named, Spec: o.Spec})
 		case *configv1.ImagePolicy:
 			named.Namespace = o.Namespace
-			w.object(mirrors.NamespacePolicy, &configv1.ImagePolicy{ObjectMeta: named, Spec: o.Spec})
+			w.object(mirrors.NamespacePolicyGVK, &configv1.ImagePolicy{ObjectMeta: named, Spec: o.Spec})
 		}
 	}
 }
@@ -192,7 +192,7 @@ type imageUsers struct {
 	Users []imageUser `json:"users"`
 }
 
-// An imageUser is a policy.User in a dump.
+// An imageUser is a policy.Consumer in a dump.
 type imageUser struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
@@ -207,8 +207,8 @@ type imageUser struct {
 }
 
 func imageUsersOf(img policy.Image) imageUsers {
-	users := make([]imageUser, len(img.Users))
-	for i, u := range img.Users {
+	users := make([]imageUser, len(img.Consumers))
+	for i, u := range img.Consumers {
 		users[i] = imageUser{u.Kind, u.Namespace, u.Name, u.Container, u.Use.String(), u.Digest, u.OwnPullSecret, u.PullSecretUnknown, u.Guessed}
 	}
 	return imageUsers{img.Ref, users}

@@ -9,7 +9,7 @@ import (
 
 // own are kinds whose names belong to mirror objects alone, whatever the group: that of
 // ICSP is often written for the others.
-var own = []schema.GroupVersionKind{TagMirrorSet, DigestMirrorSet, ContentPolicy}
+var own = []schema.GroupVersionKind{TagMirrorSetGVK, DigestMirrorSetGVK, ContentPolicyGVK}
 
 // Meant returns the kind that Parse reads and that gvk was meant to be: one of that name
 // in another version, in another group where nobody else has such a kind, or with its
@@ -24,8 +24,8 @@ func Meant(gvk schema.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	if i := slices.IndexFunc(own, named); i >= 0 {
 		return own[i], true
 	}
-	if named(ImageConfig) && gvk.Group == ImageConfig.Group {
-		return ImageConfig, true
+	if named(ImageConfigGVK) && gvk.Group == ImageConfigGVK.Group {
+		return ImageConfigGVK, true
 	}
 	return schema.GroupVersionKind{}, false
 }

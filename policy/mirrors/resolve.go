@@ -139,7 +139,7 @@ func wildcardReasons(s Set, blocked []string) []Reason {
 		switch {
 		case !e.HasMirror():
 			continue
-		case KindOf(e.Object) == TagMirrorSet.Kind:
+		case KindOf(e.Object) == TagMirrorSetGVK.Kind:
 			tags = append(tags, e.Source)
 		default:
 			digests = append(digests, e.Source)

@@ -140,12 +140,12 @@ const clusterName = "cluster"
 
 // The kinds that Parse reads.
 var (
-	TagMirrorSet    = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet"}
-	DigestMirrorSet = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageDigestMirrorSet"}
-	ContentPolicy   = schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1alpha1", Kind: "ImageContentSourcePolicy"}
-	ImageConfig     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Image"}
-	ClusterPolicy   = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterImagePolicy"}
-	NamespacePolicy = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
+	TagMirrorSetGVK    = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet"}
+	DigestMirrorSetGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImageDigestMirrorSet"}
+	ContentPolicyGVK   = schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1alpha1", Kind: "ImageContentSourcePolicy"}
+	ImageConfigGVK     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Image"}
+	ClusterPolicyGVK   = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterImagePolicy"}
+	NamespacePolicyGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
 )
 
 // ErrKind is returned by Parse for a kind that does not end up in
@@ -155,17 +155,17 @@ var ErrKind = errors.New("not a mirror object")
 // New returns an empty Object of the given kind, or ErrKind.
 func New(gvk schema.GroupVersionKind) (Object, error) {
 	switch gvk {
-	case TagMirrorSet:
+	case TagMirrorSetGVK:
 		return new(configv1.ImageTagMirrorSet), nil
-	case DigestMirrorSet:
+	case DigestMirrorSetGVK:
 		return new(configv1.ImageDigestMirrorSet), nil
-	case ContentPolicy:
+	case ContentPolicyGVK:
 		return new(operatorv1alpha1.ImageContentSourcePolicy), nil
-	case ImageConfig:
+	case ImageConfigGVK:
 		return new(configv1.Image), nil
-	case ClusterPolicy:
+	case ClusterPolicyGVK:
 		return new(configv1.ClusterImagePolicy), nil
-	case NamespacePolicy:
+	case NamespacePolicyGVK:
 		return new(configv1.ImagePolicy), nil
 	default:
 		return nil, fmt.Errorf("%s: %w", cmp.Or(strings.TrimSpace(gvk.GroupVersion().String()+" "+gvk.Kind), "(no kind)"), ErrKind)
@@ -193,17 +193,17 @@ func Parse(data []byte) (Object, error) {
 func KindOf(o Object) string {
 	switch o.(type) {
 	case *configv1.ImageTagMirrorSet:
-		return TagMirrorSet.Kind
+		return TagMirrorSetGVK.Kind
 	case *configv1.ImageDigestMirrorSet:
-		return DigestMirrorSet.Kind
+		return DigestMirrorSetGVK.Kind
 	case *operatorv1alpha1.ImageContentSourcePolicy:
-		return ContentPolicy.Kind
+		return ContentPolicyGVK.Kind
 	case *configv1.Image:
-		return ImageConfig.Kind
+		return ImageConfigGVK.Kind
 	case *configv1.ClusterImagePolicy:
-		return ClusterPolicy.Kind
+		return ClusterPolicyGVK.Kind
 	case *configv1.ImagePolicy:
-		return NamespacePolicy.Kind
+		return NamespacePolicyGVK.Kind
 	default:
 		return fmt.Sprintf("%T", o)
 	}
@@ -212,7 +212,7 @@ func KindOf(o Object) string {
 // NameOf returns how messages name o: its kind, its namespace if it has one, and its
 // name.
 func NameOf(o Object) string {
-	if ns := o.GetNamespace(); ns != "" && KindOf(o) == NamespacePolicy.Kind {
+	if ns := o.GetNamespace(); ns != "" && KindOf(o) == NamespacePolicyGVK.Kind {
 		return KindOf(o) + " " + ns + "/" + o.GetName()
 	}
 	return KindOf(o) + " " + o.GetName()

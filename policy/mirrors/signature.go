@@ -130,7 +130,7 @@ func (s Set) blockedRegistries() []string {
 func (s Set) payloadHasMirror(payload reference.Named) bool {
 	digests := Set{Registries: s.Registries}
 	for _, o := range s.Objects {
-		if KindOf(o) != TagMirrorSet.Kind {
+		if KindOf(o) != TagMirrorSetGVK.Kind {
 			digests.Objects = append(digests.Objects, o)
 		}
 	}

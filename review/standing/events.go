@@ -72,7 +72,7 @@ func event(r Report, instance string) *eventsv1.Event {
 
 // kindOf returns the kind of o, which the items of a list do not name.
 func kindOf(o mirrors.Object) schema.GroupVersionKind {
-	for _, gvk := range []schema.GroupVersionKind{mirrors.TagMirrorSet, mirrors.DigestMirrorSet, mirrors.ContentPolicy} {
+	for _, gvk := range []schema.GroupVersionKind{mirrors.TagMirrorSetGVK, mirrors.DigestMirrorSetGVK, mirrors.ContentPolicyGVK} {
 		if gvk.Kind == mirrors.KindOf(o) {
 			return gvk
 		}

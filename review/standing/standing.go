@@ -212,16 +212,16 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Stan
 	standings := r.Plan.Standings(r.Facts, settings)
 	doubtful := policy.Plan{}
 	for _, s := range standings {
-		if s.Outcome == policy.Fails && len(doubtful.Impacts) < maxAskedAgain {
-			doubtful.Impacts = append(doubtful.Impacts, s.Impact)
+		if s.Outcome == policy.Fails && len(doubtful.Reroutes) < maxAskedAgain {
+			doubtful.Reroutes = append(doubtful.Reroutes, s.Reroute)
 		}
 	}
-	if len(doubtful.Impacts) == 0 {
+	if len(doubtful.Reroutes) == 0 {
 		return standings
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	facts, _ := v.asking.LookUp(ctx, doubtful.Questions)
+	facts, _ := v.asking.LookUp(ctx, doubtful.Lookups)
 	maps.Copy(r.Facts, facts)
 	r.Verdict = r.Plan.Decide(r.Facts, settings)
 	return r.Plan.Standings(r.Facts, settings)

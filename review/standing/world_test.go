@@ -54,7 +54,7 @@ func tagSet(name, source string, mirror configv1.ImageMirror) mirrors.Object {
 }
 
 func image(ref string) policy.Image {
-	return policy.Image{Ref: ref, Users: []policy.User{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}
+	return policy.Image{Ref: ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}}}
 }
 
 func (w *world) Mirrors(context.Context) (mirrors.Set, error) {

@@ -145,7 +145,7 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 		return report{}, err
 	}
 	go c.Run(ctx) //nolint:errcheck // it returns nil
-	go c.ReadSparingly(ctx)
+	go c.CollectGarbageSooner(ctx)
 	if err := c.WaitReady(ctx); err != nil {
 		return report{}, err
 	}

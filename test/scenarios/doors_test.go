@@ -134,7 +134,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	plan := policy.NewPlan(policy.Change{Before: set, After: after}, s.Images).WithDepth(policy.Settings{}, nodePlatforms)
 	facts := policy.Facts{}
 	for {
-		questions := plan.Questions(facts, policy.Settings{})
+		questions := plan.Lookups(facts, policy.Settings{})
 		if len(questions) == 0 {
 			break
 		}
@@ -694,7 +694,7 @@ func (w *world) reportPods(t *testing.T, s *Scenario) {
 func (w *world) reportRunning(t *testing.T, s *Scenario) {
 	t.Helper()
 	for _, img := range s.Images {
-		for _, u := range img.Users {
+		for _, u := range img.Consumers {
 			if u.Digest == "" {
 				continue
 			}
@@ -736,7 +736,7 @@ func digests(images []policy.Image) map[string]bool {
 	set := map[string]bool{}
 	for _, img := range images {
 		set[img.Ref] = true
-		for _, u := range img.Users {
+		for _, u := range img.Consumers {
 			if u.Digest != "" {
 				set[img.Ref+" runs "+u.Digest] = true
 			}

@@ -117,7 +117,7 @@ type Scenario struct {
 // A written image is one that a workload is made up for.
 type written struct {
 	ref  string
-	user policy.User
+	user policy.Consumer
 }
 
 // An Answer is what one way of asking says.
@@ -280,13 +280,13 @@ func (s *Scenario) readImages(text string) error {
 		if ref == "" {
 			continue
 		}
-		user := policy.User{Kind: "Deployment", Namespace: "default", Name: fmt.Sprintf("app-%d", len(s.Images)), Container: "app"}
+		user := policy.Consumer{Kind: "Deployment", Namespace: "default", Name: fmt.Sprintf("app-%d", len(s.Images)), Container: "app"}
 		if rest = strings.TrimSpace(rest); rest != "" {
 			m := userPattern.FindStringSubmatch(rest)
 			if m == nil {
 				return fmt.Errorf("image line %q: want REFERENCE KIND NAMESPACE/NAME (CONTAINER)", line)
 			}
-			user = policy.User{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4], Digest: m[5], OwnPullSecret: m[6] != ""}
+			user = policy.Consumer{Kind: m[1], Namespace: m[2], Name: m[3], Container: m[4], Digest: m[5], OwnPullSecret: m[6] != ""}
 		}
 		if user.Kind == "Pod" {
 			user.Use = policy.Running
@@ -314,7 +314,7 @@ func cutReference(line string) (ref, rest string, err error) {
 // readPayload enters the release image, on which the cluster depends too.
 func (s *Scenario) readPayload(ref string) {
 	s.Payload = ref
-	s.addImage(ref, policy.User{Kind: "ClusterVersion", Name: "version", Container: "status.desired.image"})
+	s.addImage(ref, policy.Consumer{Kind: "ClusterVersion", Name: "version", Container: "status.desired.image"})
 	s.sortImages()
 }
 
@@ -343,7 +343,7 @@ func (s *Scenario) readObjects() error {
 		return err
 	}
 	for _, img := range images {
-		for _, u := range img.Users {
+		for _, u := range img.Consumers {
 			s.addImage(img.Ref, u)
 		}
 	}
@@ -361,14 +361,14 @@ func imagesIn(objects []string) ([]policy.Image, error) {
 	return dump.Images(context.Background())
 }
 
-func (s *Scenario) addImage(ref string, user policy.User) {
+func (s *Scenario) addImage(ref string, user policy.Consumer) {
 	for i := range s.Images {
 		if s.Images[i].Ref == ref {
-			s.Images[i].Users = append(s.Images[i].Users, user)
+			s.Images[i].Consumers = append(s.Images[i].Consumers, user)
 			return
 		}
 	}
-	s.Images = append(s.Images, policy.Image{Ref: ref, Users: []policy.User{user}})
+	s.Images = append(s.Images, policy.Image{Ref: ref, Consumers: []policy.Consumer{user}})
 }
 
 func (s *Scenario) readStates(text string) error {
@@ -533,7 +533,7 @@ func (s *Scenario) Namespaces() []string { return namespacesOf(s.Images) }
 func namespacesOf(images []policy.Image) []string {
 	var all []string
 	for _, img := range images {
-		for _, u := range img.Users {
+		for _, u := range img.Consumers {
 			if u.Namespace != "" {
 				all = append(all, u.Namespace)
 			}
@@ -543,7 +543,7 @@ func namespacesOf(images []policy.Image) []string {
 	return slices.Compact(all)
 }
 
-func workload(ref string, u policy.User) (runtime.Object, error) {
+func workload(ref string, u policy.Consumer) (runtime.Object, error) {
 	meta := metav1.ObjectMeta{Namespace: u.Namespace, Name: u.Name}
 	labels := map[string]string{"app": u.Name}
 	pod := corev1.PodTemplateSpec{
@@ -579,7 +579,7 @@ func workload(ref string, u policy.User) (runtime.Object, error) {
 }
 
 // podStatus is what the node would report of a running container.
-func podStatus(ref string, u policy.User) corev1.PodStatus {
+func podStatus(ref string, u policy.Consumer) corev1.PodStatus {
 	name, _, _ := strings.Cut(ref, "@")
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
 		name = name[:i]

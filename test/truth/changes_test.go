@@ -346,9 +346,9 @@ func (c *change) settle(g gen, set mirrors.Set) {
 }
 
 // users are who depends on the image: the routers, so that every rule is in force.
-func (c *change) users() []policy.User {
-	u := policy.User{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router", OwnPullSecret: c.podSecret != ""}
-	users := []policy.User{u}
+func (c *change) users() []policy.Consumer {
+	u := policy.Consumer{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router", OwnPullSecret: c.podSecret != ""}
+	users := []policy.Consumer{u}
 	if c.running {
 		u.Kind, u.Name, u.Use, u.Digest = "Pod", "router-default-1", policy.Running, c.digest()
 		users = append(users, u)
@@ -370,7 +370,7 @@ type misjudgement struct {
 	// fact changes what is found at a place, which is on the old route, the new or both.
 	fact func(l mirrors.Location, after bool, f policy.Fact) policy.Fact
 	// user changes what is known of a user, plan what is asked.
-	user  func(*policy.User)
+	user  func(*policy.Consumer)
 	depth bool // whether WithDepth is left out
 	// before changes the configuration in force.
 	before func(mirrors.Set) mirrors.Set
@@ -384,7 +384,7 @@ func misjudgements() []misjudgement {
 			}
 			return f
 		}},
-		{name: "404 is proof, whoever asks", user: func(u *policy.User) { u.OwnPullSecret, u.Digest = false, "" }},
+		{name: "404 is proof, whoever asks", user: func(u *policy.Consumer) { u.OwnPullSecret, u.Digest = false, "" }},
 		{name: "a place in front that cannot be asked does not matter", fact: func(_ mirrors.Location, after bool, f policy.Fact) policy.Fact {
 			if after && f.Presence == policy.Unreachable {
 				f.Presence = policy.Absent
@@ -418,18 +418,18 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	if m.before != nil {
 		before = m.before(before)
 	}
-	plan := policy.NewPlan(policy.Change{Before: before, After: c.set}, []policy.Image{{Ref: c.image, Users: users}})
+	plan := policy.NewPlan(policy.Change{Before: before, After: c.set}, []policy.Image{{Ref: c.image, Consumers: users}})
 	if !m.depth {
 		plan = plan.WithDepth(policy.Settings{}, c.platforms())
 	}
 	var after []string
-	for _, i := range plan.Impacts {
+	for _, i := range plan.Reroutes {
 		for _, l := range i.After.Open() {
 			after = append(after, l.Ref)
 		}
 	}
 	facts := policy.Facts{}
-	for questions := plan.Questions(facts, policy.Settings{}); len(questions) > 0; questions = plan.Questions(facts, policy.Settings{}) {
+	for questions := plan.Lookups(facts, policy.Settings{}); len(questions) > 0; questions = plan.Lookups(facts, policy.Settings{}) {
 		for _, l := range questions {
 			if _, known := g.facts[l]; !known {
 				g.facts[l] = g.client.Probe(ctx, l)

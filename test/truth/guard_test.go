@@ -148,8 +148,8 @@ func misreadings() []reading {
 	onlyTheFirst.sources = func(p []mirrors.PullSource) []mirrors.PullSource { return p[:min(1, len(p))] }
 	return []reading{
 		set("the change is not there", func(s *mirrors.Set) { s.Objects = nil }),
-		set("tag mirrors are not there", without(mirrors.TagMirrorSet.Kind)),
-		set("digest mirrors are not there", without(mirrors.DigestMirrorSet.Kind)),
+		set("tag mirrors are not there", without(mirrors.TagMirrorSetGVK.Kind)),
+		set("digest mirrors are not there", without(mirrors.DigestMirrorSetGVK.Kind)),
 		set("the lists of image.config are not there", func(s *mirrors.Set) {
 			s.Registries.BlockedRegistries, s.Registries.AllowedRegistries, s.Registries.InsecureRegistries = nil, nil, nil
 		}),

@@ -79,7 +79,7 @@ func policyLists(set mirrors.Set) (blocked, allowed []string, err error) {
 // mirrored reports whether a place that is not blocked serves the payload. Tag
 // mirrors do not count.
 func mirrored(set mirrors.Set, payload reference.Named) (bool, error) {
-	without(mirrors.TagMirrorSet.Kind)(&set)
+	without(mirrors.TagMirrorSetGVK.Kind)(&set)
 	set.Payload = ""
 	set.Registries = configv1.RegistrySources{BlockedRegistries: set.Registries.BlockedRegistries, InsecureRegistries: set.Registries.InsecureRegistries}
 	table, err := mirrors.ResolveUnchecked(set)

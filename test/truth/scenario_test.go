@@ -344,8 +344,8 @@ func (s *scenario) describe(route mirrors.Route) {
 		"policy: with a payload":  s.set.Payload != "",
 		"policy: allowed list":    len(s.set.Registries.AllowedRegistries) > 0,
 		"policy: blocked list":    len(s.set.Registries.BlockedRegistries) > 0,
-		"objects: ICSP":           s.has(mirrors.ContentPolicy.Kind),
-		"objects: tag and digest": s.has(mirrors.TagMirrorSet.Kind) && s.has(mirrors.DigestMirrorSet.Kind),
+		"objects: ICSP":           s.has(mirrors.ContentPolicyGVK.Kind),
+		"objects: tag and digest": s.has(mirrors.TagMirrorSetGVK.Kind) && s.has(mirrors.DigestMirrorSetGVK.Kind),
 	}
 	for trait, ok := range noted {
 		if ok {
