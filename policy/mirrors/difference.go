@@ -1,0 +1,172 @@
+package mirrors
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+)
+
+// A Difference says for which references two tables may have different routes.
+type Difference struct {
+	// Everything is set if it may be so for any reference: what nodes do with references
+	// that no entry names has changed.
+	Everything bool
+	// Scopes cover the repositories for which it may be so, sorted: a host, a repository,
+	// a namespace of repositories, or "*.example.com". What none of them covers has the
+	// same route in both tables.
+	Scopes []string
+	// ShortNames is set if it may be so for short names, of which no scope says anything.
+	ShortNames bool
+}
+
+// Differ compares what two tables hold. It takes a time in proportion to their entries,
+// and none for references.
+//
+// A route depends on the entry that covers the reference and, since nodes refuse a place
+// that another entry blocks, on the entries that cover the places that it leads to. So
+// the scopes are those of entries that differ, and those of entries with a place that
+// such an entry covers.
+func Differ(from, to *Table) Difference {
+	if from.policy.rest != to.policy.rest || from.policy.isEmpty() != to.policy.isEmpty() {
+		return Difference{Everything: true, ShortNames: true}
+	}
+	changed := differingEntries(from.conf.Registries, to.conf.Registries)
+	scopes := maps.Clone(changed)
+	index := newScopes(changed)
+	for _, registries := range [][]sysregistriesv2.Registry{from.conf.Registries, to.conf.Registries} {
+		for i := range registries {
+			if r := &registries[i]; !scopes[r.Prefix] && index.mayCoverPlaceOf(r) {
+				scopes[r.Prefix] = true
+			}
+		}
+	}
+	for _, scope := range from.policy.differingScopes(to.policy) {
+		scopes[repositoryOf(scope)] = true
+	}
+	d := Difference{
+		ShortNames: len(scopes) > 0 || !slices.Equal(from.conf.UnqualifiedSearchRegistries, to.conf.UnqualifiedSearchRegistries),
+	}
+	if len(scopes) > 0 {
+		d.Scopes = slices.Sorted(maps.Keys(scopes))
+	}
+	return d
+}
+
+// differingEntries returns the scopes of which one list has an entry that the other has
+// not, or has otherwise. Both are sorted by scope, each of which is there once.
+func differingEntries(a, b []sysregistriesv2.Registry) map[string]bool {
+	scopes := map[string]bool{}
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].Prefix < b[0].Prefix:
+			scopes[a[0].Prefix], a = true, a[1:]
+		case len(a) == 0 || b[0].Prefix < a[0].Prefix:
+			scopes[b[0].Prefix], b = true, b[1:]
+		default:
+			if !sameEntry(&a[0], &b[0]) {
+				scopes[a[0].Prefix] = true
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
+	return scopes
+}
+
+func sameEntry(a, b *sysregistriesv2.Registry) bool {
+	return a.Endpoint == b.Endpoint && a.Blocked == b.Blocked && a.MirrorByDigestOnly == b.MirrorByDigestOnly &&
+		slices.Equal(a.Mirrors, b.Mirrors)
+}
+
+// scopes finds those of many scopes that a place may come under.
+type scopes struct {
+	plain     map[string]bool
+	sorted    []string // the plain ones
+	wildcards []string // without their "*"
+}
+
+func newScopes(set map[string]bool) scopes {
+	s := scopes{plain: map[string]bool{}}
+	for scope := range set {
+		if suffix, ok := strings.CutPrefix(scope, "*"); ok {
+			s.wildcards = append(s.wildcards, suffix)
+			continue
+		}
+		s.plain[scope] = true
+		s.sorted = append(s.sorted, scope)
+	}
+	slices.Sort(s.sorted)
+	return s
+}
+
+// mayCoverPlaceOf reports whether a reference that r covers may lead to a place that one
+// of s covers. That of the reference itself does not count.
+func (s scopes) mayCoverPlaceOf(r *sysregistriesv2.Registry) bool {
+	if len(s.sorted)+len(s.wildcards) == 0 {
+		return false
+	}
+	if r.Location != "" && r.Location != r.Prefix && s.mayCoverBelow(r.Location) {
+		return true
+	}
+	return slices.ContainsFunc(r.Mirrors, func(m sysregistriesv2.Endpoint) bool { return s.mayCoverBelow(m.Location) })
+}
+
+// mayCoverBelow reports whether one of s may cover location with anything behind it: it
+// covers location itself, or something that begins with it.
+func (s scopes) mayCoverBelow(location string) bool {
+	for end := len(location); end > 0; end = strings.LastIndexAny(location[:end], "/:@") {
+		if s.plain[location[:end]] {
+			return true
+		}
+	}
+	if i, _ := slices.BinarySearch(s.sorted, location); i < len(s.sorted) && strings.HasPrefix(s.sorted[i], location) {
+		return true
+	}
+	return slices.ContainsFunc(s.wildcards, func(suffix string) bool { return strings.Contains(location, suffix) })
+}
+
+// differingScopes returns the scopes of which one policy says something else than the
+// other.
+func (p signaturePolicy) differingScopes(other signaturePolicy) []string {
+	var scopes []string
+	for _, lists := range [][2]map[string]bool{{p.allowed, other.allowed}, {p.blocked, other.blocked}} {
+		for i, list := range lists {
+			for scope := range list {
+				if !lists[1-i][scope] {
+					scopes = append(scopes, scope)
+				}
+			}
+		}
+	}
+	return scopes
+}
+
+// repositoryOf returns scope without a tag or digest, which policy.json may name.
+func repositoryOf(scope string) string {
+	if name, _, digested := strings.Cut(scope, "@"); digested {
+		scope = name
+	}
+	if i := strings.LastIndexByte(scope, ':'); i > strings.LastIndexByte(scope, '/') && strings.Contains(scope, "/") {
+		return scope[:i]
+	}
+	return scope
+}
+
+// Repository returns the repository of a reference with its host, as scopes are compared
+// with it ("docker.io/library/nginx"), and false for a short name, whose host nodes have
+// to find, and for what no node can parse.
+func Repository(image string) (string, bool) {
+	if ref, ok := parsePlain(image); ok {
+		return ref.name, true
+	}
+	if !isQualified(image) {
+		return "", false
+	}
+	ref, err := reference.ParseDockerRef(image)
+	if err != nil {
+		return "", false
+	}
+	return ref.Name(), true
+}
