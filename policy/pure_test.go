@@ -17,8 +17,10 @@ var pure = map[string]string{
 	"path":          "takes the paths of nodes' files apart, as text",
 	"encoding/json": "reads policy.json from bytes",
 
-	"iter":                         "",
-	"github.com/tidwall/btree":     "an ordered map whose copies cost nothing",
+	"sync":                       "keeps what was worked out",
+	"bytes":                      "",
+	"iter":                       "",
+	"github.com/tidwall/btree":   "an ordered map whose copies cost nothing",
 	"github.com/BurntSushi/toml": "reads registries.conf from bytes, by the library that nodes read it with",
 
 	"encoding/base64": "the length of what MCO encodes",

@@ -1,0 +1,112 @@
+package mirrors
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+)
+
+// A Resolution is a Set with the tables that it comes to, each worked out when it is first
+// asked for and kept: for who asks again and again about the same Set. It is safe for
+// concurrent use.
+type Resolution struct {
+	set    Set
+	mu     sync.Mutex
+	tables map[tableKey]func() (*Table, error)
+}
+
+type tableKey struct {
+	pool string
+	by   int
+}
+
+// How a table is worked out.
+const (
+	checked = iota
+	unchecked
+	applied
+)
+
+// NewResolution returns the Resolution of s.
+func NewResolution(s Set) *Resolution {
+	return &Resolution{set: s, tables: map[tableKey]func() (*Table, error){}}
+}
+
+// Of reports whether r is the Resolution of what s holds.
+func (r *Resolution) Of(s Set) bool { return r.set.Equal(s) }
+
+// Resolve is Resolve for the nodes of a pool.
+func (r *Resolution) Resolve(pool string) (*Table, error) { return r.table(pool, checked, Resolve) }
+
+// ResolveUnchecked is ResolveUnchecked for the nodes of a pool.
+func (r *Resolution) ResolveUnchecked(pool string) (*Table, error) {
+	return r.table(pool, unchecked, ResolveUnchecked)
+}
+
+// ResolveApplied is ResolveApplied for the nodes of a pool. The Set must have Applied.
+func (r *Resolution) ResolveApplied(pool string) (*Table, error) {
+	return r.table(pool, applied, ResolveApplied)
+}
+
+func (r *Resolution) table(pool string, by int, resolve func(Set) (*Table, error)) (*Table, error) {
+	r.mu.Lock()
+	key := tableKey{pool, by}
+	table, ok := r.tables[key]
+	if !ok {
+		table = sync.OnceValues(func() (*Table, error) { return resolve(r.set.At(pool)) })
+		r.tables[key] = table
+	}
+	r.mu.Unlock()
+	return table()
+}
+
+// Equal reports whether s and other hold the same: the same objects under the same names
+// with the same specs, in the same order, and all else.
+func (s Set) Equal(other Set) bool {
+	return slices.EqualFunc(s.Objects, other.Objects, sameObject) &&
+		slices.EqualFunc(s.Policies, other.Policies, sameObject) &&
+		reflect.DeepEqual(s.Registries, other.Registries) &&
+		s.Payload == other.Payload && s.TrustedCA == other.TrustedCA && s.CAsUnknown == other.CAsUnknown &&
+		maps.Equal(s.CAs, other.CAs) && s.Applied.equal(other.Applied) &&
+		slices.EqualFunc(s.Files, other.Files, equalFile) && s.Pool == other.Pool
+}
+
+func sameObject(a, b Object) bool {
+	return a == b || NameOf(a) == NameOf(b) && reflect.DeepEqual(specOf(a), specOf(b))
+}
+
+// specOf returns a pointer to the spec of o.
+func specOf(o Object) any {
+	switch o := o.(type) {
+	case *configv1.ImageTagMirrorSet:
+		return &o.Spec
+	case *configv1.ImageDigestMirrorSet:
+		return &o.Spec
+	case *operatorv1alpha1.ImageContentSourcePolicy:
+		return &o.Spec
+	case *configv1.Image:
+		return &o.Spec
+	case *configv1.ClusterImagePolicy:
+		return &o.Spec
+	case *configv1.ImagePolicy:
+		return &o.Spec
+	default:
+		return o
+	}
+}
+
+func (a *Applied) equal(b *Applied) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return bytes.Equal(a.RegistriesConf, b.RegistriesConf) && bytes.Equal(a.SearchDropIn, b.SearchDropIn) && bytes.Equal(a.PolicyJSON, b.PolicyJSON)
+}
+
+func equalFile(a, b File) bool {
+	return a.MachineConfig == b.MachineConfig && a.Role == b.Role && sameFile(a, b)
+}
