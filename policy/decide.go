@@ -86,7 +86,8 @@ func (v *view) unlessBroken() Severity {
 }
 
 // Decide judges p by the facts. It is a function of its arguments only.
-func (p Plan) Decide(facts Facts, s Settings) Verdict {
+func (p Plan) Decide(facts Facts) Verdict {
+	s := p.settings
 	v := Verdict{
 		Findings: slices.Concat(p.withUnknownBefore(p.rejectedByMCO()), p.unknownCAs(), p.malformedReferences(), s.outOfDate(p)),
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},

@@ -78,8 +78,8 @@ func testTurns(t *testing.T, turns []turn) {
 	t.Helper()
 	for _, tt := range turns {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := NewPlan(Change{tt.before, tt.after}, []Image{{tt.image, running}})
-			verdict := plan.Decide(tt.facts, tt.settings)
+			plan := shallow(Change{tt.before, tt.after}, []Image{{tt.image, running}}, tt.settings)
+			verdict := plan.Decide(tt.facts)
 			if got := summary(verdict); got != tt.want {
 				t.Errorf("findings: %s\nwant:     %s\n%s", got, tt.want, verdict.Report("it"))
 			}
@@ -93,8 +93,8 @@ func testTurns(t *testing.T, turns []turn) {
 // testText holds the findings of a turn to their exact text.
 func testText(t *testing.T, tt turn, want string) {
 	t.Helper()
-	plan := NewPlan(Change{tt.before, tt.after}, []Image{{tt.image, running}})
-	got := plan.Decide(tt.facts, tt.settings).Report("ImageTagMirrorSet a")
+	plan := shallow(Change{tt.before, tt.after}, []Image{{tt.image, running}}, tt.settings)
+	got := plan.Decide(tt.facts).Report("ImageTagMirrorSet a")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
@@ -129,7 +129,7 @@ func TestNarrow(t *testing.T) {
 		f[mirrors.Location{Ref: "m.local/q/" + ref}] = Fact{Presence: map[string]Presence{"+": Present, "-": Absent}[mark]}
 	}
 	images = append(images, Image{Ref: "quay.io/shop/cart" + digestA}) // not for a tag mirror
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local/q"))}, images)
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local/q"))}, images, Settings{})
 	var got []string
 	for _, e := range Narrow(plan, f, plan.Added[0]) {
 		got = append(got, e.Source+" -> "+strings.Join(e.Mirrors, ",")+" "+string(e.Policy))
@@ -161,8 +161,8 @@ func TestSeverities(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{"quay.io/x:1", tt.users}})
-			v := plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{Severities: tt.set})
+			plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{"quay.io/x:1", tt.users}}, Settings{Severities: tt.set})
+			v := plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"))
 			if len(v.Findings) != 1 || v.Findings[0].Severity != tt.want {
 				t.Errorf("findings %s, want one that says %s", summary(v), tt.want)
 			}
@@ -178,10 +178,10 @@ func TestQuestions(t *testing.T) {
 		{"quay.io/b:1", []Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}},
 		{"quay.io/c:1", []Consumer{{Kind: "Pod", Namespace: "openshift-dns", Name: "dns", Use: Running}}},
 	}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
+	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images, Settings{})
 	f := Facts{}
 	refs := func() (out []string) {
-		for _, l := range plan.Lookups(f, Settings{}) {
+		for _, l := range plan.Lookups(f) {
 			out = append(out, l.Ref)
 		}
 		return out
@@ -213,7 +213,7 @@ func TestUnknownNeverAdmits(t *testing.T) {
 		if byDigest {
 			image, object = "quay.io/x"+digestA, idms("a", "quay.io", policy, "m.local")
 		}
-		return !NewPlan(Change{set(), set(object)}, []Image{{Ref: image}}).Decide(nil, Settings{}).Allowed
+		return !shallow(Change{set(), set(object)}, []Image{{Ref: image}}, Settings{}).Decide(nil).Allowed
 	}
 	if err := quick.Check(f, nil); err != nil {
 		t.Error(err)
@@ -230,8 +230,8 @@ func TestMessage(t *testing.T) {
 		}},
 		{"quay.io/shop/cart:1", running},
 	}
-	plan := NewPlan(Change{set(), set(itms("everything", "quay.io", never, "m.local"))}, images)
-	v := plan.Decide(facts("m.local/shop/cart:1 absent", "quay.io/shop/cart:1 present", "quay.io/ingress/router"+digestA+" present"), Settings{})
+	plan := shallow(Change{set(), set(itms("everything", "quay.io", never, "m.local"))}, images, Settings{})
+	v := plan.Decide(facts("m.local/shop/cart:1 absent", "quay.io/shop/cart:1 present", "quay.io/ingress/router"+digestA+" present"))
 	want := `ImageTagMirrorSet everything is refused: all 2 images it reroutes could not be pulled safely afterwards.
 
 1. quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
@@ -259,7 +259,7 @@ func TestManyFindings(t *testing.T) {
 	for i := range 3000 {
 		images = append(images, Image{fmt.Sprintf("quay.io/app%04d:1", i), []Consumer{{Kind: "Deployment", Namespace: fmt.Sprintf("team-%d", i%7), Name: "app", Container: "app"}}})
 	}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
+	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images, Settings{})
 	f := Facts{}
 	for i, img := range images {
 		suffix := strings.TrimPrefix(img.Ref, "quay.io")
@@ -268,7 +268,7 @@ func TestManyFindings(t *testing.T) {
 			f[mirrors.Location{Ref: "m.local" + suffix}] = Fact{Presence: Absent}
 		}
 	}
-	v := plan.Decide(f, Settings{})
+	v := plan.Decide(f)
 	got := v.Message("ImageTagMirrorSet a")
 	if len(got) > 4096 {
 		t.Errorf("message has %d bytes", len(got))
@@ -291,7 +291,7 @@ Nothing was changed. The whole list: mirrorset-guard check`
 func TestWarnings(t *testing.T) {
 	long := "quay.io/" + strings.Repeat("very-long-name/", 10) + "app:1"
 	images := []Image{{"quay.io/a:1", running}, {"quay.io/b:1", running}, {long, running}, {"Bad:Ref:x", running}, {"other.io/c:1", running}}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
+	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images, Settings{})
 	f := facts("m.local/a:1 present", "m.local/b:1 absent", "quay.io/b:1 absent", "m.local"+strings.TrimPrefix(long, "quay.io")+" absent", long+" absent")
 	want := []string{
 		"ImageTagMirrorSet a reroutes 3 of 5 images: 1 verified",
@@ -299,7 +299,7 @@ func TestWarnings(t *testing.T) {
 		"MalformedReference: 1 image: no node can parse the reference; first Bad:Ref:x",
 		"BroadSource: quay.io covers 3 images of 3 repositories in 1 namespace",
 	}
-	got := plan.Decide(f, Settings{}).Warnings("ImageTagMirrorSet a")
+	got := plan.Decide(f).Warnings("ImageTagMirrorSet a")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

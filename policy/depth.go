@@ -22,8 +22,8 @@ const (
 	BlobsOfNone
 )
 
-// WithDepth returns p with the depth at which each of its places is looked up, given the
-// platforms of the nodes ("linux/amd64"), none if they are not known.
+// lookInto sets the depth at which each place of p is looked up, given the platforms of
+// the nodes ("linux/amd64"), none if they are not known.
 //
 // That a registry says it has a manifest is enough for most images. The manifest is read
 // as a node reads it where more hangs on it: for protected images, and where only mirrors
@@ -33,20 +33,17 @@ const (
 // the image that runs: see wantsPlatforms. In the standing verification there is no old
 // place to compare them with.
 //
-// A fact that was found at one depth answers no question about another, as the two
-// Locations differ.
-func (p Plan) WithDepth(s Settings, platforms []string) Plan {
-	p.Reroutes = slices.Clone(p.Reroutes)
+// A fact that was found at one depth says nothing about another, as the two Locations
+// differ.
+func (p *Plan) lookInto(platforms []string) {
 	for k := range p.Reroutes {
 		i := &p.Reroutes[k]
-		depth := s.depthOf(*i)
-		if depth > mirrors.DepthExists {
+		if depth := p.settings.depthOf(*i); depth > mirrors.DepthExists {
 			i.Before, i.After = atDepth(i.Before, depth), atDepth(i.After, depth)
 		}
 		i.platforms = p.entries == nil && !isDigest(i.Image.Ref) && !onlyHistory(i.Image)
 		i.onePlatform = len(platforms) == 1
 	}
-	return p
 }
 
 // depthOf leaves out what only history names: it can do no more than warn.

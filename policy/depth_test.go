@@ -8,9 +8,9 @@ import (
 
 var onePlatform, twoPlatforms = []string{"linux/amd64"}, []string{"linux/amd64", "linux/arm64"}
 
-// TestWithDepth: of which images the blobs are looked up, and that the question is asked
-// and answered apart from that about the manifest.
-func TestWithDepth(t *testing.T) {
+// TestDepth: of which images the blobs are looked up, and that this is asked and answered
+// apart from whether there is a manifest.
+func TestDepth(t *testing.T) {
 	router := Image{"quay.io/router:1", []Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}}
 	old := Image{"quay.io/router:0", []Consumer{{Kind: "ReplicaSet", Namespace: "openshift-ingress", Name: "router", Use: History}}}
 	cart := Image{"quay.io/shop/cart:1", running}
@@ -23,23 +23,17 @@ func TestWithDepth(t *testing.T) {
 		{BlobsOfNone, nil},
 	} {
 		s := Settings{Blobs: tc.scope}
-		bare := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{router, old, cart})
-		plan := bare.WithDepth(s, onePlatform)
-		for k, i := range plan.Reroutes {
+		plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{router, old, cart}, Platforms: onePlatform}, s)
+		for _, i := range plan.Reroutes {
 			for _, l := range append(i.After.Open(), i.Before.Open()...) {
 				if (l.Depth == mirrors.DepthBlobs) != tc.want[i.Image.Ref] {
 					t.Errorf("scope %d: %+v of %s", tc.scope, l, i.Image.Ref)
 				}
 			}
-			for _, l := range append(bare.Reroutes[k].After.Open(), bare.Reroutes[k].Before.Open()...) {
-				if l.Depth == mirrors.DepthBlobs {
-					t.Errorf("scope %d: the plan it was made of has %+v", tc.scope, l)
-				}
-			}
 		}
 		answered := Facts{}
 		ask := func() {
-			for _, l := range plan.Lookups(answered, s) {
+			for _, l := range plan.Lookups(answered) {
 				answered[l] = Fact{Presence: Present}
 			}
 		}
@@ -48,22 +42,22 @@ func TestWithDepth(t *testing.T) {
 			t.Errorf("scope %d: %d answers in the first round", tc.scope, len(answered))
 		}
 		ask() // for the platforms of what has a tag and was not read yet
-		if v := plan.Decide(answered, s); !v.Allowed || v.Counts.Verified != 3 {
+		if v := plan.Decide(answered); !v.Allowed || v.Counts.Verified != 3 {
 			t.Errorf("scope %d: %d answers: %+v", tc.scope, len(answered), v.Counts)
 		}
 	}
 }
 
-// TestManifestIsNoAnswerAboutBlobs: what is known of the manifest alone leaves the
-// question open.
+// TestManifestIsNoAnswerAboutBlobs: what is known of the manifest alone leaves open
+// whether the blobs are there.
 func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 	s := Settings{Blobs: BlobsOfAll}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, running}}).WithDepth(s, onePlatform)
-	shallow := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
-	if q := plan.Lookups(shallow, s); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{{tag, running}}, Platforms: onePlatform}, s)
+	known := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
+	if q := plan.Lookups(known); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
 		t.Errorf("questions %+v", q)
 	}
-	if v := plan.Decide(shallow, s); v.Allowed || v.Findings[0].Rule != "Unverified" {
+	if v := plan.Decide(known); v.Allowed || v.Findings[0].Rule != "Unverified" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -71,8 +65,8 @@ func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 // TestBrokenCopyAsksOn: a first mirror that ends the pull makes it matter what was
 // before, though a second one holds the image.
 func TestBrokenCopyAsksOn(t *testing.T) {
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local", "n.local"))}, []Image{{tag, running}})
-	q := plan.Lookups(facts("m.local/x:1 incomplete", "n.local/x:1 present"), Settings{})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local", "n.local"))}, []Image{{tag, running}}, Settings{})
+	q := plan.Lookups(facts("m.local/x:1 incomplete", "n.local/x:1 present"))
 	if len(q) != 1 || q[0].Ref != tag {
 		t.Errorf("questions %+v, want the source", q)
 	}

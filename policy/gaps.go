@@ -14,7 +14,7 @@ import (
 type Gap struct {
 	// Source is what could not be read, as a person types it: "pods".
 	Source string
-	// Kind is that of its objects, as User.Kind has it.
+	// Kind is that of its objects, as Consumer.Kind has it.
 	Kind string
 	// Detail is for people: since when and why, in one line.
 	Detail string
@@ -41,36 +41,18 @@ const (
 	UnseenMoved
 )
 
-// WithGaps returns the plan of c for an inventory that is out of date in parts. The
-// plan must be that of NewPlan for c.
-func (p Plan) WithGaps(c Change, gaps []Gap) Plan {
-	p.Gaps = gaps
-	if len(gaps) == 0 || p.rejectedAnew() {
-		return p
-	}
-	for _, v := range c.Before.Variants(c.After) {
-		p.Unseen = max(p.Unseen, p.unseenIn(c.at(v.Set.Pool)))
-	}
-	return p
-}
-
-// unseenIn says what c, which p is the plan of, does to images that nobody knows of.
-func (p Plan) unseenIn(c Change) Unseen {
-	before, _ := mirrors.ResolveUnchecked(c.Before)
-	after, _ := mirrors.ResolveUnchecked(c.After)
-	if p.mends() {
-		before = nodesHave(c.Before)
-	}
+// unseenIn says what c, which r is the resolution of, does to images that nobody knows of.
+func (c Change) unseenIn(r resolution) Unseen {
 	switch {
-	case after == nil: // NewPlan has rejected it
+	case r.after == nil: // nothing of it reaches a node, or it cannot be judged
 		return UnseenUntouched
-	case before == nil: // nobody knows from where
+	case r.before == nil, r.unreadable: // nobody knows from where
 		return UnseenMoved
 	case len(c.changedCAs()) > 0: // any image may come from there
 		return UnseenMoved
 	}
-	worst := c.unseen(before, after)
-	if c.onlyTakesAway() && !p.mends() { // which would let loose what was held up
+	worst := c.unseen(r.before, r.after)
+	if c.onlyTakesAway() && !r.mends() { // which would let loose what was held up
 		return min(worst, UnseenKept)
 	}
 	return worst
@@ -115,20 +97,6 @@ func keeps(before, after []mirrors.Location) bool {
 func hasNewInFront(before, after []mirrors.Location) bool {
 	first := slices.IndexFunc(after, func(l mirrors.Location) bool { return !slices.Contains(before, l) })
 	return first >= 0 && slices.ContainsFunc(after[first:], func(l mirrors.Location) bool { return slices.Contains(before, l) })
-}
-
-// onlyTakesAway reports whether c brings no entry and leaves the registry lists as
-// they are.
-func (c Change) onlyTakesAway() bool { return len(added(c)) == 0 && c.keepsLists() }
-
-// keepsLists reports whether c leaves the registry lists as they are.
-func (c Change) keepsLists() bool {
-	lists := func(s mirrors.Set) []string {
-		r := s.Registries
-		return slices.Concat(r.InsecureRegistries, []string{""}, r.BlockedRegistries, []string{""},
-			r.AllowedRegistries, []string{""}, r.ContainerRuntimeSearchRegistries)
-	}
-	return slices.Equal(lists(c.Before), lists(c.After))
 }
 
 // standIns returns references for images that nobody knows of: a tag and a digest

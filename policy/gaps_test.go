@@ -57,11 +57,11 @@ func TestGaps(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Change{Before: tt.before, After: tt.after}
-			got := NewPlan(c, nil).WithGaps(c, podGap).Decide(nil, tt.settings)
+			got := NewPlan(c, Cluster{Gaps: podGap}, tt.settings).Decide(nil)
 			if summary(got) != tt.want {
 				t.Errorf("got %q, want %q", summary(got), tt.want)
 			}
-			if got := NewPlan(c, nil).WithGaps(c, nil).Decide(nil, tt.settings); cmp.Diff(NewPlan(c, nil).Decide(nil, tt.settings), got) != "" {
+			if got := NewPlan(c, Cluster{Gaps: []Gap{}}, tt.settings).Decide(nil); cmp.Diff(NewPlan(c, Cluster{}, tt.settings).Decide(nil), got) != "" {
 				t.Errorf("without a gap: got %q", summary(got))
 			}
 		})
@@ -74,8 +74,8 @@ func TestGapText(t *testing.T) {
 	gaps := append(podGap, Gap{Source: "jobs.batch", Kind: "Job", Detail: "not heard from for 3m0s"})
 	pod := []Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", Use: Running}}
 
-	plan := NewPlan(c, []Image{{tag, pod}}).WithGaps(c, gaps)
-	verdict := plan.Decide(facts("m.local/x:1 present"), Settings{})
+	plan := shallower(NewPlan(c, Cluster{Images: []Image{{tag, pod}}, Gaps: gaps}, Settings{}))
+	verdict := plan.Decide(facts("m.local/x:1 present"))
 	const alone = `ImageTagMirrorSet a is refused: the inventory is out of date: the change may reroute images that nobody knows of.
 - InventoryStale: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known from there alone
 To do: see to it that the guard reaches the API server (its /readyz says what it lacks), then try again.
@@ -85,8 +85,8 @@ Nothing was changed. The whole list: mirrorset-guard check`
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	plan = NewPlan(c, []Image{{tag, running}}).WithGaps(c, gaps)
-	verdict = plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{})
+	plan = shallower(NewPlan(c, Cluster{Images: []Image{{tag, running}}, Gaps: gaps}, Settings{}))
+	verdict = plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"))
 	const both = `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
@@ -107,7 +107,9 @@ Nothing was changed. The whole list: mirrorset-guard check`
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	verdict = plan.Decide(facts("m.local/x:1 present"), Settings{Severities: map[string]Severity{"InventoryStale@protected": Warn}})
+	weakened := Settings{Severities: map[string]Severity{"InventoryStale@protected": Warn}}
+	plan = shallower(NewPlan(c, Cluster{Images: []Image{{tag, running}}, Gaps: gaps}, weakened))
+	verdict = plan.Decide(facts("m.local/x:1 present"))
 	warnings := []string{
 		"ImageTagMirrorSet a reroutes 1 of 1 image: all verified",
 		"InventoryStale: the inventory is out of date: the change may reroute images that nobody knows of",
@@ -123,16 +125,15 @@ func TestGapsAreCounted(t *testing.T) {
 	for _, source := range []string{"a", "b", "c", "d", "e"} {
 		gaps = append(gaps, Gap{Source: source, Kind: "Pod", Detail: "away"})
 	}
-	got := NewPlan(c, nil).WithGaps(c, gaps).Decide(nil, Settings{}).Findings[0].Detail
+	got := NewPlan(c, Cluster{Gaps: gaps}, Settings{}).Decide(nil).Findings[0].Detail
 	if diff := cmp.Diff([]string{"a: away", "b: away", "c: away", "and 2 more"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-func BenchmarkWithGaps(b *testing.B) {
+func BenchmarkGaps(b *testing.B) {
 	c := Change{Before: set(), After: manySources(500, 200)}
-	plan := NewPlan(c, nil)
 	for b.Loop() {
-		plan.WithGaps(c, podGap)
+		NewPlan(c, Cluster{Gaps: podGap}, Settings{})
 	}
 }

@@ -12,7 +12,7 @@ func TestUnreadGaps(t *testing.T) {
 	change := Change{set(), set(itms("a", "quay.io", never, "m.local"))}
 	gap := Gap{Source: "dump.yaml: document 2", Kind: "Pod", Detail: "reading Pod: no", Unread: true}
 	decide := func(gaps ...Gap) Finding {
-		return NewPlan(change, nil).WithGaps(change, gaps).Decide(nil, Settings{}).Findings[0]
+		return NewPlan(change, Cluster{Gaps: gaps}, Settings{}).Decide(nil).Findings[0]
 	}
 	got := decide(gap)
 	want := Finding{

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"slices"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -23,30 +21,6 @@ func nodesHave(s mirrors.Set) *mirrors.Table {
 func unconfigured() *mirrors.Table {
 	table, _ := mirrors.ResolveUnchecked(mirrors.Set{}) // it always resolves
 	return table
-}
-
-// mends reports whether MCO rejects the configuration in force, and not the new one.
-func (p *Plan) mends() bool { return p.RejectedBefore != nil && p.Rejected == nil }
-
-// compareUnknown is compare where it is not known what nodes do today: it adds the images
-// for which after holds anything, and those for which the objects said something else
-// before. An image about which neither has anything to say is pulled from its source; that
-// nodes have a mirror for it of which no object is left cannot be told.
-func (p *Plan) compareUnknown(images []Image, objects, after *mirrors.Table, s mirrors.Set) {
-	bare := unconfigured()
-	p.compare(images, bare, after, s)
-	seen := map[string]bool{}
-	for _, i := range p.Reroutes {
-		seen[i.Image.Ref] = true
-	}
-	for _, img := range p.Malformed {
-		seen[img.Ref] = true
-	}
-	rest := slices.DeleteFunc(slices.Clone(images), func(img Image) bool { return seen[img.Ref] })
-	p.compare(rest, objects, after, s)
-	for i := range p.Reroutes {
-		p.Reroutes[i].Before, p.Reroutes[i].BeforeUnknown, p.Reroutes[i].HiddenBy = mirrors.Route{}, true, ""
-	}
 }
 
 // withUnknownBefore makes findings about a configuration that is mended say why the change

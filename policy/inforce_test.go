@@ -42,7 +42,7 @@ func TestMending(t *testing.T) {
 		{"MCO stays stuck: what is held up was there before", stuck(appliedQuay, bad), mirrors.Put(idms("three", "quay.io/y", allow, "m.local/y")), nowhere, "warn RejectedByMCO"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := NewPlan(Change{tt.before, tt.edit(tt.before)}, []Image{{tag, running}}).Decide(tt.facts, Settings{})
+			got := shallow(Change{tt.before, tt.edit(tt.before)}, []Image{{tag, running}}, Settings{}).Decide(tt.facts)
 			if summary(got) != tt.want {
 				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
 			}
@@ -62,7 +62,7 @@ func TestMendingWithGaps(t *testing.T) {
 		"nobody knows":              {stuck(""), "deny InventoryStale, warn RejectedByMCO"},
 	} {
 		c := Change{tt.before, mirrors.Delete(idms("two", "", allow))(tt.before)}
-		if got := summary(NewPlan(c, nil).WithGaps(c, podGap).Decide(nil, Settings{})); got != tt.want {
+		if got := summary(NewPlan(c, Cluster{Gaps: podGap}, Settings{}).Decide(nil)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
@@ -70,8 +70,8 @@ func TestMendingWithGaps(t *testing.T) {
 
 // The standing verification looks where nodes look.
 func TestStandingOfApplied(t *testing.T) {
-	p := NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), []Image{{tag, running}})
-	if got := p.StandingLookups(nil, Settings{}); len(got) != 1 || got[0].Ref != "m.local/x:1" {
+	p := shallower(NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), Cluster{Images: []Image{{tag, running}}}, Settings{}))
+	if got := p.StandingLookups(nil); len(got) != 1 || got[0].Ref != "m.local/x:1" {
 		t.Errorf("questions %v", got)
 	}
 }

@@ -14,8 +14,8 @@ func TestManyPlaces(t *testing.T) {
 	for i := range mirrors {
 		mirrors[i] = configv1.ImageMirror(fmt.Sprintf("m%d.local", i))
 	}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, mirrors...))}, []Image{{tag, running}})
-	verdict := plan.Decide(nil, Settings{})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, mirrors...))}, []Image{{tag, running}}, Settings{})
+	verdict := plan.Decide(nil)
 	text := verdict.Message("ImageTagMirrorSet a")
 	if n := strings.Count(text, "not asked"); n != maxPlaces || !strings.Contains(text, "   - m9.local/x:1: not asked\n   - and 31 more places\n") {
 		t.Errorf("%d places in\n%s", n, text)

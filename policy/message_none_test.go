@@ -29,7 +29,7 @@ func TestReroutesNone(t *testing.T) {
 		{"nothing changes", set(other), set(other), three, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := NewPlan(Change{tc.before, tc.after}, tc.images).Decide(nil, Settings{})
+			v := shallow(Change{tc.before, tc.after}, tc.images, Settings{}).Decide(nil)
 			if diff := cmp.Diff(tc.want, v.Warnings("X")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

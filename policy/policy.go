@@ -4,10 +4,9 @@
 // log. A decision takes three steps, with the looking-up in the middle left to
 // the caller:
 //
-//	plan := policy.NewPlan(change, images)        // which images take a new route?
-//	plan = plan.WithDepth(settings, platforms)    // how deep is each place looked at?
-//	facts := lookUp(ctx, plan.Lookups(facts))   // what is really there? until nothing is asked
-//	verdict := plan.Decide(facts, settings)       // may this happen?
+//	plan := policy.NewPlan(change, cluster, settings) // which images take a new route?
+//	facts := lookUp(ctx, plan.Lookups(facts))         // what is really there? until nothing is left to look up
+//	verdict := plan.Decide(facts)                     // may this happen?
 //
 // The admission webhook, the command line and the standing verifier all make
 // these calls, so they cannot disagree.
@@ -177,7 +176,7 @@ type Settings struct {
 	// and may be contacted: for a migration while the mirror fills.
 	AllowSourceFallback bool
 	// Blobs says of which images the config and the layers are looked up, not only the
-	// manifest. See Plan.WithDepth.
+	// manifest. See NewPlan and Location.Depth of package mirrors.
 	Blobs BlobScope
 	// Guesses says what comes of an image that only guesses name, outside of protected
 	// namespaces.

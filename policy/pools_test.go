@@ -34,8 +34,8 @@ func TestPools(t *testing.T) {
 		{"on all but those of one pool", before(lab("infra", "lab.local")), facts("n.local/x:1 absent", "quay.io/x:1 present"), "deny ImageMissing", "on the nodes of pools master, worker"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := NewPlan(Change{tt.before, quay(tt.before)}, []Image{{tag, running}})
-			got := p.Decide(tt.facts, Settings{})
+			p := shallow(Change{tt.before, quay(tt.before)}, []Image{{tag, running}}, Settings{})
+			got := p.Decide(tt.facts)
 			if summary(got) != tt.want {
 				t.Fatalf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
 			}
@@ -58,11 +58,11 @@ func TestWorstOfPools(t *testing.T) {
 		s.Files = append(s.Files, mirrors.File{MachineConfig: "50-lab", Role: role, Path: "/etc/containers/registries.conf.d/50.conf", Contents: []byte("[[registry]]\nlocation = \"n.local\"\nblocked = true\n[[registry]]\nlocation = \"" + mirror + "\"\nblocked = true\n")})
 	}
 	c := Change{s, mirrors.Put(itms("a", "quay.io", never, "m.local", "w.local"))(s)}
-	p := NewPlan(c, []Image{{tag, running}})
+	p := shallow(c, []Image{{tag, running}}, Settings{})
 	if len(p.Reroutes) != 2 {
 		t.Fatalf("impacts %+v", p.Reroutes)
 	}
-	verdict := p.Decide(facts("m.local/x:1 present", "w.local/x:1 absent"), Settings{})
+	verdict := p.Decide(facts("m.local/x:1 present", "w.local/x:1 absent"))
 	if got := summary(verdict); got != "deny NotFullySynced" {
 		t.Errorf("got %q\n%s", got, verdict.Report("it"))
 	}
@@ -90,7 +90,7 @@ func TestLastObjectUncoversFiles(t *testing.T) {
 			before.Files = []mirrors.File{{MachineConfig: "50-registries", Role: tc.role, Path: mirrors.RegistriesConfPath, Contents: []byte(tc.file)}}
 			after := before
 			after.Objects = nil
-			v := NewPlan(Change{before, after}, []Image{{tc.image, users(isRouter)}}).Decide(facts("quay.io/x:1 present"), Settings{})
+			v := shallow(Change{before, after}, []Image{{tc.image, users(isRouter)}}, Settings{}).Decide(facts("quay.io/x:1 present"))
 			if got := summary(v); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

@@ -66,9 +66,9 @@ func TestOnlyProofWeakens(t *testing.T) {
 		{"a mirror more that could not be asked, before the source", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, users(), false, []string{"m.local/x:1 unreachable", "old.local/x:1 absent", "quay.io/x:1 unreachable"}, "deny Unverified"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{tc.before, tc.after}, []Image{{tc.image, tc.users}})
+			plan := shallow(Change{tc.before, tc.after}, []Image{{tc.image, tc.users}}, Settings{})
 			plan.Reroutes[0].OtherCredentials = tc.others
-			if got := summary(plan.Decide(facts(tc.facts...), Settings{})); !strings.HasPrefix(got+",", tc.want+",") {
+			if got := summary(plan.Decide(facts(tc.facts...))); !strings.HasPrefix(got+",", tc.want+",") {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
@@ -78,13 +78,13 @@ func TestOnlyProofWeakens(t *testing.T) {
 // TestBeforeUnknown: where it could not be read what nodes do, a failure of the objects'
 // old route proves nothing.
 func TestBeforeUnknown(t *testing.T) {
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, users()}})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, users()}}, Settings{})
 	found := facts("m.local/x:1 absent", "quay.io/x:1 absent")
-	if v := plan.Decide(found, Settings{}); !v.Allowed {
+	if v := plan.Decide(found); !v.Allowed {
 		t.Error("the image is nowhere today, and that is known")
 	}
 	plan.Reroutes[0].Before, plan.Reroutes[0].BeforeUnknown = mirrors.Route{}, true
-	if v := plan.Decide(found, Settings{}); v.Allowed {
+	if v := plan.Decide(found); v.Allowed {
 		t.Error("admitted by a route that nobody has read")
 	}
 }
@@ -130,12 +130,12 @@ func TestSpellingNeverMatters(t *testing.T) {
 		seed := rng.Uint64()
 		var first Verdict
 		for k, ref := range group {
-			plan := NewPlan(change, []Image{{ref, owner}}).WithDepth(Settings{}, platforms)
+			plan := NewPlan(change, Cluster{Images: []Image{{ref, owner}}, Platforms: platforms}, Settings{})
 			for i := range plan.Reroutes {
 				plan.Reroutes[i].OtherCredentials = others
 			}
 			found := Facts{}
-			for questions := plan.Lookups(found, Settings{}); len(questions) > 0; questions = plan.Lookups(found, Settings{}) {
+			for questions := plan.Lookups(found); len(questions) > 0; questions = plan.Lookups(found) {
 				for _, l := range questions {
 					if _, asked := world[l]; !asked {
 						world[l] = randomFact(rand.New(rand.NewPCG(seed, uint64(len(l.Ref))*31+uint64(l.Depth))))
@@ -143,7 +143,7 @@ func TestSpellingNeverMatters(t *testing.T) {
 					found[l] = world[l]
 				}
 			}
-			v := plan.Decide(found, Settings{})
+			v := plan.Decide(found)
 			if k == 0 {
 				first = v
 				if kept++; !v.Allowed {
@@ -228,8 +228,8 @@ func TestUnverifiedInFront(t *testing.T) {
 		{"the image is not there, says the place in front", set(), two("m.local", "n.local"), users(isRouter), Settings{}, []string{"m.local/x:1 absent", "n.local/x:1 present"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{tc.before, tc.after}, []Image{{tag, tc.users}})
-			v := plan.Decide(facts(tc.facts...), tc.settings)
+			plan := shallow(Change{tc.before, tc.after}, []Image{{tag, tc.users}}, tc.settings)
+			v := plan.Decide(facts(tc.facts...))
 			if got := summary(v); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -241,8 +241,8 @@ func TestUnverifiedInFront(t *testing.T) {
 }
 
 func TestUnverifiedInFrontText(t *testing.T) {
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, users(isRouter)}})
-	got := plan.Decide(facts("m.local/x:1 unreachable", "n.local/x:1 present"), Settings{}).Message("ImageTagMirrorSet a")
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, users(isRouter)}}, Settings{})
+	got := plan.Decide(facts("m.local/x:1 unreachable", "n.local/x:1 present")).Message("ImageTagMirrorSet a")
 	want := `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
@@ -262,9 +262,9 @@ Nothing was changed. The whole list: mirrorset-guard check`
 // TestShortNameAsksFirstRegistry: a later candidate of a short name is what nodes get only
 // if the first registry does not have the image.
 func TestShortNameAsksFirstRegistry(t *testing.T) {
-	plan := NewPlan(Change{set(), set(itms("a", "docker.io", allow, "m.local"))}, []Image{{"nginx:1", users()}})
+	plan := shallow(Change{set(), set(itms("a", "docker.io", allow, "m.local"))}, []Image{{"nginx:1", users()}}, Settings{})
 	found := facts("m.local/library/nginx:1 present")
-	questions := plan.Lookups(found, Settings{})
+	questions := plan.Lookups(found)
 	if !slices.ContainsFunc(questions, func(l mirrors.Location) bool { return l.Ref == "registry.access.redhat.com/nginx:1" }) {
 		t.Errorf("the first search registry is not asked: %v", questions)
 	}
@@ -272,7 +272,7 @@ func TestShortNameAsksFirstRegistry(t *testing.T) {
 		for l, f := range facts("m.local/library/nginx:1 present", "registry.access.redhat.com/nginx:1 "+word) {
 			found[l] = f
 		}
-		if got := summary(plan.Decide(found, Settings{})); got != want && got+", warn BroadSource" != want {
+		if got := summary(plan.Decide(found)); got != want && got+", warn BroadSource" != want {
 			t.Errorf("%s: got %q, want %q", word, got, want)
 		}
 	}
@@ -326,7 +326,7 @@ func TestPlatformsByTag(t *testing.T) {
 		{"no node is known, and the same index", tag, users(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, []Image{{tc.image, tc.users}}).WithDepth(Settings{}, tc.nodes)
+			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{{tc.image, tc.users}}, Platforms: tc.nodes}, Settings{})
 			suffix := strings.TrimPrefix(tc.image, "quay.io")
 			world := Facts{
 				{Ref: "m.local" + suffix}:                               tc.mirror,
@@ -335,12 +335,12 @@ func TestPlatformsByTag(t *testing.T) {
 				{Ref: "quay.io" + suffix, Depth: mirrors.DepthManifest}: tc.oldRead,
 			}
 			found := Facts{}
-			for questions := plan.Lookups(found, Settings{}); len(questions) > 0; questions = plan.Lookups(found, Settings{}) {
+			for questions := plan.Lookups(found); len(questions) > 0; questions = plan.Lookups(found) {
 				for _, l := range questions {
 					found[l] = world[l]
 				}
 			}
-			if got := summary(plan.Decide(found, Settings{})); got != tc.want {
+			if got := summary(plan.Decide(found)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			if len(found) != tc.asked {
@@ -366,8 +366,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		Image{"quay.io/zoo-named-by-the-tenant:1", []Consumer{dead, user("zoo2", "zoo")}},
 		Image{"quay.io/zoo-of-the-tenant:1", []Consumer{user("tenant", "zoo")}},
 	)
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images)
-	questions := plan.Lookups(nil, Settings{})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images, Settings{})
+	questions := plan.Lookups(nil)
 	for _, ref := range []string{"m.local/zoo:1", "m.local/zoo-named-by-the-tenant:1", "m.local/zoo-of-the-tenant:1"} {
 		if at := slices.IndexFunc(questions, func(l mirrors.Location) bool { return l.Ref == ref }); at < 0 || at > 4 {
 			t.Errorf("%s, the only image of a namespace or an object, is asked for as number %d", ref, at)
@@ -399,7 +399,7 @@ func TestNamespaceSeverity(t *testing.T) {
 		{"protected namespaces always may", users(isRouter), Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
 		{"what the cluster itself uses is in no namespace", []Consumer{{Kind: "Node", Name: "a"}}, Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
 	} {
-		v := NewPlan(change, []Image{{tag, tc.users}}).Decide(found, tc.settings)
+		v := shallow(change, []Image{{tag, tc.users}}, tc.settings).Decide(found)
 		if v.Allowed != tc.allowed || !slices.Equal(v.HeldUpBy, tc.heldUpBy) {
 			t.Errorf("%s: allowed %v, held up by %v", tc.name, v.Allowed, v.HeldUpBy)
 		}
@@ -410,7 +410,7 @@ func TestNamespaceSeverity(t *testing.T) {
 func TestInventoryStaleIsForProtectedToo(t *testing.T) {
 	c := Change{set(), set(itms("a", "quay.io", never, "m.local"))}
 	for setting, allowed := range map[string]bool{"Unverified": false, "Unverified@protected": false, "InventoryStale": false, "InventoryStale@protected": true} {
-		v := NewPlan(c, nil).WithGaps(c, []Gap{{Source: "pods", Kind: "Pod"}}).Decide(nil, Settings{Severities: map[string]Severity{setting: Warn}})
+		v := NewPlan(c, Cluster{Gaps: []Gap{{Source: "pods", Kind: "Pod"}}}, Settings{Severities: map[string]Severity{setting: Warn}}).Decide(nil)
 		if v.Allowed != allowed {
 			t.Errorf("--severity %s=warn: allowed %v", setting, v.Allowed)
 		}
@@ -428,22 +428,22 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 			if want {
 				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
 			}
-			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: []Image{{tag, users()}}, Platforms: twoPlatforms}, Settings{})
 			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
 			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
 			}
-			if v := plan.Decide(found, Settings{}); v.Allowed != want {
+			if v := plan.Decide(found); v.Allowed != want {
 				t.Errorf("%s, %s: %s", name, change, summary(v))
 			}
 		}
-		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: []Image{{tag, users()}}, Platforms: twoPlatforms}, Settings{})
 		found := facts("m.local/x:1 unreachable")
 		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
 			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = Fact{Presence: Unreachable}
 			found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
 		}
-		if v := plan.Decide(found, Settings{}); !v.Allowed {
+		if v := plan.Decide(found); !v.Allowed {
 			t.Errorf("%s, behind all that there is today: %s", name, summary(v))
 		}
 	}
@@ -452,10 +452,10 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 // TestShortNameEndsAtMirror: where a mirror ends the pull of the first candidate, nodes go
 // on to the next registry, and get what has the same name there.
 func TestShortNameEndsAtMirror(t *testing.T) {
-	plan := NewPlan(Change{set(), set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []Image{{"nginx:1", users(isRouter)}})
+	plan := shallow(Change{set(), set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []Image{{"nginx:1", users(isRouter)}}, Settings{})
 	elsewhere := []string{"registry.access.redhat.com/nginx:1 present", "docker.io/library/nginx:1 present"}
 	for state, want := range map[string]string{"mismatch": "deny ContentMismatch", "incomplete": "deny BlobsMissing", "absent": "deny ImageMissing", "denied": "deny CredentialsMissing"} {
-		got := summary(plan.Decide(facts(append(elsewhere, "m.local/nginx:1 "+state)...), Settings{}))
+		got := summary(plan.Decide(facts(append(elsewhere, "m.local/nginx:1 "+state)...)))
 		if !strings.HasPrefix(got+",", want+",") {
 			t.Errorf("%s: got %q, want %q", state, got, want)
 		}

@@ -11,7 +11,7 @@ import (
 // are to be asked again, as far as there is time, the most important images first. Of
 // thousands of references to images that are long gone, which nothing denies as they could
 // not be pulled before either, none is asked for with every change.
-func (p Plan) Decisive(facts Facts, s Settings) []mirrors.Location {
+func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	recalled := false
 	for _, f := range facts {
 		recalled = recalled || f.Recalled
@@ -21,6 +21,7 @@ func (p Plan) Decisive(facts Facts, s Settings) []mirrors.Location {
 	}
 	var decisive []mirrors.Location
 	seen := map[mirrors.Location]bool{}
+	s := p.settings
 	for _, k := range s.rank(p.Reroutes) {
 		i := p.Reroutes[k]
 		if !i.restsOnRecall(facts) || !s.hangsOnRecall(i, facts) {

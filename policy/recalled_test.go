@@ -80,20 +80,20 @@ func TestRecalled(t *testing.T) {
 		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			plan := NewPlan(Change{tc.before, tc.after}, []Image{{ref, users()}})
+			plan := shallow(Change{tc.before, tc.after}, []Image{{ref, users()}}, Settings{})
 			known := Facts{}
 			for ref, f := range tc.facts {
 				known[mirrors.Location{Ref: ref}] = f
 			}
 			worst := Info
-			for _, f := range plan.Decide(known, Settings{}).Findings {
+			for _, f := range plan.Decide(known).Findings {
 				worst = max(worst, f.Severity)
 			}
 			if worst != tc.want {
-				t.Errorf("severity %v, want %v: %+v", worst, tc.want, plan.Decide(known, Settings{}).Findings)
+				t.Errorf("severity %v, want %v: %+v", worst, tc.want, plan.Decide(known).Findings)
 			}
 			var decisive []string
-			for _, l := range plan.Decisive(known, Settings{}) {
+			for _, l := range plan.Decisive(known) {
 				decisive = append(decisive, l.Ref)
 			}
 			if diff := cmp.Diff(tc.decisive, decisive); diff != "" {
@@ -106,13 +106,13 @@ func TestRecalled(t *testing.T) {
 // TestDecisiveOrder: protected images come first, and a place that several need once.
 func TestDecisiveOrder(t *testing.T) {
 	shop, router := users(), users(func(u *Consumer) { u.Namespace = "openshift-ingress" })
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:1", router}, {"quay.io/b:1", shop}})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:1", router}, {"quay.io/b:1", shop}}, Settings{})
 	known := Facts{}
 	for _, ref := range []string{"m.local/a:1", "m.local/b:1", "quay.io/a:1", "quay.io/b:1"} {
 		known[mirrors.Location{Ref: ref}] = Fact{Presence: Absent, Recalled: true}
 	}
 	var decisive []string
-	for _, l := range plan.Decisive(known, Settings{}) {
+	for _, l := range plan.Decisive(known) {
 		decisive = append(decisive, l.Ref)
 	}
 	if diff := cmp.Diff([]string{"m.local/b:1", "quay.io/b:1", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
@@ -124,10 +124,10 @@ func TestDecisiveOrder(t *testing.T) {
 // is asked for again as well.
 func TestDecisivePlatforms(t *testing.T) {
 	read := mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthManifest}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, users()}}).WithDepth(Settings{}, twoPlatforms)
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{{tag, users()}}, Platforms: twoPlatforms}, Settings{})
 	known := facts("m.local/x:1 present", "quay.io/x:1 present")
 	known[read] = Fact{Presence: Absent, Recalled: true}
-	if got := plan.Decisive(known, Settings{}); !slices.Equal(got, []mirrors.Location{read}) {
+	if got := plan.Decisive(known); !slices.Equal(got, []mirrors.Location{read}) {
 		t.Errorf("decisive: %v", got)
 	}
 }

@@ -25,8 +25,8 @@ func TestBroadSource(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			mirror := "m.local" + tt.source[len("quay.io"):]
-			plan := NewPlan(Change{set(), set(itms("a", tt.source, allow, mirrorOf(mirror)))}, tt.images)
-			if got := summary(plan.Decide(f, Settings{})); got != tt.want {
+			plan := shallow(Change{set(), set(itms("a", tt.source, allow, mirrorOf(mirror)))}, tt.images, Settings{})
+			if got := summary(plan.Decide(f)); got != tt.want {
 				t.Errorf("findings %s, want %s", got, tt.want)
 			}
 		})
@@ -35,9 +35,8 @@ func TestBroadSource(t *testing.T) {
 
 func TestBroadSourceText(t *testing.T) {
 	images := []Image{{"quay.io/shop/cart:v1", running}, {"quay.io/team/tool:v1", running}}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, images)
-	v := plan.Decide(facts("m.local/shop/cart:v1 present", "m.local/team/tool:v1 absent", "quay.io/team/tool:v1 absent"),
-		Settings{Severities: map[string]Severity{"NotFullySynced": Info}})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, images, Settings{Severities: map[string]Severity{"NotFullySynced": Info}})
+	v := plan.Decide(facts("m.local/shop/cart:v1 present", "m.local/team/tool:v1 absent", "quay.io/team/tool:v1 absent"))
 	want := `ImageTagMirrorSet a is admitted: it reroutes 2 of 2 images, 1 verified.
 
 Warnings:

@@ -29,7 +29,7 @@ Only images of the namespace shop hold this up; if it may not, run the guard wit
 // deniedPlan is of a change to a mirror that denies the guard, of an image with users.
 func deniedPlan(users ...Consumer) (Plan, Facts) {
 	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
-	return NewPlan(change, []Image{{tag, users}}), facts("m.local/x:1 denied", "quay.io/x:1 present")
+	return shallow(change, []Image{{tag, users}}, Settings{}), facts("m.local/x:1 denied", "quay.io/x:1 present")
 }
 
 // TestOwnPullSecret: who has set one wonders why it does not do.
@@ -50,7 +50,7 @@ func TestOwnPullSecret(t *testing.T) {
 
 Only images of the namespaces crm, shop hold this up; if one may not, run the guard with --namespace-severity NAMESPACE=warn.
 `
-	if diff := cmp.Diff(want, plan.Decide(found, Settings{}).Report("ImageTagMirrorSet a")); diff != "" {
+	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
@@ -71,7 +71,7 @@ func TestOtherCredentials(t *testing.T) {
 
 Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
 `
-	if diff := cmp.Diff(want, plan.Decide(found, Settings{}).Report("ImageTagMirrorSet a")); diff != "" {
+	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 	if got := found[plan.Reroutes[0].After.Mirrors()[0]]; got.Presence != Denied {
@@ -82,7 +82,7 @@ Only images of the namespace shop hold this up; if it may not, run the guard wit
 // TestOtherCredentialsNeverContactSource: the mirror is all there is, and may well do.
 func TestOtherCredentialsNeverContactSource(t *testing.T) {
 	change := Change{set(), set(itms("a", "quay.io", never, "m.local"))}
-	plan := NewPlan(change, []Image{{tag, running}})
+	plan := shallow(change, []Image{{tag, running}}, Settings{})
 	found := facts("m.local/x:1 denied", "quay.io/x:1 present")
 	for _, tc := range []struct {
 		other  bool
@@ -92,7 +92,7 @@ func TestOtherCredentialsNeverContactSource(t *testing.T) {
 		{true, "the source may not be contacted, and no mirror could be verified to have the image"},
 	} {
 		plan.Reroutes[0].OtherCredentials = tc.other
-		if f := plan.Decide(found, Settings{}).Findings[0]; f.Rule != "NotFullySynced" || f.Reason != tc.reason {
+		if f := plan.Decide(found).Findings[0]; f.Rule != "NotFullySynced" || f.Reason != tc.reason {
 			t.Errorf("other credentials %v: %s: %s", tc.other, f.Rule, f.Reason)
 		}
 	}

@@ -81,7 +81,7 @@ func TestManyReasons(t *testing.T) {
 		before = append(before, itms(fmt.Sprintf("a%02d", i), source, allow, "m.local"))
 		after = append(after, itms(fmt.Sprintf("b%02d", i), source, never, "m.local"))
 	}
-	v := NewPlan(Change{Before: set(before...), After: set(append(before, after...)...)}, nil).Decide(nil, Settings{})
+	v := shallow(Change{Before: set(before...), After: set(append(before, after...)...)}, nil, Settings{}).Decide(nil)
 	message := v.Message("12 objects")
 	if n := strings.Count(message, "\n- "); n != maxReasonList+1 || !strings.Contains(message, "\n- and 2 more\n") {
 		t.Errorf("%d lines of reasons:\n%s", n, message)

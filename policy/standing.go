@@ -10,45 +10,47 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// NewStanding returns the plan of the standing verification: which images does s, the
+// NewStanding returns the plan of the standing verification: which images does set, the
 // configuration in force, send to mirrors? It is the plan of making all mirror objects
-// of s at once, in a cluster that has none, so that the rules that judge a change judge
+// of set at once, in a cluster that has none, so that the rules that judge a change judge
 // what came of it. The entries count as there before: what there was to say of them was
 // said when they were made.
 //
-// Rejected is set where MCO rejects s, RejectedBefore equal to it, and Impacts tell what
-// nodes have (mirrors.Set.Applied). Where that is not known they tell what s says,
+// Rejected is set where MCO rejects set, RejectedBefore equal to it, and Reroutes tell what
+// nodes have (mirrors.Set.Applied). Where that is not known they tell what set says,
 // validation aside, which comes nearest to it.
-func NewStanding(s mirrors.Set, images []Image) Plan {
-	p := Plan{Total: len(images), entries: bySource(s)}
-	bare := s
+func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
+	p := Plan{Total: len(known.Images), settings: s, entries: bySource(set)}
+	bare := set
 	bare.Objects = nil
 	before, _ := mirrors.ResolveUnchecked(bare)
-	after, err := mirrors.Resolve(s)
+	after, err := mirrors.Resolve(set)
 	if errors.As(err, &p.Rejected) {
 		p.RejectedBefore = p.Rejected
-		if after = nodesHave(s); after == nil {
-			after, _ = mirrors.ResolveUnchecked(s)
+		if after = nodesHave(set); after == nil {
+			after, _ = mirrors.ResolveUnchecked(set)
 		}
 	}
 	if before == nil || after == nil {
 		return p // not even the generator knows what to make of it
 	}
-	p.compare(images, before, after, s)
+	c := Change{Before: set, After: set} // of which nothing but the routes is asked
+	p.Reroutes, p.Malformed = c.reroutes(resolution{before: before, after: after}, known)
+	p.lookInto(known.Platforms)
 	return p
 }
 
 // StandingLookups is Lookups for who can wait, and asks of an image whose mirrors
 // have not all answered yet nothing but those: the source is spared as long as the
 // mirrors may hold the image.
-func (p Plan) StandingLookups(facts Facts, s Settings) []mirrors.Location {
+func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
 	p.Reroutes = slices.DeleteFunc(slices.Clone(p.Reroutes), func(i Reroute) bool {
 		return slices.ContainsFunc(i.After.Mirrors(), func(l mirrors.Location) bool {
 			f, asked := facts[l]
 			return asked && f.Presence == Unknown
 		})
 	})
-	return p.Lookups(facts, s)
+	return p.Lookups(facts)
 }
 
 // A Standing is how an image does at its mirrors.
@@ -76,7 +78,8 @@ var losses = []string{
 // Standings says how each image of a plan by NewStanding does, protected images first.
 // Images that only history names, or guesses that do not deny, are left out, and what the settings make Info is no
 // finding: nobody wants to hear of either unasked.
-func (p Plan) Standings(facts Facts, s Settings) []Standing {
+func (p Plan) Standings(facts Facts) []Standing {
+	s := p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on
 	var standings []Standing
 	for _, k := range s.rank(p.Reroutes) {

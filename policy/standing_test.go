@@ -67,9 +67,9 @@ func TestStandings(t *testing.T) {
 		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := NewStanding(tt.set, []Image{{Ref: tt.image, Consumers: tt.users}})
+			plan := shallower(NewStanding(tt.set, Cluster{Images: []Image{{Ref: tt.image, Consumers: tt.users}}}, tt.settings))
 			got := ""
-			for _, s := range plan.Standings(tt.facts, tt.settings) {
+			for _, s := range plan.Standings(tt.facts) {
 				got += standingText(s)
 			}
 			if got != tt.want {
@@ -82,20 +82,20 @@ func TestStandings(t *testing.T) {
 // TestStandingOfRejected: what MCO does not apply is verified all the same, and said.
 func TestStandingOfRejected(t *testing.T) {
 	s := set(itms("apps", "quay.io", allow, "m1.example.com"), itms("conflict", "quay.io", never, "m1.example.com"))
-	plan := NewStanding(s, []Image{{Ref: tag, Consumers: running}})
-	if got := summary(plan.Decide(facts("m1.example.com/x:1 present"), Settings{})); got != "warn RejectedByMCO" {
+	plan := shallower(NewStanding(s, Cluster{Images: []Image{{Ref: tag, Consumers: running}}}, Settings{}))
+	if got := summary(plan.Decide(facts("m1.example.com/x:1 present"))); got != "warn RejectedByMCO" {
 		t.Errorf("got %q", got)
 	}
-	if got := plan.Standings(facts("m1.example.com/x:1 present"), Settings{}); len(got) != 1 || got[0].Outcome != Works || len(got[0].Objects) != 2 {
+	if got := plan.Standings(facts("m1.example.com/x:1 present")); len(got) != 1 || got[0].Outcome != Works || len(got[0].Objects) != 2 {
 		t.Errorf("got %+v, want one image that two objects send to its mirror", got)
 	}
 }
 
 // TestStandingLookups: the source is asked about what the mirrors are known to lack.
 func TestStandingLookups(t *testing.T) {
-	plan := NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), []Image{
+	plan := shallower(NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), Cluster{Images: []Image{
 		{Ref: "quay.io/a:1", Consumers: running}, {Ref: "quay.io/b:1", Consumers: running}, {Ref: "quay.io/c:1", Consumers: running},
-	})
+	}}, Settings{}))
 	refs := func(locs []mirrors.Location) string {
 		var refs []string
 		for _, l := range locs {
@@ -103,12 +103,12 @@ func TestStandingLookups(t *testing.T) {
 		}
 		return strings.Join(refs, " ")
 	}
-	first := plan.StandingLookups(Facts{}, Settings{})
+	first := plan.StandingLookups(Facts{})
 	if got := refs(first); got != "m1.example.com/a:1 m1.example.com/b:1 m1.example.com/c:1" {
 		t.Errorf("first %q", got)
 	}
 	known := facts("m1.example.com/a:1 present", "m1.example.com/b:1 absent", "m1.example.com/c:1 unknown")
-	if got := refs(plan.StandingLookups(known, Settings{})); got != "quay.io/b:1" {
+	if got := refs(plan.StandingLookups(known)); got != "quay.io/b:1" {
 		t.Errorf("then %q", got)
 	}
 	if len(plan.Reroutes) != 3 {

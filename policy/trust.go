@@ -3,7 +3,6 @@ package policy
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -24,36 +23,13 @@ func (c Change) changedCAs() map[string]bool {
 	return changed
 }
 
-// retrust adds the images whose route stays and leads to a registry that nodes would trust
-// by other CAs, and says of every place at such a registry that it is to be asked with
-// those.
-func (p *Plan) retrust(c Change, images []Image, before, after *mirrors.Table) {
-	hosts := c.changedCAs()
-	if len(hosts) == 0 || len(p.UnknownCAs) > 0 { // which is a refusal of its own
-		return
+// retrusted returns the registries for which the images that are pulled from there have to
+// be judged by other CAs; none where it is not known which, which is a refusal of its own.
+func (c Change) retrusted() map[string]bool {
+	if len(unknownCAsOf(c)) > 0 {
+		return nil
 	}
-	rerouted := map[string]bool{}
-	for i := range p.Reroutes {
-		rerouted[p.Reroutes[i].Image.Ref] = true
-		p.Reroutes[i].After, _ = withProposedTrust(p.Reroutes[i].After, hosts)
-	}
-	never := neverContact(c.After)
-	for _, img := range images {
-		route, err := after.Route(img.Ref)
-		if err != nil || rerouted[img.Ref] {
-			continue
-		}
-		to, concerned := withProposedTrust(route, hosts)
-		if !concerned {
-			continue
-		}
-		impact := Reroute{Image: img, After: to, BeforeUnknown: p.BeforeUnknown, Never: never[to.Entry]}
-		if from, err := before.Route(img.Ref); err == nil && !p.BeforeUnknown {
-			impact.Before = from
-		}
-		p.Reroutes = append(p.Reroutes, impact)
-	}
-	slices.SortStableFunc(p.Reroutes, func(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) })
+	return c.changedCAs()
 }
 
 // withProposedTrust returns r with the places marked that are at one of hosts, and whether

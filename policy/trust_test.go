@@ -53,13 +53,13 @@ func TestOtherCAs(t *testing.T) {
 		{"those in force are not known, and stay", unread(old), unread(old), nil, "", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := NewPlan(Change{tt.before, tt.after}, []Image{{tag, running}})
+			p := shallow(Change{tt.before, tt.after}, []Image{{tag, running}}, Settings{})
 			if tt.after.CAsUnknown == "" {
-				if diff := cmp.Diff(tt.questions, p.Lookups(nil, Settings{})); diff != "" {
+				if diff := cmp.Diff(tt.questions, p.Lookups(nil)); diff != "" {
 					t.Errorf("questions -want +got:\n%s", diff)
 				}
 			}
-			got := p.Decide(tt.facts, Settings{})
+			got := p.Decide(tt.facts)
 			got.Findings = slices.DeleteFunc(got.Findings, func(f Finding) bool { return f.Severity < Deny })
 			if summary(got) != tt.want {
 				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
@@ -71,7 +71,7 @@ func TestOtherCAs(t *testing.T) {
 // Of images that nobody knows of, any may be at such a registry.
 func TestOtherCAsWithGaps(t *testing.T) {
 	c := Change{trusting(set(), "old", "m.local", "A"), trusting(set(), "new", "m.local", "B")}
-	if got := summary(NewPlan(c, nil).WithGaps(c, podGap).Decide(nil, Settings{})); got != "deny InventoryStale" {
+	if got := summary(NewPlan(c, Cluster{Gaps: podGap}, Settings{}).Decide(nil)); got != "deny InventoryStale" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -29,7 +29,7 @@ func randomWorld(rng *rand.Rand) world {
 	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
 		said[h] = []Presence{Present, Present, Absent, Absent, Denied, Unreachable, Unreachable, Mismatch}[rng.IntN(8)]
 	}
-	for _, l := range NewPlan(w.change, []Image{w.image}).Locations() {
+	for _, l := range shallow(w.change, []Image{w.image}, Settings{}).Locations() {
 		w.facts[l] = Fact{Presence: said[host(l.Ref)]}
 	}
 	return w
@@ -128,12 +128,12 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 	judged := 0
 	for range 10_000 {
 		w := randomWorld(rng)
-		plan := NewPlan(w.change, []Image{w.image})
+		plan := shallow(w.change, []Image{w.image}, Settings{})
 		if plan.Rejected != nil || plan.RejectedBefore != nil || len(plan.Reroutes) == 0 {
 			continue
 		}
 		judged++
-		i, v := plan.Reroutes[0], plan.Decide(w.facts, Settings{})
+		i, v := plan.Reroutes[0], plan.Decide(w.facts)
 		worse, lessMirrored := false, false
 		w.completions(func(said map[string]Presence) {
 			worse = worse || pulls(i.Before, said, false) && !pulls(i.After, said, false)

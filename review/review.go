@@ -130,7 +130,7 @@ func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer r.Limiter.give()
-	plan := policy.NewPlan(change, now.images).WithGaps(change, now.gaps).WithDepth(r.Settings, r.platforms())
+	plan := policy.NewPlan(change, now.cluster, r.Settings)
 	record := r.judge(ctx, r.Limiter.between(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Subject, record.Took = subject, time.Since(start)
@@ -145,25 +145,17 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	plan := policy.NewStanding(now.set, now.images).WithDepth(r.Settings, r.platforms())
+	plan := policy.NewStanding(now.set, now.cluster, r.Settings)
 	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, nil)
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
 }
 
-// A state is how things are: the configuration in force, the images in use, and what
-// is out of date among them.
+// A state is how things are: the configuration in force, and what else is known of the
+// cluster.
 type state struct {
-	set    mirrors.Set
-	images []policy.Image
-	gaps   []policy.Gap
-}
-
-func (r *Reviewer) platforms() []string {
-	if inventory, ok := r.Inventory.(PlatformSource); ok {
-		return inventory.NodePlatforms()
-	}
-	return nil
+	set     mirrors.Set
+	cluster policy.Cluster
 }
 
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {
@@ -171,26 +163,25 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 		return state{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
 	}
 	if inventory, ok := r.Inventory.(GapSource); ok {
-		now.gaps = inventory.Gaps()
+		now.cluster.Gaps = inventory.Gaps()
 	}
-	if now.images, err = r.Inventory.Images(ctx); err != nil {
+	if now.cluster.Images, err = r.Inventory.Images(ctx); err != nil {
 		return state{}, fmt.Errorf("listing the images in use: %w", err)
 	}
+	if inventory, ok := r.Inventory.(PlatformSource); ok {
+		now.cluster.Platforms = inventory.NodePlatforms()
+	}
+	now.cluster.OtherCredentials = r.OtherCredentials
 	return now, nil
 }
 
 // Questions are what is to be looked up, given what is known: Plan.Lookups of package
 // policy, and its like.
-type Questions func(policy.Facts, policy.Settings) []mirrors.Location
+type Questions func(policy.Facts) []mirrors.Location
 
 func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, ask, decisive Questions) Record {
-	if r.OtherCredentials != nil {
-		for i, impact := range plan.Reroutes {
-			plan.Reroutes[i].OtherCredentials = r.OtherCredentials(impact.Image.Ref)
-		}
-	}
 	facts, asked := r.lookUp(ctx, registries, ask, decisive)
-	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts, r.Settings), Notes: r.notes()}
+	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts), Notes: r.notes()}
 }
 
 // LookUp asks the registries what there is to ask until there is nothing more, or ctx
@@ -212,7 +203,7 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, ask, decis
 		plan = recaller.Recall
 	}
 	for ctx.Err() == nil {
-		if questions := ask(facts, r.Settings); len(questions) > 0 {
+		if questions := ask(facts); len(questions) > 0 {
 			asked = append(asked, questions...)
 			learn(facts, questions, plan(ctx, questions))
 			continue
@@ -220,7 +211,7 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, ask, decis
 		if decisive == nil {
 			break
 		}
-		again := slices.DeleteFunc(decisive(facts, r.Settings), func(l mirrors.Location) bool { return repeated[l] })
+		again := slices.DeleteFunc(decisive(facts), func(l mirrors.Location) bool { return repeated[l] })
 		if len(again) == 0 {
 			break
 		}

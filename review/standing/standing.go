@@ -208,9 +208,9 @@ const (
 // askAgain returns how the images of r do. Those that look lost are asked for once more
 // before, as for a review, and what was learned is entered into r.
 func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Standing {
-	settings := v.reviewer.Settings
-	standings := r.Plan.Standings(r.Facts, settings)
-	doubtful := policy.Plan{}
+	standings := r.Plan.Standings(r.Facts)
+	doubtful := r.Plan
+	doubtful.Reroutes = nil
 	for _, s := range standings {
 		if s.Outcome == policy.Fails && len(doubtful.Reroutes) < maxAskedAgain {
 			doubtful.Reroutes = append(doubtful.Reroutes, s.Reroute)
@@ -223,8 +223,8 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Stan
 	defer cancel()
 	facts, _ := v.asking.LookUp(ctx, doubtful.Lookups)
 	maps.Copy(r.Facts, facts)
-	r.Verdict = r.Plan.Decide(r.Facts, settings)
-	return r.Plan.Standings(r.Facts, settings)
+	r.Verdict = r.Plan.Decide(r.Facts)
+	return r.Plan.Standings(r.Facts)
 }
 
 // maxReports bounds what a round tells; the rest is told by the next ones, if it is

@@ -131,10 +131,11 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if set.TrustedCA != after.TrustedCA {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
-	plan := policy.NewPlan(policy.Change{Before: set, After: after}, s.Images).WithDepth(policy.Settings{}, nodePlatforms)
+	known := policy.Cluster{Images: s.Images, Platforms: nodePlatforms}
+	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, policy.Settings{})
 	facts := policy.Facts{}
 	for {
-		questions := plan.Lookups(facts, policy.Settings{})
+		questions := plan.Lookups(facts)
 		if len(questions) == 0 {
 			break
 		}
@@ -142,7 +143,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 			facts[l] = s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust])
 		}
 	}
-	verdict := plan.Decide(facts, policy.Settings{})
+	verdict := plan.Decide(facts)
 	return Answer{verdict.Allowed, verdict.Message(subject), verdict.Warnings(subject)}
 }
 

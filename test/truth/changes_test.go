@@ -371,7 +371,7 @@ type misjudgement struct {
 	fact func(l mirrors.Location, after bool, f policy.Fact) policy.Fact
 	// user changes what is known of a user, plan what is asked.
 	user  func(*policy.Consumer)
-	depth bool // whether WithDepth is left out
+	depth bool // whether each place is only asked by HEAD
 	// before changes the configuration in force.
 	before func(mirrors.Set) mirrors.Set
 }
@@ -418,10 +418,8 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	if m.before != nil {
 		before = m.before(before)
 	}
-	plan := policy.NewPlan(policy.Change{Before: before, After: c.set}, []policy.Image{{Ref: c.image, Consumers: users}})
-	if !m.depth {
-		plan = plan.WithDepth(policy.Settings{}, c.platforms())
-	}
+	known := policy.Cluster{Images: []policy.Image{{Ref: c.image, Consumers: users}}, Platforms: c.platforms()}
+	plan := policy.NewPlan(policy.Change{Before: before, After: c.set}, known, policy.Settings{})
 	var after []string
 	for _, i := range plan.Reroutes {
 		for _, l := range i.After.Open() {
@@ -429,18 +427,22 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 		}
 	}
 	facts := policy.Facts{}
-	for questions := plan.Lookups(facts, policy.Settings{}); len(questions) > 0; questions = plan.Lookups(facts, policy.Settings{}) {
-		for _, l := range questions {
-			if _, known := g.facts[l]; !known {
-				g.facts[l] = g.client.Probe(ctx, l)
+	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
+		for _, l := range lookups {
+			asked := l
+			if m.depth {
+				asked.Depth = mirrors.DepthExists
 			}
-			facts[l] = g.facts[l]
+			if _, known := g.facts[asked]; !known {
+				g.facts[asked] = g.client.Probe(ctx, asked)
+			}
+			facts[l] = g.facts[asked]
 			if m.fact != nil {
 				facts[l] = m.fact(l, slices.Contains(after, l.Ref), facts[l])
 			}
 		}
 	}
-	return plan.Decide(facts, policy.Settings{})
+	return plan.Decide(facts)
 }
 
 // playChange has change i reviewed, pulls before and after it, and compares.

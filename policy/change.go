@@ -1,0 +1,89 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Change is a step from one mirror configuration to another.
+type Change struct {
+	Before, After mirrors.Set
+}
+
+// at returns c as the nodes of a pool see it.
+func (c Change) at(pool string) Change { return Change{c.Before.At(pool), c.After.At(pool)} }
+
+// added returns the entries after c that were not there before.
+func added(c Change) []mirrors.Entry {
+	before := map[string]bool{}
+	for _, e := range c.Before.Entries() {
+		before[entryKey(e)] = true
+	}
+	return slices.DeleteFunc(c.After.Entries(), func(e mirrors.Entry) bool { return before[entryKey(e)] })
+}
+
+// onlyShrinks reports whether c leaves nothing but entries that were there, some of them
+// with fewer mirrors.
+func (c Change) onlyShrinks() bool {
+	before := map[string][][]string{}
+	for _, e := range c.Before.Entries() {
+		// Each is compared with each: those that are beyond all measure can still be
+		// taken away as a whole.
+		if key := entryIdentity(e); len(before[key]) < mirrors.MaxMirrors {
+			before[key] = append(before[key], e.Mirrors)
+		}
+	}
+	return c.keepsLists() && !slices.ContainsFunc(added(c), func(e mirrors.Entry) bool {
+		return !slices.ContainsFunc(before[entryIdentity(e)], func(was []string) bool { return isPartOf(e.Mirrors, was) })
+	})
+}
+
+// isPartOf reports whether part is what is left of whole where some are taken away.
+func isPartOf(part, whole []string) bool {
+	for _, s := range whole {
+		if len(part) > 0 && part[0] == s {
+			part = part[1:]
+		}
+	}
+	return len(part) == 0
+}
+
+// entryIdentity is all of an entry but its mirrors.
+func entryIdentity(e mirrors.Entry) string {
+	return strings.Join([]string{mirrors.KindOf(e.Object), e.Source, string(e.Policy)}, " ")
+}
+
+// entryKey is all that nodes get of an entry.
+func entryKey(e mirrors.Entry) string {
+	return strings.Join(append([]string{entryIdentity(e)}, e.Mirrors...), " ")
+}
+
+// onlyTakesAway reports whether c brings no entry and leaves the registry lists as
+// they are.
+func (c Change) onlyTakesAway() bool { return len(added(c)) == 0 && c.keepsLists() }
+
+// keepsLists reports whether c leaves the registry lists as they are.
+func (c Change) keepsLists() bool {
+	lists := func(s mirrors.Set) []string {
+		r := s.Registries
+		return slices.Concat(r.InsecureRegistries, []string{""}, r.BlockedRegistries, []string{""},
+			r.AllowedRegistries, []string{""}, r.ContainerRuntimeSearchRegistries)
+	}
+	return slices.Equal(lists(c.Before), lists(c.After))
+}
+
+// neverContact returns, by source, the objects that block it for nodes. An entry
+// without a real mirror is dropped by the generator, its policy with it.
+func neverContact(s mirrors.Set) map[string][]string {
+	never := map[string][]string{}
+	for _, e := range s.Entries() {
+		if e.Policy == configv1.NeverContactSource && e.HasMirror() {
+			never[e.Source] = append(never[e.Source], mirrors.NameOf(e.Object))
+		}
+	}
+	return never
+}

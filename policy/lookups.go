@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Lookups returns the locations that the decision still hangs on, given what
+// is known: those without an entry in facts. Protected images come first. The
+// caller looks them up, enters what it learned (an Unknown fact where there was
+// no answer) and asks again, until there are no questions or time is up. The
+// mirrors of the new routes come first, and the rest only for images that no
+// mirror holds, so that a good change costs one request for each image.
+func (p Plan) Lookups(facts Facts) []mirrors.Location {
+	q := questions{facts: facts, asked: map[mirrors.Location]bool{}}
+	order := p.settings.rank(p.Reroutes)
+	for _, i := range order {
+		q.ask(p.Reroutes[i].After.Mirrors())
+	}
+	if len(q.list) > 0 {
+		return q.list
+	}
+	for _, i := range order {
+		q.askAfterMirrors(&p.Reroutes[i])
+	}
+	return q.list
+}
+
+// questions collects locations about which nothing is known.
+type questions struct {
+	facts Facts
+	asked map[mirrors.Location]bool
+	list  []mirrors.Location
+}
+
+func (q *questions) ask(locs []mirrors.Location) {
+	for _, l := range locs {
+		if _, known := q.facts[l]; !known && !q.asked[l] {
+			q.asked[l] = true
+			q.list = append(q.list, l)
+		}
+	}
+}
+
+// askAfterMirrors asks what is of interest about i once its mirrors have answered: for
+// which platforms a tag is there; what the other places have, the old ones too, where no
+// mirror is sure to serve it; and the platforms that the old place serves, where the new
+// one lacks some.
+func (q *questions) askAfterMirrors(i *Reroute) {
+	if l, ok := i.openPlatforms(i.After, q.facts); ok {
+		q.ask([]mirrors.Location{l})
+		return
+	}
+	facts := i.weigh(q.facts, false)
+	_, served, _ := Served(i.After, facts)
+	partial := !served.isWhole() || served.Guessed
+	if Pull(i.After, facts) == Works && !partial {
+		return
+	}
+	q.ask(i.After.Open())
+	q.ask(i.Before.Open())
+	if partial {
+		if l, ok := i.openPlatforms(i.Before, q.facts); ok {
+			q.ask([]mirrors.Location{l})
+		}
+	}
+}
+
+// openPlatforms returns the location to ask about the platforms of what the first place
+// of route serves that has the image, if that is still to be asked.
+func (i *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
+	for _, s := range route.Sources {
+		f := facts[s.Location]
+		if !s.Tried() || f.Presence != Present {
+			continue
+		}
+		if !i.wantsPlatforms(s.Location, f) {
+			return mirrors.Location{}, false
+		}
+		answer, asked := facts[deeper(s.Location)]
+		if !asked || answer.Presence == Present {
+			return deeper(s.Location), !asked
+		}
+	}
+	return mirrors.Location{}, false
+}
+
+// Locations returns every location on the routes of the plan, sorted.
+func (p Plan) Locations() []mirrors.Location {
+	var locs []mirrors.Location
+	for _, i := range p.Reroutes {
+		locs = append(locs, i.Before.Open()...)
+		locs = append(locs, i.After.Open()...)
+	}
+	slices.SortFunc(locs, func(a, b mirrors.Location) int {
+		return cmp.Or(strings.Compare(a.Ref, b.Ref), cmp.Compare(b2i(a.Insecure), b2i(b.Insecure)), cmp.Compare(a.Depth, b.Depth), cmp.Compare(b2i(a.ProposedTrust), b2i(b.ProposedTrust)))
+	})
+	return slices.Compact(locs)
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
