@@ -57,7 +57,7 @@ func BenchmarkResolve(b *testing.B) {
 func BenchmarkNewPlan(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("images=%d", n), func(b *testing.B) {
-			change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: manyImages(n, 500), Platforms: onePlatform}
+			change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Platforms: onePlatform}
 			for b.Loop() {
 				NewPlan(change, cluster, Settings{})
 			}
@@ -77,7 +77,7 @@ func halfPresent(plan Plan) Facts {
 
 func BenchmarkDecide(b *testing.B) {
 	const n = 50_000 // with a mirror and a source each, 100,000 facts
-	plan := NewPlan(Change{set(), manySources(500, 200)}, Cluster{Images: manyImages(2*n, 500), Platforms: onePlatform}, Settings{})
+	plan := NewPlan(Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(2*n, 500)...), Platforms: onePlatform}, Settings{})
 	f := halfPresent(plan)
 	for b.Loop() {
 		plan.Decide(f)
@@ -89,7 +89,7 @@ func BenchmarkDecide(b *testing.B) {
 // 100,000 references of which a half is covered, and 100,000 facts about these.
 func BenchmarkReview(b *testing.B) {
 	const n = 100_000
-	change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: manyImages(n, 500), Platforms: onePlatform}
+	change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Platforms: onePlatform}
 	f := halfPresent(NewPlan(change, cluster, Settings{}))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -100,6 +100,46 @@ func BenchmarkReview(b *testing.B) {
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/n, "allocs/ref")
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/n, "B/ref")
 	b.ReportMetric(float64(len(f)), "facts")
+}
+
+// BenchmarkNarrowChange is a review of a change of one narrow source, among 100,000
+// references of which 20 are below it: the plan beyond resolving the new configuration,
+// and the decision. Its peer compares every image, as is done where a change is not narrow.
+func BenchmarkNarrowChange(b *testing.B) {
+	const n = 100_000
+	for _, sources := range []int{50, 500} {
+		before := manySources(sources, sources*2/5)
+		c := Change{before, mirrors.Put(itms("narrow", "quay.io/team-3/app-narrow", allow, "m.local/narrow"))(before)}
+		list := manyImages(n, 500)
+		for i := range 20 {
+			list[i*100].Ref = fmt.Sprintf("quay.io/team-3/app-narrow:v%d", i)
+		}
+		known := Cluster{Images: NewImages(list...), InForce: mirrors.NewTables(before), Platforms: onePlatform}
+		facts := Facts{}
+		for _, l := range NewPlan(c, known, Settings{}).Locations() {
+			facts[l] = Fact{Presence: Present}
+		}
+		if rerouted := len(NewPlan(c, known, Settings{}).Reroutes); rerouted != 20 {
+			b.Fatalf("%d images are rerouted", rerouted)
+		}
+		b.Run(fmt.Sprintf("sources=%d/resolve", sources), func(b *testing.B) {
+			for b.Loop() {
+				_, _ = mirrors.Resolve(c.After)
+			}
+		})
+		b.Run(fmt.Sprintf("sources=%d/review", sources), func(b *testing.B) {
+			for b.Loop() {
+				NewPlan(c, known, Settings{}).Decide(facts)
+			}
+		})
+		b.Run(fmt.Sprintf("sources=%d/every-image", sources), func(b *testing.B) {
+			everything := known
+			everything.Images.unordered = true
+			for b.Loop() {
+				NewPlan(c, everything, Settings{}).Decide(facts)
+			}
+		})
+	}
 }
 
 // BenchmarkRoute is one route next to its floor, the runtime's own rewriting.

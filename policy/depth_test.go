@@ -23,7 +23,7 @@ func TestDepth(t *testing.T) {
 		{BlobsOfNone, nil},
 	} {
 		s := Settings{Blobs: tc.scope}
-		plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{router, old, cart}, Platforms: onePlatform}, s)
+		plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{router, old, cart}...), Platforms: onePlatform}, s)
 		for _, i := range plan.Reroutes {
 			for _, l := range append(i.After.Open(), i.Before.Open()...) {
 				if (l.Depth == mirrors.DepthBlobs) != tc.want[i.Image.Ref] {
@@ -52,7 +52,7 @@ func TestDepth(t *testing.T) {
 // whether the blobs are there.
 func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 	s := Settings{Blobs: BlobsOfAll}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{{tag, running}}, Platforms: onePlatform}, s)
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, running}}...), Platforms: onePlatform}, s)
 	known := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
 	if q := plan.Lookups(known); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
 		t.Errorf("questions %+v", q)

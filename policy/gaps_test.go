@@ -74,7 +74,7 @@ func TestGapText(t *testing.T) {
 	gaps := append(podGap, Gap{Source: "jobs.batch", Kind: "Job", Detail: "not heard from for 3m0s"})
 	pod := []Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart-1", Container: "app", Use: Running}}
 
-	plan := shallower(NewPlan(c, Cluster{Images: []Image{{tag, pod}}, Gaps: gaps}, Settings{}))
+	plan := shallower(NewPlan(c, Cluster{Images: NewImages([]Image{{tag, pod}}...), Gaps: gaps}, Settings{}))
 	verdict := plan.Decide(facts("m.local/x:1 present"))
 	const alone = `ImageTagMirrorSet a is refused: the inventory is out of date: the change may reroute images that nobody knows of.
 - InventoryStale: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known from there alone
@@ -85,7 +85,7 @@ Nothing was changed. The whole list: mirrorset-guard check`
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	plan = shallower(NewPlan(c, Cluster{Images: []Image{{tag, running}}, Gaps: gaps}, Settings{}))
+	plan = shallower(NewPlan(c, Cluster{Images: NewImages([]Image{{tag, running}}...), Gaps: gaps}, Settings{}))
 	verdict = plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"))
 	const both = `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
@@ -108,7 +108,7 @@ Nothing was changed. The whole list: mirrorset-guard check`
 	}
 
 	weakened := Settings{Severities: map[string]Severity{"InventoryStale@protected": Warn}}
-	plan = shallower(NewPlan(c, Cluster{Images: []Image{{tag, running}}, Gaps: gaps}, weakened))
+	plan = shallower(NewPlan(c, Cluster{Images: NewImages([]Image{{tag, running}}...), Gaps: gaps}, weakened))
 	verdict = plan.Decide(facts("m.local/x:1 present"))
 	warnings := []string{
 		"ImageTagMirrorSet a reroutes 1 of 1 image: all verified",

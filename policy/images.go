@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -15,18 +14,37 @@ import (
 // lets a plan look only at those below a scope. The value does not change: it is shared
 // between those who read it. The zero value holds none.
 type Images struct {
-	byRepository *btree.BTreeG[placed] // nil if there are none
+	ordered *btree.BTreeG[placed] // nil if there are none
+	// unordered has every image looked at, for the tests' sake.
+	unordered bool
 }
 
-// A placed is an image where its repository puts it: short names, and what no node can
-// parse, have none and come first.
+// A placed is an image where its repository puts it.
 type placed struct {
-	repository string
-	image      Image
+	// key begins with the repository as scopes are compared with it. It is the reference
+	// itself, mostly. It is "" for short names and for what no node can parse, which come
+	// first.
+	key   string
+	image Image
+}
+
+func place(img Image) placed {
+	repository, ok := mirrors.Repository(img.Ref)
+	switch {
+	case !ok:
+		return placed{"", img}
+	case strings.HasPrefix(img.Ref, repository):
+		return placed{img.Ref, img}
+	default: // index.docker.io/nginx
+		return placed{repository + ":" + img.Ref, img}
+	}
 }
 
 func (a placed) less(b placed) bool {
-	return cmp.Or(strings.Compare(a.repository, b.repository), strings.Compare(a.image.Ref, b.image.Ref)) < 0
+	if a.key != b.key {
+		return a.key < b.key
+	}
+	return a.image.Ref < b.image.Ref
 }
 
 // NewImages returns Images that hold images. Of one reference the last one counts.
@@ -40,17 +58,18 @@ func NewImages(images ...Image) Images {
 
 // Len returns the number of images.
 func (x Images) Len() int {
-	if x.byRepository == nil {
+	if x.ordered == nil {
 		return 0
 	}
-	return x.byRepository.Len()
+	return x.ordered.Len()
 }
 
-// All returns all images, ordered by repository.
+// All returns all images: those without a registry in their names first, then all others by
+// reference, but for those that are written in an unusual way.
 func (x Images) All() iter.Seq[Image] {
 	return func(yield func(Image) bool) {
-		if x.byRepository != nil {
-			x.byRepository.Scan(func(p placed) bool { return yield(p.image) })
+		if x.ordered != nil {
+			x.ordered.Scan(func(p placed) bool { return yield(p.image) })
 		}
 	}
 }
@@ -59,7 +78,7 @@ func (x Images) All() iter.Seq[Image] {
 // and others beside them. What no node can parse is always among them: it has no place in
 // the order.
 func (x Images) touched(d mirrors.Difference) iter.Seq[Image] {
-	if d.Everything {
+	if d.Everything || x.unordered {
 		return x.All()
 	}
 	return func(yield func(Image) bool) {
@@ -71,7 +90,7 @@ func (x Images) touched(d mirrors.Difference) iter.Seq[Image] {
 	}
 }
 
-// A span is what is ordered from one repository to before another.
+// A span is what is ordered from one key to before another.
 type span struct{ from, to string }
 
 // spans returns where in the order the images are that scopes cover, and those that have no
@@ -83,9 +102,9 @@ func (x Images) spans(scopes []string) []span {
 			spans = append(spans, x.hosts(suffix)...)
 			continue
 		}
-		// What a scope covers goes on with a path or a port. "0" and ";" are the
-		// characters that follow "/" and ":".
-		spans = append(spans, span{scope, scope + "\x00"}, span{scope + "/", scope + "0"}, span{scope + ":", scope + ";"})
+		// What a scope covers goes on with a path, a port or tag, or a digest. "0", ";"
+		// and "A" are the characters that follow "/", ":" and "@".
+		spans = append(spans, span{scope, scope + "\x00"}, span{scope + "/", scope + "0"}, span{scope + ":", scope + ";"}, span{scope + "@", scope + "A"})
 	}
 	return spans
 }
@@ -97,7 +116,7 @@ func (x Images) hosts(part string) []span {
 	for from := "\x00"; ; {
 		var first string
 		x.ascend(from, func(p placed) bool {
-			first = p.repository
+			first = p.key
 			return false
 		})
 		if first == "" {
@@ -129,7 +148,7 @@ func joined(spans []span) []span {
 func (x Images) in(s span, yield func(Image) bool) bool {
 	goOn := true
 	x.ascend(s.from, func(p placed) bool {
-		if p.repository >= s.to {
+		if p.key >= s.to {
 			return false
 		}
 		goOn = yield(p.image)
@@ -139,8 +158,8 @@ func (x Images) in(s span, yield func(Image) bool) bool {
 }
 
 func (x Images) ascend(from string, yield func(placed) bool) {
-	if x.byRepository != nil {
-		x.byRepository.Ascend(placed{repository: from}, yield)
+	if x.ordered != nil {
+		x.ordered.Ascend(placed{key: from}, yield)
 	}
 }
 
@@ -148,33 +167,28 @@ func (x Images) ascend(from string, yield func(placed) bool) {
 // grows with the logarithm of their number, and to take Images none. The zero value is
 // empty. It is not safe for concurrent use; the Images that it has returned are.
 type ImageIndex struct {
-	byRepository *btree.BTreeG[placed]
+	ordered *btree.BTreeG[placed]
 }
 
 // Put enters img instead of what was known of its reference.
 func (x *ImageIndex) Put(img Image) {
-	if x.byRepository == nil {
-		x.byRepository = btree.NewBTreeGOptions(placed.less, btree.Options{NoLocks: true})
+	if x.ordered == nil {
+		x.ordered = btree.NewBTreeGOptions(placed.less, btree.Options{NoLocks: true})
 	}
-	x.byRepository.Set(place(img))
+	x.ordered.Set(place(img))
 }
 
 // Delete forgets the image with a reference. It is no error if there is none.
 func (x *ImageIndex) Delete(ref string) {
-	if x.byRepository != nil {
-		x.byRepository.Delete(place(Image{Ref: ref}))
+	if x.ordered != nil {
+		x.ordered.Delete(place(Image{Ref: ref}))
 	}
 }
 
 // Images returns what there is now.
 func (x *ImageIndex) Images() Images {
-	if x.byRepository == nil {
+	if x.ordered == nil {
 		return Images{}
 	}
-	return Images{x.byRepository.Copy()}
-}
-
-func place(img Image) placed {
-	repository, _ := mirrors.Repository(img.Ref)
-	return placed{repository, img}
+	return Images{ordered: x.ordered.Copy()}
 }

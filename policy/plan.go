@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,8 +10,11 @@ import (
 
 // A Cluster is what is known of a cluster beside its mirror configuration.
 type Cluster struct {
-	// Images are those that something in the cluster depends on, each reference once.
-	Images []Image
+	// Images are those that something in the cluster depends on.
+	Images Images
+	// InForce are the tables of the configuration in force, which Change.Before is then;
+	// nil if they are yet to be worked out.
+	InForce *mirrors.Tables
 	// Gaps are the parts of the inventory that are out of date.
 	Gaps []Gap
 	// Platforms are those of the nodes ("linux/amd64"), each once; none if they are not
@@ -63,13 +67,14 @@ type Plan struct {
 // kind of them.
 func NewPlan(c Change, known Cluster, s Settings) Plan {
 	p := Plan{
-		Total: len(known.Images), Gaps: known.Gaps, settings: s,
+		Total: known.Images.Len(), Gaps: known.Gaps, settings: s,
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
+	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
 	variants := c.Before.Variants(c.After)
 	for k, variant := range variants {
 		on := c.at(variant.Set.Pool)
-		r := on.resolve(false)
+		r := on.resolve(inForce, false)
 		p.BeforeUnknown = p.BeforeUnknown || r.before == nil
 		if len(known.Gaps) > 0 {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
@@ -98,7 +103,11 @@ func (c Change) reroutes(r resolution, known Cluster) (reroutes []Reroute, malfo
 		return nil, nil
 	}
 	never, hosts := neverContact(c.After), c.retrusted()
-	for _, img := range known.Images {
+	touched := known.Images.All()
+	if len(hosts) == 0 {
+		touched = known.Images.touched(r.difference())
+	}
+	for img := range touched {
 		from, to, changed, err := r.compare(img.Ref)
 		if err == nil && !changed && len(hosts) > 0 {
 			from, to, err = r.routes(img.Ref)
@@ -120,7 +129,7 @@ func (c Change) reroutes(r resolution, known Cluster) (reroutes []Reroute, malfo
 		}
 		reroutes = append(reroutes, reroute)
 	}
-	if !slices.IsSortedFunc(reroutes, byRef) { // an inventory is, as a rule
+	if !slices.IsSortedFunc(reroutes, byRef) { // mostly they are
 		slices.SortStableFunc(reroutes, byRef)
 	}
 	return reroutes, malformed

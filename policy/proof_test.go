@@ -130,7 +130,7 @@ func TestSpellingNeverMatters(t *testing.T) {
 		seed := rng.Uint64()
 		var first Verdict
 		for k, ref := range group {
-			plan := NewPlan(change, Cluster{Images: []Image{{ref, owner}}, Platforms: platforms}, Settings{})
+			plan := NewPlan(change, Cluster{Images: NewImages([]Image{{ref, owner}}...), Platforms: platforms}, Settings{})
 			for i := range plan.Reroutes {
 				plan.Reroutes[i].OtherCredentials = others
 			}
@@ -326,7 +326,7 @@ func TestPlatformsByTag(t *testing.T) {
 		{"no node is known, and the same index", tag, users(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{{tc.image, tc.users}}, Platforms: tc.nodes}, Settings{})
+			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tc.image, tc.users}}...), Platforms: tc.nodes}, Settings{})
 			suffix := strings.TrimPrefix(tc.image, "quay.io")
 			world := Facts{
 				{Ref: "m.local" + suffix}:                               tc.mirror,
@@ -428,7 +428,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 			if want {
 				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
 			}
-			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: []Image{{tag, users()}}, Platforms: twoPlatforms}, Settings{})
+			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: NewImages([]Image{{tag, users()}}...), Platforms: twoPlatforms}, Settings{})
 			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
 			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
@@ -437,7 +437,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 				t.Errorf("%s, %s: %s", name, change, summary(v))
 			}
 		}
-		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: []Image{{tag, users()}}, Platforms: twoPlatforms}, Settings{})
+		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, users()}}...), Platforms: twoPlatforms}, Settings{})
 		found := facts("m.local/x:1 unreachable")
 		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
 			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = Fact{Presence: Unreachable}

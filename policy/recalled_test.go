@@ -106,16 +106,16 @@ func TestRecalled(t *testing.T) {
 // TestDecisiveOrder: protected images come first, and a place that several need once.
 func TestDecisiveOrder(t *testing.T) {
 	shop, router := users(), users(func(u *Consumer) { u.Namespace = "openshift-ingress" })
-	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:1", router}, {"quay.io/b:1", shop}}, Settings{})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:latest", router}, {"quay.io/b", shop}}, Settings{})
 	known := Facts{}
-	for _, ref := range []string{"m.local/a:1", "m.local/b:1", "quay.io/a:1", "quay.io/b:1"} {
+	for _, ref := range []string{"m.local/a:1", "m.local/b:latest", "quay.io/a:1", "quay.io/b:latest"} {
 		known[mirrors.Location{Ref: ref}] = Fact{Presence: Absent, Recalled: true}
 	}
 	var decisive []string
 	for _, l := range plan.Decisive(known) {
 		decisive = append(decisive, l.Ref)
 	}
-	if diff := cmp.Diff([]string{"m.local/b:1", "quay.io/b:1", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
+	if diff := cmp.Diff([]string{"m.local/b:latest", "quay.io/b:latest", "m.local/a:1", "quay.io/a:1"}, decisive); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -124,7 +124,7 @@ func TestDecisiveOrder(t *testing.T) {
 // is asked for again as well.
 func TestDecisivePlatforms(t *testing.T) {
 	read := mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthManifest}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: []Image{{tag, users()}}, Platforms: twoPlatforms}, Settings{})
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, users()}}...), Platforms: twoPlatforms}, Settings{})
 	known := facts("m.local/x:1 present", "quay.io/x:1 present")
 	known[read] = Fact{Presence: Absent, Recalled: true}
 	if got := plan.Decisive(known); !slices.Equal(got, []mirrors.Location{read}) {

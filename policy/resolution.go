@@ -26,17 +26,19 @@ type resolution struct {
 	after *mirrors.Table
 }
 
-// resolve resolves both sets of c, each once. What is rejected for something new has no
+// resolve resolves both sets of c, each once, that before with the tables of the
+// configuration in force. What is rejected for something new has no
 // routes, as nothing of it reaches a node, unless judgeRejected is set.
 //
 // Where MCO rejects the configuration in force and c mends it, all of the new
 // configuration is applied at once, with what came while MCO was stuck: before is then
 // what nodes have (mirrors.Set.Applied).
-func (c Change) resolve(judgeRejected bool) resolution {
+func (c Change) resolve(inForce *mirrors.Tables, judgeRejected bool) resolution {
+	pool := c.Before.Pool
 	var r resolution
 	var err error
-	if r.objects, err = mirrors.Resolve(c.Before); errors.As(err, &r.rejectedBefore) {
-		r.objects, _ = mirrors.ResolveUnchecked(c.Before)
+	if r.objects, err = inForce.Resolve(pool); errors.As(err, &r.rejectedBefore) {
+		r.objects, _ = inForce.ResolveUnchecked(pool)
 	}
 	if r.after, err = mirrors.Resolve(c.After); errors.As(err, &r.rejected) && (judgeRejected || !r.rejectedAnew()) {
 		r.after, _ = mirrors.ResolveUnchecked(c.After)
@@ -46,7 +48,10 @@ func (c Change) resolve(judgeRejected bool) resolution {
 	}
 	r.before = r.objects
 	if r.mends() {
-		r.before, r.unreadable = nodesHave(c.Before), false
+		r.before, r.unreadable = nil, false
+		if c.Before.Applied != nil {
+			r.before, _ = inForce.ResolveApplied(pool)
+		}
 	}
 	if r.before == nil {
 		r.bare = unconfigured()
@@ -68,6 +73,14 @@ func (r *resolution) shrinksTooMuch(c Change) bool {
 }
 
 func isTooMuch(r *mirrors.Rejection) bool { return r != nil && r.TooMuch }
+
+// difference says of which images compare has something to tell.
+func (r *resolution) difference() mirrors.Difference {
+	if r.before == nil {
+		return mirrors.Difference{Everything: true}
+	}
+	return mirrors.Differ(r.before, r.after)
+}
 
 // compare returns the routes of an image before and after, and whether they differ: see
 // mirrors.Compare.

@@ -20,7 +20,7 @@ import (
 // nodes have (mirrors.Set.Applied). Where that is not known they tell what set says,
 // validation aside, which comes nearest to it.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
-	p := Plan{Total: len(known.Images), settings: s, entries: bySource(set)}
+	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set)}
 	bare := set
 	bare.Objects = nil
 	before, _ := mirrors.ResolveUnchecked(bare)

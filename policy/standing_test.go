@@ -67,7 +67,7 @@ func TestStandings(t *testing.T) {
 		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := shallower(NewStanding(tt.set, Cluster{Images: []Image{{Ref: tt.image, Consumers: tt.users}}}, tt.settings))
+			plan := shallower(NewStanding(tt.set, Cluster{Images: NewImages([]Image{{Ref: tt.image, Consumers: tt.users}}...)}, tt.settings))
 			got := ""
 			for _, s := range plan.Standings(tt.facts) {
 				got += standingText(s)
@@ -82,7 +82,7 @@ func TestStandings(t *testing.T) {
 // TestStandingOfRejected: what MCO does not apply is verified all the same, and said.
 func TestStandingOfRejected(t *testing.T) {
 	s := set(itms("apps", "quay.io", allow, "m1.example.com"), itms("conflict", "quay.io", never, "m1.example.com"))
-	plan := shallower(NewStanding(s, Cluster{Images: []Image{{Ref: tag, Consumers: running}}}, Settings{}))
+	plan := shallower(NewStanding(s, Cluster{Images: NewImages([]Image{{Ref: tag, Consumers: running}}...)}, Settings{}))
 	if got := summary(plan.Decide(facts("m1.example.com/x:1 present"))); got != "warn RejectedByMCO" {
 		t.Errorf("got %q", got)
 	}
@@ -93,9 +93,9 @@ func TestStandingOfRejected(t *testing.T) {
 
 // TestStandingLookups: the source is asked about what the mirrors are known to lack.
 func TestStandingLookups(t *testing.T) {
-	plan := shallower(NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), Cluster{Images: []Image{
+	plan := shallower(NewStanding(set(itms("apps", "quay.io", allow, "m1.example.com")), Cluster{Images: NewImages([]Image{
 		{Ref: "quay.io/a:1", Consumers: running}, {Ref: "quay.io/b:1", Consumers: running}, {Ref: "quay.io/c:1", Consumers: running},
-	}}, Settings{}))
+	}...)}, Settings{}))
 	refs := func(locs []mirrors.Location) string {
 		var refs []string
 		for _, l := range locs {

@@ -11,10 +11,9 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 )
 
-// A Resolution is a Set with the tables that it comes to, each worked out when it is first
-// asked for and kept: for who asks again and again about the same Set. It is safe for
-// concurrent use.
-type Resolution struct {
+// Tables are those that a Set comes to, each worked out when it is first asked for and
+// kept: for a Set that many changes start from. They are safe for concurrent use.
+type Tables struct {
 	set    Set
 	mu     sync.Mutex
 	tables map[tableKey]func() (*Table, error)
@@ -32,36 +31,36 @@ const (
 	applied
 )
 
-// NewResolution returns the Resolution of s.
-func NewResolution(s Set) *Resolution {
-	return &Resolution{set: s, tables: map[tableKey]func() (*Table, error){}}
+// NewTables returns the Tables of s.
+func NewTables(s Set) *Tables {
+	return &Tables{set: s, tables: map[tableKey]func() (*Table, error){}}
 }
 
-// Of reports whether r is the Resolution of what s holds.
-func (r *Resolution) Of(s Set) bool { return r.set.Equal(s) }
+// Of reports whether t are the Tables of what s holds.
+func (t *Tables) Of(s Set) bool { return t.set.Equal(s) }
 
 // Resolve is Resolve for the nodes of a pool.
-func (r *Resolution) Resolve(pool string) (*Table, error) { return r.table(pool, checked, Resolve) }
+func (t *Tables) Resolve(pool string) (*Table, error) { return t.table(pool, checked, Resolve) }
 
 // ResolveUnchecked is ResolveUnchecked for the nodes of a pool.
-func (r *Resolution) ResolveUnchecked(pool string) (*Table, error) {
-	return r.table(pool, unchecked, ResolveUnchecked)
+func (t *Tables) ResolveUnchecked(pool string) (*Table, error) {
+	return t.table(pool, unchecked, ResolveUnchecked)
 }
 
 // ResolveApplied is ResolveApplied for the nodes of a pool. The Set must have Applied.
-func (r *Resolution) ResolveApplied(pool string) (*Table, error) {
-	return r.table(pool, applied, ResolveApplied)
+func (t *Tables) ResolveApplied(pool string) (*Table, error) {
+	return t.table(pool, applied, ResolveApplied)
 }
 
-func (r *Resolution) table(pool string, by int, resolve func(Set) (*Table, error)) (*Table, error) {
-	r.mu.Lock()
+func (t *Tables) table(pool string, by int, resolve func(Set) (*Table, error)) (*Table, error) {
+	t.mu.Lock()
 	key := tableKey{pool, by}
-	table, ok := r.tables[key]
+	table, ok := t.tables[key]
 	if !ok {
-		table = sync.OnceValues(func() (*Table, error) { return resolve(r.set.At(pool)) })
-		r.tables[key] = table
+		table = sync.OnceValues(func() (*Table, error) { return resolve(t.set.At(pool)) })
+		t.tables[key] = table
 	}
-	r.mu.Unlock()
+	t.mu.Unlock()
 	return table()
 }
 

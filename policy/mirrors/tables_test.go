@@ -8,12 +8,12 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// TestResolutionIsResolve holds what is kept to what is worked out anew, for random sets.
-func TestResolutionIsResolve(t *testing.T) {
+// TestTablesAreThoseOfResolve holds what is kept to what is worked out anew, for random sets.
+func TestTablesAreThoseOfResolve(t *testing.T) {
 	for seed := range uint64(100) {
 		g := gen{rand.New(rand.NewPCG(seed, 32))}
 		s := g.any(t)
-		r := NewResolution(s)
+		r := NewTables(s)
 		for range 2 {
 			for _, pool := range []string{"", workerPool, masterPool} {
 				want, wantErr := Resolve(s.At(pool))
