@@ -38,18 +38,8 @@ func (c Change) onlyShrinks() bool {
 		}
 	}
 	return c.keepsLists() && !slices.ContainsFunc(added(c), func(e mirrors.Entry) bool {
-		return !slices.ContainsFunc(before[entryIdentity(e)], func(was []string) bool { return isPartOf(e.Mirrors, was) })
+		return !slices.ContainsFunc(before[entryIdentity(e)], func(was []string) bool { return mirrors.IsPart(e.Mirrors, was) })
 	})
-}
-
-// isPartOf reports whether part is what is left of whole where some are taken away.
-func isPartOf(part, whole []string) bool {
-	for _, s := range whole {
-		if len(part) > 0 && part[0] == s {
-			part = part[1:]
-		}
-	}
-	return len(part) == 0
 }
 
 // entryIdentity is all of an entry but its mirrors.

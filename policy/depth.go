@@ -41,20 +41,20 @@ func (p *Plan) lookInto(platforms []string) {
 		if depth := p.settings.depthOf(*i); depth > mirrors.DepthExists {
 			i.Before, i.After = atDepth(i.Before, depth), atDepth(i.After, depth)
 		}
-		i.platforms = p.entries == nil && !isDigest(i.Image.Ref) && !onlyHistory(i.Image)
+		i.platforms = p.entries == nil && !mirrors.ByDigest(i.Image.Ref) && !onlyHistory(i.Image)
 		i.onePlatform = len(platforms) == 1
 	}
 }
 
 // depthOf leaves out what only history names: it can do no more than warn.
-func (s Settings) depthOf(i Reroute) mirrors.Depth {
-	protected := s.IsProtected(i.Image)
+func (s Settings) depthOf(r Reroute) mirrors.Depth {
+	protected := s.IsProtected(r.Image)
 	switch {
-	case onlyHistory(i.Image):
+	case onlyHistory(r.Image):
 		return mirrors.DepthExists
 	case s.Blobs == BlobsOfAll, s.Blobs == BlobsOfProtected && protected:
 		return mirrors.DepthBlobs
-	case protected, i.After.SourceBlocked():
+	case protected, r.After.SourceBlocked():
 		return mirrors.DepthManifest
 	default:
 		return mirrors.DepthExists
@@ -73,16 +73,16 @@ func atDepth(r mirrors.Route, depth mirrors.Depth) mirrors.Route {
 // whether nodes of every platform get one. A digest names the same index wherever it is
 // served. Under a tag, a copy of one platform may stand for an index of several. In a
 // cluster of one platform it does not matter as long as the digest is that which runs.
-func (i *Reroute) wantsPlatforms(l mirrors.Location, f Fact) bool {
-	if !i.platforms || l.Depth > mirrors.DepthExists || f.Presence != Present {
+func (r *Reroute) wantsPlatforms(l mirrors.Location, f Fact) bool {
+	if !r.platforms || l.Depth > mirrors.DepthExists || f.Presence != Present {
 		return false
 	}
-	return !i.onePlatform || !i.runs(f.Digest)
+	return !r.onePlatform || !r.runs(f.Digest)
 }
 
 // runs reports whether a node said that it runs the image with this digest.
-func (i *Reroute) runs(digest string) bool {
-	return digest != "" && slices.ContainsFunc(i.Image.Consumers, func(u Consumer) bool {
+func (r *Reroute) runs(digest string) bool {
+	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(u Consumer) bool {
 		return u.Use == Running && u.Digest == digest
 	})
 }

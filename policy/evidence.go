@@ -12,7 +12,7 @@ import (
 // may show a registry more, a refusal proves nothing, and counts as no answer:
 //
 //   - At the host that the reference names, nodes use the pull secrets of pods (semantics
-//     §4). 401 and 403 prove nothing there. Nor does 404 where a user of the image may have
+//     §4). 401 and 403 prove nothing there. Nor does 404 where a consumer of the image may have
 //     such a secret, or runs this very digest: registries hide private repositories.
 //   - Where CRI-O's credential provider may find credentials in a pod's namespace, 401 and
 //     403 prove nothing at any place.
@@ -25,21 +25,21 @@ import (
 // none that may end the pull: if it holds the image by now, both routes have it.
 //
 // An image whose platforms are still open is judged by the answer about these.
-func (i *Reroute) weigh(facts Facts, before bool) Facts {
+func (r *Reroute) weigh(facts Facts, before bool) Facts {
 	var weighed Facts // made when the first fact differs
-	for _, route := range []*mirrors.Route{&i.After, &i.Before} {
+	for _, route := range []*mirrors.Route{&r.After, &r.Before} {
 		for k := range route.Sources {
 			l := route.Sources[k].Location
 			f, known := facts[l]
-			if !known || f.Presence == Present && !i.wantsPlatforms(l, f) {
+			if !known || f.Presence == Present && !r.wantsPlatforms(l, f) {
 				continue
 			}
-			evidence, differs := i.evidence(f, l, sourceHost(route, k), facts, before)
+			evidence, differs := r.evidence(f, l, sourceHost(route, k), facts, before)
 			if !differs {
 				continue
 			}
 			if weighed == nil {
-				weighed = i.onRoutes(facts)
+				weighed = r.onRoutes(facts)
 			}
 			weighed[l] = evidence
 		}
@@ -52,8 +52,8 @@ func (i *Reroute) weigh(facts Facts, before bool) Facts {
 
 // evidence returns what f, the fact about l, proves, and whether that differs from f.
 // Source is the host that the reference names.
-func (i *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
-	differs := i.wantsPlatforms(l, f)
+func (r *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
+	differs := r.wantsPlatforms(l, f)
 	if differs {
 		answer, asked := facts[deeper(l)]
 		if f = answer; !asked {
@@ -62,10 +62,10 @@ func (i *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Fact
 	}
 	atSource := host(l.Ref) == source
 	switch {
-	case f.Presence == Denied && (atSource || before || i.OtherCredentials),
-		f.Presence == Absent && (atSource || before && i.OtherCredentials) && i.knowsMore() != "":
-		return i.unproven(f), true
-	case before && f.Recalled && !i.stillReaches(l, facts):
+	case f.Presence == Denied && (atSource || before || r.OtherCredentials),
+		f.Presence == Absent && (atSource || before && r.OtherCredentials) && r.knowsMore() != "":
+		return r.unproven(f), true
+	case before && f.Recalled && !r.stillReaches(l, facts):
 		f.Presence = Unreachable
 		return f, true
 	default:
@@ -75,8 +75,8 @@ func (i *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Fact
 
 // stillReaches reports whether nodes ask l on the new route as well, all places before it
 // having refused.
-func (i *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
-	for _, s := range i.After.Sources {
+func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
+	for _, s := range r.After.Sources {
 		switch p := facts[s.Location].Presence; {
 		case !s.Tried():
 		case s.Location == l:
@@ -89,9 +89,9 @@ func (i *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 }
 
 // unproven returns f, a refusal, as no answer.
-func (i *Reroute) unproven(f Fact) Fact {
+func (r *Reroute) unproven(f Fact) Fact {
 	f.Detail = describe(f)
-	if why := i.knowsMore(); why != "" {
+	if why := r.knowsMore(); why != "" {
 		f.Detail += "; " + why
 	}
 	f.Presence = Unreachable
@@ -100,12 +100,12 @@ func (i *Reroute) unproven(f Fact) Fact {
 
 // knowsMore says why nodes may get an image that a registry says it does not have, or not
 // for the guard; "" if they would be told the same.
-func (i *Reroute) knowsMore() string {
-	if i.OtherCredentials {
+func (r *Reroute) knowsMore() string {
+	if r.OtherCredentials {
 		return "by CRIOCredentialProviderConfig, nodes may have other credentials"
 	}
-	_, digest, _ := strings.Cut(i.Image.Ref, "@")
-	for _, u := range i.Image.Consumers {
+	_, digest, _ := strings.Cut(r.Image.Ref, "@")
+	for _, u := range r.Image.Consumers {
 		switch {
 		case u.Use == History:
 		case u.PullSecretUnknown:
@@ -120,9 +120,9 @@ func (i *Reroute) knowsMore() string {
 }
 
 // onRoutes returns the facts about the places of i.
-func (i *Reroute) onRoutes(facts Facts) Facts {
-	own := make(Facts, len(i.After.Sources)+len(i.Before.Sources))
-	for _, s := range slices.Concat(i.After.Sources, i.Before.Sources) {
+func (r *Reroute) onRoutes(facts Facts) Facts {
+	own := make(Facts, len(r.After.Sources)+len(r.Before.Sources))
+	for _, s := range slices.Concat(r.After.Sources, r.Before.Sources) {
 		if f, known := facts[s.Location]; known {
 			own[s.Location] = f
 		}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -138,77 +137,4 @@ func (c Change) scopes(tables ...*mirrors.Table) map[string]bool {
 	}
 	maps.DeleteFunc(scopes, func(scope string, _ bool) bool { return scope == "" })
 	return scopes
-}
-
-// InventoryStale is the rule about images that may be in use and are not known. It speaks
-// of protected images as well as of others, and is weakened as for these.
-const InventoryStale = "InventoryStale"
-
-// outOfDate is InventoryStale: the inventory has not heard of a part of the cluster for
-// too long. That denies whatever moves a place
-// where such an image might be found, or puts a first mirror in front of it, as if
-// there were one that the mirror lacks.
-func (s Settings) outOfDate(p Plan) []Finding {
-	if len(p.Gaps) == 0 || p.Unseen == UnseenUntouched {
-		return nil
-	}
-	f := Finding{
-		Rule:     InventoryStale,
-		Severity: Deny,
-		Reason:   "the inventory is out of date: the change may reroute images that nobody knows of",
-		Detail:   p.gapLines(),
-		Remedy:   []string{"see to it that the guard reaches the API server (its /readyz says what it lacks), then try again"},
-	}
-	if p.Unseen == UnseenKept || p.Unseen == UnseenFallback && s.AllowSourceFallback {
-		f.Severity = Warn
-	}
-	if !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return !g.Unread }) {
-		f.Reason = "not all objects could be read: the change may reroute images that nobody knows of"
-		f.Remedy = []string{"mend the documents that could not be read, or take them out of the dump, then try again"}
-	}
-	f.Severity = s.severity(f)
-	return []Finding{f}
-}
-
-// gapLines says of each gap what is the matter, and how much of the change hangs
-// on it.
-func (p Plan) gapLines() []string {
-	var lines []string
-	for i, g := range p.Gaps {
-		if i == maxGaps {
-			lines = append(lines, fmt.Sprintf("and %d more", len(p.Gaps)-i))
-			break
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s", g.Source, g.Detail))
-	}
-	if n := p.knownFromGaps(); n > 0 {
-		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known from there alone", number(n), isAre(n)))
-	}
-	return lines
-}
-
-// maxGaps is how many gaps are named: mostly the API server is away, and all have
-// the same reason.
-const maxGaps = 3
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
-// knownFromGaps counts the rerouted images all of whose users are of a kind that is
-// out of date.
-func (p Plan) knownFromGaps() int {
-	n := 0
-	for _, i := range p.Reroutes {
-		elsewhere := func(u Consumer) bool {
-			return !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Kind == u.Kind })
-		}
-		if !slices.ContainsFunc(i.Image.Consumers, elsewhere) {
-			n++
-		}
-	}
-	return n
 }

@@ -2,8 +2,8 @@ package policy
 
 import "slices"
 
-// Guesses says what comes of a finding on an image all of whose users were guessed, or
-// are history beside. In a protected namespace a guess counts as much as any other user:
+// Guesses says what comes of a finding on an image all of whose consumers were guessed, or
+// are history beside. In a protected namespace a guess counts as much as any other consumer:
 // what keeps a cluster alive is not to be lost because its kind is not known here. Else
 // it warns by default, as a text that only looks like an image would hold up changes that
 // hurt no one.
@@ -23,7 +23,7 @@ func (g Guesses) most() Severity {
 	return [...]Severity{GuessesWarn: Warn, GuessesDeny: Deny, GuessesIgnore: Info}[g]
 }
 
-// merelyGuessed reports whether img has no user that weighs more than a guess outside of
+// merelyGuessed reports whether img has no consumer that weighs more than a guess outside of
 // the protected namespaces.
 func (s Settings) merelyGuessed(img Image) bool {
 	guessed := func(u Consumer) bool { return u.Guessed }

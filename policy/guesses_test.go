@@ -28,7 +28,7 @@ func TestGuesses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
 			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: "quay.io/shop/cart:1", Consumers: tt.users}}
-			if got := tt.settings.severity(f); got != tt.want {
+			if got := tt.settings.severity(f, false); got != tt.want {
 				t.Errorf("severity = %s, want %s", got, tt.want)
 			}
 		})
@@ -56,11 +56,11 @@ func TestUsersCountAlone(t *testing.T) {
 		s := Settings{Namespaces: []NamespaceSeverity{{"dev", Warn}}, Severities: set}
 		for _, users := range [][]Consumer{{guess}, {lenient}, {past}, {guess, lenient}, {past, lenient}, {past, guess}, {past, guess, lenient}} {
 			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: tag, Consumers: users}}
-			if got := s.severity(f); got != Warn {
+			if got := s.severity(f, false); got != Warn {
 				t.Errorf("%v with %v: %s", users, set, got)
 			}
 			f.Image.Consumers = append(users, router)
-			if got := s.severity(f); got != Deny {
+			if got := s.severity(f, false); got != Deny {
 				t.Errorf("%v with %v: %s", f.Image.Consumers, set, got)
 			}
 		}

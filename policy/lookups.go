@@ -11,11 +11,11 @@ import (
 // Lookups returns the locations that the decision still hangs on, given what
 // is known: those without an entry in facts. Protected images come first. The
 // caller looks them up, enters what it learned (an Unknown fact where there was
-// no answer) and asks again, until there are no questions or time is up. The
+// no answer) and asks again, until there is nothing left to look up or time is up. The
 // mirrors of the new routes come first, and the rest only for images that no
 // mirror holds, so that a good change costs one request for each image.
 func (p Plan) Lookups(facts Facts) []mirrors.Location {
-	q := questions{facts: facts, asked: map[mirrors.Location]bool{}}
+	q := lookups{facts: facts, asked: map[mirrors.Location]bool{}}
 	order := p.settings.rank(p.Reroutes)
 	for _, i := range order {
 		q.ask(p.Reroutes[i].After.Mirrors())
@@ -29,14 +29,14 @@ func (p Plan) Lookups(facts Facts) []mirrors.Location {
 	return q.list
 }
 
-// questions collects locations about which nothing is known.
-type questions struct {
+// lookups collects locations about which nothing is known.
+type lookups struct {
 	facts Facts
 	asked map[mirrors.Location]bool
 	list  []mirrors.Location
 }
 
-func (q *questions) ask(locs []mirrors.Location) {
+func (q *lookups) ask(locs []mirrors.Location) {
 	for _, l := range locs {
 		if _, known := q.facts[l]; !known && !q.asked[l] {
 			q.asked[l] = true
@@ -49,21 +49,21 @@ func (q *questions) ask(locs []mirrors.Location) {
 // which platforms a tag is there; what the other places have, the old ones too, where no
 // mirror is sure to serve it; and the platforms that the old place serves, where the new
 // one lacks some.
-func (q *questions) askAfterMirrors(i *Reroute) {
-	if l, ok := i.openPlatforms(i.After, q.facts); ok {
+func (q *lookups) askAfterMirrors(r *Reroute) {
+	if l, ok := r.openPlatforms(r.After, q.facts); ok {
 		q.ask([]mirrors.Location{l})
 		return
 	}
-	facts := i.weigh(q.facts, false)
-	_, served, _ := Served(i.After, facts)
+	facts := r.weigh(q.facts, false)
+	_, served, _ := Served(r.After, facts)
 	partial := !served.isWhole() || served.Guessed
-	if Pull(i.After, facts) == Works && !partial {
+	if Pull(r.After, facts) == Works && !partial {
 		return
 	}
-	q.ask(i.After.Open())
-	q.ask(i.Before.Open())
+	q.ask(r.After.Open())
+	q.ask(r.Before.Open())
 	if partial {
-		if l, ok := i.openPlatforms(i.Before, q.facts); ok {
+		if l, ok := r.openPlatforms(r.Before, q.facts); ok {
 			q.ask([]mirrors.Location{l})
 		}
 	}
@@ -71,13 +71,13 @@ func (q *questions) askAfterMirrors(i *Reroute) {
 
 // openPlatforms returns the location to ask about the platforms of what the first place
 // of route serves that has the image, if that is still to be asked.
-func (i *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
+func (r *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
 	for _, s := range route.Sources {
 		f := facts[s.Location]
 		if !s.Tried() || f.Presence != Present {
 			continue
 		}
-		if !i.wantsPlatforms(s.Location, f) {
+		if !r.wantsPlatforms(s.Location, f) {
 			return mirrors.Location{}, false
 		}
 		answer, asked := facts[deeper(s.Location)]

@@ -13,7 +13,7 @@ import (
 // (k8s.io/apiserver/pkg/endpoints/filters/warning.go: 4,096 runes).
 const (
 	maxDetailed   = 3   // findings told in full
-	maxUsers      = 3   // users named for an image
+	maxConsumers  = 3   // consumers named for an image
 	maxPlaces     = 10  // lines about places of a route
 	maxGroups     = 6   // lines of counts
 	maxWarning    = 120 // runes of one warning
@@ -39,11 +39,14 @@ func (v Verdict) Message(subject string) string {
 func (v Verdict) Report(subject string) string {
 	var b strings.Builder
 	subject = text.Line(subject)
-	if v.Allowed {
-		fmt.Fprintf(&b, "%s is admitted: it reroutes %s of %s, %s.\n",
-			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())
-	} else {
+	switch {
+	case !v.Allowed:
 		v.writeDenial(&b, subject, len(v.Findings))
+	case v.Unjudged:
+		fmt.Fprintf(&b, "%s is admitted: %s.\n", subject, v.unjudged())
+	default:
+		fmt.Fprintf(&b, "%s is admitted: it reroutes %s of %s, %s.\n",
+			subject, text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())
 	}
 	if warned := v.of(Warn); len(warned) > 0 {
 		fmt.Fprintf(&b, "\nWarnings:\n")
@@ -66,12 +69,11 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		writeInvalid(b, subject, whole)
 		return
 	}
-	fmt.Fprintf(b, "%s is refused: %s it reroutes could not be pulled safely afterwards.\n",
-		subject, outOf(len(denials)-len(whole), v.Counts.Rerouted))
+	fmt.Fprintf(b, "%s is refused: %s.\n", subject, v.lost(denials))
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
-			f.Detail = cutLines(f.Detail)
+			f.Detail = text.First(f.Detail, maxPlaces, "places")
 		}
 		writeFinding(b, f)
 	}
@@ -91,8 +93,27 @@ func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 		fmt.Fprintf(b, "\nOnly images of the namespace %s hold this up; if it may not, run the guard with --namespace-severity %s=warn.\n", ns, ns)
 	case n > 1:
 		fmt.Fprintf(b, "\nOnly images of the namespaces %s hold this up; if one may not, run the guard with --namespace-severity NAMESPACE=warn.\n",
-			list(v.HeldUpBy, maxUsers))
+			text.Names(v.HeldUpBy, maxConsumers))
 	}
+}
+
+// lost says how many images denials are about. Those that no node can parse are not among
+// those that are rerouted.
+func (v Verdict) lost(denials []Finding) string {
+	rerouted, malformed := 0, 0
+	for _, f := range denials {
+		switch {
+		case f.Image.Ref == "":
+		case f.Rule == MalformedReference:
+			malformed++
+		default:
+			rerouted++
+		}
+	}
+	if rerouted == 0 {
+		return text.Plural(malformed, "reference", "references") + " could not be parsed by any node"
+	}
+	return outOf(rerouted, v.Counts.Rerouted) + " it reroutes could not be pulled safely afterwards"
 }
 
 // outOf says how many of all images are meant.
@@ -101,9 +122,9 @@ func outOf(n, all int) string {
 	case all == 1:
 		return "the one image"
 	case n == all:
-		return "all " + count(all, "image")
+		return "all " + text.Count(all, "image")
 	default:
-		return number(n) + " of the " + count(all, "image")
+		return text.Number(n) + " of the " + text.Count(all, "image")
 	}
 }
 
@@ -115,8 +136,13 @@ func reroutesNone(all int) string {
 	case 1:
 		return "does not reroute the one image in use"
 	default:
-		return fmt.Sprintf("reroutes none of the %s in use", count(all, "image"))
+		return fmt.Sprintf("reroutes none of the %s in use", text.Count(all, "image"))
 	}
+}
+
+// unjudged says that nobody knows which images are rerouted.
+func (v Verdict) unjudged() string {
+	return fmt.Sprintf("which of %s it reroutes is not known, and nothing was verified", text.Count(v.Counts.Total, "image"))
 }
 
 // of returns the findings of one severity, in order.
@@ -130,22 +156,18 @@ func ofConfiguration(findings []Finding) []Finding {
 
 func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
 	fmt.Fprintf(b, "%s is refused: %s.\n", subject, text.Line(findings[0].Reason))
+	lines := make([]string, len(findings))
 	for i, f := range findings {
-		if i == maxReasonList {
-			fmt.Fprintf(b, "- and %d more\n", len(findings)-i)
-			break
-		}
-		fmt.Fprintf(b, "- %s: %s\n", f.Rule, text.Line(strings.Join(f.Detail, "; ")))
+		lines[i] = f.Rule + ": " + text.Line(strings.Join(f.Detail, "; "))
 	}
+	writeLines(b, text.First(lines, maxReasonList))
 	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
 }
 
-// cutLines leaves as many as a person reads.
-func cutLines(lines []string) []string {
-	if len(lines) <= maxPlaces {
-		return lines
+func writeLines(b *strings.Builder, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(b, "- %s\n", line)
 	}
-	return append(slices.Clone(lines[:maxPlaces]), fmt.Sprintf("and %s more places", number(len(lines)-maxPlaces)))
 }
 
 func writeFinding(b *strings.Builder, f Finding) {
@@ -154,8 +176,8 @@ func writeFinding(b *strings.Builder, f Finding) {
 	} else {
 		fmt.Fprintf(b, "the configuration as a whole\n")
 	}
-	if users := Users(f.Image, maxUsers); users != "" {
-		fmt.Fprintf(b, "   used by %s\n", users)
+	if consumers := f.Image.ConsumerNames(maxConsumers); consumers != "" {
+		fmt.Fprintf(b, "   used by %s\n", consumers)
 	}
 	fmt.Fprintf(b, "   %s: %s\n", f.Rule, text.Line(f.Reason))
 	for _, line := range f.Detail {
@@ -168,19 +190,16 @@ func writeFinding(b *strings.Builder, f Finding) {
 
 // writeRest counts the findings that are not told in full, by rule and namespace.
 func writeRest(b *strings.Builder, rest []Finding) {
-	fmt.Fprintf(b, "\nAnd %s more:\n", number(len(rest)))
-	groups := groupByRule(rest)
-	for i, g := range groups {
-		if i == maxGroups {
-			fmt.Fprintf(b, "- and %d more rules\n", len(groups)-i)
-			break
+	fmt.Fprintf(b, "\nAnd %s more:\n", text.Number(len(rest)))
+	var lines []string
+	for _, g := range groupByRule(rest) {
+		of := text.Line(g.reason)
+		if !g.whole {
+			of = fmt.Sprintf("%s (%s)", text.Count(len(g.findings), "image"), namespaces(g.findings, maxConsumers))
 		}
-		if g.whole {
-			fmt.Fprintf(b, "- %s: %s\n", g.rule, text.Line(g.reason))
-			continue
-		}
-		fmt.Fprintf(b, "- %s: %s (%s)\n", g.rule, count(len(g.findings), "image"), namespaces(g.findings, maxUsers))
+		lines = append(lines, g.rule+": "+of)
 	}
+	writeLines(b, text.First(lines, maxGroups, "rules"))
 }
 
 func (v Verdict) writeProgress(b *strings.Builder) {
@@ -188,7 +207,7 @@ func (v Verdict) writeProgress(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s of %s verified when time was up; the others are still being asked. Apply again in 10 s.\n",
-		number(v.Counts.Verified), number(v.Counts.Rerouted))
+		text.Number(v.Counts.Verified), text.Number(v.Counts.Rerouted))
 }
 
 type group struct {
@@ -213,7 +232,7 @@ func groupByRule(findings []Finding) []group {
 	return groups
 }
 
-// namespaces counts findings by the namespace of their first user.
+// namespaces counts findings by the namespace of their first consumer.
 func namespaces(findings []Finding, limit int) string {
 	counts := map[string]int{}
 	var order []string
@@ -232,36 +251,9 @@ func namespaces(findings []Finding, limit int) string {
 			parts = append(parts, fmt.Sprintf("%d more namespaces", len(order)-i))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s %s", text.Line(ns), number(counts[ns])))
+		parts = append(parts, fmt.Sprintf("%s %s", text.Line(ns), text.Number(counts[ns])))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Users names at most limit users of img, in their order: "Deployment
-// shop/cart (container app) and 2 more".
-func Users(img Image, limit int) string {
-	var names []string
-	for _, u := range img.Consumers {
-		if name := u.String(); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) > limit {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-	}
-	return strings.Join(names, ", ")
-}
-
-// String returns how messages name a user: "Deployment shop/cart (app)".
-func (u Consumer) String() string {
-	name := u.Kind + " " + u.Name
-	if u.Namespace != "" {
-		name = u.Kind + " " + u.Namespace + "/" + u.Name
-	}
-	if u.Container != "" {
-		name += " (" + u.Container + ")"
-	}
-	return text.Line(name)
 }
 
 // Warnings returns what to say with the answer about subject, denied or not:
@@ -271,9 +263,11 @@ func (v Verdict) Warnings(subject string) []string {
 	var warnings []string
 	switch {
 	case !v.Allowed:
+	case v.Unjudged:
+		warnings = append(warnings, cut(subject+": "+v.unjudged()))
 	case v.Counts.Rerouted > 0:
 		warnings = append(warnings, cut(fmt.Sprintf("%s reroutes %s of %s: %s",
-			subject, number(v.Counts.Rerouted), count(v.Counts.Total, "image"), v.verified())))
+			subject, text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())))
 	case v.Brings: // silence would read as if something had been verified
 		warnings = append(warnings, cut(fmt.Sprintf("%s %s: nothing was verified", subject, reroutesNone(v.Counts.Total))))
 	}
@@ -290,7 +284,7 @@ func (v Verdict) verified() string {
 	case v.Counts.Verified:
 		return "all verified"
 	}
-	return fmt.Sprintf("%s verified", number(v.Counts.Verified))
+	return fmt.Sprintf("%s verified", text.Number(v.Counts.Verified))
 }
 
 func warning(g group) string {
@@ -298,38 +292,8 @@ func warning(g group) string {
 	if g.whole {
 		return cut(g.rule + ": " + g.reason)
 	}
-	return cut(fmt.Sprintf("%s: %s: %s; first %s", g.rule, count(len(g.findings), "image"), g.reason, short(first.Image.Ref)))
+	return cut(fmt.Sprintf("%s: %s: %s; first %s", g.rule, text.Count(len(g.findings), "image"), g.reason, text.ShortDigest(first.Image.Ref)))
 }
 
 // cut makes a warning one line, and shortens it to its limit.
 func cut(s string) string { return text.Cut(text.Line(s), maxWarning) }
-
-// short shortens a digest to what a person compares.
-func short(ref string) string {
-	const digits = 12
-	name, digest, ok := strings.Cut(ref, "@sha256:")
-	if !ok || len(digest) <= digits {
-		return ref
-	}
-	return name + "@sha256:" + digest[:digits]
-}
-
-// shortDigest is short for a digest alone.
-func shortDigest(digest string) string { return strings.TrimPrefix(short("@"+digest), "@") }
-
-// count returns "1 image", "2,000 images".
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return number(n) + " " + noun
-}
-
-// number groups the digits of n by thousands.
-func number(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}

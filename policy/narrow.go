@@ -4,12 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containers/image/v5/docker/reference"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Narrow returns the fewest entries, in the place of e, that cover every image of
+// Narrow returns the fewest entries, instead of e, that cover every image of
 // the plan which a mirror of e is known to hold and e's kind serves, and none which
 // it is not known to hold. They are sorted by source; there is one, e itself, if e
 // covers nothing that is missing, and none if the mirrors hold nothing.
@@ -91,18 +89,4 @@ func narrowTo(e mirrors.Entry, source string) mirrors.Entry {
 		}
 	}
 	return narrow
-}
-
-// servesPullType reports whether e's mirrors are for pulls like that of ref.
-func servesPullType(e mirrors.Entry, ref string) bool {
-	return (mirrors.KindOf(e.Object) == mirrors.TagMirrorSetGVK.Kind) != isDigest(ref)
-}
-
-// repository returns the normalised name of ref without tag and digest.
-func repository(ref string) string {
-	parsed, err := reference.ParseNormalizedNamed(ref)
-	if err != nil {
-		return ref
-	}
-	return parsed.Name()
 }

@@ -10,23 +10,23 @@ import (
 // do today, whatever the places would say that could not be asked, and that they get it
 // from mirrors if they do today. A source's first mirror is judged by what it holds: it
 // is a promise that was not made before.
-func (v *view) noWorse() bool {
-	if v.BeforeUnknown || len(v.beforeMirrors) == 0 && len(v.mirrorPlaces) > 0 {
+func (a *assessment) noWorse() bool {
+	if a.BeforeUnknown || len(a.beforeMirrors) == 0 && len(a.mirrorPlaces) > 0 {
 		return false
 	}
-	if isShort(v.Before) || isShort(v.After) {
-		return v.keepsAll()
+	if isShort(a.Before) || isShort(a.After) {
+		return a.keepsAll()
 	}
 	has := func(f Fact) bool { return f.Presence == Present }
-	return v.reaches(v.beforeOpen, v.open, has) && v.reaches(v.beforeMirrors, v.mirrorPlaces, has)
+	return a.reaches(a.beforeOpen, a.open, has) && a.reaches(a.beforeMirrors, a.mirrorPlaces, has)
 }
 
 // keepsPlatforms reports whether noWorse is proved for nodes of every platform.
-func (v *view) keepsPlatforms() bool {
-	if v.BeforeUnknown || isShort(v.Before) || isShort(v.After) {
+func (a *assessment) keepsPlatforms() bool {
+	if a.BeforeUnknown || isShort(a.Before) || isShort(a.After) {
 		return false
 	}
-	return v.reaches(v.beforeOpen, v.open, func(f Fact) bool { return f.Presence == Present && f.isWhole() })
+	return a.reaches(a.beforeOpen, a.open, func(f Fact) bool { return f.Presence == Present && f.isWhole() })
 }
 
 func isShort(r mirrors.Route) bool {
@@ -37,16 +37,16 @@ func isShort(r mirrors.Route) bool {
 // by asking before. A place where they may get it is reached in now if nothing is in front
 // that may end the pull: only what has the image, what lets nodes move on, and what did not
 // hold them up on their way there today.
-func (v *view) reaches(before, now []mirrors.Location, has func(Fact) bool) bool {
+func (a *assessment) reaches(before, now []mirrors.Location, has func(Fact) bool) bool {
 	var passed []mirrors.Location
 	for _, l := range before {
-		f := v.beforeFacts[l]
+		f := a.beforeFacts[l]
 		switch {
 		case f.Presence == Absent && !f.Recalled:
 			continue
 		case f.Presence == Mismatch, f.Presence == Incomplete:
 			return true // today no node comes any further
-		case !v.gets(l, passed, now, has):
+		case !a.gets(l, passed, now, has):
 			return false
 		case f.Presence == Present:
 			return true
@@ -58,9 +58,9 @@ func (v *view) reaches(before, now []mirrors.Location, has func(Fact) bool) bool
 
 // gets reports whether nodes that ask now get the image if l serves it and what they
 // passed does not have it.
-func (v *view) gets(l mirrors.Location, passed, now []mirrors.Location, has func(Fact) bool) bool {
+func (a *assessment) gets(l mirrors.Location, passed, now []mirrors.Location, has func(Fact) bool) bool {
 	for _, next := range now {
-		f := v.facts[next]
+		f := a.facts[next]
 		switch {
 		case next == l, has(f):
 			return true
@@ -76,9 +76,9 @@ func (v *view) gets(l mirrors.Location, passed, now []mirrors.Location, has func
 // keepsAll is noWorse for short names, where what ends the pull of one candidate does not
 // end that of the next: nodes ask every place that they ask today, in the same order, and
 // whatever they ask in between or before is known to have the image or to let them move on.
-func (v *view) keepsAll() bool {
-	kept := v.beforeOpen
-	for _, l := range v.open {
+func (a *assessment) keepsAll() bool {
+	kept := a.beforeOpen
+	for _, l := range a.open {
 		if len(kept) == 0 {
 			return true
 		}
@@ -86,7 +86,7 @@ func (v *view) keepsAll() bool {
 			kept = kept[1:]
 			continue
 		}
-		if p := v.facts[l].Presence; p != Present && p != Absent && p != Denied {
+		if p := a.facts[l].Presence; p != Present && p != Absent && p != Denied {
 			return false
 		}
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -27,7 +26,7 @@ const (
 // Found reports whether a place that is reached has the image.
 func (o Outcome) Found() bool { return o == Works || o == WorksBehind }
 
-// Pull returns what comes of pulling along route, by facts alone; see Impact.weigh for
+// Pull returns what comes of pulling along route, by facts alone; see Reroute.weigh for
 // what facts prove about one image. It walks the route as a node does: whatever an
 // endpoint answers but the image moves on to the next; what looks like the image and is
 // not, or not all of it, ends the pull.
@@ -68,13 +67,6 @@ func held(locs []mirrors.Location, facts Facts) bool {
 	return slices.ContainsFunc(locs, func(l mirrors.Location) bool { return facts[l].Presence == Present })
 }
 
-// host returns the registry that a reference names. For a short name, which
-// names none, it returns something that is no host.
-func host(ref string) string {
-	h, _, _ := strings.Cut(ref, "/")
-	return h
-}
-
 // Served returns the fact about the place of route that a node would take the
 // image from, and whether there is one. Where that copy lacks a part, the next
 // candidate of a short name may be whole.
@@ -99,9 +91,6 @@ func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact
 	}
 	return place, fact, ok
 }
-
-// isWhole reports whether, as far as is known, nodes of every platform get an image there.
-func (f Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
 
 // unverifiedFront returns the places of route that a node asks before the first that has
 // the image, and that could not be asked here.

@@ -6,22 +6,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // places says, in the order of the new route, what was found at each place. The
 // finding names the image in full, so digests are shortened here.
-func (v *view) places() []string {
+func (a *assessment) places() []string {
 	var lines []string
-	for _, s := range v.After.Sources {
-		found := describe(v.facts[s.Location])
+	for _, s := range a.After.Sources {
+		found := describe(a.facts[s.Location])
 		switch {
 		case s.Refused:
 			found = "refused by the registry lists of Image cluster"
 		case s.Blocked:
 			found = "blocked by the entry " + s.BlockedBy
 		}
-		lines = append(lines, short(s.Ref)+": "+found)
+		lines = append(lines, text.ShortDigest(s.Ref)+": "+found)
 	}
 	return lines
 }
@@ -54,20 +55,20 @@ func describe(f Fact) string {
 }
 
 // copyCommands returns the command that puts the image where a node looks first.
-func (v *view) copyCommands() []string {
-	targets := v.mirrorPlaces
+func (a *assessment) copyCommands() []string {
+	targets := a.mirrorPlaces
 	if len(targets) == 0 {
-		targets = v.open
+		targets = a.open
 	}
 	if len(targets) == 0 {
 		return nil
 	}
-	return v.copyTo(targets[0])
+	return a.copyTo(targets[0])
 }
 
 // copyTo returns the command that puts the image to a place.
-func (v *view) copyTo(to mirrors.Location) []string {
-	from := v.originBut(to)
+func (a *assessment) copyTo(to mirrors.Location) []string {
+	from := a.originBut(to)
 	if from == to.Ref {
 		return []string{"put the image back where it was: " + to.Ref}
 	}
@@ -80,14 +81,14 @@ func (v *view) copyTo(to mirrors.Location) []string {
 
 // originBut returns a place other than but that holds the image, or the source
 // where none is known.
-func (v *view) originBut(but mirrors.Location) string {
-	for _, l := range slices.Concat(v.open, v.beforeOpen) {
-		if l != but && v.facts[l].Presence == Present {
+func (a *assessment) originBut(but mirrors.Location) string {
+	for _, l := range slices.Concat(a.open, a.beforeOpen) {
+		if l != but && a.facts[l].Presence == Present {
 			return l.Ref
 		}
 	}
-	if n := len(v.After.Sources); n > 0 {
-		return v.After.Sources[n-1].Ref // containers/image puts the source last
+	if n := len(a.After.Sources); n > 0 {
+		return a.After.Sources[n-1].Ref // containers/image puts the source last
 	}
-	return v.Image.Ref
+	return a.Image.Ref
 }

@@ -45,8 +45,9 @@ type Plan struct {
 	ListsChanged bool
 	// Rejected says why MCO would not apply the new configuration, RejectedBefore
 	// why it does not apply the one in force; nil if it does. Where Rejected has a
-	// reason that RejectedBefore has not, Reroutes is empty. Where it has none, MCO is
-	// stuck and stays so: Reroutes are what comes of the change once that is mended.
+	// reason that RejectedBefore has not, Reroutes is empty, as no route changes, unless
+	// the settings admit the change all the same. Then, and where it has none, so that MCO
+	// is stuck and stays so, Reroutes are what comes of the change once that is mended.
 	Rejected, RejectedBefore *mirrors.Rejection
 	// BeforeUnknown is set where MCO rejects the configuration in force, the change mends
 	// it, and what nodes have meanwhile is not known. Reroutes are then all images that the
@@ -57,6 +58,7 @@ type Plan struct {
 	UnknownCAs []string
 
 	settings Settings
+	unjudged bool                       // whether the new configuration has no routes
 	shrinks  bool                       // see resolution.shrinksTooMuch
 	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
@@ -74,7 +76,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	variants := c.Before.Variants(c.After)
 	for k, variant := range variants {
 		on := c.at(variant.Set.Pool)
-		r := on.resolve(inForce, false)
+		r := on.resolve(inForce, !s.denies(RejectedByMCO))
 		p.BeforeUnknown = p.BeforeUnknown || r.before == nil
 		if len(known.Gaps) > 0 {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
@@ -88,7 +90,8 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 			continue
 		}
 		// The reasons for a rejection are the same for all variants.
-		p.Rejected, p.RejectedBefore, p.shrinks = r.rejected, r.rejectedBefore, r.shrinksTooMuch(c)
+		p.Rejected, p.RejectedBefore, p.unjudged = r.rejected, r.rejectedBefore, r.after == nil
+		p.shrinks = r.shrinksTooMuch(c)
 		p.Reroutes, p.Malformed = reroutes, malformed
 	}
 	p.forgetPools(variants)

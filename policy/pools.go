@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// byImage returns the impacts of each image, one after the other: there are several where
+// byImage returns the reroutes of each image, one after the other: there are several where
 // the nodes of some pools take another route.
 func (p Plan) byImage() [][]Reroute {
 	groups := make([][]Reroute, 0, len(p.Reroutes))
@@ -19,11 +19,11 @@ func (p Plan) byImage() [][]Reroute {
 	return groups
 }
 
-// worst judges the impacts of one image, and returns what is worst: a denial, or else what
+// worst judges the reroutes of one image, and returns what is worst: a denial, or else what
 // was verified least.
-func (s Settings) worst(impacts []Reroute, facts Facts) (seen *view, findings []Finding) {
-	for i, impact := range impacts {
-		v := s.view(impact, facts)
+func (s Settings) worst(reroutes []Reroute, facts Facts) (seen *assessment, findings []Finding) {
+	for i, reroute := range reroutes {
+		v := s.assess(reroute, facts)
 		found := s.judge(v)
 		if i == 0 || weight(v, found) > weight(seen, findings) {
 			seen, findings = v, found
@@ -38,12 +38,12 @@ func (s Settings) worst(impacts []Reroute, facts Facts) (seen *view, findings []
 }
 
 // weight orders verdicts on an image: the severest finding, then what comes of a pull.
-func weight(v *view, findings []Finding) int {
+func weight(a *assessment, findings []Finding) int {
 	w := 0
 	for _, f := range findings {
 		w = max(w, int(f.Severity)*4)
 	}
-	switch v.after {
+	switch a.after {
 	case Fails:
 		return w + 3
 	case Unsure:

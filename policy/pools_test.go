@@ -60,7 +60,7 @@ func TestWorstOfPools(t *testing.T) {
 	c := Change{s, mirrors.Put(itms("a", "quay.io", never, "m.local", "w.local"))(s)}
 	p := shallow(c, []Image{{tag, running}}, Settings{})
 	if len(p.Reroutes) != 2 {
-		t.Fatalf("impacts %+v", p.Reroutes)
+		t.Fatalf("reroutes %+v", p.Reroutes)
 	}
 	verdict := p.Decide(facts("m.local/x:1 present", "w.local/x:1 absent"))
 	if got := summary(verdict); got != "deny NotFullySynced" {

@@ -6,48 +6,49 @@ import (
 	"strings"
 )
 
-// A ranked is an impact by its index, with its rank and its turn among those of its rank.
-type ranked struct{ index, rank, turn int }
+// A ranked is a reroute by its index, with its rank and the round in which it comes among
+// those of its rank.
+type ranked struct{ index, rank, round int }
 
-// A share is what takes turns with its like: a namespace, or an object in it.
-type share struct {
+// A party takes part in a round robin with its like: a namespace, or an object in it.
+type party struct {
 	rank                  int
 	namespace, kind, name string
 }
 
-// takeTurns sorts impacts of the same rank such that each share has its turn: one with
-// thousands of images that are nowhere to be found does not use up the time for those of
-// all others. An image has the first turn that any of its users has for it, so that nobody
-// can put off others' images by naming them too.
-func takeTurns(impacts []Reroute, order []ranked, of func(Consumer) share) {
-	taken := map[share]int{}
+// roundRobin sorts reroutes of the same rank such that each party has one in each round: one
+// with thousands of images that are nowhere to be found does not use up the time for those
+// of all others. An image comes in the first round that any of its consumers has for it, so
+// that nobody can put off others' images by naming them too.
+func roundRobin(reroutes []Reroute, order []ranked, of func(Consumer) party) {
+	taken := map[party]int{}
 	for k := range order {
-		var first share
-		for i, u := range impacts[order[k].index].Image.Consumers {
-			s := of(u)
-			s.rank = order[k].rank
-			if i == 0 || taken[s] < taken[first] {
-				first = s
+		var first party
+		for i, c := range reroutes[order[k].index].Image.Consumers {
+			p := of(c)
+			p.rank = order[k].rank
+			if i == 0 || taken[p] < taken[first] {
+				first = p
 			}
 		}
-		first.rank = order[k].rank // also where there is no user
-		order[k].turn = taken[first]
+		first.rank = order[k].rank // also where there is no consumer
+		order[k].round = taken[first]
 		taken[first]++
 	}
 	slices.SortStableFunc(order, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.turn, b.turn))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.round, b.round))
 	})
 }
 
-// rank returns the indices of impacts, those of protected images first. Of others,
-// namespaces take turns, and in each of them its objects.
-func (s Settings) rank(impacts []Reroute) []int {
-	order := make([]ranked, len(impacts))
-	for i, impact := range impacts {
-		order[i] = ranked{index: i, rank: s.Rank(impact.Image)}
+// rank returns the indices of reroutes, those of protected images first. Of others,
+// namespaces come round robin, and in each of them its objects.
+func (s Settings) rank(reroutes []Reroute) []int {
+	order := make([]ranked, len(reroutes))
+	for i, reroute := range reroutes {
+		order[i] = ranked{index: i, rank: s.Rank(reroute.Image)}
 	}
-	takeTurns(impacts, order, func(u Consumer) share { return share{namespace: u.Namespace, kind: u.Kind, name: u.Name} })
-	takeTurns(impacts, order, func(u Consumer) share { return share{namespace: u.Namespace} })
+	roundRobin(reroutes, order, func(c Consumer) party { return party{namespace: c.Namespace, kind: c.Kind, name: c.Name} })
+	roundRobin(reroutes, order, func(c Consumer) party { return party{namespace: c.Namespace} })
 	indices := make([]int, len(order))
 	for i, o := range order {
 		indices[i] = o.index
@@ -55,7 +56,7 @@ func (s Settings) rank(impacts []Reroute) []int {
 	return indices
 }
 
-// Rank says how important img is: lower comes first. Users in protected
+// Rank says how important img is: lower comes first. Consumers in protected
 // namespaces count before all else, in the order of the patterns; then what runs
 // comes before what is only referenced, and history and guesses last.
 func (s Settings) Rank(img Image) int {
@@ -66,8 +67,8 @@ func (s Settings) Rank(img Image) int {
 	return best
 }
 
-// IsProtected reports whether a user of img lives in a protected namespace. History does
-// not count beside users that may pull the image.
+// IsProtected reports whether a consumer of img lives in a protected namespace. History
+// does not count beside consumers that may pull the image.
 func (s Settings) IsProtected(img Image) bool {
 	history := onlyHistory(img)
 	return slices.ContainsFunc(img.Consumers, func(u Consumer) bool {
@@ -83,7 +84,7 @@ func (s Settings) protected() []string {
 }
 
 // namespaceRank returns the index of the first pattern that matches, or the
-// number of patterns. Cluster-scoped users match none.
+// number of patterns. Cluster-scoped consumers match none.
 func (s Settings) namespaceRank(namespace string) int {
 	patterns := s.protected()
 	if namespace == "" {
@@ -111,5 +112,34 @@ func useRank(u Consumer) int {
 		return 0
 	default:
 		return 1
+	}
+}
+
+// sortConsumers returns img with the consumers that matter most in front: protected
+// namespaces, then what runs, then what a person deploys before what it makes.
+func (s Settings) sortConsumers(img Image) Image {
+	img.Consumers = slices.Clone(img.Consumers)
+	slices.SortStableFunc(img.Consumers, func(a, b Consumer) int {
+		return cmp.Or(
+			cmp.Compare(s.namespaceRank(a.Namespace), s.namespaceRank(b.Namespace)),
+			cmp.Compare(kindRank(a.Kind), kindRank(b.Kind)),
+			cmp.Compare(useRank(a), useRank(b)),
+			strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Name, b.Name),
+			strings.Compare(a.Container, b.Container),
+		)
+	})
+	return img
+}
+
+// kindRank puts what a person writes before what a controller makes of it.
+func kindRank(kind string) int {
+	switch kind {
+	case "ReplicaSet", "ReplicationController", "Job":
+		return 1
+	case "Pod":
+		return 2
+	default:
+		return 0
 	}
 }

@@ -37,24 +37,24 @@ func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	return decisive
 }
 
-func (i *Reroute) restsOnRecall(facts Facts) bool {
-	return slices.ContainsFunc(i.lookedAt(facts), func(l mirrors.Location) bool { return facts[l].Recalled })
+func (r *Reroute) restsOnRecall(facts Facts) bool {
+	return slices.ContainsFunc(r.lookedAt(facts), func(l mirrors.Location) bool { return facts[l].Recalled })
 }
 
 // lookedAt returns the locations whose facts count for i: of a place whose platforms are
 // wanted that about these.
-func (i *Reroute) lookedAt(facts Facts) []mirrors.Location {
-	places := slices.Concat(i.After.Open(), i.Before.Open())
+func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
+	places := slices.Concat(r.After.Open(), r.Before.Open())
 	for k, l := range places {
-		if i.wantsPlatforms(l, facts[l]) {
+		if r.wantsPlatforms(l, facts[l]) {
 			places[k] = deeper(l)
 		}
 	}
 	return places
 }
 
-func (s Settings) hangsOnRecall(i Reroute, facts Facts) bool {
-	v := s.view(i, facts)
+func (s Settings) hangsOnRecall(r Reroute, facts Facts) bool {
+	a := s.assess(r, facts)
 	denies := func(f Finding) bool { return f.Severity == Deny }
-	return v.after == WorksBehind || slices.ContainsFunc(s.judge(v), denies)
+	return a.after == WorksBehind || slices.ContainsFunc(s.judge(a), denies)
 }

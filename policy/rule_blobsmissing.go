@@ -6,15 +6,15 @@ package policy
 // first blob that is not there (semantics §2; go.podman.io/image 5.39.3 is the first to
 // go on), so that a later place that holds the image does not help. An index of which
 // only a part is so is a matter of PlatformMissing.
-func blobsMissing(v *view) (Finding, bool) {
-	ended, severity := v.endedAt()
+func blobsMissing(a *assessment) (Finding, bool) {
+	ended, severity := a.endedAt()
 	for _, l := range ended {
-		if v.facts[l].Presence == Incomplete {
+		if a.facts[l].Presence == Incomplete {
 			return Finding{
 				Severity: severity,
 				Reason:   "a place on its new route has lost a part of it, and nodes would stop there",
-				Detail:   v.places(),
-				Remedy:   v.copyTo(l),
+				Detail:   a.places(),
+				Remedy:   a.copyTo(l),
 			}, true
 		}
 	}

@@ -7,14 +7,14 @@ import "fmt"
 // quay.io/app that says AllowContactingSource, or nothing, opens the way to a
 // source that was closed for all of quay.io. Pulls do not break by that; whoever
 // closed the source will want to know.
-func blockLifted(v *view) (Finding, bool) {
-	if v.HiddenBy == "" || v.After.Err != nil || !v.Before.SourceBlocked() || v.After.SourceBlocked() {
+func blockLifted(a *assessment) (Finding, bool) {
+	if a.HiddenBy == "" || a.After.Err != nil || !a.Before.SourceBlocked() || a.After.SourceBlocked() {
 		return Finding{}, false
 	}
 	return Finding{
 		Severity: Warn,
-		Reason:   fmt.Sprintf("the narrower source %s lifts the block of %s: nodes may contact the source again", v.HiddenBy, v.Before.Entry),
-		Detail:   v.places(),
-		Remedy:   []string{fmt.Sprintf("say NeverContactSource for %s too, once a mirror serves it", v.HiddenBy)},
+		Reason:   fmt.Sprintf("the narrower source %s lifts the block of %s: nodes may contact the source again", a.HiddenBy, a.Before.Entry),
+		Detail:   a.places(),
+		Remedy:   []string{fmt.Sprintf("say NeverContactSource for %s too, once a mirror serves it", a.HiddenBy)},
 	}, true
 }

@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -18,18 +20,18 @@ func broadSource(p Plan, facts Facts) []Finding {
 		if strings.Contains(e.Source, "/") || !e.HasMirror() {
 			continue
 		}
-		c := p.coverage(e, facts)
+		c := p.coverage(e)
 		if len(c.repositories) < 2 {
 			continue
 		}
 		f := Finding{
 			Severity: Warn,
-			Reason: fmt.Sprintf("%s covers %s of %s in %s", e.Source, count(c.images, "image"),
-				plural(len(c.repositories), "repository", "repositories"), count(len(c.namespaces), "namespace")),
-			Detail: []string{mirrors.NameOf(e.Object), "namespaces: " + list(c.namespaces, maxNamed)},
+			Reason: fmt.Sprintf("%s covers %s of %s in %s", e.Source, text.Count(c.images, "image"),
+				text.Plural(len(c.repositories), "repository", "repositories"), text.Count(len(c.namespaces), "namespace")),
+			Detail: []string{mirrors.NameOf(e.Object), "namespaces: " + cmp.Or(text.Names(c.namespaces, maxNamed), "none")},
 		}
 		if narrow := Narrow(p, facts, e); len(narrow) > 0 && narrow[0].Source != e.Source {
-			f.Detail = append(f.Detail, "narrower sources that the mirror holds completely: "+list(sourcesOf(narrow), maxNamed))
+			f.Detail = append(f.Detail, "narrower sources that the mirror holds completely: "+text.Names(sourcesOf(narrow), maxNamed))
 			f.Remedy = []string{"name what is mirrored: check -o narrowed prints the object"}
 		}
 		findings = append(findings, f)
@@ -47,7 +49,7 @@ type coverage struct {
 }
 
 // coverage counts the images whose new route comes from e's source.
-func (p Plan) coverage(e mirrors.Entry, _ Facts) coverage {
+func (p Plan) coverage(e mirrors.Entry) coverage {
 	repositories, namespaces := map[string]bool{}, map[string]bool{}
 	var c coverage
 	for _, i := range p.Reroutes {
@@ -81,23 +83,4 @@ func sourcesOf(entries []mirrors.Entry) []string {
 		sources[i] = e.Source
 	}
 	return sources
-}
-
-// list names at most limit of names.
-func list(names []string, limit int) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	if len(names) > limit {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-	}
-	return strings.Join(names, ", ")
-}
-
-// plural returns "1 repository", "2 repositories".
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return number(n) + " " + many
 }

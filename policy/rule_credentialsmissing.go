@@ -8,37 +8,37 @@ import "fmt"
 // there (semantics §4), which surprises those who have set some. At the host of the
 // source they are used, and where CRIOCredentialProviderConfig matches the image they
 // are found for mirrors too: what is denied there is a matter of the rule Unverified.
-func credentialsMissing(v *view) (Finding, bool) {
-	if v.After.Err != nil || v.After.SourceBlocked() || v.absentSomewhere() {
+func credentialsMissing(a *assessment) (Finding, bool) {
+	if a.After.Err != nil || a.After.SourceBlocked() || a.absentSomewhere() {
 		return Finding{}, false
 	}
-	denied := v.deniedBy()
+	denied := a.deniedBy()
 	if denied == "" {
 		return Finding{}, false
 	}
 	f := Finding{
 		Reason: "no mirror on its new route lets nodes in",
-		Detail: v.places(),
+		Detail: a.places(),
 		Remedy: []string{fmt.Sprintf("add credentials for %s to Secret openshift-config/pull-secret; nodes use no others for mirrors", denied)},
 	}
 	switch {
-	case v.after == Fails:
-		f.Severity = v.unlessBroken()
-	case v.after.Found() && v.onlySourceHolds() && v.mirrors == Fails:
-		f.Severity = v.fallBack()
+	case a.after == Fails:
+		f.Severity = a.unlessBroken()
+	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
+		f.Severity = a.fallBack()
 		f.Reason += "; only the source does"
 	default:
 		return Finding{}, false
 	}
-	if owner, ok := v.ownPullSecret(); ok {
+	if owner, ok := a.ownPullSecret(); ok {
 		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not show them to %s", owner, denied))
 	}
 	return f, true
 }
 
-// ownPullSecret returns the first user that is known to have pull secrets of its own.
-func (v *view) ownPullSecret() (Consumer, bool) {
-	for _, u := range v.settings.sortUsers(v.Image).Consumers {
+// ownPullSecret returns the first consumer that is known to have pull secrets of its own.
+func (a *assessment) ownPullSecret() (Consumer, bool) {
+	for _, u := range a.settings.sortConsumers(a.Image).Consumers {
 		if u.OwnPullSecret && !u.PullSecretUnknown {
 			return u, true
 		}
@@ -47,9 +47,9 @@ func (v *view) ownPullSecret() (Consumer, bool) {
 }
 
 // deniedBy returns the first host on the new route that wants credentials.
-func (v *view) deniedBy() string {
-	for _, l := range v.open {
-		if v.facts[l].Presence == Denied {
+func (a *assessment) deniedBy() string {
+	for _, l := range a.open {
+		if a.facts[l].Presence == Denied {
 			return host(l.Ref)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -14,44 +15,30 @@ import (
 //
 // It denies where the image is then not (or not verifiably) on its route, and
 // warns where it still is.
-func mirrorHidden(v *view) (Finding, bool) {
-	if v.HiddenBy == "" || v.After.Err != nil {
+func mirrorHidden(a *assessment) (Finding, bool) {
+	if a.HiddenBy == "" || a.After.Err != nil {
 		return Finding{}, false
 	}
-	lost := v.lostMirrors()
+	lost := a.lostMirrors()
 	if len(lost) == 0 {
 		return Finding{}, false
 	}
 	f := Finding{
 		Severity: Warn,
-		Reason:   fmt.Sprintf("the narrower source %s takes its mirror from %s away", v.HiddenBy, v.Before.Entry),
-		Detail:   append([]string{"loses " + short(lost[0].Ref) + ": " + describe(v.found[lost[0]])}, v.places()...),
+		Reason:   fmt.Sprintf("the narrower source %s takes its mirror from %s away", a.HiddenBy, a.Before.Entry),
+		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + describe(a.found[lost[0]])}, a.places()...),
 		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
-			v.HiddenBy, kindFor(v.Image.Ref), v.Before.Entry, pullType(v.Image.Ref))},
+			a.HiddenBy, kindFor(a.Image.Ref), a.Before.Entry, pullType(a.Image.Ref))},
 	}
-	if !v.after.Found() {
-		f.Severity = v.unlessBroken()
+	if !a.after.Found() {
+		f.Severity = a.unlessBroken()
 	}
 	return f, true
 }
 
 // lostMirrors returns the mirrors that the new route no longer has.
-func (v *view) lostMirrors() []mirrors.Location {
-	return slices.DeleteFunc(slices.Clone(v.beforeMirrors), func(l mirrors.Location) bool {
-		return slices.Contains(v.mirrorPlaces, l)
+func (a *assessment) lostMirrors() []mirrors.Location {
+	return slices.DeleteFunc(slices.Clone(a.beforeMirrors), func(l mirrors.Location) bool {
+		return slices.Contains(a.mirrorPlaces, l)
 	})
-}
-
-func pullType(ref string) string {
-	if isDigest(ref) {
-		return "digest"
-	}
-	return "tag"
-}
-
-func kindFor(ref string) string {
-	if isDigest(ref) {
-		return "an ImageDigestMirrorSet"
-	}
-	return "an ImageTagMirrorSet"
 }

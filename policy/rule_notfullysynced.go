@@ -10,19 +10,19 @@ package policy
 //
 // What is missing and what could not be verified have different reasons, so that
 // messages count them apart.
-func notFullySynced(v *view) (Finding, bool) {
-	if !v.After.SourceBlocked() || len(v.mirrorPlaces) == 0 || held(v.mirrorPlaces, v.facts) && v.mirrors != Unsure {
+func notFullySynced(a *assessment) (Finding, bool) {
+	if !a.After.SourceBlocked() || len(a.mirrorPlaces) == 0 || held(a.mirrorPlaces, a.facts) && a.mirrors != Unsure {
 		return Finding{}, false
 	}
 	f := Finding{
-		Severity: v.unlessBroken(),
+		Severity: a.unlessBroken(),
 		Reason:   "the source may not be contacted, and no mirror has the image",
-		Detail:   v.places(),
-		Remedy:   v.copyCommands(),
+		Detail:   a.places(),
+		Remedy:   a.copyCommands(),
 	}
-	if v.mirrors == Unsure {
+	if a.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
-		f.Remedy = v.waysToVerify()
+		f.Remedy = a.waysToVerify()
 	}
 	return f, true
 }

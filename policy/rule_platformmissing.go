@@ -19,28 +19,28 @@ import (
 // old place serves could not be told and is not known to be what runs: an image that never
 // was for a platform is no fault of the change, and what cannot be pulled today loses none,
 // and what nodes still get where they may get it today neither.
-func platformMissing(v *view) (Finding, bool) {
-	place, fact, ok := Served(v.After, v.facts)
+func platformMissing(a *assessment) (Finding, bool) {
+	place, fact, ok := Served(a.After, a.facts)
 	if !ok || fact.isWhole() && !fact.Guessed {
 		return Finding{}, false
 	}
-	lost, proved := v.lostPlatforms(fact)
+	lost, proved := a.lostPlatforms(fact)
 	if len(lost) == 0 {
 		return Finding{}, false
 	}
 	f := Finding{
 		Severity: Deny,
 		Reason:   "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
-		Detail:   v.places(),
-		Remedy:   v.copyTo(place),
+		Detail:   a.places(),
+		Remedy:   a.copyTo(place),
 	}
 	if !proved {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and whether the image is could not be told", strings.Join(lost, ", "))
 		f.Remedy = append(f.Remedy, "or, if the image never was, run the guard with --severity PlatformMissing=warn")
 	}
-	before, served := v.servedToday()
+	before, served := a.servedToday()
 	switch {
-	case v.before == Fails, v.keepsPlatforms():
+	case a.before == Fails, a.keepsPlatforms():
 		f.Severity = Warn
 	case served && containsAll(slices.Concat(before.Missing, before.Lacks), lost):
 		f.Severity = Warn // the same nodes lack the same parts today
@@ -53,18 +53,18 @@ func platformMissing(v *view) (Finding, bool) {
 // lostPlatforms returns the platforms of nodes for which fact, the one about the place that
 // serves the image on the new route, has none, but for those that the image never had;
 // and whether it is proved that the image has them.
-func (v *view) lostPlatforms(fact Fact) (lost []string, proved bool) {
+func (a *assessment) lostPlatforms(fact Fact) (lost []string, proved bool) {
 	switch {
 	case len(fact.Missing) > 0:
 		return fact.Missing, true // the index itself lists them
-	case !v.platforms:
+	case !a.platforms:
 		return nil, false
 	}
-	before, served := v.servedToday()
+	before, served := a.servedToday()
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
 	}
-	if v.before == Fails || v.isAllThatRuns(fact) {
+	if a.before == Fails || a.isAllThatRuns(fact) {
 		return nil, false
 	}
 	return fact.Lacks, false
@@ -73,17 +73,17 @@ func (v *view) lostPlatforms(fact Fact) (lost []string, proved bool) {
 // servedToday returns what the old place serves, and whether there is one that is known to
 // be it: what a place in front would serve that could not be asked is not known, unless
 // nodes ask that one first afterwards too.
-func (v *view) servedToday() (Fact, bool) {
-	_, fact, ok := Served(v.Before, v.beforeFacts)
-	place, _, _ := Served(v.After, v.facts)
-	kept := v.open[:max(0, slices.Index(v.open, place))]
+func (a *assessment) servedToday() (Fact, bool) {
+	_, fact, ok := Served(a.Before, a.beforeFacts)
+	place, _, _ := Served(a.After, a.facts)
+	kept := a.open[:max(0, slices.Index(a.open, place))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
-	return fact, ok && !slices.ContainsFunc(unverifiedFront(v.Before, v.beforeFacts), moved)
+	return fact, ok && !slices.ContainsFunc(unverifiedFront(a.Before, a.beforeFacts), moved)
 }
 
 // isAllThatRuns reports whether the image runs, and fact has every digest of it that does.
-func (v *view) isAllThatRuns(fact Fact) bool {
-	running := v.running()
+func (a *assessment) isAllThatRuns(fact Fact) bool {
+	running := a.running()
 	return len(running) > 0 && !slices.ContainsFunc(running, func(digest string) bool {
 		return digest != fact.Digest && !slices.Contains(fact.Children, digest)
 	})

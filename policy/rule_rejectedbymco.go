@@ -18,35 +18,59 @@ import (
 // already is reported, which lets it be mended in steps; what else the change says is judged
 // by the other rules, as all of it is applied once the configuration is mended.
 //
-// A configuration that is too large to be judged is none that MCO rejects. It is refused
-// as Unverified, whether it was too large before or not, but for a change that does
-// nothing but make it smaller: the way back takes more than one step where more than one
-// object is too large.
-func (p Plan) rejectedByMCO() []Finding {
-	if p.shrinks {
-		return unjudged(p.Rejected, Warn, stillTooMuch, makeSmaller)
-	}
-	if p.Rejected != nil && p.Rejected.TooMuch {
-		return unjudged(p.Rejected, Deny, tooMuch, makeSmaller)
+// A setting may make the denial a warning. No route changes then either: what is judged is
+// what would come of the change once MCO applied it, as the setting may be there because
+// MCO is known to accept what is named.
+//
+// A configuration that is too large to be judged is none that MCO rejects: see
+// tooMuchToJudge.
+func rejectedByMCO(p Plan, _ Facts) []Finding {
+	if isTooMuch(p.Rejected) {
+		return nil
 	}
 	var findings []Finding
-	if p.RejectedBefore != nil && p.RejectedBefore.TooMuch {
-		findings = unjudged(p.RejectedBefore, Warn, wasTooMuch, "see that every image can be pulled that a removed mirror served")
-	}
 	added := textsOf(p.Rejected.Beyond(p.RejectedBefore))
 	for _, reason := range reasonsOf(p.Rejected) {
-		f := rejectedFor(reason, Warn, rejects, mendIt)
 		if slices.Contains(added, reason.String()) {
-			f = rejectedFor(reason, Deny, wouldReject, mendIt)
+			findings = append(findings, p.newlyRejected(reason))
+			continue
 		}
-		findings = append(findings, f)
+		findings = append(findings, rejectedFor(reason, Warn, rejects, mendIt))
 	}
-	if p.Rejected == nil && len(findings) == 0 {
+	if p.Rejected == nil && !isTooMuch(p.RejectedBefore) {
 		for _, reason := range reasonsOf(p.RejectedBefore) {
-			findings = append(findings, rejectedFor(reason, Warn, rejected, "expect earlier changes that were held up to roll out together with this one"))
+			findings = append(findings, p.mended(reason))
 		}
 	}
 	return findings
+}
+
+// newlyRejected is for a reason that the change adds.
+func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
+	f := rejectedFor(reason, Deny, wouldReject, mendIt)
+	if p.settings.denies(RejectedByMCO) {
+		return f
+	}
+	if reason.Kind != mirrors.TooLarge {
+		f.Reason = rejectedByLeave
+	}
+	judged := "images are judged as if it were applied"
+	if p.unjudged {
+		judged = "which images it would reroute then is not known"
+	}
+	f.Detail = append(f.Detail, judged)
+	return f
+}
+
+// mended is for a reason that the change does away with. Where it is not known what nodes
+// have meanwhile, it says why the change reroutes so much.
+func (p Plan) mended(reason mirrors.Reason) Finding {
+	f := rejectedFor(reason, Warn, rejected, "expect earlier changes that were held up to roll out together with this one")
+	if p.BeforeUnknown && f.Reason == rejected {
+		f.Reason = rejectedUnknown
+		f.Detail = append(f.Detail, "MachineConfig "+mirrors.GeneratedRegistries+", which says what nodes have, was not read")
+	}
+	return f
 }
 
 // rejectedFor words a finding, in terms of size where that is what is wrong.
@@ -54,23 +78,19 @@ func rejectedFor(reason mirrors.Reason, severity Severity, text, remedy string) 
 	if reason.Kind == mirrors.TooLarge {
 		text, remedy = tooLarge[text], makeFit
 	}
-	return Finding{Rule: "RejectedByMCO", Severity: severity, Reason: text, Detail: []string{reason.String()}, Remedy: []string{remedy}}
-}
-
-func unjudged(r *mirrors.Rejection, severity Severity, reason, remedy string) []Finding {
-	return []Finding{{Rule: "Unverified", Severity: severity, Reason: reason, Detail: r.Of(mirrors.TooMuch), Remedy: []string{remedy}}}
+	return Finding{Severity: severity, Reason: text, Detail: []string{reason.String()}, Remedy: []string{remedy}}
 }
 
 const (
-	tooMuch      = "the merged configuration is larger than what can be judged"
-	wasTooMuch   = "the configuration in force is larger than what can be judged, and the change is judged as if it were none"
-	stillTooMuch = "the merged configuration is larger than what can be judged, and this change makes it smaller"
-	makeSmaller  = "shorten what is named above, or take it away"
-	wouldReject  = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
-	rejects      = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
-	rejected     = "the Machine Config Operator rejected the configuration in force; this change mends it"
-	mendIt       = "correct what is named above, then try again"
-	makeFit      = "cover many sources with one that is wider, or take away what is not used"
+	wouldReject = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
+	rejects     = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
+	rejected    = "the Machine Config Operator rejected the configuration in force; this change mends it"
+
+	rejectedByLeave = "the Machine Config Operator would reject the merged configuration: no route changes until it is mended"
+	rejectedUnknown = "the configuration in force was rejected and what nodes have is not known: all of the new one is verified"
+
+	mendIt  = "correct what is named above, then try again"
+	makeFit = "cover many sources with one that is wider, or take away what is not used"
 )
 
 // tooLarge has the same for a configuration that does not fit.
@@ -93,17 +113,4 @@ func textsOf(reasons []mirrors.Reason) []string {
 		texts[i] = r.String()
 	}
 	return texts
-}
-
-// malformedReferences reports what no node could pull whatever the mirrors are.
-// It is no rule: no change of the mirror configuration can make it worse.
-func (p Plan) malformedReferences() []Finding {
-	var findings []Finding
-	for _, img := range p.Malformed {
-		findings = append(findings, Finding{
-			Rule: "MalformedReference", Severity: Warn, Image: img,
-			Reason: "no node can parse the reference", Remedy: []string{"correct the reference where it is used"},
-		})
-	}
-	return findings
 }

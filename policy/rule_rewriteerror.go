@@ -6,22 +6,22 @@ package policy
 // then gives up on the whole pull before anything is asked, the source included:
 // PullSourcesFromReference returns an error for all places if one cannot be
 // rewritten.
-func rewriteError(v *view) (Finding, bool) {
-	if v.After.Err == nil {
+func rewriteError(a *assessment) (Finding, bool) {
+	if a.After.Err == nil {
 		return Finding{}, false
 	}
-	if v.After.Entry == "" {
+	if a.After.Entry == "" {
 		return Finding{
-			Severity: v.unlessBroken(),
+			Severity: a.unlessBroken(),
 			Reason:   "nodes could not tell where to pull it from",
-			Detail:   []string{v.After.Err.Error()},
+			Detail:   []string{a.After.Err.Error()},
 			Remedy:   []string{"name search registries in containerRuntimeSearchRegistries of Image cluster, or the registry in the reference"},
 		}, true
 	}
 	return Finding{
-		Severity: v.unlessBroken(),
+		Severity: a.unlessBroken(),
 		Reason:   "nodes could not compute where to pull it from, and would not even ask the source",
-		Detail:   []string{"entry " + v.After.Entry + ", " + v.After.Err.Error()},
+		Detail:   []string{"entry " + a.After.Entry + ", " + a.After.Err.Error()},
 		Remedy:   []string{"write source and mirror with the same ports, and the mirror as host[:port]/path with a dot or a port in the host"},
 	}, true
 }

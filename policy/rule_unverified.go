@@ -1,26 +1,27 @@
 package policy
 
-import "fmt"
+import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 
 // Unverified: nobody could tell whether the image stays available, because a
 // registry could not be reached, was too slow, or refused to be asked so often.
 // That is not good news and not bad news. It denies, as a wrong guess costs a
 // cluster, but not where the image is lost today as well, nor where the new route is
-// no worse whatever the registries would say. What it says of images that nobody knows of is outOfDate.
-func unverified(v *view) (Finding, bool) {
-	if v.After.Err != nil || v.After.SourceBlocked() {
+// no worse whatever the registries would say. Of images that nobody
+// knows of, InventoryStale says so.
+func unverified(a *assessment) (Finding, bool) {
+	if a.After.Err != nil || a.After.SourceBlocked() {
 		return Finding{}, false
 	}
 	f := Finding{
-		Severity: v.unlessBroken(),
+		Severity: a.unlessBroken(),
 		Reason:   "nobody could tell whether the image stays available",
-		Detail:   v.places(),
-		Remedy:   v.waysToVerify(),
+		Detail:   a.places(),
+		Remedy:   a.waysToVerify(),
 	}
 	switch {
-	case v.after == Unsure:
-	case v.after.Found() && v.onlySourceHolds() && v.mirrors == Unsure:
-		f.Severity = v.fallBack()
+	case a.after == Unsure:
+	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Unsure:
+		f.Severity = a.fallBack()
 		f.Reason = "nobody could tell whether a mirror has the image; the source has it"
 	default:
 		return Finding{}, false
@@ -28,15 +29,45 @@ func unverified(v *view) (Finding, bool) {
 	return f, true
 }
 
-// waysToVerify returns what would let the guard find out. Where a place denies it, no
-// second try would.
-func (v *view) waysToVerify() []string {
-	for _, l := range v.open {
-		if v.found[l].Presence == Denied {
-			return []string{fmt.Sprintf("let the guard see for itself: add credentials for %s to Secret openshift-config/pull-secret", host(l.Ref))}
-		}
+// tooMuchToJudge is Unverified where the configuration is too large to be judged, whether it
+// was too large before or not. MCO may well apply it. It denies, but for a change that does
+// nothing but make it smaller: the way back takes more than one step where more than one
+// object is too large.
+func tooMuchToJudge(p Plan, _ Facts) []Finding {
+	switch {
+	case p.shrinks:
+		return tooMuchFor(p.Rejected, Warn, stillTooMuch, makeSmaller)
+	case isTooMuch(p.Rejected):
+		return tooMuchFor(p.Rejected, Deny, tooMuch, makeSmaller)
+	case isTooMuch(p.RejectedBefore):
+		return tooMuchFor(p.RejectedBefore, Warn, wasTooMuch, "see that every image can be pulled that a removed mirror served")
+	default:
+		return nil
 	}
-	return []string{verifyAgain}
 }
 
-const verifyAgain = "make the registry answer, then try again; answers that arrive late are kept for the next try"
+func tooMuchFor(r *mirrors.Rejection, severity Severity, reason, remedy string) []Finding {
+	return []Finding{{Severity: severity, Reason: reason, Detail: r.Of(mirrors.TooMuch), Remedy: []string{remedy}}}
+}
+
+const (
+	tooMuch      = "the merged configuration is larger than what can be judged"
+	wasTooMuch   = "the configuration in force is larger than what can be judged, and the change is judged as if it were none"
+	stillTooMuch = "the merged configuration is larger than what can be judged, and this change makes it smaller"
+	makeSmaller  = "shorten what is named above, or take it away"
+)
+
+// unknownCAs is Unverified where it is not known whom nodes would trust after c, or trust
+// now: any registry may be one that they do not talk to any more, or talk to for the first
+// time.
+func unknownCAs(p Plan, _ Facts) []Finding {
+	if len(p.UnknownCAs) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Severity: Deny, Reason: unknownTrust, Detail: p.UnknownCAs,
+		Remedy: []string{"see to it that the guard can read ConfigMaps of openshift-config, then try again"},
+	}}
+}
+
+const unknownTrust = "the change alters additionalTrustedCA of Image cluster, and which CAs that means is not known"

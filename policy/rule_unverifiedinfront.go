@@ -7,19 +7,19 @@ import "fmt"
 // is back and answers 200 with something else, such as a login page or another image, they
 // stop there (semantics §2: after a 200 there is no way back). It denies protected images
 // that have nothing but mirrors left, unless the same places are in front today.
-func unverifiedInFront(v *view) (Finding, bool) {
-	if v.after != WorksBehind || v.onlySourceHolds() { // the latter is for Unverified to say
+func unverifiedInFront(a *assessment) (Finding, bool) {
+	if a.after != WorksBehind || a.onlySourceHolds() { // the latter is for Unverified to say
 		return Finding{}, false
 	}
-	front := unverifiedFront(v.After, v.facts)
+	front := unverifiedFront(a.After, a.facts)
 	f := Finding{
 		Severity: Warn,
 		Reason:   "nodes first ask a place that could not be verified",
-		Detail:   v.places(),
+		Detail:   a.places(),
 		Remedy:   []string{fmt.Sprintf("make %s answer, then try again, or put it behind the others", host(front[0].Ref))},
 	}
-	if v.settings.IsProtected(v.Image) && v.After.SourceBlocked() {
-		f.Severity = v.unlessBroken()
+	if a.settings.IsProtected(a.Image) && a.After.SourceBlocked() {
+		f.Severity = a.unlessBroken()
 	}
 	return f, true
 }

@@ -53,7 +53,7 @@ func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
 	return p.Lookups(facts)
 }
 
-// A Standing is how an image does at its mirrors.
+// A Standing says whether the mirrors of an image serve it.
 type Standing struct {
 	Reroute
 	// Outcome is Works where a mirror serves the image, Fails where it is known that
@@ -68,13 +68,6 @@ type Standing struct {
 	Objects []mirrors.Object
 }
 
-// losses are the rules by which an image is lost to its mirrors. What the others find
-// is no reason to sound an alarm, or was not found out.
-var losses = []string{
-	"RewriteError", "NoRoute", "NotFullySynced", "ContentMismatch", "BlobsMissing", "ImageMissing", "CredentialsMissing",
-	"PlatformMissing",
-}
-
 // Standings says how each image of a plan by NewStanding does, protected images first.
 // Images that only history names, or guesses that do not deny, are left out, and what the settings make Info is no
 // finding: nobody wants to hear of either unasked.
@@ -84,67 +77,52 @@ func (p Plan) Standings(facts Facts) []Standing {
 	var standings []Standing
 	for _, k := range s.rank(p.Reroutes) {
 		i := p.Reroutes[k]
-		v := s.view(i, facts)
-		if onlyHistory(i.Image) || s.merelyGuessed(i.Image) && s.Guesses != GuessesDeny || !v.mirrored() {
+		a := s.assess(i, facts)
+		if onlyHistory(i.Image) || s.merelyGuessed(i.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
 			continue
 		}
 		key := pullType(i.Image.Ref) + " " + i.After.Entry
 		if _, ok := objects[key]; !ok {
 			objects[key] = p.objectsBehind(i)
 		}
-		standing := s.standing(v)
+		standing := s.standing(a)
 		standing.Reroute, standing.Objects = i, objects[key]
 		standings = append(standings, standing)
 	}
 	return standings
 }
 
-// mirrored reports whether the configuration sends the image to mirrors, or at least
-// away from its source.
-func (v *view) mirrored() bool {
-	return v.After.Err != nil || v.hasMirror() || v.After.SourceBlocked()
-}
-
-// standing says whether the mirrors serve what v is about and, if not, what is wrong.
-func (s Settings) standing(v *view) Standing {
-	findings := s.judge(v)
-	loss := slices.IndexFunc(findings, func(f Finding) bool { return f.Severity > Info && slices.Contains(losses, f.Rule) })
+// standing says whether the mirrors serve what a is about and, if not, what is wrong.
+func (s Settings) standing(a *assessment) Standing {
+	findings := s.judge(a)
+	loss := slices.IndexFunc(findings, isLoss)
 	switch {
-	case v.mirrors == Unsure, loss >= 0 && v.mirrors.Found() && v.awaited():
+	case a.mirrors == Unsure, loss >= 0 && a.mirrors.Found() && a.awaited():
 		return Standing{Outcome: Unsure}
 	case loss >= 0:
 		return Standing{Outcome: Fails, Finding: findings[loss]}
-	case v.mirrors.Found():
-		at, _, _ := Served(v.After, v.facts)
+	case a.mirrors.Found():
+		at, _, _ := Served(a.After, a.facts)
 		return Standing{Outcome: Works, At: at}
 	default:
 		return Standing{Outcome: Unsure} // by the settings no finding, or by no rule
 	}
 }
 
-// awaited reports whether a mirror has not said what it has. It may have the whole of
-// what another one has in part.
-func (v *view) awaited() bool {
-	return slices.ContainsFunc(v.mirrorPlaces, func(l mirrors.Location) bool {
-		p := v.facts[l].Presence
-		return p == Unknown || p == Unreachable
-	})
-}
-
 // objectsBehind returns the objects that made the entry of registries.conf by which i
 // is pulled: those with its very scope or, where it got its mirrors from a wider one,
 // those that cover it. Of these, objects of the kind that serves the image go before
 // the others, which can but block it.
-func (p Plan) objectsBehind(i Reroute) []mirrors.Object {
-	behind := p.entries[i.After.Entry]
+func (p Plan) objectsBehind(r Reroute) []mirrors.Object {
+	behind := p.entries[r.After.Entry]
 	if len(behind) == 0 {
 		for source, entries := range p.entries {
-			if registries.ScopeIsNestedInsideScope(i.After.Entry, source) {
+			if registries.ScopeIsNestedInsideScope(r.After.Entry, source) {
 				behind = append(behind, entries...)
 			}
 		}
 	}
-	others := func(e mirrors.Entry) bool { return !servesPullType(e, i.Image.Ref) }
+	others := func(e mirrors.Entry) bool { return !servesPullType(e, r.Image.Ref) }
 	if serving := slices.DeleteFunc(slices.Clone(behind), others); len(serving) > 0 {
 		behind = serving
 	}

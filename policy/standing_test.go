@@ -112,6 +112,6 @@ func TestStandingLookups(t *testing.T) {
 		t.Errorf("then %q", got)
 	}
 	if len(plan.Reroutes) != 3 {
-		t.Errorf("the plan has %d impacts left", len(plan.Reroutes))
+		t.Errorf("the plan has %d reroutes left", len(plan.Reroutes))
 	}
 }

@@ -46,21 +46,6 @@ func withProposedTrust(r mirrors.Route, hosts map[string]bool) (mirrors.Route, b
 	return r, true
 }
 
-// unknownCAs is Unverified where it is not known whom nodes would trust after c, or trust
-// now: any registry may be one that they do not talk to any more, or talk to for the first
-// time.
-func (p Plan) unknownCAs() []Finding {
-	if len(p.UnknownCAs) == 0 {
-		return nil
-	}
-	return []Finding{{
-		Rule: "Unverified", Severity: Deny, Reason: unknownTrust, Detail: p.UnknownCAs,
-		Remedy: []string{"see to it that the guard can read ConfigMaps of openshift-config, then try again"},
-	}}
-}
-
-const unknownTrust = "the change alters additionalTrustedCA of Image cluster, and which CAs that means is not known"
-
 // unknownCAsOf says of c whose CAs are not known.
 func unknownCAsOf(c Change) []string {
 	unknown := map[string]bool{}

@@ -40,7 +40,7 @@ func printImages(w io.Writer, images []policy.Image) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "IMAGE\tUSE\tUSERS")
 	for _, img := range images {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", text.Line(img.Ref), use(img), policy.Users(img, 2))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", text.Line(img.Ref), use(img), img.ConsumerNames(2))
 	}
 	return table.Flush()
 }
@@ -54,7 +54,7 @@ func printImagesWide(w io.Writer, images []policy.Image) error {
 		for _, u := range img.Consumers {
 			digests[u.Digest], namespaces[u.Namespace] = true, true
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), use(img), named(digests), named(namespaces), policy.Users(img, len(img.Consumers)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), use(img), named(digests), named(namespaces), img.ConsumerNames(len(img.Consumers)))
 	}
 	return table.Flush()
 }

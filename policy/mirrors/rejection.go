@@ -65,11 +65,12 @@ func (r Reason) String() string { return r.text }
 // covers reports whether other is no more than what r says: the same thing with no
 // party that r does not have.
 func (r Reason) covers(other Reason) bool {
-	return r.Kind == other.Kind && r.Scope == other.Scope && other.Amount <= r.Amount && isSubset(other.Offenders, r.Offenders)
+	return r.Kind == other.Kind && r.Scope == other.Scope && other.Amount <= r.Amount && IsPart(other.Offenders, r.Offenders)
 }
 
-// isSubset reports whether sorted part is in sorted whole, each as often.
-func isSubset(part, whole []string) bool {
+// IsPart reports whether part is what is left of whole where some are taken away. Of
+// sorted lists it reports whether part is in whole, each as often.
+func IsPart(part, whole []string) bool {
 	for _, s := range whole {
 		if len(part) > 0 && part[0] == s {
 			part = part[1:]

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -83,7 +82,7 @@ func (c change) report() Report {
 func (c change) lossNote() string {
 	first := c.entries[0]
 	note := c.byRule() + ": " + first.Image.Ref
-	if users := policy.Users(first.Finding.Image, maxUsers); users != "" {
+	if users := first.Finding.Image.ConsumerNames(maxUsers); users != "" {
 		note += ", used by " + users
 	}
 	note += ": " + cmp.Or(strings.Join(first.Finding.Detail, "; "), first.Finding.Reason)

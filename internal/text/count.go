@@ -1,0 +1,56 @@
+package text
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Number groups the digits of n by thousands: "2,000".
+func Number(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Count returns "1 image", "2,000 images".
+func Count(n int, noun string) string { return Plural(n, noun, noun+"s") }
+
+// Plural returns "1 repository", "2 repositories".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Number(n) + " " + many
+}
+
+// Names joins at most limit of names, and counts the others: "a, b and 3 more". It is ""
+// if there are none.
+func Names(names []string, limit int) string {
+	if len(names) <= limit {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+}
+
+// First returns at most limit of lines, and one that counts the others: "and 3 more", or
+// "and 3 more rules" where they are called so.
+func First(lines []string, limit int, called ...string) []string {
+	if len(lines) <= limit {
+		return lines
+	}
+	more := strings.Join(append([]string{"and", Number(len(lines) - limit), "more"}, called...), " ")
+	return append(lines[:limit:limit], more)
+}
+
+// ShortDigest returns ref with as much of its digest as a person compares. It may be a
+// digest alone.
+func ShortDigest(ref string) string {
+	const algorithm, digits = "sha256:", 12
+	name, digest, ok := strings.Cut(ref, algorithm)
+	if !ok || len(digest) <= digits || name != "" && !strings.HasSuffix(name, "@") {
+		return ref
+	}
+	return name + algorithm + digest[:digits]
+}

@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Presence says what a node would meet at a location.
+type Presence int
+
+const (
+	// Unknown means nobody has looked, or the answer is still awaited. It is the
+	// zero value, so that a forgotten fact never reads as good news.
+	Unknown Presence = iota
+	// Present means that the location serves a manifest that answers the reference.
+	Present
+	// Absent means that the registry says it does not have the image.
+	Absent
+	// Denied means that the registry wants credentials that the nodes do not have.
+	Denied
+	// Unreachable means that there was no usable answer (refused, timed out, TLS,
+	// DNS, 429, 5xx).
+	Unreachable
+	// Mismatch means that the registry answers, but not with that image: another digest,
+	// or no manifest. A node that met it would stop there.
+	Mismatch
+	// Incomplete means that the registry serves the manifest and lacks blobs that it
+	// names. A node that met it would stop there. Only Locations of DepthBlobs are, and of
+	// DepthManifest where it is the config that is missing.
+	Incomplete
+)
+
+// String implements fmt.Stringer.
+func (p Presence) String() string {
+	return [...]string{"unknown", "present", "absent", "denied", "unreachable", "mismatch", "incomplete"}[p]
+}
+
+// A Fact is what was found at a location, and when.
+type Fact struct {
+	Presence Presence
+	// Digest is that of the manifest the location serves, if Present and known.
+	Digest string
+	// MediaType is that of the manifest, if Present.
+	MediaType string
+	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
+	// image or if nobody has read it. The Missing are not among them.
+	Platforms []string
+	// Missing are platforms that the index lists for platforms that nodes have, and
+	// whose manifests, or blobs where they were asked for, the location does not hold: a
+	// sparse copy.
+	Missing []string
+	// Serves are the platforms of nodes ("linux/arm64") for which a node would get an
+	// image there, by the runtime's own choice of an instance, or, for a single image, by
+	// its config. Lacks are those for which it would not, because the index lists none or
+	// the single image is for another platform. Both are nil where nobody has looked, or
+	// the config of a single image does not say. A platform of nodes that is in neither is
+	// one for which a node would choose something of the Missing.
+	Serves, Lacks []string
+	// Guessed is set where no node's platform was known, so that Serves and Missing are of
+	// what the index lists for Linux.
+	Guessed bool
+	// Children are the digests of the manifests that an index lists, nil for a
+	// single image or if nobody has read it.
+	Children []string
+	// Detail is for people: one line that says what the registry answered. It is
+	// set if not Present, and says what a part of the Missing lacks that is there but for
+	// some blobs. It names no credentials and has no control characters.
+	Detail string
+	// Time is when the answer came; zero if Unknown.
+	Time time.Time
+	// Recalled is set where a miss, an Absent, is what an earlier lookup found, a
+	// minute or so ago. It is good enough to plan by, and proves no failure of the old
+	// route; where a verdict hangs on it, it is asked again: see Plan.Decisive.
+	Recalled bool
+}
+
+// Facts are what is known about locations. A location without an entry has not
+// been asked about; one with an Unknown fact has, and gave no answer in time.
+type Facts map[mirrors.Location]Fact
+
+// unread reports whether f is about an index whose children nobody has read.
+func (f Fact) unread() bool {
+	return len(f.Children) == 0 && slices.Contains(indexTypes, f.MediaType)
+}
+
+// indexTypes are the media types of lists of manifests.
+var indexTypes = []string{
+	"application/vnd.oci.image.index.v1+json",
+	"application/vnd.docker.distribution.manifest.list.v2+json",
+}
+
+// isWhole reports whether, as far as is known, nodes of every platform get an image there.
+func (f Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }

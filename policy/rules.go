@@ -1,0 +1,118 @@
+package policy
+
+import "slices"
+
+// The ids of the rules. They are what Settings.Severities, messages, metrics and
+// documents call them, and do not change.
+const (
+	RewriteError       = "RewriteError"
+	NoRoute            = "NoRoute"
+	MirrorHidden       = "MirrorHidden"
+	NotFullySynced     = "NotFullySynced"
+	ContentMismatch    = "ContentMismatch"
+	BlobsMissing       = "BlobsMissing"
+	ImageMissing       = "ImageMissing"
+	CredentialsMissing = "CredentialsMissing"
+	Unverified         = "Unverified"
+	UnverifiedInFront  = "UnverifiedInFront"
+	PlatformMissing    = "PlatformMissing"
+	BlockLifted        = "BlockLifted"
+	TagDrift           = "TagDrift"
+	RejectedByMCO      = "RejectedByMCO"
+	InventoryStale     = "InventoryStale"
+	MalformedReference = "MalformedReference"
+	NoEffect           = "NoEffect"
+	BroadSource        = "BroadSource"
+	MirrorInCluster    = "MirrorInCluster"
+)
+
+// A rule objects to one reroute, or does not.
+type rule struct {
+	id    string
+	check func(*assessment) (Finding, bool)
+	// loss is set where an image with such a finding is lost to its mirrors, so that the
+	// standing verification sounds an alarm. What the other rules find is no reason to, or
+	// was not found out.
+	loss bool
+}
+
+// rules are tried in this order for each image. The first that denies has the
+// clearest reason, and ends the search; a warning does not.
+var rules = []rule{
+	{RewriteError, rewriteError, true},
+	{NoRoute, noRoute, true},
+	{MirrorHidden, mirrorHidden, false},
+	{NotFullySynced, notFullySynced, true},
+	{ContentMismatch, contentMismatch, true},
+	{BlobsMissing, blobsMissing, true},
+	{ImageMissing, imageMissing, true},
+	{CredentialsMissing, credentialsMissing, true},
+	{Unverified, unverified, false},
+	{UnverifiedInFront, unverifiedInFront, false},
+	{PlatformMissing, platformMissing, true},
+	{BlockLifted, blockLifted, false},
+	{TagDrift, tagDrift, false},
+}
+
+// isLoss reports whether f says that an image is lost to its mirrors.
+func isLoss(f Finding) bool {
+	return f.Severity > Info && slices.ContainsFunc(rules, func(r rule) bool { return r.id == f.Rule && r.loss })
+}
+
+// A planRule objects to the change as a whole: its findings speak of the configuration, or
+// of images whatever their routes.
+type planRule struct {
+	id    string
+	check func(Plan, Facts) []Finding
+	// unseen is set where findings stand for images that nobody could look at. Protected
+	// ones may be among them, so that only RULE@protected weakens a denial.
+	unseen bool
+	// ongoing is set where a warning is about what is in force already. No setting makes a
+	// denial of that, as it would hold up whatever mends it.
+	ongoing bool
+}
+
+// planRules are the rules for the change as a whole.
+var planRules = []planRule{
+	{id: RejectedByMCO, check: rejectedByMCO, ongoing: true},
+	{id: Unverified, check: tooMuchToJudge, unseen: true, ongoing: true},
+	{id: Unverified, check: unknownCAs, unseen: true},
+	{id: InventoryStale, check: inventoryStale, unseen: true},
+	{id: MalformedReference, check: malformedReference},
+	{id: NoEffect, check: noEffect},
+	{id: BroadSource, check: broadSource},
+	{id: MirrorInCluster, check: mirrorInCluster},
+}
+
+// find returns the findings of r, with the severities of the plan's settings.
+func (r planRule) find(p Plan, facts Facts) []Finding {
+	findings := r.check(p, facts)
+	for i := range findings {
+		f := &findings[i]
+		f.Rule = r.id
+		severity := p.settings.severity(*f, r.unseen)
+		if r.ongoing && f.Severity < Deny {
+			severity = min(severity, f.Severity)
+		}
+		f.Severity = severity
+	}
+	return findings
+}
+
+// RuleIDs returns the ids of all rules, each once, in order: the severity of each can be
+// set.
+func RuleIDs() []string {
+	var ids []string
+	for _, r := range rules {
+		ids = append(ids, r.id)
+	}
+	for _, r := range planRules {
+		if !slices.Contains(ids, r.id) {
+			ids = append(ids, r.id)
+		}
+	}
+	return ids
+}
+
+// IsRule reports whether id is that of a rule.
+func IsRule(id string) bool { return slices.Contains(RuleIDs(), id) }

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+func severities(rule string, severity Severity) Settings {
+	return Settings{Severities: map[string]Severity{rule: severity}}
+}
+
+// TestRuleIDs: each rule has an id of its own, and every finding that there is obeys the
+// settings.
+func TestRuleIDs(t *testing.T) {
+	want := []string{
+		RewriteError, NoRoute, MirrorHidden, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
+		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, TagDrift,
+		RejectedByMCO, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster,
+	}
+	if diff := cmp.Diff(want, RuleIDs()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if IsRule("RejectedByMco") || !IsRule(MalformedReference) {
+		t.Error("ids are told apart by their case")
+	}
+}
+
+// TestRejectedByMCOBySetting: who admits what MCO rejects still hears what would come of it
+// once it is applied.
+func TestRejectedByMCOBySetting(t *testing.T) {
+	good, bad := idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")
+	other := set(good, bad, itms("c", "quay.io/x", never, "n.local/x"))
+	warn := severities(RejectedByMCO, Warn)
+	ok := facts("m.local/x:1 present", "quay.io/x:1 present")
+	testTurns(t, []turn{
+		{"by default", set(good), set(good, bad), tag, ok, Settings{}, "deny RejectedByMCO"},
+		{"a setting that says the same", set(good), set(good, bad), tag, ok, severities(RejectedByMCO, Deny), "deny RejectedByMCO"},
+		{"admitted, and the mirror has the image", set(good), set(good, bad), tag, ok, warn, "warn RejectedByMCO"},
+		{"admitted, and nobody wants to hear of it", set(good), set(good, bad), tag, ok, severities(RejectedByMCO, Info), "info RejectedByMCO"},
+		{"the mirror lacks the image", set(good), set(good, bad), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), warn, "deny NotFullySynced, warn RejectedByMCO"},
+		{"too large for a MachineConfig", set(), set(longSources(500, 800)), tag, nil, warn, "warn RejectedByMCO"},
+		{"not even the generator knows what to make of it", set(), set(itms("a", "quay.io", allow, "m.local/%")), tag, nil, warn, "warn RejectedByMCO"},
+		{"no setting holds up what mends it", set(good, bad), set(good), tag, facts("quay.io/x:1 present"), severities(RejectedByMCO, Deny), "warn RejectedByMCO"},
+		{"nor another change beside it", set(good, bad), other, tag, facts("m.local/x:1 present", "n.local/x:1 present"), severities(RejectedByMCO, Deny), "warn MirrorHidden, warn RejectedByMCO"},
+	})
+	testText(t, turn{"admitted", set(good), set(good, bad), tag, ok, warn, ""}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
+
+Warnings:
+
+1. the configuration as a whole
+   RejectedByMCO: the Machine Config Operator would reject the merged configuration: no route changes until it is mended
+   - source "quay.io" is NeverContactSource in ImageTagMirrorSet b but AllowContactingSource in ImageDigestMirrorSet a
+   - images are judged as if it were applied
+   To do: correct what is named above, then try again
+`)
+}
+
+// TestUnverifiedBySetting: what is too large to be judged may hold protected images, so
+// that only who weakens the rule for these lets it pass.
+func TestUnverifiedBySetting(t *testing.T) {
+	many := make([]configv1.ImageMirror, mirrors.MaxMirrors+1)
+	for i := range many {
+		many[i] = "m.local"
+	}
+	large := itms("large", "quay.io", allow, many...)
+	protected := severities(Unverified+"@protected", Warn)
+	testTurns(t, []turn{
+		{"for others", set(), set(large), tag, nil, severities(Unverified, Warn), "deny Unverified"},
+		{"for protected images", set(), set(large), tag, nil, protected, "warn Unverified"},
+		{"no setting holds up the way back", set(large), set(), tag, nil, severities(Unverified, Deny), "warn Unverified"},
+	})
+	v := shallow(Change{set(), set(large)}, []Image{{tag, running}}, protected).Decide(nil)
+	want := []string{
+		"X: which of 1 image it reroutes is not known, and nothing was verified",
+		"Unverified: the merged configuration is larger than what can be judged",
+	}
+	if diff := cmp.Diff(want, v.Warnings("X")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestMalformedReferenceBySetting: a reference that no node can parse is no image that a
+// change reroutes.
+func TestMalformedReferenceBySetting(t *testing.T) {
+	malformed := "Quay.io/X:1"
+	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
+	testTurns(t, []turn{
+		{"not to hear of it", change.Before, change.After, malformed, nil, severities(MalformedReference, Info), "info MalformedReference"},
+		{"to have it mended first", change.Before, change.After, malformed, nil, severities(MalformedReference, Deny), "deny MalformedReference"},
+	})
+	testText(t, turn{"alone", change.Before, change.After, malformed, nil, severities(MalformedReference, Deny), ""}, `ImageTagMirrorSet a is refused: 1 reference could not be parsed by any node.
+
+1. Quay.io/X:1
+   used by Deployment shop/cart (app)
+   MalformedReference: no node can parse the reference
+   To do: correct the reference where it is used
+
+Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
+`)
+	v := shallow(change, []Image{{malformed, running}, {tag, running}}, severities(MalformedReference, Deny)).Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"))
+	if got, want := v.lost(v.of(Deny)), "the one image it reroutes could not be pulled safely afterwards"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestLosses: an alarm is about what mirrors have lost, not about what could not be told.
+func TestLosses(t *testing.T) {
+	var losses []string
+	for _, id := range RuleIDs() {
+		if isLoss(Finding{Rule: id, Severity: Warn}) {
+			losses = append(losses, id)
+		}
+		if isLoss(Finding{Rule: id}) {
+			t.Errorf("%s is a loss though nobody wants to hear of it", id)
+		}
+	}
+	want := []string{RewriteError, NoRoute, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing, PlatformMissing}
+	if !slices.Equal(losses, want) {
+		t.Errorf("losses %v, want %v", losses, want)
+	}
+}

@@ -1,0 +1,37 @@
+package policy
+
+// Settings are the choices an administrator has. The zero value is the default.
+type Settings struct {
+	// Protected are patterns of namespaces, the most important first, whose
+	// images are looked up and named first ("openshift-ingress", "openshift-*").
+	// Nil means DefaultProtected.
+	Protected []string
+	// AllowSourceFallback admits, with a warning, an image that no mirror on its
+	// new route holds (or could be verified to hold) as long as its source does
+	// and may be contacted: for a migration while the mirror fills.
+	AllowSourceFallback bool
+	// Blobs says of which images the config and the layers are looked up, not only the
+	// manifest. See NewPlan and Location.Depth of package mirrors.
+	Blobs BlobScope
+	// Guesses says what comes of an image that only guesses name, outside of protected
+	// namespaces.
+	Guesses Guesses
+	// Severities replace what rules say by default, by rule id. An entry weakens
+	// the denial of an image of a protected namespace only under the id followed
+	// by "@protected", so that it cannot happen by mistake.
+	Severities map[string]Severity
+	// Namespaces say which namespaces hold up a change, the first pattern that matches
+	// counts. An image that only namespaces with Warn use is never denied, unless one of
+	// them is protected. Namespaces that none matches hold up changes.
+	Namespaces []NamespaceSeverity
+}
+
+// A NamespaceSeverity is what findings about images of some namespaces do at most.
+type NamespaceSeverity struct {
+	Pattern  string // as in Settings.Protected
+	Severity Severity
+}
+
+// DefaultProtected are the namespaces without which a cluster does not recover:
+// the ingress routers before everything else, because they block the drain.
+var DefaultProtected = []string{"openshift-ingress", "openshift-*", "kube-*"}

@@ -1,0 +1,44 @@
+package policy
+
+// A Finding is one rule's objection.
+type Finding struct {
+	// Rule is the stable id of the rule ("ImageMissing").
+	Rule     string
+	Severity Severity
+	// Image is what the finding is about; its Ref is "" where the finding is about
+	// the configuration as a whole.
+	Image Image
+	// Reason is short and the same for every image of the same case.
+	Reason string
+	// Detail is what was found for this image: a line for each place looked at.
+	Detail []string
+	// Remedy is advice that would settle the finding: commands, or a sentence.
+	Remedy []string
+}
+
+// A Verdict is the answer to a Plan.
+type Verdict struct {
+	Allowed bool
+	// Findings are sorted: denials first, protected images first within them.
+	Findings []Finding
+	Counts   Counts
+	// HeldUpBy are the namespaces, none of them protected, whose images are all that is
+	// denied, sorted; nil for an admission, and where there is another reason.
+	HeldUpBy []string
+	// Brings is set if the change brings or alters an entry or a registry list, and does
+	// not only take objects away.
+	Brings bool
+	// Unjudged is set if the new configuration could not be resolved, so that nobody knows
+	// which images it reroutes.
+	Unjudged bool
+}
+
+// Counts say how much a verdict rests on.
+type Counts struct {
+	Total      int // images in the inventory
+	Rerouted   int // images whose route changes
+	Verified   int // of these, found at a place the new route reaches, for all nodes
+	Unverified int // of these, nobody could tell
+	Pending    int // of the unverified, still being asked when time was up
+	Malformed  int // images no node could parse
+}
