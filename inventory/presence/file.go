@@ -1,8 +1,9 @@
-package registry
+package presence
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"crypto/sha256"   // also links in the algorithm, without which no digest of it is valid
+	_ "crypto/sha512" // the same
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -42,6 +46,10 @@ const (
 	// maxFileSize is what 100,000 images need, and more than the indexes among them. The
 	// oldest facts are left out beyond it.
 	maxFileSize = 32 << 20
+	// maxPlatforms and maxName are what registry.Client remembers of an index at most:
+	// platforms or children, and runes of each name. A test of the Client pins them.
+	maxPlatforms = 64
+	maxName      = 80
 )
 
 // A fileHeader says what follows.
@@ -66,7 +74,7 @@ type fileFact struct {
 	Time      time.Time     `json:"time"`
 }
 
-// Restore takes over what an earlier process saved at StoreOptions.Path, as far as it
+// Restore takes over what an earlier process saved at Options.Path, as far as it
 // is still fresh, and allows the Store to save there. It is called once, after the
 // credentials and the trust of the nodes are set: what is taken over counts under
 // those, and under no others. Facts that are to be kept are asked for again soon.
@@ -145,7 +153,7 @@ func (s *Store) worthSaving() []fileFact {
 func lasting(m memo) bool {
 	return m.fact.Presence == policy.Present && !m.fact.Time.IsZero() && len(m.fact.Missing) == 0 &&
 		strings.Contains(m.location.Ref, "@") &&
-		(m.fact.Platforms != nil || !isIndex(m.fact.MediaType)) // else nobody has read the index
+		(m.fact.Platforms != nil || !types.MediaType(m.fact.MediaType).IsIndex()) // else nobody has read the index
 }
 
 // replace writes facts so that a reader finds the old file or the new one, whole.
@@ -235,11 +243,11 @@ func (f *file) parse(body []byte) ([]memo, error) {
 // memo returns the fact, unless it is none that a Client could have found.
 func (f fileFact) memo() (memo, bool) {
 	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure, Depth: f.Depth}
-	t, err := parseTarget(l)
-	if err != nil || t.digest == "" || !slices.Contains(manifestTypes, f.MediaType) {
+	d := digestOf(f.Ref)
+	if d == "" || !isManifest(f.MediaType) {
 		return memo{}, false
 	}
-	plain := func(s string) bool { return s == oneLine(s, maxQuote) }
+	plain := func(s string) bool { return s == text.OneLine(s, maxName) }
 	for _, names := range [][]string{f.Platforms, f.Serves, f.Lacks} {
 		if len(names) > maxPlatforms || !all(names, plain) {
 			return memo{}, false
@@ -249,12 +257,36 @@ func (f fileFact) memo() (memo, bool) {
 		return memo{}, false
 	}
 	fact := policy.Fact{
-		Presence: policy.Present, Digest: t.digest.String(), MediaType: f.MediaType,
+		Presence: policy.Present, Digest: d, MediaType: f.MediaType,
 		Platforms: f.Platforms, Children: f.Children,
 		Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Time: f.Time,
 	}
 	m := memo{location: l, fact: fact, learned: f.Time}
 	return m, lasting(m)
+}
+
+// isManifest reports whether nodes read content of a media type as a manifest.
+func isManifest(mediaType string) bool {
+	t := types.MediaType(mediaType)
+	return t.IsImage() || t.IsIndex() || t.IsSchema1()
+}
+
+// digestOf returns the digest of a reference, "" if it has none or no node can read it.
+func digestOf(ref string) string {
+	if _, version, ok := mirrors.ParsePlain(ref); ok {
+		if d, found := strings.CutPrefix(version, "@"); found {
+			return d
+		}
+		return ""
+	}
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ""
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		return digested.Digest().String()
+	}
+	return ""
 }
 
 func all(values []string, ok func(string) bool) bool {

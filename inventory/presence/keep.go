@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"maps"
@@ -159,7 +159,7 @@ func jitter(d time.Duration) time.Duration {
 // The topic says why ("live", "refused: ImageTagMirrorSet apps"); a later call for it
 // replaces this one, no locations end it, and so does the end of ttl unless it is 0.
 // The first locations, of topics without a ttl, are kept first; how many are kept is
-// bounded by StoreOptions. Locations with ProposedTrust are not.
+// bounded by Options. Locations with ProposedTrust are not.
 func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	now := time.Now()
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"context"
@@ -263,7 +263,7 @@ func TestKeepAfterARotation(t *testing.T) {
 // TestKeepIsBounded: refused changes, however many, push neither each other's number
 // nor the live configuration out of bounds.
 func TestKeepIsBounded(t *testing.T) {
-	s := newTestStore(&fakeProber{}, func(o *StoreOptions) { o.MaxKept = 1000 })
+	s := newTestStore(&fakeProber{}, func(o *Options) { o.MaxKept = 1000 })
 	defer s.Close()
 	live := digests(600, "h.io/live%d")
 	s.Keep("live", live, 0)

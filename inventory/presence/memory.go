@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"container/list"

@@ -1,81 +1,21 @@
-package registry
+package presence
 
 import (
 	"context"
 	"crypto/x509"
-	"maps"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
-
-// notProposed is the answer about a Location with ProposedTrust where nothing is
-// proposed: the CAs in force say nothing about it.
-var notProposed = unreachable("was not asked with the certificate authorities that are proposed")
-
-// Propose returns a Client that trusts hostRoots instead of the CAs that c trusts for
-// single hosts, and is otherwise as c is, whatever becomes of c: it shares the pace of
-// each registry, and gets new credentials, CAs for all hosts and proxies when c does.
-// Connections, sessions, tokens and failures are its own. It is to be closed; closing c
-// closes it too.
-func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o := c.options
-	o.HostRootCAs = maps.Clone(hostRoots)
-	p := newClient(o, c.paces)
-	if c.closed {
-		p.closed = true
-		p.view.end()
-		return p
-	}
-	c.proposals[p] = struct{}{}
-	return p
-}
-
-// withdraw makes c forget a proposal, which is to be closed.
-func (c *Client) withdraw(p *Client) {
-	c.mu.Lock()
-	delete(c.proposals, p)
-	c.mu.Unlock()
-	p.Close()
-}
-
-// handDown gives proposals what has changed.
-func (c *Client) handDown() {
-	c.handOver.Lock() // or an older state could arrive after a newer one
-	defer c.handOver.Unlock()
-	c.mu.Lock()
-	o := c.options
-	proposals := make([]*Client, 0, len(c.proposals))
-	for p := range c.proposals {
-		proposals = append(proposals, p)
-	}
-	c.mu.Unlock()
-	for _, p := range proposals {
-		p.change(func() bool {
-			p.options.Credentials, p.options.RootCAs, p.options.Proxy = o.Credentials, o.RootCAs, o.Proxy
-			return true
-		})
-	}
-}
-
-// A proposer can ask with other CAs.
-type proposer interface {
-	Propose(hostRoots map[string]*x509.CertPool) *Client
-	withdraw(*Client)
-}
-
-var _ proposer = (*Client)(nil)
 
 // A Proposal answers as its Store does and, about Locations with ProposedTrust, by
 // asking with CAs that are not in force yet. What it learns of those is kept in it,
 // and is never found by questions about the CAs in force, nor the reverse. It is safe
 // for concurrent use.
 type Proposal struct {
-	store   *Store
-	own     *Store // whose Locations have no ProposedTrust; nil if it cannot ask
-	release func()
+	store  *Store
+	own    *Store         // whose Locations have no ProposedTrust; nil if nothing can be proposed
+	prober ProposedProber // what own asks
 }
 
 // Proposed returns a Proposal that trusts hostRoots, by the host or host and port that
@@ -84,13 +24,12 @@ type Proposal struct {
 // after it, before the Store and its Client are. Without it, Locations with
 // ProposedTrust are Unreachable.
 func (s *Store) Proposed(hostRoots map[string]*x509.CertPool) *Proposal {
-	p := &Proposal{store: s, release: func() {}}
-	if from, ok := s.prober.(proposer); ok {
-		client := from.Propose(hostRoots)
+	p := &Proposal{store: s}
+	if s.options.Propose != nil {
+		p.prober = s.options.Propose(hostRoots)
 		o := s.options
 		o.Path = ""
-		p.own = NewStore(client, o)
-		p.release = func() { from.withdraw(client) }
+		p.own = NewStore(p.prober, o)
 	}
 	return p
 }
@@ -137,6 +76,6 @@ func (p *Proposal) Notes() []string { return p.store.Notes() }
 func (p *Proposal) Close() {
 	if p.own != nil {
 		p.own.Close()
+		p.prober.Close()
 	}
-	p.release()
 }

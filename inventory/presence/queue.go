@@ -1,7 +1,6 @@
-package registry
+package presence
 
 import (
-	"context"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -107,11 +106,3 @@ func (l *lane) width(most int) int {
 		return 0
 	}
 }
-
-// A preparer can get ready for many probes of one registry. It returns false if the
-// registry does not answer.
-type preparer interface {
-	Prepare(context.Context, []mirrors.Location) bool
-}
-
-var _ preparer = (*Client)(nil)

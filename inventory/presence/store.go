@@ -1,7 +1,8 @@
-package registry
+package presence
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,25 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Prober finds out what a node would get at a location. The Fact is Unknown if
-// ctx ends first.
-type Prober interface {
-	Probe(ctx context.Context, l mirrors.Location) policy.Fact
-}
-
-// ProberFunc is a function that is a Prober.
-type ProberFunc func(context.Context, mirrors.Location) policy.Fact
-
-// Probe implements Prober.
-func (f ProberFunc) Probe(ctx context.Context, l mirrors.Location) policy.Fact { return f(ctx, l) }
-
-var _ Prober = (*Client)(nil)
-
-// A generation is how a Prober tells that earlier answers may no longer hold.
-type generation interface{ Generation() uint64 }
-
-// StoreOptions say how facts are kept. The zero value is the default.
-type StoreOptions struct {
+// Options say how facts are kept. The zero value is the default.
+type Options struct {
 	Lifetimes Lifetimes
 	// MaxFacts bounds the facts that are kept, and the locations waiting to be
 	// asked about; 0 means 100,000.
@@ -51,11 +35,14 @@ type StoreOptions struct {
 	// KeepRate is how many of them are asked about a second at one registry, at most;
 	// 0 means 50, a tenth of what Quay lets through.
 	KeepRate float64
+	// Propose returns a Prober that trusts hostRoots instead of what the Store's own
+	// trusts at single hosts; nil if none can be had. See Proposed.
+	Propose func(hostRoots map[string]*x509.CertPool) ProposedProber
 	// Path is a file in which facts survive a restart; "" for none. See Restore.
 	Path string
 }
 
-func (o StoreOptions) withDefaults() StoreOptions {
+func (o Options) withDefaults() Options {
 	o.Lifetimes = o.Lifetimes.withDefaults()
 	if o.MaxFacts <= 0 {
 		o.MaxFacts = 100_000
@@ -85,7 +72,7 @@ func (o StoreOptions) withDefaults() StoreOptions {
 // rest, by asking. It is safe for concurrent use, and must be closed.
 type Store struct {
 	prober  Prober
-	options StoreOptions
+	options Options
 	ctx     context.Context // of what runs on behalf of nobody in particular
 	cancel  context.CancelFunc
 
@@ -103,7 +90,7 @@ type Store struct {
 }
 
 // NewStore returns a Store that asks p.
-func NewStore(p Prober, o StoreOptions) *Store {
+func NewStore(p Prober, o Options) *Store {
 	o = o.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background()) // ended by Close
 	s := &Store{
@@ -248,7 +235,7 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	defer s.mu.Unlock()
 	for _, l := range locs {
 		if l.ProposedTrust {
-			facts[l] = notProposed.fact(now) // see Proposed
+			facts[l] = policy.NotAskedAsProposed(now) // see Proposed
 			continue
 		}
 		if f, ok := s.answer(l, b, now); ok {
@@ -304,14 +291,14 @@ type basis struct {
 // take one that probes hold.
 func (s *Store) basis() basis {
 	b := basis{generation: s.generation()}
-	if n, ok := s.prober.(interface{ platforms() []string }); ok {
-		b.platforms, b.aware = n.platforms(), true
+	if n, ok := s.prober.(PlatformSource); ok {
+		b.platforms, b.aware = n.Platforms(), true
 	}
 	return b
 }
 
 func (s *Store) generation() uint64 {
-	if g, ok := s.prober.(generation); ok {
+	if g, ok := s.prober.(GenerationSource); ok {
 		return g.Generation()
 	}
 	return 0
@@ -464,7 +451,7 @@ func (s *Store) open(l *lane) {
 	l.state = opening
 	s.spawn(func() {
 		ok := true
-		if p, can := s.prober.(preparer); can {
+		if p, can := s.prober.(Preparer); can {
 			ok = p.Prepare(s.ctx, locs)
 		}
 		s.mu.Lock()
@@ -499,6 +486,9 @@ func (s *Store) run(l *lane, j *job) {
 	s.finish(l)
 }
 
+// maxDetail is the length of a Fact's Detail, in runes, as registry.Client cuts it.
+const maxDetail = 200
+
 const maxNote = 119 // the API server counts warnings from 120 characters on as long
 
 // SetNote sets a remark for whoever reads an answer that rests on the store, such as
@@ -509,7 +499,7 @@ func (s *Store) SetNote(topic, note string) {
 	defer s.mu.Unlock()
 	delete(s.notes, topic)
 	if note != "" {
-		s.notes[topic] = oneLine(note, maxNote)
+		s.notes[topic] = text.OneLine(note, maxNote)
 	}
 }
 

@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"context"
@@ -43,8 +43,8 @@ func (p *fakeProber) Probe(ctx context.Context, l mirrors.Location) policy.Fact 
 	return policy.Fact{Presence: p.presence, Time: time.Now()}
 }
 
-func newTestStore(p Prober, adjust ...func(*StoreOptions)) *Store {
-	var o StoreOptions
+func newTestStore(p Prober, adjust ...func(*Options)) *Store {
+	var o Options
 	for _, f := range adjust {
 		f(&o)
 	}
@@ -131,7 +131,7 @@ func TestLateAnswers(t *testing.T) {
 func TestPartialAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.PerRegistry = 10 })
+		s := newTestStore(p, func(o *Options) { o.PerRegistry = 10 })
 		defer s.Close()
 		locs := locations(200, "h.io/a:%d")
 		ctx, cancel := timeout(1050 * time.Millisecond)
@@ -186,7 +186,7 @@ func TestInsecureIsAnotherLocation(t *testing.T) {
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: time.Second, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.Concurrency, o.PerRegistry = 20, 8 })
+		s := newTestStore(p, func(o *Options) { o.Concurrency, o.PerRegistry = 20, 8 })
 		defer s.Close()
 		s.Presence(t.Context(), locations(40, "h.io/a:%d"))
 		if n := p.most.Load(); n != 8 {
@@ -225,7 +225,7 @@ func TestSlowRegistryDoesNotHoldUpOthers(t *testing.T) {
 func TestWhoWaitsComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.PerRegistry = 1 })
+		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
 		defer s.Close()
 		ctx, cancel := timeout(50 * time.Millisecond)
 		defer cancel()
@@ -246,7 +246,7 @@ func TestWhoWaitsComesFirst(t *testing.T) {
 func TestLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 10 * time.Second, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.PerRegistry = 1 })
+		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
 		defer s.Close()
 		ctx, cancel := timeout(time.Second)
 		defer cancel()
@@ -277,7 +277,7 @@ func TestProbeTimeout(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	p := &fakeProber{presence: policy.Present}
-	s := newTestStore(p, func(o *StoreOptions) { o.MaxFacts = 10 })
+	s := newTestStore(p, func(o *Options) { o.MaxFacts = 10 })
 	defer s.Close()
 	for i := range 100 {
 		s.Presence(t.Context(), []mirrors.Location{{Ref: fmt.Sprintf("h.io/a@%d", i)}})

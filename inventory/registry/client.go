@@ -101,8 +101,10 @@ type Client struct {
 	mu     sync.Mutex
 	view   *view
 	closed bool
-	// proposals are clients for CAs that are not in force (see Propose).
+	// proposals are clients for CAs that are not in force (see Propose), and parent is
+	// the Client that this is a proposal of, nil if it is none.
 	proposals map[*Client]struct{}
+	parent    *Client
 	handOver  sync.Mutex // orders what is handed over to proposals
 
 	// paces outlive views, and proposals share them: what a registry bears does not
@@ -129,7 +131,7 @@ func newClient(o Options, p *paces) *Client {
 // and only if ctx ended before there was an answer.
 func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 	if l.ProposedTrust {
-		return notProposed.fact(time.Now())
+		return policy.NotAskedAsProposed(time.Now())
 	}
 	t, err := parseTarget(l)
 	if err != nil {
@@ -221,8 +223,11 @@ func samePool(a, b *x509.CertPool) bool {
 // an earlier one may be different now.
 func (c *Client) Generation() uint64 { return c.current().generation }
 
-// Close ends whatever is under way, and waits for it.
+// Close ends whatever is under way, and waits for it. It may be called twice.
 func (c *Client) Close() {
+	if c.parent != nil {
+		c.parent.forget(c)
+	}
 	c.mu.Lock()
 	c.closed = true
 	v := c.view
@@ -259,4 +264,51 @@ func (c *Client) change(set func() bool) {
 	c.mu.Unlock()
 	old.end()
 	c.handDown()
+}
+
+// Propose returns a Client that trusts hostRoots instead of the CAs that c trusts for
+// single hosts, and is otherwise as c is, whatever becomes of c: it shares the pace of
+// each registry, and gets new credentials, CAs for all hosts and proxies when c does.
+// Connections, sessions, tokens and failures are its own. It is to be closed; closing c
+// closes it too.
+func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.options
+	o.HostRootCAs = maps.Clone(hostRoots)
+	p := newClient(o, c.paces)
+	if c.closed {
+		p.closed = true
+		p.view.end()
+		return p
+	}
+	p.parent = c
+	c.proposals[p] = struct{}{}
+	return p
+}
+
+// forget removes a proposal that is being closed.
+func (c *Client) forget(p *Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.proposals, p)
+}
+
+// handDown gives proposals what has changed.
+func (c *Client) handDown() {
+	c.handOver.Lock() // or an older state could arrive after a newer one
+	defer c.handOver.Unlock()
+	c.mu.Lock()
+	o := c.options
+	proposals := make([]*Client, 0, len(c.proposals))
+	for p := range c.proposals {
+		proposals = append(proposals, p)
+	}
+	c.mu.Unlock()
+	for _, p := range proposals {
+		p.change(func() bool {
+			p.options.Credentials, p.options.RootCAs, p.options.Proxy = o.Credentials, o.RootCAs, o.Proxy
+			return true
+		})
+	}
 }

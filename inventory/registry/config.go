@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -44,7 +45,7 @@ func (q *question) single(ctx context.Context, fact *policy.Fact, manifest []byt
 	case platform == "":
 		return nil // it does not say
 	}
-	nodes := q.endpoint.view.client.platforms()
+	nodes := q.endpoint.view.client.Platforms()
 	fact.Serves = []string{}
 	switch {
 	case len(nodes) == 0:
@@ -104,7 +105,7 @@ func platformOf(config []byte, os string) string {
 	if os == "" {
 		return ""
 	}
-	return oneLine(os+"/"+c.Architecture, maxQuote)
+	return text.OneLine(os+"/"+c.Architecture, maxQuote)
 }
 
 // readConfig gets a config as nodes do and remembers what it says.
@@ -165,9 +166,9 @@ type nodePlatforms struct {
 	since time.Time
 }
 
-// platforms returns those of the nodes, sorted, none if they are not known. It must not
+// Platforms returns those of the nodes, sorted, none if they are not known. It must not
 // be changed.
-func (c *Client) platforms() []string {
+func (c *Client) Platforms() []string {
 	if c.options.Platforms == nil {
 		return nil
 	}

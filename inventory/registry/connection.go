@@ -46,8 +46,8 @@ func describeConnection(host string, err error, timeout time.Duration) string {
 	case errors.As(err, &dns):
 		return describeDNS(host, dns)
 	}
-	if text := describeTLS(host, err); text != "" {
-		return text
+	if described := describeTLS(host, err); described != "" {
+		return described
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -110,9 +110,9 @@ func isReset(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
-	text := err.Error() // net/http's copy of HTTP/2 does not export its errors
-	return strings.Contains(text, "http2: ") || strings.Contains(text, "stream error") ||
-		strings.Contains(text, "server closed idle connection") || strings.Contains(text, "GOAWAY")
+	message := err.Error() // net/http's copy of HTTP/2 does not export its errors
+	return strings.Contains(message, "http2: ") || strings.Contains(message, "stream error") ||
+		strings.Contains(message, "server closed idle connection") || strings.Contains(message, "GOAWAY")
 }
 
 // innermost leaves the layers away that repeat the URL and the addresses.

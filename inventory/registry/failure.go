@@ -5,12 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+const (
+	maxDetail = 200 // runes of a Fact's Detail
+	maxQuote  = 80  // runes of a registry's own words within it
 )
 
 // A failure is why a location does not serve an image. It becomes a Fact; it is an
@@ -36,7 +43,7 @@ type failure struct {
 func (f *failure) Error() string { return f.detail }
 
 func (f *failure) fact(now time.Time) policy.Fact {
-	return policy.Fact{Presence: f.presence, Detail: oneLine(f.detail, maxDetail), Time: now}
+	return policy.Fact{Presence: f.presence, Detail: text.OneLine(f.detail, maxDetail), Time: now}
 }
 
 func unreachable(format string, args ...any) *failure {
@@ -67,7 +74,7 @@ func statusFailure(host string, r response) *failure {
 		f.detail = fmt.Sprintf("%s is not well: it answers %s%s; try again when it is", host, statusText(r.status), says(r))
 	case r.redirected != "" && (r.status == http.StatusUnauthorized || r.status == http.StatusForbidden):
 		f.detail = fmt.Sprintf("%s redirects to %s, which answers %d; credentials are not sent along a redirect",
-			host, oneLine(r.redirected, maxQuote), r.status)
+			host, text.OneLine(r.redirected, maxQuote), r.status)
 	}
 	return f
 }
@@ -114,9 +121,12 @@ func says(r response) string {
 	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
 		return ""
 	}
-	text := cmp.Or(body.Errors[0].Message, string(body.Errors[0].Code))
-	if text == "" {
+	message := cmp.Or(body.Errors[0].Message, string(body.Errors[0].Code))
+	if message == "" {
 		return ""
 	}
-	return ", saying " + quote(text)
+	return ", saying " + quote(message)
 }
+
+// quote marks words as somebody else's.
+func quote(s string) string { return strconv.Quote(text.OneLine(s, maxQuote)) }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -140,10 +141,10 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 }
 
 // verify asks a new store about locs and returns how long that took.
-func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func(*Options)) (time.Duration, *Store) {
+func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func(*Options)) (time.Duration, *presence.Store) {
 	t.Helper()
 	c := newTestClient(t, s.server, adjust...)
-	store := NewStore(c, StoreOptions{})
+	store := newStore(c, presence.Options{})
 	t.Cleanup(store.Close)
 	start := time.Now()
 	facts := store.Presence(t.Context(), locs)

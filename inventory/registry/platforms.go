@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -38,7 +39,7 @@ func (l listed) name() string {
 		return ""
 	}
 	p := v1.Platform{OS: l.platform.OS, Architecture: l.platform.Architecture, Variant: l.platform.Variant, OSVersion: l.platform.OSVersion}
-	return oneLine(p.String(), maxQuote)
+	return text.OneLine(p.String(), maxQuote)
 }
 
 // isFor reports whether the index lists the child for a platform of nodes.
@@ -131,7 +132,7 @@ func (x index) digests(chosen []listed) []string {
 	}
 	var digests []string
 	for _, l := range children {
-		d := oneLine(l.digest.String(), maxQuote)
+		d := text.OneLine(l.digest.String(), maxQuote)
 		if len(digests) < maxPlatforms && !slices.Contains(digests, d) {
 			digests = append(digests, d)
 		}
@@ -160,7 +161,7 @@ func (q *question) contents(ctx context.Context, fact *policy.Fact, content []by
 	if len(x.children) == 0 {
 		return mismatch("%s serves an index that lists no images; nodes would stop there", host)
 	}
-	platforms := q.endpoint.view.client.platforms()
+	platforms := q.endpoint.view.client.Platforms()
 	choices := map[string][]listed{}
 	var chosen []listed
 	for _, p := range platforms {
@@ -234,7 +235,7 @@ func (q *question) describe(fact *policy.Fact, x index, parts map[digest.Digest]
 				fact.Missing = append(fact.Missing, name)
 			}
 			if found.lack != "" && fact.Detail == "" {
-				fact.Detail = oneLine(fmt.Sprintf("its part for %s %s", name, found.lack), maxDetail)
+				fact.Detail = text.OneLine(fmt.Sprintf("its part for %s %s", name, found.lack), maxDetail)
 			}
 		case name != "" && len(fact.Platforms) < maxPlatforms:
 			fact.Platforms = append(fact.Platforms, name)

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 const (
@@ -113,7 +115,7 @@ func (q *tokenRequest) server(realm *url.URL) string {
 	if realm.Host == q.endpoint.api {
 		return q.endpoint.api
 	}
-	return fmt.Sprintf("%s: its token server %s", q.endpoint.api, oneLine(realm.Host, maxQuote))
+	return fmt.Sprintf("%s: its token server %s", q.endpoint.api, text.OneLine(realm.Host, maxQuote))
 }
 
 // route returns the way to the token server, and what may be sent on it. Nodes

@@ -1,0 +1,92 @@
+package registry
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// What the Store finds in a Client.
+var (
+	_ presence.Prober           = (*Client)(nil)
+	_ presence.ProposedProber   = (*Client)(nil)
+	_ presence.GenerationSource = (*Client)(nil)
+	_ presence.PlatformSource   = (*Client)(nil)
+	_ presence.Preparer         = (*Client)(nil)
+)
+
+// newStore returns a Store that asks c, and can propose.
+func newStore(c *Client, o presence.Options) *presence.Store {
+	o.Propose = func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return c.Propose(hostRoots) }
+	return presence.NewStore(c, o)
+}
+
+func locations(n int, format string) []mirrors.Location {
+	locs := make([]mirrors.Location, n)
+	for i := range locs {
+		locs[i] = mirrors.Location{Ref: fmt.Sprintf(format, i)}
+	}
+	return locs
+}
+
+// waitForGoroutines waits until there are no more than n.
+func waitForGoroutines(t *testing.T, n int) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for runtime.NumGoroutine() > n {
+		if time.Now().After(deadline) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), n, buf[:runtime.Stack(buf, true)])
+		}
+		runtime.Gosched()
+	}
+}
+
+// TestFactOfALargeIndexSurvives: what a Client remembers of an index at most is no more
+// than what a file of facts may hold.
+func TestFactOfALargeIndexSurvives(t *testing.T) {
+	var entries []string
+	for i := range 2 * maxPlatforms {
+		_, entry := child(fmt.Sprintf("linux/%d%s", i, strings.Repeat("x", 2*maxQuote)))
+		entries = append(entries, entry)
+	}
+	amd64, entry := child("linux/amd64")
+	index := indexOf(append(entries, entry)...)
+	c := newTestClient(t, newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case ping(w, r):
+		case strings.HasSuffix(r.URL.Path, sumOf(index)):
+			serve(ociIndex, sumOf(index), index)(w, r)
+		default:
+			sparse("", amd64)(w, r)
+		}
+	}), reading("linux/amd64"))
+	l := mirrors.Location{Ref: host + "/app/web@" + sumOf(index)}
+	o := presence.Options{Path: filepath.Join(t.TempDir(), "facts")}
+	store := newStore(c, o)
+	store.Restore()
+	fact := store.Presence(t.Context(), []mirrors.Location{l})[l]
+	wantFact(t, fact, policy.Present)
+	if len(fact.Platforms) != maxPlatforms || len(fact.Children) != maxPlatforms {
+		t.Errorf("%d platforms, %d children, want %d", len(fact.Platforms), len(fact.Children), maxPlatforms)
+	}
+	store.Close()
+	again := newStore(c, o)
+	defer again.Close()
+	again.Restore()
+	if notes := again.Notes(); len(notes) != 0 {
+		t.Errorf("notes: %q", notes)
+	}
+	if known := again.Known([]mirrors.Location{l}); len(known) != 1 {
+		t.Error("the fact is gone")
+	}
+}
