@@ -1,9 +1,112 @@
 package registry
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
+
+// This file is where a registry's 401 is handled. The 401 to GET /v2/ brings the
+// challenge (chooseChallenge), by which every request is authorized before it leaves
+// (lookup.authorize, lookup.authorization). A 401 to a request that was authorized so is
+// answered with a better token, once (lookup.get); one to that is the verdict that the
+// credential does not open the image (lookup.denied). Where tokens come from is in
+// tokens.go, where credentials do in credentials.go.
+
+// authorize gets a token where the registry wants one.
+func (l *lookup) authorize(ctx context.Context) error {
+	if !l.keychain().needed(l.session) {
+		l.final = true
+		return nil
+	}
+	var err error
+	l.grant, l.final, err = l.keychain().token(ctx, l.session, l.target.scope())
+	return err
+}
+
+// reauthorize gets a token for this repository alone, unless the one that was
+// refused is that already. A scope that the registry said is missing is added.
+func (l *lookup) reauthorize(ctx context.Context, missing string) error {
+	if l.grant == nil || l.final && missing == "" {
+		return nil
+	}
+	var err error
+	l.grant, err = l.keychain().fetchAlone(ctx, l.session, l.target.scope(), missing)
+	l.final = true
+	return err
+}
+
+func (l *lookup) keychain() *keychain { return l.endpoint.keychain(l.credential) }
+
+// authorization returns the header to send, "" for none. Without a challenge in
+// the answer to GET /v2/ nodes send nothing, and so there is nothing here.
+func (l *lookup) authorization() string {
+	switch {
+	case l.grant != nil:
+		return "Bearer " + l.grant.value
+	case l.session.challenge.scheme == "basic":
+		// Nodes without a credential send an empty one, which registries take for none.
+		return l.credential.basic()
+	default:
+		return ""
+	}
+}
+
+// get asks as a node does: with a token for this repository alone if the one in
+// use was not good enough.
+func (l *lookup) get(ctx context.Context, head response) (response, error) {
+	r := head
+	if r.status != http.StatusUnauthorized {
+		var err error
+		if r, err = l.ask(ctx, http.MethodGet); err != nil || r.status != http.StatusUnauthorized {
+			return r, err
+		}
+	}
+	before := l.grant
+	if err := l.reauthorize(ctx, wantedScope(r.header)); err != nil {
+		return r, err
+	}
+	r, err := l.ask(ctx, http.MethodGet)
+	if err == nil && r.status != http.StatusUnauthorized && before != nil && before.shared() {
+		l.keychain().dontShare()
+	}
+	return r, err
+}
+
+// denied says what it means that the registry refuses r. It is no proof if what it
+// was shown is less than what nodes show.
+func (l *lookup) denied(r response) *failure {
+	if l.grant != nil && l.grant.withheld != nil {
+		return l.grant.withheld
+	}
+	return denied(l.endpoint.api, r, l.credential)
+}
+
+// denied says that the registry wants other credentials than cred, which is the
+// zero value if there are none for it.
+func denied(host string, r response, cred credential) *failure {
+	if r.redirected != "" {
+		return statusFailure(host, r)
+	}
+	f := &failure{presence: policy.Denied, status: r.status}
+	switch {
+	case cred.helper:
+		f.presence = policy.Unreachable // what the nodes have is not known
+		f.detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.status)
+	case cred.anonymous() && cred.entry != "":
+		f.detail = fmt.Sprintf("%s answers %d; the entry %s of the global pull secret is empty%s",
+			host, r.status, quote(cred.entry), says(r))
+	case cred.anonymous():
+		f.detail = fmt.Sprintf("%s answers %d and the global pull secret has no entry for it; add one%s", host, r.status, says(r))
+	default:
+		f.detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",
+			host, r.status, quote(cred.entry), says(r))
+	}
+	return f
+}
 
 // A challenge is what a registry answered to GET /v2/: how to authenticate.
 type challenge struct {

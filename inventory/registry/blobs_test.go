@@ -362,8 +362,8 @@ func TestHostileManifest(t *testing.T) {
 	}
 }
 
-// TestShelfIsBounded: what is remembered of blobs does not grow for ever.
-func TestShelfIsBounded(t *testing.T) {
+// TestBlobCacheIsBounded: what is remembered of blobs does not grow for ever.
+func TestBlobCacheIsBounded(t *testing.T) {
 	c := newTestClient(t, newTLSServer(t, newShop().serve))
 	v := c.current()
 	target, err := parseTarget(deep(tagged()))
@@ -375,7 +375,7 @@ func TestShelfIsBounded(t *testing.T) {
 	for i := range maxKnownBlobs {
 		v.blobs.known[blobKey{e, "app/web", digest.FromString(fmt.Sprint(i))}] = nil
 	}
-	q := &question{endpoint: e, session: &session{scheme: "https"}, target: target}
+	q := &lookup{endpoint: e, session: &session{scheme: "https"}, target: target}
 	if _, err := v.blobs.held(t.Context(), q, digest.FromString("x")); err != nil {
 		t.Fatal(err)
 	}

@@ -195,7 +195,7 @@ func TestDNS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.current().endpoint(target).way.dialer.Resolver = &net.Resolver{
+			c.current().endpoint(target).transport.dialer.Resolver = &net.Resolver{
 				PreferGo: true,
 				Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 					return new(net.Dialer).DialContext(ctx, "udp", server)

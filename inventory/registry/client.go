@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -58,12 +59,12 @@ type Options struct {
 	// beyond are. It is called at most once a second.
 	Platforms func() []string
 
-	long chan struct{} // taken while a long body is read
+	longBodies chan struct{} // taken while a long body is read
 }
 
 // DefaultRates are limits that registries have published. quay.io answers 429
 // beyond 500 requests a second over HTTP/2.
-var DefaultRates = map[string]float64{"quay.io": 450}
+var DefaultRates = map[string]float64{"quay.io": limits.QuayRequestsPerSecond}
 
 func (o Options) withDefaults() Options {
 	if o.UserAgent == "" {
@@ -76,17 +77,17 @@ func (o Options) withDefaults() Options {
 		o.DialTimeout = 3 * time.Second
 	}
 	if o.PerRegistry <= 0 {
-		o.PerRegistry = 64
+		o.PerRegistry = limits.RequestsPerRegistry
 	}
 	if o.Rates == nil {
 		o.Rates = DefaultRates
 	}
-	o.long = make(chan struct{}, maxLong)
+	o.longBodies = make(chan struct{}, limits.LongBodies)
 	return o
 }
 
-// patience returns the time after which err came, for people.
-func (o *Options) patience(err error) time.Duration {
+// timeoutFor returns the time after which err came, for people.
+func (o *Options) timeoutFor(err error) time.Duration {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
 		return o.DialTimeout
@@ -98,9 +99,9 @@ func (o *Options) patience(err error) time.Duration {
 type Client struct {
 	options Options
 
-	mu     sync.Mutex
-	view   *view
-	closed bool
+	mu         sync.Mutex
+	generation *generation
+	closed     bool
 	// proposals are clients for CAs that are not in force (see Propose), and parent is
 	// the Client that this is a proposal of, nil if it is none.
 	proposals map[*Client]struct{}
@@ -123,7 +124,7 @@ func NewClient(o Options) *Client {
 
 func newClient(o Options, p *paces) *Client {
 	c := &Client{options: o, proposals: map[*Client]struct{}{}, paces: p}
-	c.view = newView(c, 1)
+	c.generation = newGeneration(c, 1)
 	return c
 }
 
@@ -138,20 +139,20 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 		return unreachable("no node can read the reference %s", quote(l.Ref)).fact(time.Now())
 	}
 	for {
-		v := c.current()
-		fact, err := v.probe(ctx, t)
+		g := c.current()
+		fact, err := g.probe(ctx, t)
 		if err == nil {
 			return fact
 		}
-		if ctx.Err() != nil || v.ended() && c.isClosed() {
+		if ctx.Err() != nil || g.ended() && c.isClosed() {
 			return policy.Fact{Detail: "no answer yet"}
 		}
-		if v.ended() {
+		if g.ended() {
 			continue // credentials or trust were changed meanwhile
 		}
 		var f *failure
 		if !errors.As(err, &f) {
-			f = connectionFailure(t.api, err, v.options.Timeout)
+			f = connectionFailure(t.api, err, g.options.Timeout)
 		}
 		return f.fact(time.Now())
 	}
@@ -162,27 +163,27 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 // many repositories at a time where the registry grants that. It returns false if
 // one of the registries does not answer. Nobody has to call it; it saves requests.
 func (c *Client) Prepare(ctx context.Context, locs []mirrors.Location) bool {
-	v := c.current()
-	wanted := map[*wallet][]string{}
-	var wallets []*wallet
+	g := c.current()
+	wanted := map[*keychain][]string{}
+	var keychains []*keychain
 	for _, l := range locs {
 		t, err := parseTarget(l)
 		if err != nil {
 			continue
 		}
-		cred, _ := v.credentials.lookup(t.name)
+		cred, _ := g.credentials.lookup(t.name)
 		if cred.broken != "" {
 			continue
 		}
-		w := v.endpoint(t).wallet(cred)
-		if wanted[w] == nil {
-			wallets = append(wallets, w)
+		k := g.endpoint(t).keychain(cred)
+		if wanted[k] == nil {
+			keychains = append(keychains, k)
 		}
-		wanted[w] = append(wanted[w], t.scope())
+		wanted[k] = append(wanted[k], t.scope())
 	}
 	ok := true
-	for _, w := range wallets {
-		ok = w.prepare(ctx, wanted[w]) && ok
+	for _, k := range keychains {
+		ok = k.prepare(ctx, wanted[k]) && ok
 	}
 	return ok
 }
@@ -221,7 +222,7 @@ func samePool(a, b *x509.CertPool) bool {
 
 // Generation counts the changes of credentials and trust. What was found out under
 // an earlier one may be different now.
-func (c *Client) Generation() uint64 { return c.current().generation }
+func (c *Client) Generation() uint64 { return c.current().number }
 
 // Close ends whatever is under way, and waits for it. It may be called twice.
 func (c *Client) Close() {
@@ -230,19 +231,19 @@ func (c *Client) Close() {
 	}
 	c.mu.Lock()
 	c.closed = true
-	v := c.view
+	g := c.generation
 	proposals := slices.Collect(maps.Keys(c.proposals))
 	c.mu.Unlock()
 	for _, p := range proposals {
 		p.Close()
 	}
-	v.end()
+	g.end()
 }
 
-func (c *Client) current() *view {
+func (c *Client) current() *generation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.view
+	return c.generation
 }
 
 func (c *Client) isClosed() bool {
@@ -251,16 +252,16 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
-// change applies set, and starts a new view if that changed anything. Proposals get
+// change applies set, and starts a new generation if that changed anything. Proposals get
 // what was changed too, all but the CAs that they are for.
 func (c *Client) change(set func() bool) {
 	c.mu.Lock()
-	old := c.view
+	old := c.generation
 	if !set() || c.closed {
 		c.mu.Unlock()
 		return
 	}
-	c.view = newView(c, old.generation+1)
+	c.generation = newGeneration(c, old.number+1)
 	c.mu.Unlock()
 	old.end()
 	c.handDown()
@@ -279,7 +280,7 @@ func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
 	p := newClient(o, c.paces)
 	if c.closed {
 		p.closed = true
-		p.view.end()
+		p.generation.end()
 		return p
 	}
 	p.parent = c

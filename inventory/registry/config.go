@@ -22,30 +22,30 @@ const (
 	maxKnownConfigs = 1 << 15
 )
 
-// single says in fact which nodes an image is for that is no index, by its config, and
+// checkImage says in fact which nodes an image is for that is no index, by its config, and
 // fails if the config is missing or, where they are wanted, other blobs are. Nodes pull
 // an image for another platform all the same, and cannot run it (containers/image
 // copy/single.go, checkImageDestinationForCurrentRuntime, only logs).
-func (q *question) single(ctx context.Context, fact *policy.Fact, manifest []byte) error {
-	deep := q.target.depth == mirrors.DepthBlobs
+func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []byte) error {
+	deep := l.target.depth == mirrors.DepthBlobs
 	if deep {
-		if _, err := q.blobs(fact.MediaType, manifest); err != nil {
+		if _, err := l.blobs(fact.MediaType, manifest); err != nil {
 			return err
 		}
 	}
-	platform, lack, err := q.platform(ctx, fact.MediaType, manifest)
+	platform, lack, err := l.platform(ctx, fact.MediaType, manifest)
 	if deep && err == nil {
-		lack, err = q.lack(ctx, fact.MediaType, manifest)
+		lack, err = l.missingBlobs(ctx, fact.MediaType, manifest)
 	}
 	switch {
 	case err != nil:
 		return err
 	case lack != "":
-		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", q.endpoint.api, lack)
+		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", l.endpoint.api, lack)
 	case platform == "":
 		return nil // it does not say
 	}
-	nodes := q.endpoint.view.client.Platforms()
+	nodes := l.endpoint.generation.client.Platforms()
 	fact.Serves = []string{}
 	switch {
 	case len(nodes) == 0:
@@ -70,7 +70,7 @@ type imageConfig struct {
 // platform returns what an image is for, as os/architecture, "" if its config does not
 // say, and what it lacks if that is its config. A config is read once, wherever copies
 // of it are; of the others it is only asked whether they are there.
-func (q *question) platform(ctx context.Context, mediaType string, manifest []byte) (platform, lack string, err error) {
+func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte) (platform, lack string, err error) {
 	if isSchema1(mediaType) {
 		return platformOf(manifest, "linux"), "", nil // Docker had no other then
 	}
@@ -78,15 +78,15 @@ func (q *question) platform(ctx context.Context, mediaType string, manifest []by
 		Config descriptor `json:"config"`
 	}
 	if json.Unmarshal(manifest, &m) != nil || m.Config.Digest.Validate() != nil {
-		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
+		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", l.endpoint.api)
 	}
-	view := q.endpoint.view
+	g := l.endpoint.generation
 	var held bool
-	platform, known := view.client.configs.get(m.Config.Digest)
+	platform, known := g.client.configs.get(m.Config.Digest)
 	if known {
-		held, err = view.blobs.held(ctx, q, m.Config.Digest)
+		held, err = g.blobs.held(ctx, l, m.Config.Digest)
 	} else {
-		platform, held, err = q.readConfig(ctx, m.Config.Digest)
+		platform, held, err = l.readConfig(ctx, m.Config.Digest)
 	}
 	if err == nil && !held {
 		lack = fmt.Sprintf("its config (%s)", shortDigest(m.Config.Digest))
@@ -109,8 +109,8 @@ func platformOf(config []byte, os string) string {
 }
 
 // readConfig gets a config as nodes do and remembers what it says.
-func (q *question) readConfig(ctx context.Context, d digest.Digest) (platform string, held bool, err error) {
-	of := *q
+func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform string, held bool, err error) {
+	of := *l
 	of.blob, of.whole = d, true
 	r, err := of.get(ctx, response{})
 	if err != nil {
@@ -119,7 +119,7 @@ func (q *question) readConfig(ctx context.Context, d digest.Digest) (platform st
 	if held, err = of.isHeld(r); err != nil || !held {
 		return "", false, err
 	}
-	host := q.endpoint.api
+	host := l.endpoint.api
 	switch {
 	case r.cut:
 		return "", false, unreachable("%s serves a config of more than 4 MiB, which nodes do not take", host)
@@ -127,8 +127,8 @@ func (q *question) readConfig(ctx context.Context, d digest.Digest) (platform st
 		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, shortDigest(d))
 	}
 	platform = platformOf(r.body, "")
-	q.endpoint.view.client.configs.put(d, platform)
-	q.endpoint.view.blobs.put(q, d)
+	l.endpoint.generation.client.configs.put(d, platform)
+	l.endpoint.generation.blobs.put(l, d)
 	return platform, true, nil
 }
 

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	ggcr "github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -87,29 +87,6 @@ func statusFailure(host string, r response) *failure {
 	return f
 }
 
-// denied says that the registry wants other credentials than cred, which is the
-// zero value if there are none for it.
-func denied(host string, r response, cred credential) *failure {
-	if r.redirected != "" {
-		return statusFailure(host, r)
-	}
-	f := &failure{presence: policy.Denied, status: r.status}
-	switch {
-	case cred.helper:
-		f.presence = policy.Unreachable // what the nodes have is not known
-		f.detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.status)
-	case cred.anonymous() && cred.entry != "":
-		f.detail = fmt.Sprintf("%s answers %d; the entry %s of the global pull secret is empty%s",
-			host, r.status, quote(cred.entry), says(r))
-	case cred.anonymous():
-		f.detail = fmt.Sprintf("%s answers %d and the global pull secret has no entry for it; add one%s", host, r.status, says(r))
-	default:
-		f.detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",
-			host, r.status, quote(cred.entry), says(r))
-	}
-	return f
-}
-
 func statusText(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
@@ -125,7 +102,7 @@ func inAWhile(d time.Duration) string {
 // form that the distribution specification gives it. Anything else, such as the
 // page of a load balancer, would only take up room.
 func says(r response) string {
-	var body transport.Error
+	var body ggcr.Error
 	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
 		return ""
 	}

@@ -196,7 +196,7 @@ func TestInsecureBlackHole(t *testing.T) {
 		if e.worthClearText(timedOut) {
 			ports = 2
 		}
-		if got := e.way.dialer.Timeout; got != want || ports*got > o.DialTimeout {
+		if got := e.transport.dialer.Timeout; got != want || ports*got > o.DialTimeout {
 			t.Errorf("%s: %d times %v", ref, ports, got)
 		}
 	}

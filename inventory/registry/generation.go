@@ -10,14 +10,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A view is a Client with certain credentials and certain trust. When either
-// changes, the view ends, with all sessions, connections and tokens that rest on
+// A generation is a Client with certain credentials and certain trust. When either
+// changes, the generation ends, with all sessions, connections and tokens that rest on
 // it, and what was asked is asked again from the next one. So an old credential is
 // never used after the change.
-type view struct {
+type generation struct {
 	client      *Client
 	options     Options
-	generation  uint64
+	number      uint64
 	credentials Credentials
 
 	ctx     context.Context
@@ -26,7 +26,7 @@ type view struct {
 	running sync.WaitGroup
 
 	endpoints map[endpointKey]*endpoint
-	blobs     shelf
+	blobs     blobCache
 }
 
 type endpointKey struct {
@@ -38,55 +38,55 @@ type endpointKey struct {
 // hosts. The one not used for longest goes.
 const maxEndpoints = 512
 
-// newView is called with the client's lock held, or before anybody knows it.
-func newView(c *Client, generation uint64) *view {
-	v := &view{
+// newGeneration is called with the client's lock held, or before anybody knows it.
+func newGeneration(c *Client, number uint64) *generation {
+	g := &generation{
 		client:      c,
 		options:     c.options,
-		generation:  generation,
+		number:      number,
 		credentials: c.options.Credentials,
 		endpoints:   map[endpointKey]*endpoint{},
 	}
-	v.ctx, v.cancel = context.WithCancel(context.Background()) // a view outlives those who ask
-	return v
+	g.ctx, g.cancel = context.WithCancel(context.Background()) // a generation outlives those who ask
+	return g
 }
 
 // end cancels whatever is under way, waits for it and closes the connections.
-func (v *view) end() {
-	v.mu.Lock()
-	v.cancel()
-	endpoints := slices.Collect(maps.Values(v.endpoints))
-	v.mu.Unlock()
-	v.running.Wait()
+func (g *generation) end() {
+	g.mu.Lock()
+	g.cancel()
+	endpoints := slices.Collect(maps.Values(g.endpoints))
+	g.mu.Unlock()
+	g.running.Wait()
 	for _, e := range endpoints {
 		e.close()
 	}
 }
 
-func (v *view) ended() bool { return v.ctx.Err() != nil }
+func (g *generation) ended() bool { return g.ctx.Err() != nil }
 
 // enter counts the caller among those that end waits for, until leave. It returns
-// false if the view has ended.
-func (v *view) enter() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.ended() {
+// false if the generation has ended.
+func (g *generation) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended() {
 		return false
 	}
-	v.running.Add(1)
+	g.running.Add(1)
 	return true
 }
 
-func (v *view) leave() { v.running.Done() }
+func (g *generation) leave() { g.running.Done() }
 
-// spawn runs work in a goroutine that end waits for. It returns false if the view
+// spawn runs work in a goroutine that end waits for. It returns false if the generation
 // has ended.
-func (v *view) spawn(work func()) bool {
-	if !v.enter() {
+func (g *generation) spawn(work func()) bool {
+	if !g.enter() {
 		return false
 	}
 	go func() {
-		defer v.leave()
+		defer g.leave()
 		work()
 	}()
 	return true
@@ -94,25 +94,25 @@ func (v *view) spawn(work func()) bool {
 
 // probe returns a Fact or, as an error, the reason that there is none: a *failure,
 // or the end of a context.
-func (v *view) probe(ctx context.Context, t target) (policy.Fact, error) {
-	if !v.enter() {
-		return policy.Fact{}, v.ctx.Err()
+func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
+	if !g.enter() {
+		return policy.Fact{}, g.ctx.Err()
 	}
-	defer v.leave()
+	defer g.leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(v.ctx, cancel)()
+	defer context.AfterFunc(g.ctx, cancel)()
 
-	cred, _ := v.credentials.lookup(t.name)
+	cred, _ := g.credentials.lookup(t.name)
 	if cred.broken != "" {
 		return policy.Fact{}, brokenEntry(t.host, cred)
 	}
-	e := v.endpoint(t)
+	e := g.endpoint(t)
 	s, err := e.open(ctx)
 	if err != nil {
 		return policy.Fact{}, err
 	}
-	return (&question{endpoint: e, session: s, target: t, credential: cred}).answer(ctx)
+	return (&lookup{endpoint: e, session: s, target: t, credential: cred}).answer(ctx)
 }
 
 // brokenEntry says that nodes would fail at the entry, before they ask anybody.
@@ -122,8 +122,8 @@ func brokenEntry(host string, cred credential) *failure {
 	return f
 }
 
-func (v *view) endpoint(t target) *endpoint {
-	e, surplus := v.enterEndpoint(t)
+func (g *generation) endpoint(t target) *endpoint {
+	e, surplus := g.enterEndpoint(t)
 	if surplus != nil {
 		surplus.close()
 	}
@@ -131,90 +131,93 @@ func (v *view) endpoint(t target) *endpoint {
 }
 
 // enterEndpoint also returns the endpoint that had to make room, if one had to.
-func (v *view) enterEndpoint(t target) (e, surplus *endpoint) {
+func (g *generation) enterEndpoint(t target) (e, surplus *endpoint) {
 	key := endpointKey{t.host, t.insecure}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if e = v.endpoints[key]; e == nil {
-		surplus = v.makeRoom()
-		e = v.newEndpoint(t)
-		v.endpoints[key] = e
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e = g.endpoints[key]; e == nil {
+		surplus = g.makeRoom()
+		e = g.newEndpoint(t)
+		g.endpoints[key] = e
 	}
 	e.used = time.Now()
 	return e, surplus
 }
 
-func (v *view) newEndpoint(t target) *endpoint {
-	roots := v.options.RootCAs
-	if pool, ok := v.options.HostRootCAs[t.host]; ok {
+func (g *generation) newEndpoint(t target) *endpoint {
+	roots := g.options.RootCAs
+	if pool, ok := g.options.HostRootCAs[t.host]; ok {
 		roots = pool
 	}
-	dialTimeout := v.options.DialTimeout
+	dialTimeout := g.options.DialTimeout
 	if t.insecure && !hasPort(t.api) {
 		dialTimeout /= 2 // two ports may have to be tried
 	}
 	return &endpoint{
-		view:     v,
-		api:      t.api,
-		insecure: t.insecure,
-		way:      newWay(&v.options, roots, t.insecure, dialTimeout),
-		pace:     v.client.paces.of(t.api),
-		wallets:  map[string]*wallet{},
+		generation: g,
+		api:        t.api,
+		insecure:   t.insecure,
+		transport:  newTransport(&g.options, roots, t.insecure, dialTimeout),
+		pace:       g.client.paces.of(t.api),
+		keychains:  map[string]*keychain{},
 	}
 }
 
 // makeRoom takes the endpoint away that was not used for longest, if there are too
 // many. Requests under way go on.
-func (v *view) makeRoom() *endpoint {
-	if len(v.endpoints) < maxEndpoints {
+func (g *generation) makeRoom() *endpoint {
+	if len(g.endpoints) < maxEndpoints {
 		return nil
 	}
 	var oldest endpointKey
-	for key, e := range v.endpoints {
-		if least := v.endpoints[oldest]; least == nil || e.used.Before(least.used) {
+	for key, e := range g.endpoints {
+		if least := g.endpoints[oldest]; least == nil || e.used.Before(least.used) {
 			oldest = key
 		}
 	}
-	surplus := v.endpoints[oldest]
-	delete(v.endpoints, oldest)
+	surplus := g.endpoints[oldest]
+	delete(g.endpoints, oldest)
 	return surplus
 }
 
-// A flight is work that several callers wait for and none of them owns: whoever
-// has to leave does not take the others' answer along.
-type flight[T any] struct {
+// A sharedCall is work that several callers wait for and none of them owns: one that
+// has to leave does not take the others' answer along. It keeps its answer, so that
+// there is no moment between the end of the work and the answer's being known in which
+// a caller would start the same again; x/sync/singleflight has one. And it belongs to a
+// generation, whose end waits for it.
+type sharedCall[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
 }
 
-// fly starts work in the background. It belongs to v, whose end ends it.
-func fly[T any](v *view, work func(context.Context) (T, error)) *flight[T] {
-	f := &flight[T]{done: make(chan struct{})}
-	started := v.spawn(func() {
-		defer close(f.done)
-		f.value, f.err = work(v.ctx)
+// startCall starts work in the background. It belongs to g, whose end ends it.
+func startCall[T any](g *generation, work func(context.Context) (T, error)) *sharedCall[T] {
+	c := &sharedCall[T]{done: make(chan struct{})}
+	started := g.spawn(func() {
+		defer close(c.done)
+		c.value, c.err = work(g.ctx)
 	})
 	if !started {
-		f.err = v.ctx.Err()
-		close(f.done)
+		c.err = g.ctx.Err()
+		close(c.done)
 	}
-	return f
+	return c
 }
 
-func (f *flight[T]) landed() bool {
+func (c *sharedCall[T]) finished() bool {
 	select {
-	case <-f.done:
+	case <-c.done:
 		return true
 	default:
 		return false
 	}
 }
 
-func (f *flight[T]) wait(ctx context.Context) (T, error) {
+func (c *sharedCall[T]) wait(ctx context.Context) (T, error) {
 	select {
-	case <-f.done:
-		return f.value, f.err
+	case <-c.done:
+		return c.value, c.err
 	case <-ctx.Done():
 		var zero T
 		return zero, ctx.Err()

@@ -66,12 +66,12 @@ func images(n int) []mirrors.Location {
 func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	t.Helper()
 	c := newTestClient(t, s.server)
-	v := c.current()
+	g := c.current()
 	first, err := parseTarget(locs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := http.Client{Transport: v.endpoint(first).way.transport} // configured alike
+	bare := http.Client{Transport: g.endpoint(first).transport.base} // configured alike
 	start := time.Now()
 	get := func(method, url, token string) (*http.Response, error) {
 		req, err := http.NewRequest(method, url, nil)

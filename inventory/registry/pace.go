@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
 // A load says what an answer tells about the strength of a registry.
@@ -33,7 +35,7 @@ type pace struct {
 	mu       sync.Mutex
 	limit    float64
 	running  int
-	waiting  []*turn // first come, first served
+	waiting  []*slot // first come, first served
 	next     time.Time
 	resume   time.Time
 	lowered  time.Time     // when limit was last decreased
@@ -43,7 +45,7 @@ type pace struct {
 }
 
 // A turn is the permission to put one request.
-type turn struct {
+type slot struct {
 	granted chan struct{}
 	started time.Time
 }
@@ -83,11 +85,9 @@ func newPace(most int, rate float64) *pace {
 }
 
 const (
-	// patience is how long a request waits for the time a registry has set. Beyond
+	// maxRetryWait is how long a request waits for the time a registry has set. Beyond
 	// it the answer is that the registry limits us.
-	patience = 5 * time.Second
-	// burst is how many requests a rate lets through at once after a pause.
-	burst = 10
+	maxRetryWait = 5 * time.Second
 	// Growth above nine tenths of a limit that was too much is slow, so that a
 	// registry with a fixed limit refuses seldom and is used well.
 	nearCeiling = 0.9
@@ -99,13 +99,13 @@ const (
 
 // acquire waits for a turn. It fails if ctx ends, or, with a *failure, if the
 // registry at host does not want to be asked for longer than a request can wait.
-func (p *pace) acquire(ctx context.Context, host string) (*turn, error) {
-	t, err := p.queue(ctx)
+func (p *pace) acquire(ctx context.Context, host string) (*slot, error) {
+	s, err := p.waitForSlot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	wait := p.schedule()
-	if wait > patience {
+	if wait > maxRetryWait {
 		p.leave()
 		f := unreachable("%s limits the rate of requests; try again %s", host, inAWhile(wait))
 		f.after = wait
@@ -115,21 +115,21 @@ func (p *pace) acquire(ctx context.Context, host string) (*turn, error) {
 		p.leave()
 		return nil, err
 	}
-	t.started = time.Now()
-	return t, nil
+	s.started = time.Now()
+	return s, nil
 }
 
-func (p *pace) queue(ctx context.Context) (*turn, error) {
-	t := &turn{granted: make(chan struct{})}
+func (p *pace) waitForSlot(ctx context.Context) (*slot, error) {
+	s := &slot{granted: make(chan struct{})}
 	p.mu.Lock()
-	p.waiting = append(p.waiting, t)
+	p.waiting = append(p.waiting, s)
 	p.grant()
 	p.mu.Unlock()
 	select {
-	case <-t.granted:
-		return t, nil
+	case <-s.granted:
+		return s, nil
 	case <-ctx.Done():
-		p.abandon(t)
+		p.abandon(s)
 		return nil, ctx.Err()
 	}
 }
@@ -144,12 +144,12 @@ func (p *pace) grant() {
 	}
 }
 
-// abandon gives t up, whether it was granted meanwhile or not.
-func (p *pace) abandon(t *turn) {
+// abandon gives s up, whether it was granted meanwhile or not.
+func (p *pace) abandon(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, other := range p.waiting {
-		if other == t {
+		if other == s {
 			p.waiting = append(p.waiting[:i:i], p.waiting[i+1:]...)
 			return
 		}
@@ -165,7 +165,7 @@ func (p *pace) schedule() time.Duration {
 	now := time.Now()
 	at := now
 	if p.interval > 0 {
-		earliest := now.Add(-burst * p.interval)
+		earliest := now.Add(-limits.RequestBurst * p.interval)
 		if p.next.Before(earliest) {
 			p.next = earliest
 		}
@@ -188,21 +188,21 @@ func (p *pace) leave() {
 
 // release gives a turn back and learns from how the request went. After is what
 // the registry said about when to come back, 0 if nothing.
-func (p *pace) release(t *turn, l load, after time.Duration) {
+func (p *pace) release(s *slot, l load, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
 	now := time.Now()
 	switch l {
 	case fine:
-		p.learn(now, now.Sub(t.started))
+		p.learn(now, now.Sub(s.started))
 	case throttled:
-		p.lower(t, now, 0.5)
+		p.lower(s, now, 0.5)
 		if resume := now.Add(after); resume.After(p.resume) {
 			p.resume = resume
 		}
 	case overloaded, broken:
-		p.lower(t, now, 0.7)
+		p.lower(s, now, 0.7)
 	}
 	p.grant()
 }
@@ -235,8 +235,8 @@ func (p *pace) learn(now time.Time, took time.Duration) {
 func (p *pace) slow() bool { return p.smoothed > 4*p.best+250*time.Millisecond }
 
 // lower decreases the limit, once for all requests that were under way together.
-func (p *pace) lower(t *turn, now time.Time, factor float64) {
-	if !t.started.Before(p.lowered) && now.Sub(p.lowered) > minLowering {
+func (p *pace) lower(s *slot, now time.Time, factor float64) {
+	if !s.started.Before(p.lowered) && now.Sub(p.lowered) > minLowering {
 		p.ceiling = p.limit
 		p.decrease(now, factor)
 	}

@@ -12,17 +12,18 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A wallet holds the tokens of one registry that one credential has been granted.
+// A keychain holds the tokens of one registry that one credential has been granted.
 // They are fetched one at a time, because token servers are guarded more closely
 // than manifests (Quay's published limits allow a burst of 2), and so that many
 // repositories can share one.
-type wallet struct {
+type keychain struct {
 	endpoint   *endpoint
 	credential credential
-	turn       chan struct{} // taken while a token is fetched
+	fetching   chan struct{} // holds an entry for each token that is being fetched
 
 	mu     sync.Mutex
 	grants map[string]*grant // by scope
@@ -37,8 +38,8 @@ const (
 	// maxScopes bounds the length of their names together, so that the URL stays
 	// below the 8 kB that proxies let through.
 	maxScopes = 4000
-	// grudge is how long a refused token is not asked for again.
-	grudge = 2 * time.Second
+	// tokenRetryAfter is how long a refused token is not asked for again.
+	tokenRetryAfter = 2 * time.Second
 )
 
 // A grant is a token that was asked for, and what became of it.
@@ -50,18 +51,18 @@ type grant struct {
 	until time.Time // for how long it counts, once done
 }
 
-func newWallet(e *endpoint, cred credential) *wallet {
-	return &wallet{
+func newKeychain(e *endpoint, cred credential) *keychain {
+	return &keychain{
 		endpoint:   e,
 		credential: cred,
-		turn:       make(chan struct{}, 1),
+		fetching:   make(chan struct{}, limits.TokensAtOnce),
 		grants:     map[string]*grant{},
 		share:      maxShare,
 	}
 }
 
-// counts reports whether g is worth waiting for, or worth having.
-func (g *grant) counts() bool {
+// usable reports whether g is worth waiting for, or worth having.
+func (g *grant) usable() bool {
 	select {
 	case <-g.done:
 		return time.Now().Before(g.until)
@@ -75,27 +76,27 @@ func (g *grant) shared() bool { return len(g.scopes) > 1 }
 
 // token returns a token for scope, and whether it was fetched for this call alone,
 // so that it says all that can be said about the credential's rights.
-func (w *wallet) token(ctx context.Context, s *session, scope string) (g *grant, fresh bool, err error) {
-	g, fresh = w.grant(s, scope)
+func (k *keychain) token(ctx context.Context, s *session, scope string) (g *grant, fresh bool, err error) {
+	g, fresh = k.grant(s, scope)
 	if err := g.wait(ctx); err != nil && g.shared() && ctx.Err() == nil {
 		// A server may refuse the whole for one of its parts.
-		w.forget(g, scope)
-		g, fresh = w.grant(s, scope)
+		k.forget(g, scope)
+		g, fresh = k.grant(s, scope)
 	}
 	return g, fresh, g.wait(ctx)
 }
 
-// alone returns a new token for scope and, if it is not "", for extra.
-func (w *wallet) alone(ctx context.Context, s *session, scope, extra string) (*grant, error) {
+// fetchAlone returns a new token for scope and, if it is not "", for extra.
+func (k *keychain) fetchAlone(ctx context.Context, s *session, scope, extra string) (*grant, error) {
 	scopes := []string{scope}
 	if extra != "" && extra != scope {
 		scopes = append(scopes, extra)
 	}
 	g := newGrant(scopes)
-	w.mu.Lock()
-	w.grants[scope] = g
-	w.mu.Unlock()
-	w.start(s, g)
+	k.mu.Lock()
+	k.grants[scope] = g
+	k.mu.Unlock()
+	k.start(s, g)
 	return g, g.wait(ctx)
 }
 
@@ -110,135 +111,135 @@ func (g *grant) wait(ctx context.Context) error {
 	}
 }
 
-func (w *wallet) grant(s *session, scope string) (g *grant, fresh bool) {
-	w.mu.Lock()
-	if g := w.grants[scope]; g != nil && g.counts() {
-		w.mu.Unlock()
+func (k *keychain) grant(s *session, scope string) (g *grant, fresh bool) {
+	k.mu.Lock()
+	if g := k.grants[scope]; g != nil && g.usable() {
+		k.mu.Unlock()
 		return g, false
 	}
 	g = newGrant([]string{scope})
-	w.grants[scope] = g
-	w.mu.Unlock()
-	w.start(s, g)
+	k.grants[scope] = g
+	k.mu.Unlock()
+	k.start(s, g)
 	return g, true
 }
 
 // forget makes the next call for scope fetch a token for it alone.
-func (w *wallet) forget(g *grant, scope string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.grants[scope] == g {
-		delete(w.grants, scope)
+func (k *keychain) forget(g *grant, scope string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.grants[scope] == g {
+		delete(k.grants, scope)
 	}
 }
 
 // dontShare notes that the server does not honour many scopes, and forgets what it
 // pretended to grant.
-func (w *wallet) dontShare() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.share = 1
-	for scope, g := range w.grants {
+func (k *keychain) dontShare() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.share = 1
+	for scope, g := range k.grants {
 		if g.shared() {
-			delete(w.grants, scope)
+			delete(k.grants, scope)
 		}
 	}
 }
 
 // prepare begins to fetch tokens for scopes, ahead of the probes that need them. It
 // returns false if the registry does not answer.
-func (w *wallet) prepare(ctx context.Context, scopes []string) bool {
-	s, err := w.endpoint.open(ctx)
+func (k *keychain) prepare(ctx context.Context, scopes []string) bool {
+	s, err := k.endpoint.open(ctx)
 	if err != nil {
 		return false
 	}
-	if !w.needed(s) {
+	if !k.needed(s) {
 		return true
 	}
-	grants := w.plan(scopes)
-	started := w.endpoint.view.spawn(func() {
+	grants := k.plan(scopes)
+	started := k.endpoint.generation.spawn(func() {
 		for _, g := range grants {
-			w.fetch(w.endpoint.view.ctx, s, g)
+			k.fetch(k.endpoint.generation.ctx, s, g)
 		}
 	})
 	if !started {
-		w.drop(grants)
+		k.drop(grants)
 	}
 	return true
 }
 
 // needed reports whether requests in session s carry a token that has to be
 // fetched.
-func (w *wallet) needed(s *session) bool {
+func (k *keychain) needed(s *session) bool {
 	return s.challenge.scheme == "bearer"
 }
 
 // plan enters grants for those of scopes that have none, in this order, many
 // scopes each. Whoever needs one of them waits for it from now on.
-func (w *wallet) plan(scopes []string) []*grant {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.share == 1 {
+func (k *keychain) plan(scopes []string) []*grant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.share == 1 {
 		return nil // probes fetch their own
 	}
 	var grants []*grant
 	length := 0
 	for _, scope := range scopes {
-		if g := w.grants[scope]; g != nil && g.counts() {
+		if g := k.grants[scope]; g != nil && g.usable() {
 			continue
 		}
 		last := len(grants) - 1
-		if last < 0 || len(grants[last].scopes) == w.share || length+len(scope) > maxScopes {
+		if last < 0 || len(grants[last].scopes) == k.share || length+len(scope) > maxScopes {
 			grants = append(grants, newGrant(nil))
 			last, length = len(grants)-1, 0
 		}
 		grants[last].scopes = append(grants[last].scopes, scope)
 		length += len(scope)
-		w.grants[scope] = grants[last]
+		k.grants[scope] = grants[last]
 	}
 	return grants
 }
 
-func (w *wallet) start(s *session, g *grant) {
-	started := w.endpoint.view.spawn(func() { w.fetch(w.endpoint.view.ctx, s, g) })
+func (k *keychain) start(s *session, g *grant) {
+	started := k.endpoint.generation.spawn(func() { k.fetch(k.endpoint.generation.ctx, s, g) })
 	if !started {
-		w.drop([]*grant{g})
+		k.drop([]*grant{g})
 	}
 }
 
-// drop gives up grants that nobody will fetch, because the view has ended.
-func (w *wallet) drop(grants []*grant) {
+// drop gives up grants that nobody will fetch, because the generation has ended.
+func (k *keychain) drop(grants []*grant) {
 	for _, g := range grants {
-		g.err = w.endpoint.view.ctx.Err()
+		g.err = k.endpoint.generation.ctx.Err()
 		close(g.done)
 	}
 }
 
 // fetch fetches g when it is its turn.
-func (w *wallet) fetch(ctx context.Context, s *session, g *grant) {
+func (k *keychain) fetch(ctx context.Context, s *session, g *grant) {
 	defer close(g.done)
 	select {
-	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
+	case k.fetching <- struct{}{}:
+		defer func() { <-k.fetching }()
 	case <-ctx.Done():
 		g.err = ctx.Err()
 		return
 	}
-	if cause := w.endpoint.breaker.open(); cause != nil {
+	if cause := k.endpoint.breaker.open(); cause != nil {
 		g.err = cause
 		return
 	}
-	t, err := (&tokenRequest{w.endpoint, s, w.credential, g.scopes}).fetch(ctx)
+	t, err := (&tokenRequest{k.endpoint, s, k.credential, g.scopes}).fetch(ctx)
 	g.token, g.err, g.until = t, err, time.Now().Add(t.life-t.life/10)
 	if err != nil {
-		g.until = time.Now().Add(grudge)
-		w.refused(g)
+		g.until = time.Now().Add(tokenRetryAfter)
+		k.refused(g)
 	}
 }
 
 // refused learns from a token that was not granted. Without its token server a
 // registry is as good as dead; unless it only dislikes being asked for so much.
-func (w *wallet) refused(g *grant) {
+func (k *keychain) refused(g *grant) {
 	var f *failure
 	if !errors.As(g.err, &f) {
 		return
@@ -246,9 +247,9 @@ func (w *wallet) refused(g *grant) {
 	answered := f.status >= 400 && f.status < 500 && f.load == fine
 	switch {
 	case g.shared() && answered:
-		w.dontShare()
+		k.dontShare()
 	case f.presence == policy.Unreachable && !answered:
-		w.endpoint.down(f, true)
+		k.endpoint.down(f, true)
 	}
 }
 
@@ -289,7 +290,7 @@ func (q *tokenRequest) fetch(ctx context.Context) (token, error) {
 		if err == nil || !errors.As(err, &f) || !f.again || attempt == maxAgain {
 			return t, err
 		}
-		if rest := pause(attempt, f); rest > patience || sleep(ctx, rest) != nil {
+		if rest := pause(attempt, f); rest > maxRetryWait || sleep(ctx, rest) != nil {
 			return t, err
 		}
 	}
@@ -311,10 +312,10 @@ func (q *tokenRequest) realm() (*url.URL, error) {
 }
 
 func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) {
-	way, cred := q.route(realm)
-	r, err := way.ask(ctx, q.request(realm, cred))
+	transport, cred := q.route(realm)
+	r, err := transport.ask(ctx, q.request(realm, cred))
 	if err != nil {
-		return token{}, connectionFailure(q.server(realm), err, way.options.patience(err))
+		return token{}, connectionFailure(q.server(realm), err, transport.options.timeoutFor(err))
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden {
 		return token{}, q.denied(realm, r, cred)
@@ -361,15 +362,15 @@ func (q *tokenRequest) server(realm *url.URL) string {
 // send the credential wherever the registry wants. Here it travels in clear text
 // only to the very host that its entry names, where the location is insecure; and
 // to another host only where that proves its name.
-func (q *tokenRequest) route(realm *url.URL) (*way, credential) {
+func (q *tokenRequest) route(realm *url.URL) (*transport, credential) {
 	e := q.endpoint
 	switch {
 	case realm.Host == e.api, q.credential.anonymous(), !e.insecure:
-		return e.way, q.credential
+		return e.transport, q.credential
 	case realm.Scheme == "http":
-		return e.way, credential{entry: q.credential.entry}
+		return e.transport, credential{entry: q.credential.entry}
 	default:
-		return e.strictWay(), q.credential
+		return e.strictTransport(), q.credential
 	}
 }
 
@@ -378,7 +379,7 @@ func (q *tokenRequest) request(realm *url.URL, cred credential) request {
 		form := q.parameters(realm.Query())
 		form.Set("grant_type", "refresh_token")
 		form.Set("refresh_token", cred.identityToken)
-		form.Set("client_id", q.endpoint.way.options.UserAgent)
+		form.Set("client_id", q.endpoint.transport.options.UserAgent)
 		return request{method: http.MethodPost, url: withQuery(realm, nil), form: form, limit: maxOther}
 	}
 	query := q.parameters(realm.Query())

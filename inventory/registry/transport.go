@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
 // maxRedirects is what net/http allows, and so what nodes follow.
@@ -23,10 +25,10 @@ const maxRedirects = 10
 // A way is how to get to one registry: its connections, and what may go over them.
 // Each registry has its own, so that one connection of HTTP/2 serves all requests
 // to it and so that what is trusted for one is not trusted for another.
-type way struct {
-	options   *Options
-	transport *http.Transport
-	client    http.Client
+type transport struct {
+	options *Options
+	base    *http.Transport
+	client  http.Client
 	// clearText allows http, as insecure locations do.
 	clearText bool
 	dialer    net.Dialer
@@ -35,13 +37,13 @@ type way struct {
 	proxies sync.Map
 }
 
-// newWay trusts roots (nil: the system's), or anyone if insecure.
-func newWay(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Duration) *way {
-	w := &way{options: o, clearText: insecure}
-	w.dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	w.transport = &http.Transport{
-		Proxy:       w.proxy,
-		DialContext: w.dial,
+// newTransport trusts roots (nil: the system's), or anyone if insecure.
+func newTransport(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Duration) *transport {
+	t := &transport{options: o, clearText: insecure}
+	t.dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	t.base = &http.Transport{
+		Proxy:       t.proxy,
+		DialContext: t.dial,
 		TLSClientConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            roots,
@@ -55,8 +57,8 @@ func newWay(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Du
 		// A connection that has gone dead must not swallow every later request.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: o.Timeout, PingTimeout: o.DialTimeout},
 	}
-	w.client = http.Client{Transport: w, CheckRedirect: checkRedirect}
-	return w
+	t.client = http.Client{Transport: t, CheckRedirect: checkRedirect}
+	return t
 }
 
 // checkRedirect takes the authorization away, unless the redirect leads to the very
@@ -70,15 +72,15 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[0].Method == http.MethodPost {
 		return &redirectError{"redirects a request that holds credentials"}
 	}
-	if hasStrayed(req, via[0].URL) {
+	if leftOrigin(req, via[0].URL) {
 		req.Header.Del("Authorization")
 	}
 	return nil
 }
 
-// hasStrayed reports whether a redirect on the way from origin to req led to another
+// leftOrigin reports whether a redirect on the way from origin to req led to another
 // server, or to another protocol.
-func hasStrayed(req *http.Request, origin *url.URL) bool {
+func leftOrigin(req *http.Request, origin *url.URL) bool {
 	for ; req.Response != nil; req = req.Response.Request {
 		u := req.URL
 		if u.Scheme != origin.Scheme || hostPort(u) != hostPort(origin) {
@@ -90,31 +92,31 @@ func hasStrayed(req *http.Request, origin *url.URL) bool {
 
 // RoundTrip implements http.RoundTripper: nothing leaves that should not,
 // redirected requests included.
-func (w *way) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := w.check(req.URL); err != nil {
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.check(req.URL); err != nil {
 		if req.Body != nil {
 			req.Body.Close() //nolint:errcheck // nothing was read
 		}
 		return nil, err
 	}
-	return w.transport.RoundTrip(req)
+	return t.base.RoundTrip(req)
 }
 
-func (w *way) check(u *url.URL) error {
+func (t *transport) check(u *url.URL) error {
 	switch {
 	case u.Scheme == "https":
 	case u.Scheme != "http":
 		return &redirectError{"redirects to something that is not http"}
-	case !w.clearText:
+	case !t.clearText:
 		return &redirectError{"redirects to plain http, which is not followed"}
 	}
 	if u.User != nil {
 		return &redirectError{"redirects to a URL with credentials in it"}
 	}
-	if _, mapped := w.mapped(hostPort(u)); mapped {
+	if _, mapped := t.mapped(hostPort(u)); mapped {
 		return nil
 	}
-	return checkHost(u.Hostname(), w.options.AllowLoopback)
+	return checkHost(u.Hostname(), t.options.AllowLoopback)
 }
 
 // hostPort returns the address that u is dialled by.
@@ -127,15 +129,15 @@ func hostPort(u *url.URL) string {
 }
 
 // mapped returns where the operator says that an address is to be found.
-func (w *way) mapped(address string) (string, bool) {
-	if to, ok := w.options.Resolve[address]; ok {
+func (t *transport) mapped(address string) (string, bool) {
+	if to, ok := t.options.Resolve[address]; ok {
 		return to, true
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", false
 	}
-	to, ok := w.options.Resolve[host]
+	to, ok := t.options.Resolve[host]
 	if !ok {
 		return "", false
 	}
@@ -145,43 +147,43 @@ func (w *way) mapped(address string) (string, bool) {
 	return to, true
 }
 
-func (w *way) proxy(req *http.Request) (*url.URL, error) {
-	if _, mapped := w.mapped(hostPort(req.URL)); mapped {
+func (t *transport) proxy(req *http.Request) (*url.URL, error) {
+	if _, mapped := t.mapped(hostPort(req.URL)); mapped {
 		return nil, nil // the mapping says where to go
 	}
-	choose := w.options.Proxy
+	choose := t.options.Proxy
 	if choose == nil {
 		choose = http.ProxyFromEnvironment
 	}
 	proxy, err := choose(req)
 	if err == nil && proxy != nil {
-		w.proxies.Store(hostPort(proxy), nil)
+		t.proxies.Store(hostPort(proxy), nil)
 	}
 	return proxy, err
 }
 
-func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := w.dialer
-	if to, mapped := w.mapped(address); mapped {
+func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := t.dialer
+	if to, mapped := t.mapped(address); mapped {
 		return dialer.DialContext(ctx, network, to)
 	}
-	if _, isProxy := w.proxies.Load(address); !isProxy {
+	if _, isProxy := t.proxies.Load(address); !isProxy {
 		// After the name was resolved and for each address tried, so that a name
 		// cannot resolve to one address for us and to another for the dialer.
-		dialer.Control = w.control
+		dialer.Control = t.control
 	}
 	return dialer.DialContext(ctx, network, address)
 }
 
-func (w *way) control(_, address string, _ syscall.RawConn) error {
+func (t *transport) control(_, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("reading the address to dial: %w", err)
 	}
-	return checkAddress(addr.Addr(), w.options.AllowLoopback)
+	return checkAddress(addr.Addr(), t.options.AllowLoopback)
 }
 
-func (w *way) close() { w.transport.CloseIdleConnections() }
+func (t *transport) close() { t.base.CloseIdleConnections() }
 
 const (
 	// maxManifest is what nodes read (containers/image internal/iolimits). A longer
@@ -189,10 +191,6 @@ const (
 	maxManifest = 4 << 20
 	// maxOther bounds what is read of any other answer.
 	maxOther = 64 << 10
-	// maxShort is the length of a body beyond which bodies are read a few at a
-	// time. An index of 50 platforms with attestations has 30 kB.
-	maxShort = 128 << 10
-	maxLong  = 4
 )
 
 // A request is one question, to a registry or to its token server.
@@ -219,19 +217,19 @@ type response struct {
 }
 
 // ask puts one request and reads the answer, within the time for one request.
-func (w *way) ask(ctx context.Context, q request) (response, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.options.Timeout)
+func (t *transport) ask(ctx context.Context, q request) (response, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
 	defer cancel()
-	req, err := q.build(ctx, w.options.UserAgent)
+	req, err := q.build(ctx, t.options.UserAgent)
 	if err != nil {
 		return response{}, err
 	}
-	resp, err := w.client.Do(req)
+	resp, err := t.client.Do(req)
 	if err != nil {
 		return response{}, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // whatever could be read was read
-	body, err := w.read(ctx, resp.Body, q.limit+1)
+	body, err := t.read(ctx, resp.Body, q.limit+1)
 	if err != nil {
 		return response{}, err
 	}
@@ -239,7 +237,7 @@ func (w *way) ask(ctx context.Context, q request) (response, error) {
 	if int64(len(body)) > q.limit {
 		r.body, r.cut = body[:q.limit], true
 	}
-	if hasStrayed(resp.Request, req.URL) {
+	if leftOrigin(resp.Request, req.URL) {
 		r.redirected = resp.Request.URL.Host
 	}
 	return r, nil
@@ -247,14 +245,14 @@ func (w *way) ask(ctx context.Context, q request) (response, error) {
 
 // read reads at most limit bytes. Few bodies are long; to read all of them at once
 // would let registries decide how much memory is used, so long ones take turns.
-func (w *way) read(ctx context.Context, body io.Reader, limit int64) ([]byte, error) {
-	short, err := io.ReadAll(io.LimitReader(body, min(limit, maxShort)))
-	if err != nil || len(short) < maxShort || limit <= maxShort {
+func (t *transport) read(ctx context.Context, body io.Reader, limit int64) ([]byte, error) {
+	short, err := io.ReadAll(io.LimitReader(body, min(limit, limits.LongBody)))
+	if err != nil || len(short) < limits.LongBody || limit <= limits.LongBody {
 		return short, err
 	}
 	select {
-	case w.options.long <- struct{}{}:
-		defer func() { <-w.options.long }()
+	case t.options.longBodies <- struct{}{}:
+		defer func() { <-t.options.longBodies }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
