@@ -33,8 +33,6 @@ const (
 	maxTopics = 32
 	// keepTick is how often the Store looks for facts that are due.
 	keepTick = time.Second
-	// keepShare is which part of what may be under way to one registry is for nobody.
-	keepShare = 8
 	// keepRetry is how often bad news is asked for again: seldom enough for a registry
 	// that is not well, and often enough for somebody who copies images and tries
 	// again. It is jittered by a quarter.
@@ -199,13 +197,13 @@ func (s *Store) refresh() {
 	generation := s.generation() // it may take a lock that probes hold
 	now := time.Now()
 	most := max(1, int(s.options.KeepRate*keepTick.Seconds()))
-	asked := map[laneKey]int{}
+	asked := map[queueKey]int{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.renew(generation, now)
 	for l, at := range s.keeper.due {
 		key := keyOf(l)
-		if now.Before(at) || asked[key] == most || !s.askForNobody(l, now) {
+		if now.Before(at) || asked[key] == most || !s.queueRefresh(l, now) {
 			continue
 		}
 		asked[key]++
@@ -230,18 +228,18 @@ func (k *keeper) renew(generation uint64, now time.Time) {
 	}
 }
 
-// askForNobody queues a job for l behind those that somebody waits for, and reports
+// queueRefresh queues a job for l behind those that somebody waits for, and reports
 // whether it did. It is called with the lock held.
-func (s *Store) askForNobody(l mirrors.Location, now time.Time) bool {
+func (s *Store) queueRefresh(l mirrors.Location, now time.Time) bool {
 	if s.jobs[l] != nil || len(s.jobs) >= s.options.MaxFacts/2 || s.ctx.Err() != nil {
 		return false
 	}
 	j := &job{location: l, done: make(chan struct{}), asked: now}
 	s.jobs[l] = j
-	lane := s.lane(l)
-	lane.kept = append(lane.kept, j)
-	lane.fresh = append(lane.fresh, l)
-	s.readyUp(lane)
+	queue := s.queue(l)
+	queue.refreshes = append(queue.refreshes, j)
+	queue.unprepared = append(queue.unprepared, l)
+	s.markReady(queue)
 	return true
 }
 

@@ -55,3 +55,58 @@ func (m *memory) get(l mirrors.Location) (memo, bool) {
 	}
 	return *e.Value.(*memo), true
 }
+
+// Lifetimes say for how long an answer is worth repeating. The zero value of each
+// means its default.
+type Lifetimes struct {
+	// PresentDigest is for images that were asked for by digest: what is there stays
+	// the same for as long as the mirror keeps it. 1 h.
+	PresentDigest time.Duration
+	// PresentTag is for images that were asked for by tag, which may be moved. 2 min.
+	PresentTag time.Duration
+	// Absent is for misses, of an image or of a part of it. They deny changes, and end
+	// when somebody copies the image and tries again at once, so they are as good as
+	// asked again before they deny: 2 s is what one review may take to come back to a
+	// location.
+	Absent time.Duration
+	// Recalled is for how long a miss that is no longer fresh is still good enough to plan
+	// with, and what is left to say where there was no time to ask again. 90 s.
+	Recalled time.Duration
+	// Trouble is for everything else: denied, unreachable, mismatch. It keeps a
+	// registry that is not well from being asked for every review. 10 s.
+	Trouble time.Duration
+}
+
+func (l Lifetimes) withDefaults() Lifetimes {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	set(&l.PresentDigest, time.Hour)
+	set(&l.PresentTag, 2*time.Minute)
+	set(&l.Absent, 2*time.Second)
+	set(&l.Recalled, 90*time.Second)
+	set(&l.Trouble, 10*time.Second)
+	return l
+}
+
+// of returns how long a fact about ref lives.
+func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
+	switch f.Presence {
+	case policy.Present:
+		if mayImprove(ref, f) {
+			return l.Absent
+		}
+		if strings.Contains(ref, "@") {
+			return l.PresentDigest
+		}
+		return l.PresentTag
+	case policy.Absent, policy.Incomplete:
+		return l.Absent
+	case policy.Unknown:
+		return 0
+	default:
+		return l.Trouble
+	}
+}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -48,10 +48,10 @@ func (o Options) withDefaults() Options {
 		o.MaxFacts = 100_000
 	}
 	if o.Concurrency <= 0 {
-		o.Concurrency = 256
+		o.Concurrency = limits.ProbesAtOnce
 	}
 	if o.PerRegistry <= 0 {
-		o.PerRegistry = 64
+		o.PerRegistry = limits.ProbesPerRegistry
 	}
 	if o.ProbeTimeout <= 0 {
 		o.ProbeTimeout = 30 * time.Second
@@ -63,7 +63,7 @@ func (o Options) withDefaults() Options {
 		o.MaxKept = o.MaxFacts / 2
 	}
 	if o.KeepRate <= 0 {
-		o.KeepRate = 50
+		o.KeepRate = limits.RefreshesPerSecond
 	}
 	return o
 }
@@ -79,8 +79,8 @@ type Store struct {
 	mu      sync.Mutex // no call-outs under it
 	memory  *memory
 	jobs    map[mirrors.Location]*job
-	lanes   map[laneKey]*lane
-	ready   []*lane // lanes that may have a job to run, in turn
+	queues  map[queueKey]*queue
+	ready   []*queue // queues that may have a job to run, in turn
 	running int
 	notes   map[string]string
 	keeper  *keeper
@@ -100,7 +100,7 @@ func NewStore(p Prober, o Options) *Store {
 		cancel:  cancel,
 		memory:  newMemory(o.MaxFacts),
 		jobs:    map[mirrors.Location]*job{},
-		lanes:   map[laneKey]*lane{},
+		queues:  map[queueKey]*queue{},
 		notes:   map[string]string{},
 		keeper:  newKeeper(o.MaxKept),
 		file:    file{path: o.Path, most: o.MaxFacts},
@@ -319,171 +319,6 @@ func (b basis) carries(m memo) bool {
 	of := slices.Concat(f.Serves, f.Lacks)
 	slices.Sort(of)
 	return slices.Equal(of, b.platforms)
-}
-
-// job returns the job for l, queued for a caller who waits, behind others if something is
-// known of it; nil if there are too many. It is called with the lock held.
-func (s *Store) job(l mirrors.Location, known bool, now time.Time) *job {
-	j := s.jobs[l]
-	if j == nil {
-		if len(s.jobs) >= s.options.MaxFacts || s.ctx.Err() != nil {
-			return nil
-		}
-		l.Ref = strings.Clone(l.Ref)
-		j = &job{location: l, done: make(chan struct{})}
-		s.jobs[l] = j
-	}
-	j.asked = now
-	j.waiting++
-	if !j.started && j.waiting == 1 {
-		lane := s.lane(l)
-		if known {
-			lane.again = append(lane.again, j)
-		} else {
-			lane.now = append(lane.now, j)
-		}
-		lane.fresh = append(lane.fresh, j.location)
-		s.readyUp(lane)
-	}
-	return j
-}
-
-func (s *Store) lane(l mirrors.Location) *lane {
-	key := keyOf(l)
-	if s.lanes[key] == nil {
-		s.lanes[key] = &lane{key: key}
-	}
-	return s.lanes[key]
-}
-
-func keyOf(l mirrors.Location) laneKey {
-	host, _, _ := strings.Cut(l.Ref, "/")
-	return laneKey{host, l.Insecure}
-}
-
-func (s *Store) readyUp(l *lane) {
-	if !l.ready {
-		l.ready = true
-		s.ready = append(s.ready, l)
-	}
-}
-
-// leave takes back that the caller waits for jobs.
-func (s *Store) leave(jobs []*job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range jobs {
-		j.waiting--
-	}
-}
-
-// schedule starts what may be started, a job of each registry in turn. It is called
-// with the lock held.
-func (s *Store) schedule() {
-	for len(s.ready) > 0 && s.running < s.options.Concurrency && s.ctx.Err() == nil {
-		l := s.ready[0]
-		s.ready = s.ready[1:]
-		l.ready = false
-		if s.start(l) {
-			s.readyUp(l)
-		}
-	}
-}
-
-// start starts a job of l and reports whether there may be another to start.
-func (s *Store) start(l *lane) bool {
-	if len(l.fresh) > 0 {
-		s.open(l)
-		return false
-	}
-	width := l.width(s.options.PerRegistry)
-	if l.running >= width {
-		return false // the end of a job puts it back
-	}
-	j := l.next(time.Now(), s.options.Linger, s.forget, l.running < max(1, width/keepShare))
-	if j == nil {
-		s.retire(l)
-		return false
-	}
-	j.started = true
-	l.running++
-	s.spawn(func() { s.run(l, j) })
-	return true
-}
-
-// forget ends j, with whatever was found. It is called with the lock held.
-func (s *Store) forget(j *job) {
-	j.started = true // whatever queue it may still be in
-	delete(s.jobs, j.location)
-	close(j.done)
-}
-
-// retire removes a lane that has nothing to do.
-func (s *Store) retire(l *lane) {
-	if l.running == 0 && l.state != opening && s.lanes[l.key] == l {
-		delete(s.lanes, l.key)
-	}
-}
-
-// spawn runs work as one of the probes under way. It is called with the lock held.
-func (s *Store) spawn(work func()) {
-	s.running++
-	s.work.Add(1)
-	go func() {
-		defer s.work.Done()
-		work()
-	}()
-}
-
-// finish gives back the place of what spawn started. It is called with the lock
-// held.
-func (s *Store) finish(l *lane) {
-	s.running--
-	s.readyUp(l)
-	s.schedule()
-}
-
-// open finds out whether the registry of l answers, before its jobs start, so that
-// they find a connection to share and the tokens on their way.
-func (s *Store) open(l *lane) {
-	locs := l.fresh
-	l.fresh = nil
-	l.state = opening
-	s.spawn(func() {
-		ok := true
-		if p, can := s.prober.(Preparer); can {
-			ok = p.Prepare(s.ctx, locs)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		l.state = broke
-		if ok {
-			l.state = opened
-		}
-		s.finish(l)
-	})
-}
-
-// run looks j up and tells those who wait.
-func (s *Store) run(l *lane, j *job) {
-	b := s.basis()
-	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
-	fact := s.prober.Probe(ctx, j.location)
-	cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j.fact = fact
-	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
-		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
-		s.memory.put(m)
-		s.keeper.learned(m, s.options.Lifetimes.of(m.location.Ref, fact))
-	}
-	if l.state == broke && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
-		l.state = opened
-	}
-	l.running--
-	s.forget(j)
-	s.finish(l)
 }
 
 // maxDetail is the length of a Fact's Detail, in runes, as registry.Client cuts it.

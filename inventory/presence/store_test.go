@@ -256,8 +256,8 @@ func TestLinger(t *testing.T) {
 		if n := p.probed.Load(); n > 14 {
 			t.Errorf("%d probes for nobody, want those of 2 minutes", n)
 		}
-		if len(s.jobs) != 0 || len(s.lanes) != 0 || s.running != 0 {
-			t.Errorf("%d jobs, %d lanes, %d running are left", len(s.jobs), len(s.lanes), s.running)
+		if len(s.jobs) != 0 || len(s.queues) != 0 || s.running != 0 {
+			t.Errorf("%d jobs, %d queues, %d running are left", len(s.jobs), len(s.queues), s.running)
 		}
 	})
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// This file is where a registry's 401 is handled. The 401 to GET /v2/ brings the
-// challenge (chooseChallenge), by which every request is authorized before it leaves
-// (lookup.authorize, lookup.authorization). A 401 to a request that was authorized so is
-// answered with a better token, once (lookup.get); one to that is the verdict that the
-// credential does not open the image (lookup.denied). Where tokens come from is in
-// tokens.go, where credentials do in credentials.go.
+// A 401 is handled in this file. The 401 to GET /v2/ brings the challenge
+// (chooseChallenge) by which each request is authorized before it is sent
+// (lookup.authorize, lookup.authorization). A 401 to a request that was authorized gets one
+// more try with a token for its repository alone (lookup.get); after that it means that the
+// credential does not open the image (lookup.denied).
 
 // authorize gets a token where the registry wants one.
 func (l *lookup) authorize(ctx context.Context) error {
