@@ -26,15 +26,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A file keeps facts over a restart: a header on a line of its own, then one fact a
+// A file keeps facts across a restart: a header on a line of its own, then one fact a
 // line, all in JSON. It holds names of images and nothing secret. Only good news about
-// digests is in it: the rest does not outlive a restart by much.
+// digests is in it: the rest would not outlive a restart by much.
 type file struct {
 	path string
 	most int
 
 	mu       sync.Mutex
-	restored bool // before, what is there must not be replaced by less
+	restored bool // until it is set, the file must not be replaced by less
 }
 
 // saveEvery bounds what a crash costs.
@@ -44,7 +44,7 @@ const (
 	fileKind    = "mirrorset-guard facts"
 	fileVersion = 3
 	// maxFileSize is what 100,000 images need, and more than the indexes among them. The
-	// oldest facts are left out beyond it.
+	// oldest facts beyond it are left out.
 	maxFileSize = 32 << 20
 	// maxPlatforms and maxName are what registry.Client remembers of an index at most:
 	// platforms or children, and runes of each name. A test of the Client pins them.
@@ -77,7 +77,7 @@ type fileFact struct {
 // Restore takes over what an earlier process saved at Options.Path, as far as it
 // is still fresh, and allows the Store to save there. It is called once, after the
 // credentials and the trust of the nodes are set: what is taken over counts under
-// those, and under no others. Facts that are to be kept are asked for again soon.
+// those and no others. Facts that are to be kept fresh are looked up again soon.
 //
 // A file that is damaged, or not one of these, is not used at all; a note says so
 // until it is replaced by the next one saved.
@@ -98,7 +98,7 @@ func (s *Store) Restore() {
 
 const fileTopic = "saved facts"
 
-// inherit remembers facts that are fresh and not known better.
+// inherit remembers facts that are fresh, where there is no fresh one yet.
 func (s *Store) inherit(facts []memo) {
 	b := s.basis()
 	now := time.Now()
@@ -107,7 +107,7 @@ func (s *Store) inherit(facts []memo) {
 	for _, m := range facts {
 		m.generation, m.inherited = b.generation, true
 		known, ok := s.memory.get(m.location)
-		// A fact of the future is by a clock that was wrong: it would live for too long.
+		// A fact from the future was dated by a wrong clock: it would live too long.
 		if ok && s.fresh(known, b, now) || m.learned.After(now) || !s.lives(m, now) {
 			continue
 		}
@@ -115,7 +115,7 @@ func (s *Store) inherit(facts []memo) {
 	}
 }
 
-// save writes what is worth it.
+// save writes what is worth saving.
 func (s *Store) save() {
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *Store) worthSaving() []fileFact {
 func lasting(m memo) bool {
 	return m.fact.Presence == policy.Present && !m.fact.Time.IsZero() && len(m.fact.Missing) == 0 &&
 		strings.Contains(m.location.Ref, "@") &&
-		(m.fact.Platforms != nil || !types.MediaType(m.fact.MediaType).IsIndex()) // else nobody has read the index
+		(m.fact.Platforms != nil || !types.MediaType(m.fact.MediaType).IsIndex()) // else the index was not read
 }
 
 // replace writes facts so that a reader finds the old file or the new one, whole.
@@ -198,8 +198,8 @@ func encode(facts []fileFact) ([]byte, error) {
 	return body, nil
 }
 
-// load returns the facts in the file, the oldest first, none if there is no file. One bad line is
-// enough to doubt them all.
+// load returns the facts in the file, the oldest first, none if there is no file. One bad
+// line is enough to distrust them all.
 func (f *file) load() ([]memo, error) {
 	data, err := readFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -221,7 +221,7 @@ func (f *file) load() ([]memo, error) {
 	return f.parse(body)
 }
 
-// parse reads the lines, of which the first hold the newest facts.
+// parse reads the lines, the newest facts first.
 func (f *file) parse(body []byte) ([]memo, error) {
 	var facts []memo
 	for line := range bytes.Lines(body) {
@@ -240,7 +240,7 @@ func (f *file) parse(body []byte) ([]memo, error) {
 	return facts, nil
 }
 
-// memo returns the fact, unless it is none that a Client could have found.
+// memo returns the fact, and false if no Client could have found it.
 func (f fileFact) memo() (memo, bool) {
 	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure, Depth: f.Depth}
 	d := digestOf(f.Ref)

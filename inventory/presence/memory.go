@@ -17,13 +17,13 @@ type memory struct {
 	byAge *list.List // of *memo, the oldest in front
 }
 
-// A memo is a fact that is remembered.
+// A memo is a fact with what it takes to tell how long it counts.
 type memo struct {
 	location   mirrors.Location
 	fact       policy.Fact
 	learned    time.Time
 	generation uint64
-	// inherited is set for what an earlier process has learned.
+	// inherited is set for what an earlier process learned.
 	inherited bool
 }
 
@@ -31,7 +31,7 @@ func newMemory(most int) *memory {
 	return &memory{most: most, facts: map[mirrors.Location]*list.Element{}, byAge: list.New()}
 }
 
-// put remembers learned in the place of what was known about its location.
+// put remembers learned instead of what was known about its location.
 func (m *memory) put(learned memo) {
 	if e, ok := m.facts[learned.location]; ok {
 		learned.location = e.Value.(*memo).location
@@ -39,7 +39,7 @@ func (m *memory) put(learned memo) {
 		m.byAge.MoveToBack(e)
 		return
 	}
-	// A reference may be a part of a whole object that it would keep in memory.
+	// A reference may be a part of a larger object, which it would keep in memory.
 	learned.location.Ref = strings.Clone(learned.location.Ref)
 	m.facts[learned.location] = m.byAge.PushBack(&learned)
 	for m.byAge.Len() > m.most {
@@ -56,24 +56,24 @@ func (m *memory) get(l mirrors.Location) (memo, bool) {
 	return *e.Value.(*memo), true
 }
 
-// Lifetimes say for how long an answer is worth repeating. The zero value of each
-// means its default.
+// Lifetimes are how long answers of each kind are repeated before the registry is asked
+// again. The zero value of each means its default.
 type Lifetimes struct {
-	// PresentDigest is for images that were asked for by digest: what is there stays
-	// the same for as long as the mirror keeps it. 1 h.
+	// PresentDigest is for images looked up by digest: what is there stays the same for
+	// as long as the mirror keeps it. 1 h.
 	PresentDigest time.Duration
-	// PresentTag is for images that were asked for by tag, which may be moved. 2 min.
+	// PresentTag is for images looked up by tag, which may be moved. 2 min.
 	PresentTag time.Duration
-	// Absent is for misses, of an image or of a part of it. They deny changes, and end
-	// when somebody copies the image and tries again at once, so they are as good as
-	// asked again before they deny: 2 s is what one review may take to come back to a
-	// location.
+	// Absent is for misses, of an image or of a part of it. They deny changes, and they
+	// end when an administrator copies the image and at once tries again, so in practice
+	// they are looked up anew before they deny: 2 s is what one review may take to come
+	// back to a location.
 	Absent time.Duration
-	// Recalled is for how long a miss that is no longer fresh is still good enough to plan
-	// with, and what is left to say where there was no time to ask again. 90 s.
+	// Recalled is how long a miss that is no longer fresh is still good enough to plan
+	// with, and to report where there was no time to ask again. 90 s.
 	Recalled time.Duration
-	// Trouble is for everything else: denied, unreachable, mismatch. It keeps a
-	// registry that is not well from being asked for every review. 10 s.
+	// Trouble is for everything else: denied, unreachable, mismatch. It keeps a registry
+	// in trouble from being asked for every review. 10 s.
 	Trouble time.Duration
 }
 

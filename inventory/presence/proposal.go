@@ -9,9 +9,8 @@ import (
 )
 
 // A Proposal answers as its Store does and, about Locations with ProposedTrust, by
-// asking with CAs that are not in force yet. What it learns of those is kept in it,
-// and is never found by questions about the CAs in force, nor the reverse. It is safe
-// for concurrent use.
+// asking with CAs that are not in force yet. What it learns of those stays in it and
+// never answers for the CAs in force, nor the reverse. It is safe for concurrent use.
 type Proposal struct {
 	store  *Store
 	own    *Store         // whose Locations have no ProposedTrust; nil if nothing can be proposed
@@ -69,7 +68,7 @@ func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,
 	return facts
 }
 
-// Notes implements review.Noter: those of the Store.
+// Notes implements review.NoteSource: those of the Store.
 func (p *Proposal) Notes() []string { return p.store.Notes() }
 
 // Close ends what is under way for p alone, and waits for it. It may be called twice.

@@ -110,8 +110,8 @@ func (q *queue) width(most int) int {
 	}
 }
 
-// job returns the job for l, queued for a caller who waits, behind others if something is
-// known of it; nil if there are too many. It is called with the lock held.
+// job returns the job for l, queued for a caller that waits, behind others if a recalled
+// miss of it is known; nil if there are too many. It is called with the lock held.
 func (s *Store) job(l mirrors.Location, known bool, now time.Time) *job {
 	j := s.jobs[l]
 	if j == nil {
@@ -157,7 +157,7 @@ func (s *Store) markReady(q *queue) {
 	}
 }
 
-// leave takes back that the caller waits for jobs.
+// leave notes that a caller no longer waits for jobs.
 func (s *Store) leave(jobs []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,9 +200,9 @@ func (s *Store) start(q *queue) bool {
 	return true
 }
 
-// forget ends j, with whatever was found. It is called with the lock held.
+// forget ends j with what was found, if anything. It is called with the lock held.
 func (s *Store) forget(j *job) {
-	j.started = true // whatever queue it may still be in
+	j.started = true // it may still be in a queue
 	delete(s.jobs, j.location)
 	close(j.done)
 }
@@ -224,8 +224,7 @@ func (s *Store) spawn(work func()) {
 	}()
 }
 
-// finish gives back the place of what spawn started. It is called with the lock
-// held.
+// finish frees the place of what spawn started. It is called with the lock held.
 func (s *Store) finish(q *queue) {
 	s.running--
 	s.markReady(q)
@@ -253,7 +252,7 @@ func (s *Store) open(q *queue) {
 	})
 }
 
-// run looks j up and tells those who wait.
+// run looks j up and hands the answer to the callers that wait.
 func (s *Store) run(q *queue, j *job) {
 	b := s.basis()
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)

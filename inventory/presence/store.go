@@ -15,25 +15,25 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Options say how facts are kept. The zero value is the default.
+// Options configure a Store. The zero value is the default.
 type Options struct {
 	Lifetimes Lifetimes
 	// MaxFacts bounds the facts that are kept, and the locations waiting to be
 	// asked about; 0 means 100,000.
 	MaxFacts int
-	// Concurrency bounds the probes under way; 0 means 256.
+	// Concurrency bounds the probes under way; 0 means limits.ProbesAtOnce.
 	Concurrency int
-	// PerRegistry bounds those of one registry; 0 means 64.
+	// PerRegistry bounds those of one registry; 0 means limits.ProbesPerRegistry.
 	PerRegistry int
-	// ProbeTimeout bounds one probe, whoever waits for it; 0 means 30 s.
+	// ProbeTimeout bounds one probe, however many wait for it; 0 means 30 s.
 	ProbeTimeout time.Duration
-	// Linger is how long after the last question about it a location may still be
-	// looked up, for the next try to find the answer; 0 means 2 min.
+	// Linger is how long a location may still be looked up after the last caller asked
+	// about it, for the next try to find the answer; 0 means 2 min.
 	Linger time.Duration
 	// MaxKept bounds the locations that Keep keeps fresh; 0 means half of MaxFacts.
 	MaxKept int
-	// KeepRate is how many of them are asked about a second at one registry, at most;
-	// 0 means 50, a tenth of what Quay lets through.
+	// KeepRate bounds how many of them are looked up a second at one registry; 0 means
+	// limits.RefreshesPerSecond.
 	KeepRate float64
 	// Propose returns a Prober that trusts hostRoots instead of what the Store's own
 	// trusts at single hosts; nil if none can be had. See Proposed.
@@ -68,12 +68,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Store answers what is where, from facts that are fresh enough and, for the
+// A Store answers what is at a location from facts that are fresh enough and, for the
 // rest, by asking. It is safe for concurrent use, and must be closed.
 type Store struct {
 	prober  Prober
 	options Options
-	ctx     context.Context // of what runs on behalf of nobody in particular
+	ctx     context.Context // of probes, which belong to no single caller
 	cancel  context.CancelFunc
 
 	mu      sync.Mutex // no call-outs under it
@@ -109,9 +109,8 @@ func NewStore(p Prober, o Options) *Store {
 	return s
 }
 
-// Close ends the probes under way, waits for them and saves what is known, where
-// Restore has been called. Afterwards Presence knows what was known. It may be called
-// twice.
+// Close ends the probes under way, waits for them and, if Restore was called, saves what
+// is known. Afterwards Presence answers from what was known. It may be called twice.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.cancel()
@@ -120,9 +119,9 @@ func (s *Store) Close() {
 	s.save()
 }
 
-// Run keeps fresh what Keep has named, and saves what is known from time to time, until
-// ctx ends; then it closes the store and returns nil. It must be called once, or not at
-// all where nothing is to be kept.
+// Run keeps fresh what Keep named, and saves what is known from time to time, until ctx
+// ends; then it closes the Store and returns nil. It must be called at most once, and need
+// not be where nothing is to be kept.
 func (s *Store) Run(ctx context.Context) error {
 	defer s.Close()
 	refresh := time.NewTicker(keepTick)
@@ -142,11 +141,11 @@ func (s *Store) Run(ctx context.Context) error {
 }
 
 // Presence implements review.Registries: it returns what is known about locs by the
-// time ctx ends, the first ones most likely. What is not fresh is asked for, each
+// time ctx ends, the first ones most likely. What is not fresh is looked up, each
 // location once however many callers want it. What was not answered when ctx ends
-// is missing from the Facts, unless it was a miss a short while ago, which is Recalled; it
-// is asked for all the same, for the next call to find. What nothing is known about is
-// asked for before such misses are asked for again.
+// is missing from the Facts, unless it was a miss a short while ago, which is Recalled; the
+// lookup goes on all the same, for the next call to find. Locations about which nothing is
+// known are looked up before such misses are looked up again.
 func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	facts, jobs := s.begin(locs)
 	defer s.leave(jobs)
@@ -169,8 +168,8 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Fa
 	return facts
 }
 
-// Recall implements review.Recaller: it is as Presence, but content with misses that were
-// learned a short while ago, and marks them Recalled.
+// Recall implements review.Recaller: it does what Presence does, but accepts misses that
+// were learned a short while ago, and marks them Recalled.
 func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	recalled := policy.Facts{}
 	s.recall(recalled, locs)
@@ -180,7 +179,7 @@ func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Fact
 	return facts
 }
 
-// recall enters misses that are no longer fresh where there is no fact.
+// recall adds misses that are no longer fresh where there is no fact.
 func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 	b := s.basis()
 	now := time.Now()
@@ -202,8 +201,7 @@ func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 	}
 }
 
-// recallable returns the miss that is known of l, if it is not too old to be repeated as
-// what it is. It is called with the lock held.
+// recallable returns the miss that is known of l, if it is not too old to be repeated. It is called with the lock held.
 func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) (memo, bool) {
 	m, ok := s.memory.get(l)
 	return m, ok && m.fact.Presence == policy.Absent && b.carries(m) && now.Sub(m.learned) < s.options.Lifetimes.Recalled
@@ -253,9 +251,8 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 }
 
 // answer returns the fact about l, if it is fresh. What was found by looking deeper
-// answers for less, if all was there: blobs that are missing say nothing of what is
-// otherwise known of the manifest. A miss is one however deep a look was meant to go. It
-// is called with the lock held.
+// answers for less, if all was there: missing blobs say nothing of what is otherwise known
+// of the manifest. A miss is a miss at any depth. It is called with the lock held.
 func (s *Store) answer(l mirrors.Location, b basis, now time.Time) (policy.Fact, bool) {
 	if m, ok := s.memory.get(l); ok && s.fresh(m, b, now) {
 		return m.fact, true
@@ -279,16 +276,16 @@ func (s *Store) lives(m memo, now time.Time) bool {
 	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
 }
 
-// A basis is what facts rest on beside what a registry answers.
+// A basis is what facts rest on besides a registry's answers.
 type basis struct {
 	generation uint64
-	// platforms are those of the nodes. Nothing is known of them where aware is not set.
+	// platforms are those of the nodes; aware is set if the Prober tells them.
 	platforms []string
 	aware     bool
 }
 
-// basis returns the one at the moment. It is called without the lock: the Prober may
-// take one that probes hold.
+// basis returns the present one. It is called without the lock: the Prober may take a
+// lock that probes hold.
 func (s *Store) basis() basis {
 	b := basis{generation: s.generation()}
 	if n, ok := s.prober.(PlatformSource); ok {
@@ -304,8 +301,8 @@ func (s *Store) generation() uint64 {
 	return 0
 }
 
-// carries reports whether m still answers the question: what is known of platforms says
-// nothing of a node that has come since.
+// carries reports whether m still counts: what was found for some platforms says nothing
+// of a platform that a new node brings.
 func (b basis) carries(m memo) bool {
 	f := m.fact
 	switch {
@@ -324,11 +321,13 @@ func (b basis) carries(m memo) bool {
 // maxDetail is the length of a Fact's Detail, in runes, as registry.Client cuts it.
 const maxDetail = 200
 
-const maxNote = 119 // the API server counts warnings from 120 characters on as long
+// maxNote is the length of a note: the API server counts warnings from 120 characters
+// on as long.
+const maxNote = 119
 
-// SetNote sets a remark for whoever reads an answer that rests on the store, such as
-// "the pull secret is missing; registries were asked anonymously". Each topic has
-// one; "" takes it back.
+// SetNote sets a remark for the readers of any answer that rests on the Store, such as
+// "the pull secret is missing; registries were asked anonymously". Each topic has one
+// note; "" removes it.
 func (s *Store) SetNote(topic, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,7 +337,7 @@ func (s *Store) SetNote(topic, note string) {
 	}
 }
 
-// Notes implements review.Noter: the notes in the order of their topics.
+// Notes implements review.NoteSource: the notes in the order of their topics.
 func (s *Store) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

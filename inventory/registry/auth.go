@@ -75,8 +75,8 @@ func (l *lookup) get(ctx context.Context, head response) (response, error) {
 	return r, err
 }
 
-// denied says what it means that the registry refuses r. It is no proof if what it
-// was shown is less than what nodes show.
+// denied says what it means that the registry answered r with 401 or 403. It proves
+// nothing if the registry was shown less than nodes show.
 func (l *lookup) denied(r response) *failure {
 	if l.grant != nil && l.grant.withheld != nil {
 		return l.grant.withheld

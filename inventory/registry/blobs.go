@@ -128,7 +128,7 @@ func lackOf(missing []digest.Digest, of int) string {
 	}
 }
 
-// shortDigest is what a person compares; the manifest has the rest.
+// shortDigest cuts a digest to what people compare; the manifest has the rest.
 func shortDigest(d digest.Digest) string {
 	return string(d.Algorithm()) + ":" + d.Encoded()[:12]
 }
@@ -146,14 +146,14 @@ type blobKey struct {
 	digest     digest.Digest
 }
 
-// A blob is the question whether a registry holds one, and the answer once it is there.
+// A blob is a lookup of whether a registry holds one, with the answer once there is one.
 type blob struct {
 	*sharedCall[bool]
 	since time.Time
 }
 
-// usable reports whether b is worth waiting for, or worth having. A miss is asked for
-// again: it ends when somebody copies the image.
+// usable reports whether b is under way or still counts. A miss is asked for again: it
+// ends when the image is copied.
 func (b *blob) usable() bool {
 	return !b.finished() || b.err == nil && b.value && time.Since(b.since) < blobLife
 }

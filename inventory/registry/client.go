@@ -18,23 +18,23 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Options say how registries are asked. The zero value is the default. They must
-// not be changed once a Client has them.
+// Options configure a Client. The zero value is the default. They must not be changed
+// once a Client has them.
 type Options struct {
 	// UserAgent names the guard to registries; "" means "mirrorset-guard".
 	UserAgent string
 	// Timeout is for one request, its answer included; 0 means 5 s.
 	Timeout time.Duration
 	// DialTimeout is for a connection, and again for its TLS handshake; 0 means 3 s.
-	// It is what a registry costs that swallows packets.
+	// It is what a registry that swallows packets costs.
 	DialTimeout time.Duration
 	// Credentials are what the nodes have.
 	Credentials Credentials
-	// RootCAs are trusted in the place of the system's, nil to trust these. To add
+	// RootCAs are trusted instead of the system's; nil to trust those. To add
 	// to them, start from x509.SystemCertPool.
 	RootCAs *x509.CertPool
-	// HostRootCAs are trusted in the place of RootCAs at the host, or host and port,
-	// as the reference names it ("mirror.example.com:5000").
+	// HostRootCAs are trusted instead of RootCAs at the host, or host and port, as the
+	// reference names it ("mirror.example.com:5000").
 	HostRootCAs map[string]*x509.CertPool
 	// Resolve says where a "host:port" or "host" is to be found: "ip:port", or "ip"
 	// for the same port. Names in certificates and requests stay what they are. It
@@ -44,11 +44,11 @@ type Options struct {
 	// AllowLoopback admits registries at loopback addresses. Other addresses that
 	// mean something only from where the guard runs are always refused.
 	AllowLoopback bool
-	// Proxy says by which way to go; if it is nil, http.ProxyFromEnvironment does. What
-	// a proxy resolves, it can reach.
+	// Proxy returns the proxy for a request; nil means http.ProxyFromEnvironment. What a
+	// proxy resolves, it can reach.
 	Proxy Proxy
-	// PerRegistry bounds the requests under way to one registry; 0 means 64. There
-	// are fewer where a registry is slow or refuses.
+	// PerRegistry bounds the requests under way to one registry; 0 means
+	// limits.RequestsPerRegistry. There are fewer where a registry is slow or refuses.
 	PerRegistry int
 	// Rates bound the requests a second to a registry, by its host; nil means
 	// DefaultRates.
@@ -62,8 +62,7 @@ type Options struct {
 	longBodies chan struct{} // taken while a long body is read
 }
 
-// DefaultRates are limits that registries have published. quay.io answers 429
-// beyond 500 requests a second over HTTP/2.
+// DefaultRates stay below the limits that registries have published; see package limits.
 var DefaultRates = map[string]float64{"quay.io": limits.QuayRequestsPerSecond}
 
 func (o Options) withDefaults() Options {
@@ -86,7 +85,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// timeoutFor returns the time after which err came, for people.
+// timeoutFor returns the time limit that was in force where err came from, for messages.
 func (o *Options) timeoutFor(err error) time.Duration {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
@@ -103,12 +102,12 @@ type Client struct {
 	generation *generation
 	closed     bool
 	// proposals are clients for CAs that are not in force (see Propose), and parent is
-	// the Client that this is a proposal of, nil if it is none.
+	// the Client that this one is a proposal of, nil if it is not one.
 	proposals map[*Client]struct{}
 	parent    *Client
 	handOver  sync.Mutex // orders what is handed over to proposals
 
-	// paces outlive views, and proposals share them: what a registry bears does not
+	// paces outlive generations, and proposals share them: what a registry bears does not
 	// depend on who asks.
 	paces *paces
 
@@ -199,8 +198,8 @@ func (c *Client) SetCredentials(credentials Credentials) {
 }
 
 // SetTrust makes the next probe trust roots (nil: the system's CAs), at their hosts
-// hostRoots in their place, and go the way that proxy says, on connections of its own
-// (nil: http.ProxyFromEnvironment). They are what Options.RootCAs, HostRootCAs and
+// hostRoots instead, and use proxy (nil: http.ProxyFromEnvironment), on new
+// connections. They are what Options.RootCAs, HostRootCAs and
 // Proxy were, and one change, however many of them differ. Functions cannot be
 // compared, so that a proxy counts as a change; no proxy where there was none does not.
 func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertPool, proxy Proxy) {
@@ -224,7 +223,7 @@ func samePool(a, b *x509.CertPool) bool {
 // an earlier one may be different now.
 func (c *Client) Generation() uint64 { return c.current().number }
 
-// Close ends whatever is under way, and waits for it. It may be called twice.
+// Close ends what is under way, and waits for it. It may be called twice.
 func (c *Client) Close() {
 	if c.parent != nil {
 		c.parent.forget(c)

@@ -22,8 +22,8 @@ const (
 	maxKnownConfigs = 1 << 15
 )
 
-// checkImage says in fact which nodes an image is for that is no index, by its config, and
-// fails if the config is missing or, where they are wanted, other blobs are. Nodes pull
+// checkImage sets in fact which nodes a single image is for, by its config. It fails if
+// the config is missing or, where they are wanted, other blobs are. Nodes pull
 // an image for another platform all the same, and cannot run it (containers/image
 // copy/single.go, checkImageDestinationForCurrentRuntime, only logs).
 func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []byte) error {

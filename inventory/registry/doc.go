@@ -33,8 +33,8 @@
 //
 // # Why not go-containerregistry's client
 //
-// A mirror set is a list of addresses that somebody else chose for us to call,
-// with the cluster's pull secret at hand. The transport of go-containerregistry
+// A mirror set is a list of addresses that its author chose for us to call, with the
+// cluster's pull secret at hand. The transport of go-containerregistry
 // v0.22.1 retries without regard to the context, never reads Retry-After,
 // follows the redirects of a HEAD without end and those of a ping to plain http,
 // reads the body of a ping without limit, lets one caller's cancelled context

@@ -48,8 +48,8 @@ func (e *endpoint) open(ctx context.Context) (*session, error) {
 	return ping.wait(ctx)
 }
 
-// startPing returns the ping under way, which it starts if one is needed, or else
-// what is known already.
+// startPing returns the ping under way, or one that it starts if one is needed, or
+// else what is known already.
 func (e *endpoint) startPing() (*sharedCall[*session], *session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,7 +150,7 @@ func (e *endpoint) strictTransport() *transport {
 	return e.strict
 }
 
-// close closes the connections that nobody uses.
+// close closes idle connections.
 func (e *endpoint) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -28,16 +28,16 @@ const (
 	maxQuote  = 80  // runes of a registry's own words within it
 )
 
-// A failure is why a location does not serve an image. It becomes a Fact; it is an
-// error only on the way there.
+// A failure is the reason that a location does not serve an image. It is an error until
+// it becomes a Fact.
 type failure struct {
 	presence policy.Presence
 	// detail names the registry, what it did and what to do about it.
 	detail string
-	// load is set if the registry, or the way to it, is overloaded or broken, so
+	// load is set if the registry, or the path to it, is overloaded or broken, so
 	// that asking more would make it worse.
 	load load
-	// again is set if the same question may be answered in a moment.
+	// again is set if the same request may be answered in a moment.
 	again bool
 	// after is when the registry wants to be asked again, 0 if it does not say.
 	after time.Duration
@@ -113,7 +113,7 @@ func says(r response) string {
 	return ", saying " + quote(message)
 }
 
-// quote marks words as somebody else's.
+// quote marks words as not the guard's own.
 func quote(s string) string { return strconv.Quote(text.OneLine(s, maxQuote)) }
 
 // connectionFailure says what it means that host gave no answer. The error is not
@@ -217,7 +217,7 @@ func isReset(err error) bool {
 		strings.Contains(message, "server closed idle connection") || strings.Contains(message, "GOAWAY")
 }
 
-// innermost leaves the layers away that repeat the URL and the addresses.
+// innermost strips the layers that repeat the URL and the addresses.
 func innermost(err error) error {
 	for {
 		var outer *url.Error

@@ -10,10 +10,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A generation is a Client with certain credentials and certain trust. When either
+// A generation is what a Client does with one set of credentials and trust. When either
 // changes, the generation ends, with all sessions, connections and tokens that rest on
-// it, and what was asked is asked again from the next one. So an old credential is
-// never used after the change.
+// it, and lookups under way start again in the next one. So an old credential is never
+// used after the change.
 type generation struct {
 	client      *Client
 	options     Options
@@ -38,7 +38,7 @@ type endpointKey struct {
 // hosts. The one not used for longest goes.
 const maxEndpoints = 512
 
-// newGeneration is called with the client's lock held, or before anybody knows it.
+// newGeneration is called with the Client's lock held, or before the Client is shared.
 func newGeneration(c *Client, number uint64) *generation {
 	g := &generation{
 		client:      c,
@@ -47,7 +47,7 @@ func newGeneration(c *Client, number uint64) *generation {
 		credentials: c.options.Credentials,
 		endpoints:   map[endpointKey]*endpoint{},
 	}
-	g.ctx, g.cancel = context.WithCancel(context.Background()) // a generation outlives those who ask
+	g.ctx, g.cancel = context.WithCancel(context.Background()) // a generation outlives its callers
 	return g
 }
 
@@ -115,7 +115,7 @@ func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
 	return (&lookup{endpoint: e, session: s, target: t, credential: cred}).answer(ctx)
 }
 
-// brokenEntry says that nodes would fail at the entry, before they ask anybody.
+// brokenEntry says that nodes would fail at the entry, before any request.
 func brokenEntry(host string, cred credential) *failure {
 	f := unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", quote(cred.entry), host, cred.broken)
 	f.presence = policy.Denied
@@ -163,8 +163,7 @@ func (g *generation) newEndpoint(t target) *endpoint {
 	}
 }
 
-// makeRoom takes the endpoint away that was not used for longest, if there are too
-// many. Requests under way go on.
+// makeRoom removes the least recently used endpoint, if there are too many. Requests under way go on.
 func (g *generation) makeRoom() *endpoint {
 	if len(g.endpoints) < maxEndpoints {
 		return nil

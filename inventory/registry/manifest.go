@@ -28,14 +28,14 @@ var manifestTypes = []string{
 	string(types.OCIImageIndex),
 }
 
-// A lookup is one probe of one registry.
+// A lookup asks one registry about one image.
 type lookup struct {
 	endpoint   *endpoint
 	session    *session
 	target     target
 	credential credential
-	// blob is set if this is asked for, and not the manifest of target: the whole of
-	// it, or the first byte.
+	// blob is set to ask for a blob instead of the manifest of target: for all of it if
+	// whole is set, else for its first byte.
 	blob  digest.Digest
 	whole bool
 	// grant is the token in use, nil if there is none; final is set if there is
@@ -44,7 +44,7 @@ type lookup struct {
 	final bool
 }
 
-// answer asks by HEAD, and by GET where HEAD does not settle it. HEAD is cheap, but
+// answer asks by HEAD, and by GET where the answer to HEAD is not enough. HEAD is cheap, but
 // nodes do not use it, and registries get it wrong: some answer 404, 405 or 501 to
 // it, others leave the digest out, or say of what they cannot serve that it is there.
 // Where more is wanted than that the manifest exists, it is read.
@@ -72,8 +72,8 @@ func (l *lookup) readsIndexes() bool {
 	return l.endpoint.transport.options.Platforms != nil || l.target.depth > mirrors.DepthExists
 }
 
-// head asks by HEAD. Nodes do not, so that a bad answer is none at all, for GET to
-// settle. Only what says that GET would not be answered either is an error.
+// head asks by HEAD. Nodes do not, so a bad answer counts as none, and GET decides. Only
+// what says that GET would not be answered either is an error.
 func (l *lookup) head(ctx context.Context) (response, error) {
 	r, err := l.ask(ctx, http.MethodHead)
 	var f *failure
@@ -171,14 +171,13 @@ func describeType(header http.Header) string {
 func isIndex(mediaType string) bool { return types.MediaType(mediaType).IsIndex() }
 
 const (
-	// maxAgain is how often a question is put again that a registry could not answer
-	// at the moment. Nodes do so 4 times, for 429 only.
+	// maxAgain is how often a request is retried that a registry could not answer at the
+	// moment. Nodes do so 4 times, for 429 only.
 	maxAgain   = 3
 	firstPause = 100 * time.Millisecond
 )
 
-// ask puts the question by method, at the registry's pace, and again if that may
-// help. An error is a *failure or the end of ctx.
+// ask sends the request by method, at the registry's pace, and retries if that may help. An error is a *failure or the end of ctx.
 func (l *lookup) ask(ctx context.Context, method string) (response, error) {
 	for attempt := 0; ; attempt++ {
 		r, err := l.once(ctx, method)

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
-// A load says what an answer tells about the strength of a registry.
+// A load is what an answer tells about how much a registry can take.
 type load int
 
 const (
@@ -26,7 +26,7 @@ const (
 // one and a limit, and adapts to what the registry bears: each answer lets it grow
 // a little, a refusal halves it, and so, less, does an answer that takes much
 // longer than it used to (additive increase, multiplicative decrease, as TCP
-// does). Where a registry says when to come back, nobody goes there before.
+// does). A registry that says when to come back is not asked before.
 type pace struct {
 	max int
 	// interval is the least time between two requests, 0 if there is no such limit.
@@ -44,13 +44,13 @@ type pace struct {
 	smoothed time.Duration // the usual ones of late
 }
 
-// A turn is the permission to put one request.
+// A slot is the permission to have one request under way.
 type slot struct {
 	granted chan struct{}
 	started time.Time
 }
 
-// paces are those of the registries, by the host to ask. They are safe for concurrent
+// paces holds the pace of each registry, by the host to ask. It is safe for concurrent
 // use.
 type paces struct {
 	most  int
@@ -60,7 +60,7 @@ type paces struct {
 	byHost map[string]*pace
 }
 
-// maxPaces bounds what is remembered about registries' strength.
+// maxPaces bounds how many registries' paces are remembered.
 const maxPaces = 4096
 
 func (p *paces) of(api string) *pace {
@@ -85,20 +85,20 @@ func newPace(most int, rate float64) *pace {
 }
 
 const (
-	// maxRetryWait is how long a request waits for the time a registry has set. Beyond
-	// it the answer is that the registry limits us.
+	// maxRetryWait is how long a request waits for the moment a registry has named. Where
+	// that is later, the answer is that the registry limits the rate of requests.
 	maxRetryWait = 5 * time.Second
 	// Growth above nine tenths of a limit that was too much is slow, so that a
-	// registry with a fixed limit refuses seldom and is used well.
+	// registry with a fixed limit seldom refuses and is still used well.
 	nearCeiling = 0.9
 	slowly      = 0.1
-	// minLowering keeps the refusals of requests that were under way together from
-	// being counted one by one.
+	// minLowering is the least time between two decreases, so that refusals of requests
+	// that were under way together count once.
 	minLowering = 50 * time.Millisecond
 )
 
-// acquire waits for a turn. It fails if ctx ends, or, with a *failure, if the
-// registry at host does not want to be asked for longer than a request can wait.
+// acquire waits for a slot. It fails if ctx ends or, with a *failure, if the registry
+// at host does not want to be asked for longer than maxRetryWait.
 func (p *pace) acquire(ctx context.Context, host string) (*slot, error) {
 	s, err := p.waitForSlot(ctx)
 	if err != nil {
@@ -134,8 +134,7 @@ func (p *pace) waitForSlot(ctx context.Context) (*slot, error) {
 	}
 }
 
-// grant gives turns to those who wait, as far as there are any. It is called with
-// the lock held.
+// grant hands out free slots in the order of waiting. It is called with the lock held.
 func (p *pace) grant() {
 	for len(p.waiting) > 0 && p.running < max(1, int(p.limit)) {
 		close(p.waiting[0].granted)
@@ -173,7 +172,7 @@ func (p *pace) schedule() time.Duration {
 		at = p.next
 	}
 	if p.resume.After(at) {
-		// Those who waited for the same moment must not all come at it.
+		// Requests that waited for the same moment must not all be sent at it.
 		at = p.resume.Add(rand.N(100 * time.Millisecond)) //nolint:gosec // not a secret
 	}
 	return at.Sub(now)
@@ -186,8 +185,8 @@ func (p *pace) leave() {
 	p.grant()
 }
 
-// release gives a turn back and learns from how the request went. After is what
-// the registry said about when to come back, 0 if nothing.
+// release gives a slot back and learns from how the request went. After is how long the
+// registry wants to be left alone, 0 if it does not say.
 func (p *pace) release(s *slot, l load, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +225,7 @@ func (p *pace) learn(now time.Time, took time.Duration) {
 		step *= slowly
 	}
 	p.limit = min(float64(p.max), p.limit+step)
-	p.best += p.best/1024 + 1 // forget slowly: what was quickest once may be out of reach
+	p.best += p.best/1024 + 1 // forget slowly: the quickest answer ever may be out of reach
 }
 
 // slow reports whether answers take so much longer than they could that more
@@ -247,10 +246,10 @@ func (p *pace) decrease(now time.Time, factor float64) {
 	p.lowered = now
 }
 
-// A breaker spares a registry that is dead, and those who wait for it. After a row
-// of failures, or one that says enough, the last failure is the answer to every
-// question for a while; then the next question is put again. Each time in a row
-// the while doubles. It closes by itself with the first answer.
+// A breaker spares a dead registry, and the callers that wait for it. After a row of
+// failures, or a grave one, the last failure answers every lookup for a while; then the
+// next lookup is sent again. The while doubles each time in a row. The breaker closes
+// with the first answer.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
@@ -267,7 +266,8 @@ const (
 	maxRest     = 30 * time.Second
 )
 
-// open returns why not to ask at the moment, nil if asking is all right.
+// open returns the failure that keeps the registry from being asked now, nil if none
+// does.
 func (b *breaker) open() *failure {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -123,8 +123,8 @@ func (x index) forLinux() []indexEntry {
 	return keep(func(child indexEntry) bool { return child.platform == nil })
 }
 
-// digests returns those of the children, the ones that nodes may run first where there
-// are more than a Fact remembers.
+// digests returns those of the children; where there are more than a Fact remembers,
+// those that nodes may run come first.
 func (x index) digests(chosen []indexEntry) []string {
 	children := x.children
 	if len(children) > maxPlatforms {
@@ -140,7 +140,7 @@ func (x index) digests(chosen []indexEntry) []string {
 	return digests
 }
 
-// A part is what was found of a child.
+// A part is what was found of a child of an index.
 type part struct {
 	held     bool
 	lack     string // what it lacks, "" if it is whole or not there at all
@@ -149,7 +149,7 @@ type part struct {
 
 func (p part) whole() bool { return p.held && p.lack == "" }
 
-// checkIndex says in fact what nodes get of an index: which of their platforms it is for,
+// checkIndex sets in fact what nodes get of an index: which of their platforms it is for,
 // and whether the registry holds what these would choose. A mirror may have copied the
 // index and not all of what it lists.
 func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []byte) error {
@@ -217,10 +217,10 @@ func guess(chosen []indexEntry, parts map[digest.Digest]part) []string {
 	return serves
 }
 
-// unnamed is what messages call a child whose platform nothing tells.
+// unnamed is how messages refer to a child whose platform is not known.
 const unnamed = "an unnamed platform"
 
-// describeIndex says in fact what the index lists, and what of it was looked up in vain.
+// describeIndex sets in fact what the index lists, and what of it is missing.
 func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Digest]part) {
 	fact.Platforms = []string{}
 	for _, child := range x.children {

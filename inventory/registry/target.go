@@ -107,7 +107,7 @@ func sum(algorithm digest.Algorithm, manifest []byte) digest.Digest {
 	return algorithm.FromBytes(manifest)
 }
 
-// validDigest returns d as a digest, "" if it is none that could be checked.
+// validDigest returns d as a digest, "" if it cannot be checked.
 func validDigest(d string) digest.Digest {
 	parsed, err := digest.Parse(strings.TrimSpace(d))
 	if err != nil {

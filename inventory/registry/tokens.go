@@ -38,17 +38,17 @@ const (
 	// maxScopes bounds the length of their names together, so that the URL stays
 	// below the 8 kB that proxies let through.
 	maxScopes = 4000
-	// tokenRetryAfter is how long a refused token is not asked for again.
+	// tokenRetryAfter is how long after a refusal the token is asked for again.
 	tokenRetryAfter = 2 * time.Second
 )
 
-// A grant is a token that was asked for, and what became of it.
+// A grant is a token that was asked for, with the answer once there is one.
 type grant struct {
 	scopes []string
 	done   chan struct{}
 	token
 	err   error
-	until time.Time // for how long it counts, once done
+	until time.Time // when it expires, once done
 }
 
 func newKeychain(e *endpoint, cred credential) *keychain {
@@ -61,7 +61,7 @@ func newKeychain(e *endpoint, cred credential) *keychain {
 	}
 }
 
-// usable reports whether g is worth waiting for, or worth having.
+// usable reports whether g is under way or still valid.
 func (g *grant) usable() bool {
 	select {
 	case <-g.done:
@@ -133,8 +133,8 @@ func (k *keychain) forget(g *grant, scope string) {
 	}
 }
 
-// dontShare notes that the server does not honour many scopes, and forgets what it
-// pretended to grant.
+// dontShare notes that the server does not honour many scopes in one token, and forgets
+// those it pretended to grant.
 func (k *keychain) dontShare() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -207,7 +207,7 @@ func (k *keychain) start(s *session, g *grant) {
 	}
 }
 
-// drop gives up grants that nobody will fetch, because the generation has ended.
+// drop ends grants that will not be fetched, because the generation has ended.
 func (k *keychain) drop(grants []*grant) {
 	for _, g := range grants {
 		g.err = k.endpoint.generation.ctx.Err()
@@ -215,7 +215,7 @@ func (k *keychain) drop(grants []*grant) {
 	}
 }
 
-// fetch fetches g when it is its turn.
+// fetch fetches g once fewer than limits.TokensAtOnce are being fetched.
 func (k *keychain) fetch(ctx context.Context, s *session, g *grant) {
 	defer close(g.done)
 	select {
@@ -238,7 +238,7 @@ func (k *keychain) fetch(ctx context.Context, s *session, g *grant) {
 }
 
 // refused learns from a token that was not granted. Without its token server a
-// registry is as good as dead; unless it only dislikes being asked for so much.
+// registry is as good as dead, unless the server only refuses so many scopes at once.
 func (k *keychain) refused(g *grant) {
 	var f *failure
 	if !errors.As(g.err, &f) {
@@ -278,7 +278,7 @@ type tokenRequest struct {
 	scopes     []string
 }
 
-// fetch asks for the token, again if that may help.
+// fetch asks for the token, and retries if that may help.
 func (q *tokenRequest) fetch(ctx context.Context) (token, error) {
 	realm, err := q.realm()
 	if err != nil {
@@ -350,7 +350,7 @@ func (q *tokenRequest) withheld(realm *url.URL, r response) *failure {
 	return f
 }
 
-// server names the token server for people.
+// server names the token server for messages.
 func (q *tokenRequest) server(realm *url.URL) string {
 	if realm.Host == q.endpoint.api {
 		return q.endpoint.api
@@ -358,8 +358,8 @@ func (q *tokenRequest) server(realm *url.URL) string {
 	return fmt.Sprintf("%s: its token server %s", q.endpoint.api, text.OneLine(realm.Host, maxQuote))
 }
 
-// route returns the way to the token server, and what may be sent on it. Nodes
-// send the credential wherever the registry wants. Here it travels in clear text
+// route returns the transport to the token server, and the credential that may be sent
+// over it. Nodes send the credential wherever the registry wants. Here it travels in clear text
 // only to the very host that its entry names, where the location is insecure; and
 // to another host only where that proves its name.
 func (q *tokenRequest) route(realm *url.URL) (*transport, credential) {

@@ -22,9 +22,9 @@ import (
 // maxRedirects is what net/http allows, and so what nodes follow.
 const maxRedirects = 10
 
-// A way is how to get to one registry: its connections, and what may go over them.
-// Each registry has its own, so that one connection of HTTP/2 serves all requests
-// to it and so that what is trusted for one is not trusted for another.
+// A transport reaches one registry: its proxy, CAs and connections, and what may go over
+// them. Each registry has its own, so that one HTTP/2 connection serves all requests to
+// it, and so that what is trusted for one is not trusted for another.
 type transport struct {
 	options *Options
 	base    *http.Transport
@@ -61,8 +61,8 @@ func newTransport(o *Options, roots *x509.CertPool, insecure bool, dialTimeout t
 	return t
 }
 
-// checkRedirect takes the authorization away, unless the redirect leads to the very
-// server that it is for and has never led elsewhere. Nodes keep it in more cases: net/http
+// checkRedirect removes the authorization, unless the redirect leads to the very server
+// that it is for and never led elsewhere. Nodes keep it in more cases: net/http
 // goes by the name alone, so that they send it to other ports, in clear text, and to
 // subdomains too (http.Client, shouldCopyHeaderOnRedirect).
 func checkRedirect(req *http.Request, via []*http.Request) error {
@@ -193,7 +193,7 @@ const (
 	maxOther = 64 << 10
 )
 
-// A request is one question, to a registry or to its token server.
+// A request is one HTTP request to a registry or to its token server.
 type request struct {
 	method        string
 	url           string
@@ -211,12 +211,12 @@ type response struct {
 	body   []byte
 	// cut is set if the body is longer than the limit.
 	cut bool
-	// redirected is the host that answered without having been shown credentials, as
-	// redirects led to it by way of another server; "" if none did.
+	// redirected is the host that answered without having been shown credentials, because
+	// redirects led away from the server asked; "" if they did not.
 	redirected string
 }
 
-// ask puts one request and reads the answer, within the time for one request.
+// ask sends one request and reads the answer, within the time limit for one request.
 func (t *transport) ask(ctx context.Context, q request) (response, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
 	defer cancel()
@@ -244,7 +244,7 @@ func (t *transport) ask(ctx context.Context, q request) (response, error) {
 }
 
 // read reads at most limit bytes. Few bodies are long; to read all of them at once
-// would let registries decide how much memory is used, so long ones take turns.
+// would let registries decide how much memory is used: see limits.LongBodies.
 func (t *transport) read(ctx context.Context, body io.Reader, limit int64) ([]byte, error) {
 	short, err := io.ReadAll(io.LimitReader(body, min(limit, limits.LongBody)))
 	if err != nil || len(short) < limits.LongBody || limit <= limits.LongBody {
