@@ -199,7 +199,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestSlowRegistryDoesNotHoldUpOthers: each registry has its turn.
+// TestSlowRegistryDoesNotHoldUpOthers: each registry is served in turn.
 func TestSlowRegistryDoesNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := ProberFunc(func(ctx context.Context, l mirrors.Location) policy.Fact {

@@ -107,7 +107,7 @@ func denied(host string, r response, cred credential) *failure {
 	return f
 }
 
-// A challenge is what a registry answered to GET /v2/: how to authenticate.
+// A challenge is how to authenticate, by a registry's answer to GET /v2/.
 type challenge struct {
 	scheme  string // "basic" or "bearer"; "" if none that is known
 	realm   string

@@ -29,7 +29,7 @@ const (
 	maxKnownBlobs = 1 << 15
 )
 
-// A descriptor is what a manifest says of a blob.
+// A descriptor is an entry of a manifest that names a blob.
 type descriptor struct {
 	Digest digest.Digest `json:"digest"`
 	URLs   []string      `json:"urls"`

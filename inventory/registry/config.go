@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxConfig is what nodes read (containers/image internal/iolimits).
+	// maxConfig is how much nodes read (containers/image internal/iolimits).
 	maxConfig = 4 << 20
 	// maxKnownConfigs bounds what is remembered of them: some 5 MB.
 	maxKnownConfigs = 1 << 15
@@ -61,7 +61,8 @@ func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []b
 	return nil
 }
 
-// An imageConfig is what a config, or a manifest of schema 1, says of its platform.
+// An imageConfig is the part of a config, or of a manifest of schema 1, that names the
+// platform.
 type imageConfig struct {
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`

@@ -23,7 +23,7 @@ type Credentials struct {
 	problems []string
 }
 
-// A credential is what one entry holds.
+// A credential is one entry of a .dockerconfigjson.
 type credential struct {
 	// entry is its key in the file.
 	entry              string
@@ -151,8 +151,8 @@ func parseCredential(raw json.RawMessage) (cred credential, remark string) {
 }
 
 // lookup returns the entry a node uses for a repository ("host/a/b"), and whether
-// there is one. The longest key that is the repository, or above it, wins, whatever
-// it holds; then keys that were written as a URL, and the names of the Docker Hub
+// there is one. The longest key that is the repository, or above it, wins, even if it
+// is of no use; then keys that were written as a URL, and the names of the Docker Hub
 // (containers/image pkg/docker/config, findCredentialsInFile).
 func (c Credentials) lookup(name string) (credential, bool) {
 	host, _, _ := strings.Cut(name, "/")

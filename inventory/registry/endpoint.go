@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A session is what is known about a registry after GET /v2/.
+// A session holds what a registry told in its answer to GET /v2/.
 type session struct {
 	scheme    string
 	challenge challenge

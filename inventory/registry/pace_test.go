@@ -106,7 +106,7 @@ func TestPaceHonoursRetryAfter(t *testing.T) {
 			t.Errorf("detail = %q, want %q", f.detail, want)
 		}
 		if p.running != 0 {
-			t.Errorf("%d turns are lost", p.running)
+			t.Errorf("%d slots are lost", p.running)
 		}
 	})
 }

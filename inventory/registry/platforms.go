@@ -47,7 +47,7 @@ func (child indexEntry) isFor(platform string) bool {
 	return child.platform != nil && child.platform.OS+"/"+child.platform.Architecture == platform
 }
 
-// An index is what nodes choose an image from.
+// An index lists the images that nodes choose from.
 type index struct {
 	list     manifest.List
 	children []indexEntry // without attestations
@@ -266,7 +266,7 @@ func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map
 	return parts, nil
 }
 
-// nested is what is wrong with a child that is an index (containers/image
+// nested says what is wrong with a child that is an index (containers/image
 // copy/single.go, copySingleImage).
 const nested = "is an index again, which nodes do not take"
 

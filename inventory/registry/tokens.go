@@ -33,7 +33,8 @@ type keychain struct {
 }
 
 const (
-	// maxShare is what distribution's token servers and Quay's were seen to grant.
+	// maxShare is the number of scopes that distribution's token servers and Quay's were
+	// seen to grant in one token.
 	maxShare = 50
 	// maxScopes bounds the length of their names together, so that the URL stays
 	// below the 8 kB that proxies let through.
@@ -254,14 +255,14 @@ func (k *keychain) refused(g *grant) {
 }
 
 const (
-	// minTokenLife is what nodes take for granted, whatever expires_in says
+	// minTokenLife is the life that nodes assume at least, whatever expires_in says
 	// (docker_client.go, minimumTokenLifetimeSeconds).
 	minTokenLife = 60 * time.Second
 	maxTokenLife = time.Hour
 	maxToken     = 32 << 10
 )
 
-// A token is what a token server grants.
+// A token is an answer of a token server.
 type token struct {
 	value string
 	life  time.Duration

@@ -19,7 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
-// maxRedirects is what net/http allows, and so what nodes follow.
+// maxRedirects is the number that net/http allows, and so nodes follow.
 const maxRedirects = 10
 
 // A transport reaches one registry: its proxy, CAs and connections, and what may go over
@@ -186,7 +186,7 @@ func (t *transport) control(_, address string, _ syscall.RawConn) error {
 func (t *transport) close() { t.base.CloseIdleConnections() }
 
 const (
-	// maxManifest is what nodes read (containers/image internal/iolimits). A longer
+	// maxManifest is how much nodes read (containers/image internal/iolimits). A longer
 	// manifest fails the pull.
 	maxManifest = 4 << 20
 	// maxOther bounds what is read of any other answer.
