@@ -117,8 +117,8 @@ func TestKeepIsPolite(t *testing.T) {
 		if n := p.probed.Load(); n != 1000 {
 			t.Errorf("%d probes in 10 s at two registries, want 50 a second at each", n)
 		}
-		if n := p.most.Load(); n > 2*64/limits.RefreshShare {
-			t.Errorf("%d at once, want at most %d at each registry", n, 64/limits.RefreshShare)
+		if n := p.most.Load(); n > 2*limits.ProbesPerRegistry/limits.RefreshShare {
+			t.Errorf("%d at once, want at most %d at each registry", n, limits.ProbesPerRegistry/limits.RefreshShare)
 		}
 	})
 }

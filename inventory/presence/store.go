@@ -168,7 +168,7 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Fa
 	return facts
 }
 
-// Recall implements review.Recaller: it does what Presence does, but accepts misses that
+// Recall implements review.RecallSource: it does what Presence does, but accepts misses that
 // were learned a short while ago, and marks them Recalled.
 func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	recalled := policy.Facts{}

