@@ -5,7 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -37,7 +37,7 @@ func (d dumpedCAs) CAs(_ context.Context, name string) (map[string]string, error
 // A proposer is a review.Trust: what it proposes is asked for by a Store.
 type proposer struct {
 	caSource
-	store *registry.Store
+	store *presence.Store
 }
 
 var _ review.Trust = proposer{}

@@ -26,6 +26,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -131,7 +132,7 @@ type guard struct {
 	log      logr.Logger
 	cluster  *inventory.Cluster
 	client   *registry.Client
-	store    *registry.Store
+	store    *presence.Store
 	trust    *trust.Follower
 	certs    *certs.Reloader
 	mux      *http.ServeMux

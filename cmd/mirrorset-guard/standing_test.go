@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -62,10 +62,10 @@ func TestStandingFlags(t *testing.T) {
 func TestKeepForNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var probes atomic.Int64
-		store := registry.NewStore(registry.ProberFunc(func(context.Context, mirrors.Location) policy.Fact {
+		store := presence.NewStore(presence.ProberFunc(func(context.Context, mirrors.Location) policy.Fact {
 			probes.Add(1)
 			return policy.Fact{Presence: policy.Absent}
-		}), registry.StoreOptions{})
+		}), presence.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- store.Run(ctx) }()

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -72,7 +73,7 @@ func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
 
 // open returns a client of registries and the store of its answers. It reads
 // indexes for the platforms that nodes have; platforms is called from time to time.
-func (r *registryFlags) open(platforms func() []string) (*registry.Client, *registry.Store, error) {
+func (r *registryFlags) open(platforms func() []string) (*registry.Client, *presence.Store, error) {
 	roots, err := r.roots()
 	if err != nil {
 		return nil, nil, err
@@ -89,9 +90,9 @@ func (r *registryFlags) open(platforms func() []string) (*registry.Client, *regi
 		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, Rates: rates, AllowLoopback: r.allowLoopback,
 		Platforms: platforms,
 	})
-	store := registry.NewStore(client, registry.StoreOptions{Path: r.factFile, Lifetimes: registry.Lifetimes{
+	store := presence.NewStore(client, presence.Options{Path: r.factFile, Lifetimes: presence.Lifetimes{
 		PresentDigest: r.factLifetime, PresentTag: min(r.factLifetime, maxTagLifetime), Absent: time.Nanosecond,
-	}})
+	}, Propose: func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) }})
 	return client, store, nil
 }
 
@@ -163,7 +164,7 @@ func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client
 // A pullSecret hands the nodes' credentials to the client as they change.
 type pullSecret struct {
 	client *registry.Client
-	store  *registry.Store
+	store  *presence.Store
 	mu     sync.Mutex
 }
 
@@ -202,7 +203,7 @@ func (w *world) addFlags(flags *pflag.FlagSet) {
 // An openWorld is to be closed.
 type openWorld struct {
 	inventory  review.Inventory
-	registries *registry.Store
+	registries *presence.Store
 	client     *registry.Client
 	noters     []review.NoteSource
 	// otherCredentials is as in review.Reviewer.

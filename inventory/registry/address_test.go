@@ -135,7 +135,7 @@ func TestNoPacket(t *testing.T) {
 func TestNameThatResolvesToLoopback(t *testing.T) {
 	s := newTLSServer(t, healthy)
 	o := Options{}.withDefaults()
-	w := newWay(&o, nil, false, o.DialTimeout)
+	w := newTransport(&o, nil, false, o.DialTimeout)
 	defer w.close()
 	if conn, err := w.dial(context.Background(), "tcp", s.address()); err == nil {
 		conn.Close() //nolint:errcheck // it should not be there

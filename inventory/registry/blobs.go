@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -21,9 +22,6 @@ const (
 	// maxBlobs is the config and what a node could mount: 501 layers
 	// (containers/storage drivers/overlay, maxDepth).
 	maxBlobs = 502
-	// blobWidth is how many blobs of one image are asked for at a time, as far as the
-	// registry's pace allows.
-	blobWidth = 8
 	// blobLife spans the verification of a whole cluster, whose images have layers in
 	// common. What is learned of an image in that time counts for as long as its Fact.
 	blobLife = time.Minute
@@ -31,7 +29,7 @@ const (
 	maxKnownBlobs = 1 << 15
 )
 
-// A descriptor is what a manifest says of a blob.
+// A descriptor is an entry of a manifest that names a blob.
 type descriptor struct {
 	Digest digest.Digest `json:"digest"`
 	URLs   []string      `json:"urls"`
@@ -84,30 +82,30 @@ func isSchema1(mediaType string) bool {
 }
 
 // blobs returns the blobs to look for.
-func (q *question) blobs(mediaType string, manifest []byte) ([]digest.Digest, error) {
+func (l *lookup) blobs(mediaType string, manifest []byte) ([]digest.Digest, error) {
 	blobs, ok := blobsOf(mediaType, manifest)
 	switch {
 	case !ok:
-		return nil, mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
+		return nil, mismatch("%s serves a manifest that nodes cannot read; push the image again", l.endpoint.api)
 	case len(blobs) > maxBlobs:
 		return nil, unreachable("%s serves a manifest of %d blobs, more than any node could use; nobody has looked for them",
-			q.endpoint.api, len(blobs))
+			l.endpoint.api, len(blobs))
 	}
 	return blobs, nil
 }
 
-// lack says which blobs of a manifest the registry does not hold, "" if it holds all.
-func (q *question) lack(ctx context.Context, mediaType string, manifest []byte) (string, error) {
-	blobs, err := q.blobs(mediaType, manifest)
+// missingBlobs says which blobs of a manifest the registry does not hold, "" if it holds all.
+func (l *lookup) missingBlobs(ctx context.Context, mediaType string, manifest []byte) (string, error) {
+	blobs, err := l.blobs(mediaType, manifest)
 	if err != nil {
 		return "", err
 	}
 	held := make([]bool, len(blobs))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(blobWidth)
+	group.SetLimit(limits.BlobsPerImage)
 	for i, d := range blobs {
 		group.Go(func() (err error) {
-			held[i], err = q.endpoint.view.blobs.held(ctx, q, d)
+			held[i], err = l.endpoint.generation.blobs.held(ctx, l, d)
 			return err
 		})
 	}
@@ -130,14 +128,14 @@ func lackOf(missing []digest.Digest, of int) string {
 	}
 }
 
-// shortDigest is what a person compares; the manifest has the rest.
+// shortDigest cuts a digest to what people compare; the manifest has the rest.
 func shortDigest(d digest.Digest) string {
 	return string(d.Algorithm()) + ":" + d.Encoded()[:12]
 }
 
-// A shelf remembers which blobs registries hold, so that a layer that many images of a
+// A blobCache remembers which blobs registries hold, so that a layer that many images of a
 // repository have in common is asked for once. It is safe for concurrent use.
-type shelf struct {
+type blobCache struct {
 	mu    sync.Mutex
 	known map[blobKey]*blob
 }
@@ -148,76 +146,76 @@ type blobKey struct {
 	digest     digest.Digest
 }
 
-// A blob is the question whether a registry holds one, and the answer once it is there.
+// A blob is a lookup of whether a registry holds one, with the answer once there is one.
 type blob struct {
-	*flight[bool]
+	*sharedCall[bool]
 	since time.Time
 }
 
-// counts reports whether b is worth waiting for, or worth having. A miss is asked for
-// again: it ends when somebody copies the image.
-func (b *blob) counts() bool {
-	return !b.landed() || b.err == nil && b.value && time.Since(b.since) < blobLife
+// usable reports whether b is under way or still counts. A miss is asked for again: it
+// ends when the image is copied.
+func (b *blob) usable() bool {
+	return !b.finished() || b.err == nil && b.value && time.Since(b.since) < blobLife
 }
 
-// held reports whether the registry that q asks holds a blob in the repository of q.
-func (s *shelf) held(ctx context.Context, q *question, d digest.Digest) (bool, error) {
-	key := blobKey{q.endpoint, q.target.repository, d}
-	s.mu.Lock()
-	b := s.known[key]
-	if b == nil || !b.counts() {
-		of := *q
+// held reports whether the registry that l asks holds a blob in the repository of l.
+func (c *blobCache) held(ctx context.Context, l *lookup, d digest.Digest) (bool, error) {
+	key := blobKey{l.endpoint, l.target.repository, d}
+	c.mu.Lock()
+	b := c.known[key]
+	if b == nil || !b.usable() {
+		of := *l
 		of.blob = d
-		b = &blob{fly(q.endpoint.view, of.holdsBlob), time.Now()}
-		s.enter(key, b)
+		b = &blob{startCall(l.endpoint.generation, of.holdsBlob), time.Now()}
+		c.enter(key, b)
 	}
-	s.mu.Unlock()
+	c.mu.Unlock()
 	return b.wait(ctx)
 }
 
 // put notes that the registry holds a blob, which was read.
-func (s *shelf) put(q *question, d digest.Digest) {
-	f := &flight[bool]{done: make(chan struct{}), value: true}
-	close(f.done)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.enter(blobKey{q.endpoint, q.target.repository, d}, &blob{f, time.Now()})
+func (c *blobCache) put(l *lookup, d digest.Digest) {
+	call := &sharedCall[bool]{done: make(chan struct{}), value: true}
+	close(call.done)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.enter(blobKey{l.endpoint, l.target.repository, d}, &blob{call, time.Now()})
 }
 
 // enter is called with the lock held.
-func (s *shelf) enter(key blobKey, b *blob) {
-	if s.known == nil || len(s.known) >= maxKnownBlobs {
-		s.known = map[blobKey]*blob{}
+func (c *blobCache) enter(key blobKey, b *blob) {
+	if c.known == nil || len(c.known) >= maxKnownBlobs {
+		c.known = map[blobKey]*blob{}
 	}
-	s.known[key] = b
+	c.known[key] = b
 }
 
 // holdsBlob asks by HEAD, which transfers nothing, and where the answer is no by GET, as
 // nodes do, for the first byte. Redirects, to a storage or a CDN, are followed as nodes
 // follow them; a storage may refuse the HEAD of an address that was signed for GET.
-func (q *question) holdsBlob(ctx context.Context) (bool, error) {
-	r, err := q.head(ctx)
+func (l *lookup) holdsBlob(ctx context.Context) (bool, error) {
+	r, err := l.head(ctx)
 	if err != nil || r.status == http.StatusOK {
 		return err == nil, err
 	}
-	if r, err = q.get(ctx, r); err != nil {
+	if r, err = l.get(ctx, r); err != nil {
 		return false, err
 	}
-	return q.isHeld(r)
+	return l.isHeld(r)
 }
 
 // isHeld says what an answer to a GET means for a blob.
-func (q *question) isHeld(r response) (bool, error) {
+func (l *lookup) isHeld(r response) (bool, error) {
 	switch r.status {
 	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable: // the last: it is empty
 		return true, nil
 	case http.StatusNotFound, http.StatusGone:
 		return false, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		f := *q.denied(r)
+		f := *l.denied(r)
 		f.presence = policy.Unreachable // nodes would not go on to the next place, as they do when the manifest is denied
 		return false, &f
 	default:
-		return false, statusFailure(q.endpoint.api, r)
+		return false, statusFailure(l.endpoint.api, r)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -275,7 +276,7 @@ func TestSharedBlobsAreAskedForOnce(t *testing.T) {
 		}
 	}
 	s := newTLSServer(t, registry.serve)
-	store := NewStore(newTestClient(t, s), StoreOptions{})
+	store := newStore(newTestClient(t, s), presence.Options{})
 	defer store.Close()
 	facts := store.Presence(t.Context(), locs)
 	for _, l := range locs {
@@ -317,10 +318,10 @@ func TestManifestAloneIsNoAnswer(t *testing.T) {
 	registry.hold("c", "l")
 	s := newTLSServer(t, registry.serve)
 	shallow := mirrors.Location{Ref: host + "/app/web@" + sum}
-	o := StoreOptions{Path: t.TempDir() + "/facts"}
+	o := presence.Options{Path: t.TempDir() + "/facts"}
 	ask := func(want ...int) {
 		t.Helper()
-		store := NewStore(newTestClient(t, s), o)
+		store := newStore(newTestClient(t, s), o)
 		defer store.Close()
 		store.Restore()
 		for i, l := range []mirrors.Location{shallow, deep(shallow), shallow, deep(shallow)} {
@@ -361,8 +362,8 @@ func TestHostileManifest(t *testing.T) {
 	}
 }
 
-// TestShelfIsBounded: what is remembered of blobs does not grow for ever.
-func TestShelfIsBounded(t *testing.T) {
+// TestBlobCacheIsBounded: what is remembered of blobs does not grow for ever.
+func TestBlobCacheIsBounded(t *testing.T) {
 	c := newTestClient(t, newTLSServer(t, newShop().serve))
 	v := c.current()
 	target, err := parseTarget(deep(tagged()))
@@ -374,7 +375,7 @@ func TestShelfIsBounded(t *testing.T) {
 	for i := range maxKnownBlobs {
 		v.blobs.known[blobKey{e, "app/web", digest.FromString(fmt.Sprint(i))}] = nil
 	}
-	q := &question{endpoint: e, session: &session{scheme: "https"}, target: target}
+	q := &lookup{endpoint: e, session: &session{scheme: "https"}, target: target}
 	if _, err := v.blobs.held(t.Context(), q, digest.FromString("x")); err != nil {
 		t.Fatal(err)
 	}

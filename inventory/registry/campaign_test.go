@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/time/rate"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -35,7 +36,7 @@ func TestQuayHTTP1(t *testing.T) {
 		}
 		healthy(w, r)
 	}, (*httptest.Server).StartTLS)
-	store := NewStore(newTestClient(t, s), StoreOptions{Lifetimes: Lifetimes{Trouble: time.Nanosecond}})
+	store := newStore(newTestClient(t, s), presence.Options{Lifetimes: presence.Lifetimes{Trouble: time.Nanosecond}})
 	defer store.Close()
 	locs := locations(150, host+"/a:%d")
 	known := 0
@@ -76,7 +77,7 @@ func TestNoFalseMissing(t *testing.T) {
 		}
 		healthy(w, r)
 	})
-	store := NewStore(newTestClient(t, s), StoreOptions{})
+	store := newStore(newTestClient(t, s), presence.Options{})
 	defer store.Close()
 	counts := count(store.Presence(t.Context(), locations(images, host+"/a:%d")))
 	if counts[policy.Present]+counts[policy.Unreachable] != images || counts[policy.Present] == 0 {
@@ -96,7 +97,7 @@ func TestFlappingMiss(t *testing.T) {
 		}
 		healthy(w, r)
 	})
-	store := NewStore(newTestClient(t, s), StoreOptions{Lifetimes: Lifetimes{Absent: time.Nanosecond}})
+	store := newStore(newTestClient(t, s), presence.Options{Lifetimes: presence.Lifetimes{Absent: time.Nanosecond}})
 	defer store.Close()
 	ask := func() policy.Presence {
 		return store.Presence(t.Context(), []mirrors.Location{digested()})[digested()].Presence
@@ -194,7 +195,7 @@ func TestDNS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.current().endpoint(target).way.dialer.Resolver = &net.Resolver{
+			c.current().endpoint(target).transport.dialer.Resolver = &net.Resolver{
 				PreferGo: true,
 				Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 					return new(net.Dialer).DialContext(ctx, "udp", server)

@@ -13,27 +13,28 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Options say how registries are asked. The zero value is the default. They must
-// not be changed once a Client has them.
+// Options configure a Client. The zero value is the default. They must not be changed
+// once a Client has them.
 type Options struct {
 	// UserAgent names the guard to registries; "" means "mirrorset-guard".
 	UserAgent string
 	// Timeout is for one request, its answer included; 0 means 5 s.
 	Timeout time.Duration
 	// DialTimeout is for a connection, and again for its TLS handshake; 0 means 3 s.
-	// It is what a registry costs that swallows packets.
+	// It is what a registry that swallows packets costs.
 	DialTimeout time.Duration
 	// Credentials are what the nodes have.
 	Credentials Credentials
-	// RootCAs are trusted in the place of the system's, nil to trust these. To add
+	// RootCAs are trusted instead of the system's; nil to trust those. To add
 	// to them, start from x509.SystemCertPool.
 	RootCAs *x509.CertPool
-	// HostRootCAs are trusted in the place of RootCAs at the host, or host and port,
-	// as the reference names it ("mirror.example.com:5000").
+	// HostRootCAs are trusted instead of RootCAs at the host, or host and port, as the
+	// reference names it ("mirror.example.com:5000").
 	HostRootCAs map[string]*x509.CertPool
 	// Resolve says where a "host:port" or "host" is to be found: "ip:port", or "ip"
 	// for the same port. Names in certificates and requests stay what they are. It
@@ -43,11 +44,11 @@ type Options struct {
 	// AllowLoopback admits registries at loopback addresses. Other addresses that
 	// mean something only from where the guard runs are always refused.
 	AllowLoopback bool
-	// Proxy says by which way to go; if it is nil, http.ProxyFromEnvironment does. What
-	// a proxy resolves, it can reach.
+	// Proxy returns the proxy for a request; nil means http.ProxyFromEnvironment. What a
+	// proxy resolves, it can reach.
 	Proxy Proxy
-	// PerRegistry bounds the requests under way to one registry; 0 means 64. There
-	// are fewer where a registry is slow or refuses.
+	// PerRegistry bounds the requests under way to one registry; 0 means
+	// limits.RequestsPerRegistry. There are fewer where a registry is slow or refuses.
 	PerRegistry int
 	// Rates bound the requests a second to a registry, by its host; nil means
 	// DefaultRates.
@@ -58,12 +59,11 @@ type Options struct {
 	// beyond are. It is called at most once a second.
 	Platforms func() []string
 
-	long chan struct{} // taken while a long body is read
+	longBodies chan struct{} // taken while a long body is read
 }
 
-// DefaultRates are limits that registries have published. quay.io answers 429
-// beyond 500 requests a second over HTTP/2.
-var DefaultRates = map[string]float64{"quay.io": 450}
+// DefaultRates stay below the limits that registries have published; see package limits.
+var DefaultRates = map[string]float64{"quay.io": limits.QuayRequestsPerSecond}
 
 func (o Options) withDefaults() Options {
 	if o.UserAgent == "" {
@@ -76,17 +76,17 @@ func (o Options) withDefaults() Options {
 		o.DialTimeout = 3 * time.Second
 	}
 	if o.PerRegistry <= 0 {
-		o.PerRegistry = 64
+		o.PerRegistry = limits.RequestsPerRegistry
 	}
 	if o.Rates == nil {
 		o.Rates = DefaultRates
 	}
-	o.long = make(chan struct{}, maxLong)
+	o.longBodies = make(chan struct{}, limits.LongBodies)
 	return o
 }
 
-// patience returns the time after which err came, for people.
-func (o *Options) patience(err error) time.Duration {
+// timeoutFor returns the time limit that was in force where err came from, for messages.
+func (o *Options) timeoutFor(err error) time.Duration {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
 		return o.DialTimeout
@@ -98,14 +98,16 @@ func (o *Options) patience(err error) time.Duration {
 type Client struct {
 	options Options
 
-	mu     sync.Mutex
-	view   *view
-	closed bool
-	// proposals are clients for CAs that are not in force (see Propose).
+	mu         sync.Mutex
+	generation *generation
+	closed     bool
+	// proposals are clients for CAs that are not in force (see Propose), and parent is
+	// the Client that this one is a proposal of, nil if it is not one.
 	proposals map[*Client]struct{}
+	parent    *Client
 	handOver  sync.Mutex // orders what is handed over to proposals
 
-	// paces outlive views, and proposals share them: what a registry bears does not
+	// paces outlive generations, and proposals share them: what a registry bears does not
 	// depend on who asks.
 	paces *paces
 
@@ -121,7 +123,7 @@ func NewClient(o Options) *Client {
 
 func newClient(o Options, p *paces) *Client {
 	c := &Client{options: o, proposals: map[*Client]struct{}{}, paces: p}
-	c.view = newView(c, 1)
+	c.generation = newGeneration(c, 1)
 	return c
 }
 
@@ -129,27 +131,27 @@ func newClient(o Options, p *paces) *Client {
 // and only if ctx ended before there was an answer.
 func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 	if l.ProposedTrust {
-		return notProposed.fact(time.Now())
+		return policy.NotAskedAsProposed(time.Now())
 	}
 	t, err := parseTarget(l)
 	if err != nil {
 		return unreachable("no node can read the reference %s", quote(l.Ref)).fact(time.Now())
 	}
 	for {
-		v := c.current()
-		fact, err := v.probe(ctx, t)
+		g := c.current()
+		fact, err := g.probe(ctx, t)
 		if err == nil {
 			return fact
 		}
-		if ctx.Err() != nil || v.ended() && c.isClosed() {
+		if ctx.Err() != nil || g.ended() && c.isClosed() {
 			return policy.Fact{Detail: "no answer yet"}
 		}
-		if v.ended() {
+		if g.ended() {
 			continue // credentials or trust were changed meanwhile
 		}
 		var f *failure
 		if !errors.As(err, &f) {
-			f = connectionFailure(t.api, err, v.options.Timeout)
+			f = connectionFailure(t.api, err, g.options.Timeout)
 		}
 		return f.fact(time.Now())
 	}
@@ -160,27 +162,27 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 // many repositories at a time where the registry grants that. It returns false if
 // one of the registries does not answer. Nobody has to call it; it saves requests.
 func (c *Client) Prepare(ctx context.Context, locs []mirrors.Location) bool {
-	v := c.current()
-	wanted := map[*wallet][]string{}
-	var wallets []*wallet
+	g := c.current()
+	wanted := map[*keychain][]string{}
+	var keychains []*keychain
 	for _, l := range locs {
 		t, err := parseTarget(l)
 		if err != nil {
 			continue
 		}
-		cred, _ := v.credentials.lookup(t.name)
+		cred, _ := g.credentials.lookup(t.name)
 		if cred.broken != "" {
 			continue
 		}
-		w := v.endpoint(t).wallet(cred)
-		if wanted[w] == nil {
-			wallets = append(wallets, w)
+		k := g.endpoint(t).keychain(cred)
+		if wanted[k] == nil {
+			keychains = append(keychains, k)
 		}
-		wanted[w] = append(wanted[w], t.scope())
+		wanted[k] = append(wanted[k], t.scope())
 	}
 	ok := true
-	for _, w := range wallets {
-		ok = w.prepare(ctx, wanted[w]) && ok
+	for _, k := range keychains {
+		ok = k.prepare(ctx, wanted[k]) && ok
 	}
 	return ok
 }
@@ -196,8 +198,8 @@ func (c *Client) SetCredentials(credentials Credentials) {
 }
 
 // SetTrust makes the next probe trust roots (nil: the system's CAs), at their hosts
-// hostRoots in their place, and go the way that proxy says, on connections of its own
-// (nil: http.ProxyFromEnvironment). They are what Options.RootCAs, HostRootCAs and
+// hostRoots instead, and use proxy (nil: http.ProxyFromEnvironment), on new
+// connections. They are what Options.RootCAs, HostRootCAs and
 // Proxy were, and one change, however many of them differ. Functions cannot be
 // compared, so that a proxy counts as a change; no proxy where there was none does not.
 func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertPool, proxy Proxy) {
@@ -219,25 +221,28 @@ func samePool(a, b *x509.CertPool) bool {
 
 // Generation counts the changes of credentials and trust. What was found out under
 // an earlier one may be different now.
-func (c *Client) Generation() uint64 { return c.current().generation }
+func (c *Client) Generation() uint64 { return c.current().number }
 
-// Close ends whatever is under way, and waits for it.
+// Close ends what is under way, and waits for it. It may be called twice.
 func (c *Client) Close() {
+	if c.parent != nil {
+		c.parent.forget(c)
+	}
 	c.mu.Lock()
 	c.closed = true
-	v := c.view
+	g := c.generation
 	proposals := slices.Collect(maps.Keys(c.proposals))
 	c.mu.Unlock()
 	for _, p := range proposals {
 		p.Close()
 	}
-	v.end()
+	g.end()
 }
 
-func (c *Client) current() *view {
+func (c *Client) current() *generation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.view
+	return c.generation
 }
 
 func (c *Client) isClosed() bool {
@@ -246,17 +251,64 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
-// change applies set, and starts a new view if that changed anything. Proposals get
+// change applies set, and starts a new generation if that changed anything. Proposals get
 // what was changed too, all but the CAs that they are for.
 func (c *Client) change(set func() bool) {
 	c.mu.Lock()
-	old := c.view
+	old := c.generation
 	if !set() || c.closed {
 		c.mu.Unlock()
 		return
 	}
-	c.view = newView(c, old.generation+1)
+	c.generation = newGeneration(c, old.number+1)
 	c.mu.Unlock()
 	old.end()
 	c.handDown()
+}
+
+// Propose returns a Client that trusts hostRoots instead of the CAs that c trusts for
+// single hosts, and is otherwise as c is, whatever becomes of c: it shares the pace of
+// each registry, and gets new credentials, CAs for all hosts and proxies when c does.
+// Connections, sessions, tokens and failures are its own. It is to be closed; closing c
+// closes it too.
+func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.options
+	o.HostRootCAs = maps.Clone(hostRoots)
+	p := newClient(o, c.paces)
+	if c.closed {
+		p.closed = true
+		p.generation.end()
+		return p
+	}
+	p.parent = c
+	c.proposals[p] = struct{}{}
+	return p
+}
+
+// forget removes a proposal that is being closed.
+func (c *Client) forget(p *Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.proposals, p)
+}
+
+// handDown gives proposals what has changed.
+func (c *Client) handDown() {
+	c.handOver.Lock() // or an older state could arrive after a newer one
+	defer c.handOver.Unlock()
+	c.mu.Lock()
+	o := c.options
+	proposals := make([]*Client, 0, len(c.proposals))
+	for p := range c.proposals {
+		proposals = append(proposals, p)
+	}
+	c.mu.Unlock()
+	for _, p := range proposals {
+		p.change(func() bool {
+			p.options.Credentials, p.options.RootCAs, p.options.Proxy = o.Credentials, o.RootCAs, o.Proxy
+			return true
+		})
+	}
 }

@@ -10,41 +10,42 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 const (
-	// maxConfig is what nodes read (containers/image internal/iolimits).
+	// maxConfig is how much nodes read (containers/image internal/iolimits).
 	maxConfig = 4 << 20
 	// maxKnownConfigs bounds what is remembered of them: some 5 MB.
 	maxKnownConfigs = 1 << 15
 )
 
-// single says in fact which nodes an image is for that is no index, by its config, and
-// fails if the config is missing or, where they are wanted, other blobs are. Nodes pull
+// checkImage sets in fact which nodes a single image is for, by its config. It fails if
+// the config is missing or, where they are wanted, other blobs are. Nodes pull
 // an image for another platform all the same, and cannot run it (containers/image
 // copy/single.go, checkImageDestinationForCurrentRuntime, only logs).
-func (q *question) single(ctx context.Context, fact *policy.Fact, manifest []byte) error {
-	deep := q.target.depth == mirrors.DepthBlobs
+func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []byte) error {
+	deep := l.target.depth == mirrors.DepthBlobs
 	if deep {
-		if _, err := q.blobs(fact.MediaType, manifest); err != nil {
+		if _, err := l.blobs(fact.MediaType, manifest); err != nil {
 			return err
 		}
 	}
-	platform, lack, err := q.platform(ctx, fact.MediaType, manifest)
+	platform, lack, err := l.platform(ctx, fact.MediaType, manifest)
 	if deep && err == nil {
-		lack, err = q.lack(ctx, fact.MediaType, manifest)
+		lack, err = l.missingBlobs(ctx, fact.MediaType, manifest)
 	}
 	switch {
 	case err != nil:
 		return err
 	case lack != "":
-		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", q.endpoint.api, lack)
+		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", l.endpoint.api, lack)
 	case platform == "":
 		return nil // it does not say
 	}
-	nodes := q.endpoint.view.client.platforms()
+	nodes := l.endpoint.generation.client.Platforms()
 	fact.Serves = []string{}
 	switch {
 	case len(nodes) == 0:
@@ -60,7 +61,8 @@ func (q *question) single(ctx context.Context, fact *policy.Fact, manifest []byt
 	return nil
 }
 
-// An imageConfig is what a config, or a manifest of schema 1, says of its platform.
+// An imageConfig is the part of a config, or of a manifest of schema 1, that names the
+// platform.
 type imageConfig struct {
 	OS           string `json:"os"`
 	Architecture string `json:"architecture"`
@@ -69,7 +71,7 @@ type imageConfig struct {
 // platform returns what an image is for, as os/architecture, "" if its config does not
 // say, and what it lacks if that is its config. A config is read once, wherever copies
 // of it are; of the others it is only asked whether they are there.
-func (q *question) platform(ctx context.Context, mediaType string, manifest []byte) (platform, lack string, err error) {
+func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte) (platform, lack string, err error) {
 	if isSchema1(mediaType) {
 		return platformOf(manifest, "linux"), "", nil // Docker had no other then
 	}
@@ -77,15 +79,15 @@ func (q *question) platform(ctx context.Context, mediaType string, manifest []by
 		Config descriptor `json:"config"`
 	}
 	if json.Unmarshal(manifest, &m) != nil || m.Config.Digest.Validate() != nil {
-		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", q.endpoint.api)
+		return "", "", mismatch("%s serves a manifest that nodes cannot read; push the image again", l.endpoint.api)
 	}
-	view := q.endpoint.view
+	g := l.endpoint.generation
 	var held bool
-	platform, known := view.client.configs.get(m.Config.Digest)
+	platform, known := g.client.configs.get(m.Config.Digest)
 	if known {
-		held, err = view.blobs.held(ctx, q, m.Config.Digest)
+		held, err = g.blobs.held(ctx, l, m.Config.Digest)
 	} else {
-		platform, held, err = q.readConfig(ctx, m.Config.Digest)
+		platform, held, err = l.readConfig(ctx, m.Config.Digest)
 	}
 	if err == nil && !held {
 		lack = fmt.Sprintf("its config (%s)", shortDigest(m.Config.Digest))
@@ -104,12 +106,12 @@ func platformOf(config []byte, os string) string {
 	if os == "" {
 		return ""
 	}
-	return oneLine(os+"/"+c.Architecture, maxQuote)
+	return text.OneLine(os+"/"+c.Architecture, maxQuote)
 }
 
 // readConfig gets a config as nodes do and remembers what it says.
-func (q *question) readConfig(ctx context.Context, d digest.Digest) (platform string, held bool, err error) {
-	of := *q
+func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform string, held bool, err error) {
+	of := *l
 	of.blob, of.whole = d, true
 	r, err := of.get(ctx, response{})
 	if err != nil {
@@ -118,7 +120,7 @@ func (q *question) readConfig(ctx context.Context, d digest.Digest) (platform st
 	if held, err = of.isHeld(r); err != nil || !held {
 		return "", false, err
 	}
-	host := q.endpoint.api
+	host := l.endpoint.api
 	switch {
 	case r.cut:
 		return "", false, unreachable("%s serves a config of more than 4 MiB, which nodes do not take", host)
@@ -126,8 +128,8 @@ func (q *question) readConfig(ctx context.Context, d digest.Digest) (platform st
 		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, shortDigest(d))
 	}
 	platform = platformOf(r.body, "")
-	q.endpoint.view.client.configs.put(d, platform)
-	q.endpoint.view.blobs.put(q, d)
+	l.endpoint.generation.client.configs.put(d, platform)
+	l.endpoint.generation.blobs.put(l, d)
 	return platform, true, nil
 }
 
@@ -165,9 +167,9 @@ type nodePlatforms struct {
 	since time.Time
 }
 
-// platforms returns those of the nodes, sorted, none if they are not known. It must not
+// Platforms returns those of the nodes, sorted, none if they are not known. It must not
 // be changed.
-func (c *Client) platforms() []string {
+func (c *Client) Platforms() []string {
 	if c.options.Platforms == nil {
 		return nil
 	}

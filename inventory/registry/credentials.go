@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // Credentials are the entries of a .dockerconfigjson, by the keys they have
@@ -21,7 +23,7 @@ type Credentials struct {
 	problems []string
 }
 
-// A credential is what one entry holds.
+// A credential is one entry of a .dockerconfigjson.
 type credential struct {
 	// entry is its key in the file.
 	entry              string
@@ -58,6 +60,10 @@ func (c credential) basic() string {
 	}
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password))
 }
+
+// maxProblem is the length of one of Problems: the API server counts warnings from
+// 120 characters on as long.
+const maxProblem = 119
 
 // ErrNoCredentials means that a .dockerconfigjson has no entries at all.
 var ErrNoCredentials = errors.New("no entries under \"auths\"")
@@ -96,7 +102,7 @@ func (c Credentials) Problems() []string { return slices.Clone(c.problems) }
 func (c Credentials) Len() int { return len(c.entries) }
 
 func (c *Credentials) problem(key, what string) {
-	c.problems = append(c.problems, oneLine(fmt.Sprintf("pull secret entry %s %s", quote(key), what), maxNote))
+	c.problems = append(c.problems, text.OneLine(fmt.Sprintf("pull secret entry %s %s", quote(key), what), maxProblem))
 }
 
 func (c *Credentials) add(key string, raw json.RawMessage) {
@@ -145,8 +151,8 @@ func parseCredential(raw json.RawMessage) (cred credential, remark string) {
 }
 
 // lookup returns the entry a node uses for a repository ("host/a/b"), and whether
-// there is one. The longest key that is the repository, or above it, wins, whatever
-// it holds; then keys that were written as a URL, and the names of the Docker Hub
+// there is one. The longest key that is the repository, or above it, wins, even if it
+// is of no use; then keys that were written as a URL, and the names of the Docker Hub
 // (containers/image pkg/docker/config, findCredentialsInFile).
 func (c Credentials) lookup(name string) (credential, bool) {
 	host, _, _ := strings.Cut(name, "/")

@@ -1,17 +1,26 @@
-// Package registry finds out what a node would meet at a location: does the
-// registry answer there, and does it hold the image?
+// Package registry is the client of one registry: it finds out what a node would meet
+// at a location. Does the registry answer there, and does it hold the image?
 //
 //	client := registry.NewClient(registry.Options{Credentials: credentials})
 //	defer client.Close()
-//	store := registry.NewStore(client, registry.StoreOptions{})
-//	defer store.Close()
-//	facts := store.Presence(ctx, locations) // whatever is known by the time ctx ends
+//	fact := client.Probe(ctx, location)
 //
-// A Client asks one registry about one image and states the answer as a
-// [policy.Fact]. A Store keeps facts for as long as they can be trusted, asks
-// about many locations at once, and goes on asking when the caller has to leave.
-// While its Run runs, what Keep has named stays fresh, and with a Path and a call of
-// Restore good news about digests outlives a restart.
+// A Client states the answer as a [policy.Fact]. It asks each time; package presence
+// keeps what it finds.
+//
+// # Where to find what
+//
+//   - A 401, and how requests are authorized: auth.go. Tokens: tokens.go. The entries of
+//     the pull secret: credentials.go.
+//   - What is asked about an image: manifest.go; about an index, platforms.go; about the
+//     config of a single image, config.go; about blobs, blobs.go.
+//   - What is sent where, by which proxy and with which trust: transport.go. Addresses
+//     that are never asked: address.go.
+//   - GET /v2/, and whether a registry answers at all: endpoint.go.
+//   - How fast a registry is asked, and when it is left alone: pace.go; the numbers are
+//     in package limits.
+//   - What an answer, or the lack of one, means in words: failure.go.
+//   - What ends when credentials or trust change: generation.go.
 //
 // # What a node does
 //
@@ -24,8 +33,8 @@
 //
 // # Why not go-containerregistry's client
 //
-// A mirror set is a list of addresses that somebody else chose for us to call,
-// with the cluster's pull secret at hand. The transport of go-containerregistry
+// A mirror set is a list of addresses that its author chose for us to call, with the
+// cluster's pull secret at hand. The transport of go-containerregistry
 // v0.22.1 retries without regard to the context, never reads Retry-After,
 // follows the redirects of a HEAD without end and those of a ping to plain http,
 // reads the body of a ping without limit, lets one caller's cancelled context

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A session is what is known about a registry after GET /v2/.
+// A session holds what a registry told in its answer to GET /v2/.
 type session struct {
 	scheme    string
 	challenge challenge
@@ -23,38 +23,38 @@ const sessionLife = 5 * time.Minute
 // An endpoint is one registry, as seen by locations that are secure or by those
 // that are not.
 type endpoint struct {
-	view     *view
-	api      string
-	insecure bool
-	way      *way
-	breaker  breaker
-	pace     *pace
+	generation *generation
+	api        string
+	insecure   bool
+	transport  *transport
+	breaker    breaker
+	pace       *pace
 
-	mu      sync.Mutex
-	used    time.Time
-	session *session
-	visit   *flight[*session] // GET /v2/ under way
-	strict  *way              // to token servers elsewhere, if the endpoint is insecure
-	wallets map[string]*wallet
+	mu        sync.Mutex
+	used      time.Time
+	session   *session
+	underWay  *sharedCall[*session] // GET /v2/ under way
+	strict    *transport            // to token servers elsewhere, if the endpoint is insecure
+	keychains map[string]*keychain
 }
 
 // open returns the registry's session, after a GET /v2/ where it needs one. Many
 // callers share one ping, and none of them can spoil it for the others.
 func (e *endpoint) open(ctx context.Context) (*session, error) {
-	f, s, err := e.pinging()
-	if f == nil {
+	ping, s, err := e.startPing()
+	if ping == nil {
 		return s, err
 	}
-	return f.wait(ctx)
+	return ping.wait(ctx)
 }
 
-// pinging returns the ping under way, which it starts if one is needed, or else
-// what is known already.
-func (e *endpoint) pinging() (*flight[*session], *session, error) {
+// startPing returns the ping under way, or one that it starts if one is needed, or
+// else what is known already.
+func (e *endpoint) startPing() (*sharedCall[*session], *session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.visit != nil && !e.visit.landed() {
-		return e.visit, nil, nil
+	if e.underWay != nil && !e.underWay.finished() {
+		return e.underWay, nil, nil
 	}
 	if cause := e.breaker.open(); cause != nil {
 		return nil, nil, cause
@@ -62,8 +62,8 @@ func (e *endpoint) pinging() (*flight[*session], *session, error) {
 	if e.session != nil && time.Since(e.session.since) < sessionLife {
 		return nil, e.session, nil
 	}
-	e.visit = fly(e.view, e.ping)
-	return e.visit, nil, nil
+	e.underWay = startCall(e.generation, e.ping)
+	return e.underWay, nil, nil
 }
 
 // ping finds out whether the registry answers, by TLS or, where the location is
@@ -94,9 +94,9 @@ func (e *endpoint) worthClearText(err error) bool {
 }
 
 func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
-	r, err := e.way.ask(ctx, request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", limit: maxOther})
+	r, err := e.transport.ask(ctx, request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", limit: maxOther})
 	if err != nil {
-		return nil, connectionFailure(e.api, err, e.way.options.patience(err))
+		return nil, connectionFailure(e.api, err, e.transport.options.timeoutFor(err))
 	}
 	if r.status != http.StatusOK && r.status != http.StatusUnauthorized {
 		return nil, pingFailure(e.api, r)
@@ -126,35 +126,35 @@ func (e *endpoint) down(f *failure, grave bool) {
 	e.session = nil
 }
 
-// wallet returns the tokens for what cred may read.
-func (e *endpoint) wallet(cred credential) *wallet {
+// keychain returns the tokens for what cred may read.
+func (e *endpoint) keychain(cred credential) *keychain {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w := e.wallets[cred.entry]
-	if w == nil {
-		w = newWallet(e, cred)
-		e.wallets[cred.entry] = w
+	k := e.keychains[cred.entry]
+	if k == nil {
+		k = newKeychain(e, cred)
+		e.keychains[cred.entry] = k
 	}
-	return w
+	return k
 }
 
-// strictWay returns a way that trusts only those who prove their names, although
-// the registry itself need not.
-func (e *endpoint) strictWay() *way {
+// strictTransport returns a transport that trusts only servers that prove their names,
+// although the registry itself need not.
+func (e *endpoint) strictTransport() *transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.strict == nil {
-		o := e.way.options
-		e.strict = newWay(o, o.RootCAs, false, o.DialTimeout)
+		o := e.transport.options
+		e.strict = newTransport(o, o.RootCAs, false, o.DialTimeout)
 	}
 	return e.strict
 }
 
-// close closes the connections that nobody uses.
+// close closes idle connections.
 func (e *endpoint) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.way.close()
+	e.transport.close()
 	if e.strict != nil {
 		e.strict.close()
 	}

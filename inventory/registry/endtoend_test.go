@@ -14,6 +14,7 @@ import (
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -23,7 +24,7 @@ func TestRealRegistry(t *testing.T) {
 	s := newTLSServer(t, ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))).ServeHTTP)
 	put(t, s, "app/web", "1", manifestBody)
 	c := newTestClient(t, s)
-	store := NewStore(c, StoreOptions{})
+	store := newStore(c, presence.Options{})
 	defer store.Close()
 	absent := mirrors.Location{Ref: host + "/app/web:2"}
 	facts := store.Presence(t.Context(), []mirrors.Location{tagged(), digested(), absent})
@@ -61,7 +62,7 @@ func TestDeadRegistryBesideAHealthyOne(t *testing.T) {
 		o.Resolve["hole.example.com"] = hole.Addr().String()
 		o.DialTimeout = 3 * time.Second
 	})
-	store := NewStore(c, StoreOptions{})
+	store := newStore(c, presence.Options{})
 	defer store.Close()
 	dead := locations(2000, "hole.example.com/a:%d")
 	alive := locations(500, host+"/a:%d")
@@ -83,7 +84,7 @@ func TestNothingIsLeft(t *testing.T) {
 	s := newTLSServer(t, bearer(ownRealm, &tokenServer{}))
 	before := runtime.NumGoroutine()
 	c := newTestClient(t, s)
-	store := NewStore(c, StoreOptions{})
+	store := newStore(c, presence.Options{})
 	facts := store.Presence(t.Context(), locations(300, host+"/a%d:1"))
 	if len(facts) != 300 {
 		t.Errorf("%d facts", len(facts))

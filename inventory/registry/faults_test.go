@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -47,7 +48,7 @@ func TestFlakyRegistry(t *testing.T) {
 				}
 				healthy(w, r)
 			})
-			store := NewStore(newTestClient(t, s), StoreOptions{})
+			store := newStore(newTestClient(t, s), presence.Options{})
 			defer store.Close()
 			counts := count(store.Presence(t.Context(), locations(300, host+"/a:%d")))
 			if counts[policy.Present]+counts[policy.Unreachable] != 300 {
@@ -82,7 +83,7 @@ func TestDeadInDifferentWays(t *testing.T) {
 		t.Run(tc.reason, func(t *testing.T) {
 			s := newTLSServer(t, tc.handler)
 			c := newTestClient(t, s, func(o *Options) { o.Timeout = cmp.Or(tc.timeout, o.Timeout) })
-			store := NewStore(c, StoreOptions{})
+			store := newStore(c, presence.Options{})
 			defer store.Close()
 			start := time.Now()
 			facts := store.Presence(t.Context(), images(2000))
@@ -139,7 +140,7 @@ func TestManyHosts(t *testing.T) {
 			o.Resolve[fmt.Sprintf("h%d.example.com", i)] = s.address()
 		}
 	})
-	store := NewStore(c, StoreOptions{Concurrency: 32, ProbeTimeout: 5 * time.Minute})
+	store := newStore(c, presence.Options{Concurrency: 32, ProbeTimeout: 5 * time.Minute})
 	defer store.Close()
 	facts := store.Presence(t.Context(), locations(maxEndpoints+50, "h%d.example.com/a:1"))
 	if n := count(facts)[policy.Present]; n != maxEndpoints+50 {
@@ -163,7 +164,7 @@ func TestHTTP1(t *testing.T) {
 		}
 		s.StartTLS()
 	})
-	store := NewStore(newTestClient(t, s, func(o *Options) { o.PerRegistry = 8 }), StoreOptions{})
+	store := newStore(newTestClient(t, s, func(o *Options) { o.PerRegistry = 8 }), presence.Options{})
 	defer store.Close()
 	facts := store.Presence(t.Context(), locations(500, host+"/a:%d"))
 	if n := count(facts)[policy.Present]; n != 500 {
@@ -195,7 +196,7 @@ func TestInsecureBlackHole(t *testing.T) {
 		if e.worthClearText(timedOut) {
 			ports = 2
 		}
-		if got := e.way.dialer.Timeout; got != want || ports*got > o.DialTimeout {
+		if got := e.transport.dialer.Timeout; got != want || ports*got > o.DialTimeout {
 			t.Errorf("%s: %d times %v", ref, ports, got)
 		}
 	}
@@ -224,7 +225,7 @@ func TestBadAnswersToHead(t *testing.T) {
 			registry.hold("{}", "layer")
 			s := newTLSServer(t, byMethod(tc.head, registry.serve))
 			c := newTestClient(t, s)
-			store := NewStore(c, StoreOptions{})
+			store := newStore(c, presence.Options{})
 			defer store.Close()
 			locs := locations(200, host+"/a%d:1")
 			for i := range locs {

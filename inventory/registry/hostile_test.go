@@ -170,35 +170,6 @@ func TestDetailsAreClean(t *testing.T) {
 	}
 }
 
-func TestOneLine(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain":                   "plain",
-		"\x1b[1;31mred\x1b[0m x":  "red x",
-		"a\r\n\tb":                "a b",
-		"a\x00\x1bb\u202e\ufeffc": "abc",
-		"\xff\xfea":               "a",
-		"\x1b[":                   "",
-		"ab\x1b[31":               "ab",
-	} {
-		if got := oneLine(in, 20); got != want {
-			t.Errorf("oneLine(%q) = %q, want %q", in, got, want)
-		}
-	}
-	if got := oneLine(strings.Repeat("ä", 30), 10); got != strings.Repeat("ä", 9)+"…" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func FuzzOneLine(f *testing.F) {
-	f.Add("\x1b[31mred")
-	f.Fuzz(func(t *testing.T, s string) {
-		got := oneLine(s, 50)
-		if len([]rune(got)) > 50 || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("oneLine(%q) = %q", s, got)
-		}
-	})
-}
-
 func FuzzParseChallenge(f *testing.F) {
 	f.Add(`Bearer realm="https://a/token",service="x",scope="repository:a:pull"`)
 	f.Add(`Basic`)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -65,12 +66,12 @@ func images(n int) []mirrors.Location {
 func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	t.Helper()
 	c := newTestClient(t, s.server)
-	v := c.current()
+	g := c.current()
 	first, err := parseTarget(locs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := http.Client{Transport: v.endpoint(first).way.transport} // configured alike
+	bare := http.Client{Transport: g.endpoint(first).transport.base} // configured alike
 	start := time.Now()
 	get := func(method, url, token string) (*http.Response, error) {
 		req, err := http.NewRequest(method, url, nil)
@@ -140,10 +141,10 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 }
 
 // verify asks a new store about locs and returns how long that took.
-func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func(*Options)) (time.Duration, *Store) {
+func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func(*Options)) (time.Duration, *presence.Store) {
 	t.Helper()
 	c := newTestClient(t, s.server, adjust...)
-	store := NewStore(c, StoreOptions{})
+	store := newStore(c, presence.Options{})
 	t.Cleanup(store.Close)
 	start := time.Now()
 	facts := store.Presence(t.Context(), locs)

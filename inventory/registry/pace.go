@@ -3,11 +3,16 @@ package registry
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
-// A load says what an answer tells about the strength of a registry.
+// A load is what an answer tells about how much a registry can take.
 type load int
 
 const (
@@ -21,7 +26,7 @@ const (
 // one and a limit, and adapts to what the registry bears: each answer lets it grow
 // a little, a refusal halves it, and so, less, does an answer that takes much
 // longer than it used to (additive increase, multiplicative decrease, as TCP
-// does). Where a registry says when to come back, nobody goes there before.
+// does). A registry that says when to come back is not asked before.
 type pace struct {
 	max int
 	// interval is the least time between two requests, 0 if there is no such limit.
@@ -30,7 +35,7 @@ type pace struct {
 	mu       sync.Mutex
 	limit    float64
 	running  int
-	waiting  []*turn // first come, first served
+	waiting  []*slot // first come, first served
 	next     time.Time
 	resume   time.Time
 	lowered  time.Time     // when limit was last decreased
@@ -39,13 +44,13 @@ type pace struct {
 	smoothed time.Duration // the usual ones of late
 }
 
-// A turn is the permission to put one request.
-type turn struct {
+// A slot is the permission to have one request under way.
+type slot struct {
 	granted chan struct{}
 	started time.Time
 }
 
-// paces are those of the registries, by the host to ask. They are safe for concurrent
+// paces holds the pace of each registry, by the host to ask. It is safe for concurrent
 // use.
 type paces struct {
 	most  int
@@ -55,7 +60,7 @@ type paces struct {
 	byHost map[string]*pace
 }
 
-// maxPaces bounds what is remembered about registries' strength.
+// maxPaces bounds how many registries' paces are remembered.
 const maxPaces = 4096
 
 func (p *paces) of(api string) *pace {
@@ -80,29 +85,27 @@ func newPace(most int, rate float64) *pace {
 }
 
 const (
-	// patience is how long a request waits for the time a registry has set. Beyond
-	// it the answer is that the registry limits us.
-	patience = 5 * time.Second
-	// burst is how many requests a rate lets through at once after a pause.
-	burst = 10
+	// maxRetryWait is how long a request waits for the moment a registry has named. Where
+	// that is later, the answer is that the registry limits the rate of requests.
+	maxRetryWait = 5 * time.Second
 	// Growth above nine tenths of a limit that was too much is slow, so that a
-	// registry with a fixed limit refuses seldom and is used well.
+	// registry with a fixed limit seldom refuses and is still used well.
 	nearCeiling = 0.9
 	slowly      = 0.1
-	// minLowering keeps the refusals of requests that were under way together from
-	// being counted one by one.
+	// minLowering is the least time between two decreases, so that refusals of requests
+	// that were under way together count once.
 	minLowering = 50 * time.Millisecond
 )
 
-// acquire waits for a turn. It fails if ctx ends, or, with a *failure, if the
-// registry at host does not want to be asked for longer than a request can wait.
-func (p *pace) acquire(ctx context.Context, host string) (*turn, error) {
-	t, err := p.queue(ctx)
+// acquire waits for a slot. It fails if ctx ends or, with a *failure, if the registry
+// at host does not want to be asked for longer than maxRetryWait.
+func (p *pace) acquire(ctx context.Context, host string) (*slot, error) {
+	s, err := p.waitForSlot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	wait := p.schedule()
-	if wait > patience {
+	if wait > maxRetryWait {
 		p.leave()
 		f := unreachable("%s limits the rate of requests; try again %s", host, inAWhile(wait))
 		f.after = wait
@@ -112,27 +115,26 @@ func (p *pace) acquire(ctx context.Context, host string) (*turn, error) {
 		p.leave()
 		return nil, err
 	}
-	t.started = time.Now()
-	return t, nil
+	s.started = time.Now()
+	return s, nil
 }
 
-func (p *pace) queue(ctx context.Context) (*turn, error) {
-	t := &turn{granted: make(chan struct{})}
+func (p *pace) waitForSlot(ctx context.Context) (*slot, error) {
+	s := &slot{granted: make(chan struct{})}
 	p.mu.Lock()
-	p.waiting = append(p.waiting, t)
+	p.waiting = append(p.waiting, s)
 	p.grant()
 	p.mu.Unlock()
 	select {
-	case <-t.granted:
-		return t, nil
+	case <-s.granted:
+		return s, nil
 	case <-ctx.Done():
-		p.abandon(t)
+		p.abandon(s)
 		return nil, ctx.Err()
 	}
 }
 
-// grant gives turns to those who wait, as far as there are any. It is called with
-// the lock held.
+// grant hands out free slots in the order of waiting. It is called with the lock held.
 func (p *pace) grant() {
 	for len(p.waiting) > 0 && p.running < max(1, int(p.limit)) {
 		close(p.waiting[0].granted)
@@ -141,12 +143,12 @@ func (p *pace) grant() {
 	}
 }
 
-// abandon gives t up, whether it was granted meanwhile or not.
-func (p *pace) abandon(t *turn) {
+// abandon gives s up, whether it was granted meanwhile or not.
+func (p *pace) abandon(s *slot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, other := range p.waiting {
-		if other == t {
+		if other == s {
 			p.waiting = append(p.waiting[:i:i], p.waiting[i+1:]...)
 			return
 		}
@@ -162,7 +164,7 @@ func (p *pace) schedule() time.Duration {
 	now := time.Now()
 	at := now
 	if p.interval > 0 {
-		earliest := now.Add(-burst * p.interval)
+		earliest := now.Add(-limits.RequestBurst * p.interval)
 		if p.next.Before(earliest) {
 			p.next = earliest
 		}
@@ -170,7 +172,7 @@ func (p *pace) schedule() time.Duration {
 		at = p.next
 	}
 	if p.resume.After(at) {
-		// Those who waited for the same moment must not all come at it.
+		// Requests that waited for the same moment must not all be sent at it.
 		at = p.resume.Add(rand.N(100 * time.Millisecond)) //nolint:gosec // not a secret
 	}
 	return at.Sub(now)
@@ -183,23 +185,23 @@ func (p *pace) leave() {
 	p.grant()
 }
 
-// release gives a turn back and learns from how the request went. After is what
-// the registry said about when to come back, 0 if nothing.
-func (p *pace) release(t *turn, l load, after time.Duration) {
+// release gives a slot back and learns from how the request went. After is how long the
+// registry wants to be left alone, 0 if it does not say.
+func (p *pace) release(s *slot, l load, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running--
 	now := time.Now()
 	switch l {
 	case fine:
-		p.learn(now, now.Sub(t.started))
+		p.learn(now, now.Sub(s.started))
 	case throttled:
-		p.lower(t, now, 0.5)
+		p.lower(s, now, 0.5)
 		if resume := now.Add(after); resume.After(p.resume) {
 			p.resume = resume
 		}
 	case overloaded, broken:
-		p.lower(t, now, 0.7)
+		p.lower(s, now, 0.7)
 	}
 	p.grant()
 }
@@ -223,7 +225,7 @@ func (p *pace) learn(now time.Time, took time.Duration) {
 		step *= slowly
 	}
 	p.limit = min(float64(p.max), p.limit+step)
-	p.best += p.best/1024 + 1 // forget slowly: what was quickest once may be out of reach
+	p.best += p.best/1024 + 1 // forget slowly: the quickest answer ever may be out of reach
 }
 
 // slow reports whether answers take so much longer than they could that more
@@ -232,8 +234,8 @@ func (p *pace) learn(now time.Time, took time.Duration) {
 func (p *pace) slow() bool { return p.smoothed > 4*p.best+250*time.Millisecond }
 
 // lower decreases the limit, once for all requests that were under way together.
-func (p *pace) lower(t *turn, now time.Time, factor float64) {
-	if !t.started.Before(p.lowered) && now.Sub(p.lowered) > minLowering {
+func (p *pace) lower(s *slot, now time.Time, factor float64) {
+	if !s.started.Before(p.lowered) && now.Sub(p.lowered) > minLowering {
 		p.ceiling = p.limit
 		p.decrease(now, factor)
 	}
@@ -242,4 +244,79 @@ func (p *pace) lower(t *turn, now time.Time, factor float64) {
 func (p *pace) decrease(now time.Time, factor float64) {
 	p.limit = max(1, p.limit*factor)
 	p.lowered = now
+}
+
+// A breaker spares a dead registry, and the callers that wait for it. After a row of
+// failures, or a grave one, the last failure answers every lookup for a while; then the
+// next lookup is sent again. The while doubles each time in a row. The breaker closes
+// with the first answer.
+type breaker struct {
+	mu       sync.Mutex
+	failures int
+	trips    int
+	until    time.Time
+	cause    *failure
+}
+
+const (
+	// maxFailures in a row: with half of all answers failing at random that happens
+	// once in 65,000 requests.
+	maxFailures = 16
+	minRest     = time.Second
+	maxRest     = 30 * time.Second
+)
+
+// open returns the failure that keeps the registry from being asked now, nil if none
+// does.
+func (b *breaker) open() *failure {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cause != nil && time.Now().Before(b.until) {
+		return b.cause
+	}
+	return nil
+}
+
+// failed counts f and reports whether the breaker has opened for it. A grave
+// failure opens it at once.
+func (b *breaker) failed(f *failure, grave bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures++
+	if !grave && b.failures < maxFailures {
+		return false
+	}
+	if time.Now().Before(b.until) {
+		return false // open already; this one was on its way
+	}
+	rest := min(maxRest, max(minRest<<min(b.trips, 10), f.after))
+	b.until = time.Now().Add(rest - rand.N(rest/4)) //nolint:gosec // not a secret
+	b.cause = f
+	b.trips++
+	b.failures = maxFailures - 1 // the next failure in a row opens it again
+	return true
+}
+
+// answered closes the breaker.
+func (b *breaker) answered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.trips, b.cause, b.until = 0, 0, nil, time.Time{}
+}
+
+// maxRetryAfter bounds what a registry can make us wait, or promise.
+const maxRetryAfter = 10 * time.Minute
+
+// retryAfter reads the header of that name, a number of seconds or a date
+// (RFC 9110, 10.2.3). It returns 0 if there is none, if it makes no sense or if it
+// is over.
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(header.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return min(max(date.Sub(now), 0), maxRetryAfter)
+	}
+	return 0
 }

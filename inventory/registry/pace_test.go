@@ -10,22 +10,22 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-func acquire(t *testing.T, p *pace) *turn {
+func acquire(t *testing.T, p *pace) *slot {
 	t.Helper()
-	turn, err := p.acquire(t.Context(), host)
+	slot, err := p.acquire(t.Context(), host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return turn
+	return slot
 }
 
 // bear makes n requests of a tenth of a second each, one after the other.
 func bear(t *testing.T, p *pace, n int, l load) {
 	t.Helper()
 	for range n {
-		turn := acquire(t, p)
+		slot := acquire(t, p)
 		time.Sleep(100 * time.Millisecond)
-		p.release(turn, l, 0)
+		p.release(slot, l, 0)
 	}
 }
 
@@ -57,13 +57,13 @@ func TestPaceFallsAndRises(t *testing.T) {
 func TestPaceCountsOneRefusalPerWave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace(64, 0)
-		var wave []*turn
+		var wave []*slot
 		for range 64 {
 			wave = append(wave, acquire(t, p))
 		}
 		time.Sleep(100 * time.Millisecond)
-		for _, turn := range wave {
-			p.release(turn, throttled, 0)
+		for _, slot := range wave {
+			p.release(slot, throttled, 0)
 		}
 		if p.limit != 32 {
 			t.Errorf("limit = %v, want 32", p.limit)
@@ -76,9 +76,9 @@ func TestPaceFeelsLatency(t *testing.T) {
 		p := newPace(64, 0)
 		bear(t, p, 10, fine)
 		for range 100 {
-			turn := acquire(t, p)
+			slot := acquire(t, p)
 			time.Sleep(3 * time.Second)
-			p.release(turn, fine, 0)
+			p.release(slot, fine, 0)
 		}
 		if p.limit > 32 {
 			t.Errorf("limit = %v although answers take thirty times as long", p.limit)
@@ -106,7 +106,7 @@ func TestPaceHonoursRetryAfter(t *testing.T) {
 			t.Errorf("detail = %q, want %q", f.detail, want)
 		}
 		if p.running != 0 {
-			t.Errorf("%d turns are lost", p.running)
+			t.Errorf("%d slots are lost", p.running)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestPaceKeepsARate(t *testing.T) {
 	})
 }
 
-func TestPaceLosesNoTurns(t *testing.T) {
+func TestPaceLosesNoSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace(1, 0)
 		held := acquire(t, p)

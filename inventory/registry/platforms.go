@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -26,30 +27,30 @@ const (
 	maxLookedUp = 64
 )
 
-// A listed is a child of an index, as the index describes it.
-type listed struct {
+// An indexEntry is a child of an index, as the index describes it.
+type indexEntry struct {
 	digest   digest.Digest
 	platform *imagespec.Platform // nil if it does not say
 }
 
 // name says what the child is for. It is empty if the index does not say.
-func (l listed) name() string {
-	if l.platform == nil {
+func (child indexEntry) name() string {
+	if child.platform == nil {
 		return ""
 	}
-	p := v1.Platform{OS: l.platform.OS, Architecture: l.platform.Architecture, Variant: l.platform.Variant, OSVersion: l.platform.OSVersion}
-	return oneLine(p.String(), maxQuote)
+	p := v1.Platform{OS: child.platform.OS, Architecture: child.platform.Architecture, Variant: child.platform.Variant, OSVersion: child.platform.OSVersion}
+	return text.OneLine(p.String(), maxQuote)
 }
 
 // isFor reports whether the index lists the child for a platform of nodes.
-func (l listed) isFor(platform string) bool {
-	return l.platform != nil && l.platform.OS+"/"+l.platform.Architecture == platform
+func (child indexEntry) isFor(platform string) bool {
+	return child.platform != nil && child.platform.OS+"/"+child.platform.Architecture == platform
 }
 
-// An index is what nodes choose an image from.
+// An index lists the images that nodes choose from.
 type index struct {
 	list     manifest.List
-	children []listed // without attestations
+	children []indexEntry // without attestations
 }
 
 // readIndex reads an index as nodes do, with their own code.
@@ -64,7 +65,7 @@ func readIndex(mediaType string, content []byte) (x index, ok bool) {
 			p := imagespec.Platform{
 				OS: d.Platform.OS, Architecture: d.Platform.Architecture, Variant: d.Platform.Variant, OSVersion: d.Platform.OSVersion,
 			}
-			x.children = append(x.children, listed{d.Digest, &p})
+			x.children = append(x.children, indexEntry{d.Digest, &p})
 		}
 	} else {
 		list, err := manifest.OCI1IndexFromManifest(content)
@@ -73,10 +74,10 @@ func readIndex(mediaType string, content []byte) (x index, ok bool) {
 		}
 		x.list = list
 		for _, d := range list.Manifests {
-			x.children = append(x.children, listed{d.Digest, d.Platform})
+			x.children = append(x.children, indexEntry{d.Digest, d.Platform})
 		}
 	}
-	x.children = slices.DeleteFunc(x.children, func(l listed) bool { return l.platform != nil && l.platform.OS == "unknown" })
+	x.children = slices.DeleteFunc(x.children, func(child indexEntry) bool { return child.platform != nil && child.platform.OS == "unknown" })
 	return x, true
 }
 
@@ -84,10 +85,10 @@ func readIndex(mediaType string, content []byte) (x index, ok bool) {
 // that is one at most: CRI-O leaves the choice to containers/image. On Windows
 // containerd goes by the version of Windows, which is not known here, so that it may
 // be any of them.
-func (x index) chosen(platform string) []listed {
+func (x index) chosen(platform string) []indexEntry {
 	os, architecture, _ := strings.Cut(platform, "/")
 	if os == "windows" {
-		return slices.DeleteFunc(slices.Clone(x.children), func(l listed) bool { return !l.isFor(platform) })
+		return slices.DeleteFunc(slices.Clone(x.children), func(child indexEntry) bool { return !child.isFor(platform) })
 	}
 	d, err := x.list.ChooseInstance(&types.SystemContext{
 		OSChoice: os, ArchitectureChoice: architecture, VariantChoice: variantOf(architecture),
@@ -95,8 +96,8 @@ func (x index) chosen(platform string) []listed {
 	if err != nil {
 		return nil
 	}
-	same := slices.DeleteFunc(slices.Clone(x.children), func(l listed) bool { return l.digest != d })
-	if i := slices.IndexFunc(same, func(l listed) bool { return l.isFor(platform) }); i >= 0 {
+	same := slices.DeleteFunc(slices.Clone(x.children), func(child indexEntry) bool { return child.digest != d })
+	if i := slices.IndexFunc(same, func(child indexEntry) bool { return child.isFor(platform) }); i >= 0 {
 		return same[i : i+1]
 	}
 	return same[:min(1, len(same))]
@@ -112,26 +113,26 @@ func variantOf(architecture string) string {
 
 // forLinux returns what the nodes may choose from where their platforms are not known:
 // all that is for Linux, or else what does not say what it is for.
-func (x index) forLinux() []listed {
-	keep := func(is func(listed) bool) []listed {
-		return slices.DeleteFunc(slices.Clone(x.children), func(l listed) bool { return !is(l) })
+func (x index) forLinux() []indexEntry {
+	keep := func(is func(indexEntry) bool) []indexEntry {
+		return slices.DeleteFunc(slices.Clone(x.children), func(child indexEntry) bool { return !is(child) })
 	}
-	if linux := keep(func(l listed) bool { return l.platform != nil && l.platform.OS == "linux" }); len(linux) > 0 {
+	if linux := keep(func(child indexEntry) bool { return child.platform != nil && child.platform.OS == "linux" }); len(linux) > 0 {
 		return linux
 	}
-	return keep(func(l listed) bool { return l.platform == nil })
+	return keep(func(child indexEntry) bool { return child.platform == nil })
 }
 
-// digests returns those of the children, the ones that nodes may run first where there
-// are more than a Fact remembers.
-func (x index) digests(chosen []listed) []string {
+// digests returns those of the children; where there are more than a Fact remembers,
+// those that nodes may run come first.
+func (x index) digests(chosen []indexEntry) []string {
 	children := x.children
 	if len(children) > maxPlatforms {
 		children = slices.Concat(chosen, children)
 	}
 	var digests []string
-	for _, l := range children {
-		d := oneLine(l.digest.String(), maxQuote)
+	for _, child := range children {
+		d := text.OneLine(child.digest.String(), maxQuote)
 		if len(digests) < maxPlatforms && !slices.Contains(digests, d) {
 			digests = append(digests, d)
 		}
@@ -139,7 +140,7 @@ func (x index) digests(chosen []listed) []string {
 	return digests
 }
 
-// A part is what was found of a child.
+// A part is what was found of a child of an index.
 type part struct {
 	held     bool
 	lack     string // what it lacks, "" if it is whole or not there at all
@@ -148,11 +149,11 @@ type part struct {
 
 func (p part) whole() bool { return p.held && p.lack == "" }
 
-// contents says in fact what nodes get of an index: which of their platforms it is for,
+// checkIndex sets in fact what nodes get of an index: which of their platforms it is for,
 // and whether the registry holds what these would choose. A mirror may have copied the
 // index and not all of what it lists.
-func (q *question) contents(ctx context.Context, fact *policy.Fact, content []byte) error {
-	host := q.endpoint.api
+func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []byte) error {
+	host := l.endpoint.api
 	x, ok := readIndex(fact.MediaType, content)
 	if !ok {
 		return mismatch("%s serves an index that cannot be read; push the image again", host)
@@ -160,9 +161,9 @@ func (q *question) contents(ctx context.Context, fact *policy.Fact, content []by
 	if len(x.children) == 0 {
 		return mismatch("%s serves an index that lists no images; nodes would stop there", host)
 	}
-	platforms := q.endpoint.view.client.platforms()
-	choices := map[string][]listed{}
-	var chosen []listed
+	platforms := l.endpoint.generation.client.Platforms()
+	choices := map[string][]indexEntry{}
+	var chosen []indexEntry
 	for _, p := range platforms {
 		choices[p] = x.chosen(p)
 		chosen = append(chosen, choices[p]...)
@@ -170,12 +171,12 @@ func (q *question) contents(ctx context.Context, fact *policy.Fact, content []by
 	if fact.Guessed = len(platforms) == 0; fact.Guessed {
 		chosen = x.forLinux()
 	}
-	parts, err := q.lookUp(ctx, chosen)
+	parts, err := l.lookUpChildren(ctx, chosen)
 	if err != nil {
 		return err
 	}
 	fact.Children = x.digests(chosen)
-	q.describe(fact, x, parts)
+	l.describeIndex(fact, x, parts)
 	fact.Serves = []string{}
 	if fact.Guessed {
 		fact.Serves = guess(chosen, parts)
@@ -185,7 +186,7 @@ func (q *question) contents(ctx context.Context, fact *policy.Fact, content []by
 		switch {
 		case !suits(choices[p], parts, p):
 			fact.Lacks = append(fact.Lacks, p)
-		case !slices.ContainsFunc(choices[p], func(l listed) bool { return !parts[l.digest].whole() }):
+		case !slices.ContainsFunc(choices[p], func(child indexEntry) bool { return !parts[child.digest].whole() }):
 			fact.Serves = append(fact.Serves, p)
 		}
 	}
@@ -194,37 +195,37 @@ func (q *question) contents(ctx context.Context, fact *policy.Fact, content []by
 
 // suits reports whether choices, of nodes of a platform, are for it: by the index or,
 // where that does not say, by their config.
-func suits(choices []listed, parts map[digest.Digest]part, platform string) bool {
-	return slices.ContainsFunc(choices, func(l listed) bool {
-		found := parts[l.digest].platform
-		return l.platform != nil || found == "" || found == platform
+func suits(choices []indexEntry, parts map[digest.Digest]part, platform string) bool {
+	return slices.ContainsFunc(choices, func(child indexEntry) bool {
+		found := parts[child.digest].platform
+		return child.platform != nil || found == "" || found == platform
 	})
 }
 
 // guess returns what the parts that are there are for.
-func guess(chosen []listed, parts map[digest.Digest]part) []string {
+func guess(chosen []indexEntry, parts map[digest.Digest]part) []string {
 	serves := []string{}
-	for _, l := range chosen {
-		name := l.name()
+	for _, child := range chosen {
+		name := child.name()
 		if name == "" {
-			name = parts[l.digest].platform
+			name = parts[child.digest].platform
 		}
-		if parts[l.digest].whole() && name != "" && !slices.Contains(serves, name) {
+		if parts[child.digest].whole() && name != "" && !slices.Contains(serves, name) {
 			serves = append(serves, name)
 		}
 	}
 	return serves
 }
 
-// unnamed is what messages call a child whose platform nothing tells.
+// unnamed is how messages refer to a child whose platform is not known.
 const unnamed = "an unnamed platform"
 
-// describe says in fact what the index lists, and what of it was looked up in vain.
-func (q *question) describe(fact *policy.Fact, x index, parts map[digest.Digest]part) {
+// describeIndex sets in fact what the index lists, and what of it is missing.
+func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Digest]part) {
 	fact.Platforms = []string{}
-	for _, l := range x.children {
-		name := l.name()
-		found, lookedUp := parts[l.digest]
+	for _, child := range x.children {
+		name := child.name()
+		found, lookedUp := parts[child.digest]
 		switch {
 		case lookedUp && !found.whole():
 			if name == "" {
@@ -234,7 +235,7 @@ func (q *question) describe(fact *policy.Fact, x index, parts map[digest.Digest]
 				fact.Missing = append(fact.Missing, name)
 			}
 			if found.lack != "" && fact.Detail == "" {
-				fact.Detail = oneLine(fmt.Sprintf("its part for %s %s", name, found.lack), maxDetail)
+				fact.Detail = text.OneLine(fmt.Sprintf("its part for %s %s", name, found.lack), maxDetail)
 			}
 		case name != "" && len(fact.Platforms) < maxPlatforms:
 			fact.Platforms = append(fact.Platforms, name)
@@ -242,41 +243,41 @@ func (q *question) describe(fact *policy.Fact, x index, parts map[digest.Digest]
 	}
 }
 
-// lookUp finds out what the registry has of children.
-func (q *question) lookUp(ctx context.Context, children []listed) (map[digest.Digest]part, error) {
+// lookUpChildren finds out what the registry has of children.
+func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map[digest.Digest]part, error) {
 	parts := map[digest.Digest]part{}
-	for _, l := range children {
-		if _, known := parts[l.digest]; known {
+	for _, child := range children {
+		if _, known := parts[child.digest]; known {
 			continue
 		}
-		if l.digest.Validate() != nil {
-			return nil, mismatch("%s serves an index that cannot be read; push the image again", q.endpoint.api)
+		if child.digest.Validate() != nil {
+			return nil, mismatch("%s serves an index that cannot be read; push the image again", l.endpoint.api)
 		}
 		if len(parts) == maxLookedUp {
 			return nil, unreachable("%s serves an index of more than %d images that nodes might choose, of which no more are looked up",
-				q.endpoint.api, maxLookedUp)
+				l.endpoint.api, maxLookedUp)
 		}
-		found, err := q.part(ctx, l)
+		found, err := l.checkChild(ctx, child)
 		if err != nil {
 			return nil, err
 		}
-		parts[l.digest] = found
+		parts[child.digest] = found
 	}
 	return parts, nil
 }
 
-// nested is what is wrong with a child that is an index (containers/image
+// nested says what is wrong with a child that is an index (containers/image
 // copy/single.go, copySingleImage).
 const nested = "is an index again, which nodes do not take"
 
-// part looks a child up: whether the registry has its manifest and, where the blobs are
+// checkChild looks a child up: whether the registry has its manifest and, where the blobs are
 // wanted, these.
-func (q *question) part(ctx context.Context, l listed) (part, error) {
-	of := *q
-	of.target.digest, of.target.tag = l.digest, ""
+func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error) {
+	of := *l
+	of.target.digest, of.target.tag = child.digest, ""
 	var r response
 	var err error
-	if of.target.depth == mirrors.DepthExists && l.platform != nil {
+	if of.target.depth == mirrors.DepthExists && child.platform != nil {
 		if r, err = of.head(ctx); err != nil {
 			return part{}, err
 		}
@@ -293,7 +294,7 @@ func (q *question) part(ctx context.Context, l listed) (part, error) {
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
 		return part{}, of.denied(r)
 	case r.status != http.StatusOK:
-		return part{}, statusFailure(q.endpoint.api, r)
+		return part{}, statusFailure(l.endpoint.api, r)
 	}
 	mediaType, isManifest := of.manifestType(r)
 	if !isManifest || !of.target.matches(r.body) {
@@ -303,11 +304,11 @@ func (q *question) part(ctx context.Context, l listed) (part, error) {
 	if !p.whole() {
 		return p, nil
 	}
-	if l.platform == nil {
+	if child.platform == nil {
 		p.platform, p.lack, err = of.platform(ctx, mediaType, r.body)
 	}
 	if of.target.depth == mirrors.DepthBlobs && err == nil {
-		p.lack, err = of.lack(ctx, mediaType, r.body)
+		p.lack, err = of.missingBlobs(ctx, mediaType, r.body)
 	}
 	if p.lack != "" {
 		p.lack = "lacks " + p.lack

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -58,7 +59,7 @@ func TestProposed(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			c := newTestClient(t, newTLSServer(t, healthy), func(o *Options) { o.HostRootCAs = tc.inForce })
-			store := NewStore(c, StoreOptions{})
+			store := newStore(c, presence.Options{})
 			defer store.Close()
 			for range 2 { // the second time from what is kept
 				p := store.Proposed(tc.proposed)
@@ -79,17 +80,8 @@ func TestProposed(t *testing.T) {
 	}
 }
 
-// TestNothingIsProposed: a Store whose Prober cannot ask with other CAs, or of which
-// none are proposed, does not pretend to.
+// TestNothingIsProposed: a Client in force does not pretend to be a proposed one.
 func TestNothingIsProposed(t *testing.T) {
-	store := newTestStore(&fakeProber{presence: policy.Present})
-	defer store.Close()
-	p := store.Proposed(nil)
-	defer p.Close()
-	want := map[mirrors.Location]policy.Presence{tagged(): policy.Present, proposed(tagged()): policy.Unreachable}
-	if diff := cmp.Diff(want, presences(t, p, tagged(), proposed(tagged()))); diff != "" {
-		t.Error(diff)
-	}
 	client := newTestClient(t, newTLSServer(t, healthy))
 	wantFact(t, probe(t, client, proposed(tagged())), policy.Unreachable, "was not asked with the certificate authorities that are proposed")
 }
@@ -131,7 +123,7 @@ func TestProposalAfterAChange(t *testing.T) {
 // TestProposalsAreForgotten: each review of a change may make one.
 func TestProposalsAreForgotten(t *testing.T) {
 	c := newTestClient(t, newTLSServer(t, healthy))
-	store := NewStore(c, StoreOptions{})
+	store := newStore(c, presence.Options{})
 	defer store.Close()
 	for range 10 {
 		p := store.Proposed(nil)

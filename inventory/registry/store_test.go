@@ -1,54 +1,33 @@
 package registry
 
 import (
-	"context"
+	"crypto/x509"
 	"fmt"
+	"net/http"
+	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A fakeProber takes its time and counts.
-type fakeProber struct {
-	takes    time.Duration
-	presence policy.Presence
-	probed   atomic.Int32
-	running  atomic.Int32
-	most     atomic.Int32
+// What the Store finds in a Client.
+var (
+	_ presence.Prober           = (*Client)(nil)
+	_ presence.ProposedProber   = (*Client)(nil)
+	_ presence.GenerationSource = (*Client)(nil)
+	_ presence.PlatformSource   = (*Client)(nil)
+	_ presence.Preparer         = (*Client)(nil)
+)
 
-	mu    sync.Mutex
-	order []string
-}
-
-func (p *fakeProber) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
-	p.probed.Add(1)
-	p.mu.Lock()
-	p.order = append(p.order, l.Ref)
-	p.mu.Unlock()
-	p.most.Store(max(p.most.Load(), p.running.Add(1))) // exact enough: a synctest bubble runs in lock step
-	defer p.running.Add(-1)
-	if sleep(ctx, p.takes) != nil {
-		return policy.Fact{}
-	}
-	return policy.Fact{Presence: p.presence, Time: time.Now()}
-}
-
-func newTestStore(p Prober, adjust ...func(*StoreOptions)) *Store {
-	var o StoreOptions
-	for _, f := range adjust {
-		f(&o)
-	}
-	return NewStore(p, o)
+// newStore returns a Store that asks c, and can propose.
+func newStore(c *Client, o presence.Options) *presence.Store {
+	o.Propose = func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return c.Propose(hostRoots) }
+	return presence.NewStore(c, o)
 }
 
 func locations(n int, format string) []mirrors.Location {
@@ -57,282 +36,6 @@ func locations(n int, format string) []mirrors.Location {
 		locs[i] = mirrors.Location{Ref: fmt.Sprintf(format, i)}
 	}
 	return locs
-}
-
-func timeout(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), d)
-}
-
-// TestLifetimes: how soon a fact of each kind is asked for again.
-func TestLifetimes(t *testing.T) {
-	byTag, byDigest := tagged(), digested()
-	for _, tc := range []struct {
-		presence policy.Presence
-		location mirrors.Location
-		life     time.Duration
-	}{
-		{policy.Present, byDigest, time.Hour},
-		{policy.Present, byTag, 2 * time.Minute},
-		{policy.Absent, byTag, 2 * time.Second},
-		{policy.Absent, byDigest, 2 * time.Second},
-		{policy.Denied, byDigest, 10 * time.Second},
-		{policy.Unreachable, byDigest, 10 * time.Second},
-		{policy.Mismatch, byDigest, 10 * time.Second},
-		{policy.Unknown, byDigest, 0},
-	} {
-		t.Run(fmt.Sprint(tc.presence, " ", tc.location.Ref[len(host):]), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := &fakeProber{presence: tc.presence}
-				s := newTestStore(p)
-				defer s.Close()
-				ask := func() { s.Presence(t.Context(), []mirrors.Location{tc.location}) }
-				ask()
-				if tc.life > 0 {
-					time.Sleep(tc.life - time.Millisecond)
-					ask()
-					if n := p.probed.Load(); n != 1 {
-						t.Fatalf("%d probes before the end of its life", n)
-					}
-					time.Sleep(2 * time.Millisecond)
-				}
-				ask()
-				if n := p.probed.Load(); n != 2 {
-					t.Errorf("%d probes after the end of its life, want 2", n)
-				}
-			})
-		})
-	}
-}
-
-// TestLateAnswers: what does not come in time is Unknown, is asked for all the same,
-// and is there for the next call.
-func TestLateAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: 3 * time.Second, presence: policy.Present}
-		s := newTestStore(p)
-		defer s.Close()
-		ctx, cancel := timeout(time.Second)
-		defer cancel()
-		start := time.Now()
-		facts := s.Presence(ctx, []mirrors.Location{digested()})
-		if took := time.Since(start); took != time.Second || len(facts) != 0 {
-			t.Fatalf("after %v: %v", took, facts)
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		facts = s.Presence(ctx, []mirrors.Location{digested()}) // ctx is over: only what is known
-		if facts[digested()].Presence != policy.Present || p.probed.Load() != 1 {
-			t.Errorf("%v after %d probes", facts, p.probed.Load())
-		}
-	})
-}
-
-// TestPartialAnswer: the deadline cuts in the middle, and a second call finishes.
-func TestPartialAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.PerRegistry = 10 })
-		defer s.Close()
-		locs := locations(200, "h.io/a:%d")
-		ctx, cancel := timeout(1050 * time.Millisecond)
-		defer cancel()
-		facts := s.Presence(ctx, locs)
-		if len(facts) != 100 {
-			t.Errorf("%d facts in 1 s, want 100", len(facts))
-		}
-		for _, l := range locs[:100] {
-			if facts[l].Presence != policy.Present {
-				t.Fatalf("%s, one of the first, is %v", l.Ref, facts[l].Presence)
-			}
-		}
-		if facts = s.Presence(t.Context(), locs); len(facts) != 200 || p.probed.Load() != 200 {
-			t.Errorf("%d facts after %d probes, want 200 after 200", len(facts), p.probed.Load())
-		}
-	})
-}
-
-func TestSingleFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: time.Second, presence: policy.Absent}
-		s := newTestStore(p)
-		defer s.Close()
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				facts := s.Presence(t.Context(), []mirrors.Location{tagged(), tagged()})
-				if facts[tagged()].Presence != policy.Absent {
-					t.Errorf("got %v", facts)
-				}
-			})
-		}
-		wg.Wait()
-		if n := p.probed.Load(); n != 1 {
-			t.Errorf("%d probes, want 1", n)
-		}
-	})
-}
-
-func TestInsecureIsAnotherLocation(t *testing.T) {
-	p := &fakeProber{presence: policy.Present}
-	s := newTestStore(p)
-	defer s.Close()
-	insecure := tagged()
-	insecure.Insecure = true
-	if facts := s.Presence(t.Context(), []mirrors.Location{tagged(), insecure}); len(facts) != 2 || p.probed.Load() != 2 {
-		t.Errorf("%d facts after %d probes", len(facts), p.probed.Load())
-	}
-}
-
-func TestBounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: time.Second, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.Concurrency, o.PerRegistry = 20, 8 })
-		defer s.Close()
-		s.Presence(t.Context(), locations(40, "h.io/a:%d"))
-		if n := p.most.Load(); n != 8 {
-			t.Errorf("%d at once at one registry, want 8", n)
-		}
-		s.Presence(t.Context(), locations(100, "h%d.io/a:1"))
-		if n := p.most.Load(); n != 20 {
-			t.Errorf("%d at once, want 20", n)
-		}
-	})
-}
-
-// TestSlowRegistryDoesNotHoldUpOthers: each registry has its turn.
-func TestSlowRegistryDoesNotHoldUpOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := ProberFunc(func(ctx context.Context, l mirrors.Location) policy.Fact {
-			if strings.HasPrefix(l.Ref, "slow") {
-				<-ctx.Done()
-				return policy.Fact{}
-			}
-			return policy.Fact{Presence: policy.Present}
-		})
-		s := newTestStore(p)
-		defer s.Close()
-		ctx, cancel := timeout(time.Second)
-		defer cancel()
-		quick := locations(100, "quick.io/a:%d")
-		facts := s.Presence(ctx, slices.Concat(locations(1000, "slow.io/a:%d"), quick))
-		if len(facts) != 100 {
-			t.Errorf("%d facts, want 100", len(facts))
-		}
-	})
-}
-
-// TestWhoWaitsComesFirst: locations that nobody waits for any more make room.
-func TestWhoWaitsComesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.PerRegistry = 1 })
-		defer s.Close()
-		ctx, cancel := timeout(50 * time.Millisecond)
-		defer cancel()
-		s.Presence(ctx, locations(100, "h.io/old:%d"))
-		start := time.Now()
-		facts := s.Presence(t.Context(), []mirrors.Location{{Ref: "h.io/new:1"}})
-		if took := time.Since(start); len(facts) != 1 || took > 200*time.Millisecond {
-			t.Errorf("%v after %v", facts, took)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if n := p.probed.Load(); n != 101 {
-			t.Errorf("%d probes, want 101: the others are looked up afterwards", n)
-		}
-	})
-}
-
-func TestLinger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: 10 * time.Second, presence: policy.Present}
-		s := newTestStore(p, func(o *StoreOptions) { o.PerRegistry = 1 })
-		defer s.Close()
-		ctx, cancel := timeout(time.Second)
-		defer cancel()
-		s.Presence(ctx, locations(100, "h.io/a:%d"))
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if n := p.probed.Load(); n > 14 {
-			t.Errorf("%d probes for nobody, want those of 2 minutes", n)
-		}
-		if len(s.jobs) != 0 || len(s.lanes) != 0 || s.running != 0 {
-			t.Errorf("%d jobs, %d lanes, %d running are left", len(s.jobs), len(s.lanes), s.running)
-		}
-	})
-}
-
-func TestProbeTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &fakeProber{takes: time.Hour, presence: policy.Present}
-		s := newTestStore(p)
-		defer s.Close()
-		start := time.Now()
-		facts := s.Presence(t.Context(), []mirrors.Location{tagged()})
-		if took := time.Since(start); len(facts) != 0 || took != 30*time.Second {
-			t.Errorf("%v after %v", facts, took)
-		}
-	})
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	p := &fakeProber{presence: policy.Present}
-	s := newTestStore(p, func(o *StoreOptions) { o.MaxFacts = 10 })
-	defer s.Close()
-	for i := range 100 {
-		s.Presence(t.Context(), []mirrors.Location{{Ref: fmt.Sprintf("h.io/a@%d", i)}})
-	}
-	if n := len(s.memory.facts); n != 10 || s.memory.byAge.Len() != 10 {
-		t.Errorf("%d facts are kept, want 10", n)
-	}
-	s.Presence(t.Context(), []mirrors.Location{{Ref: "h.io/a@99"}})
-	if n := p.probed.Load(); n != 100 {
-		t.Errorf("the newest is gone: %d probes", n)
-	}
-	if facts := s.Presence(t.Context(), locations(50, "h.io/b:%d")); len(facts) != 10 {
-		t.Errorf("%d facts, want as many as may wait", len(facts))
-	}
-}
-
-// A changingProber has a generation.
-type changingProber struct {
-	fakeProber
-	generation atomic.Uint64
-}
-
-func (p *changingProber) Generation() uint64 { return p.generation.Load() }
-
-func TestFactsOfAnEarlierGeneration(t *testing.T) {
-	p := &changingProber{fakeProber: fakeProber{presence: policy.Present}}
-	s := newTestStore(p)
-	defer s.Close()
-	for range 3 {
-		s.Presence(t.Context(), []mirrors.Location{digested()})
-		p.generation.Add(1)
-	}
-	if n := p.probed.Load(); n != 3 {
-		t.Errorf("%d probes, want 3: other credentials may get another answer", n)
-	}
-}
-
-func TestClose(t *testing.T) {
-	before := runtime.NumGoroutine()
-	p := &fakeProber{takes: time.Hour, presence: policy.Present}
-	s := newTestStore(p)
-	ctx, cancel := timeout(10 * time.Millisecond)
-	defer cancel()
-	s.Presence(ctx, locations(1000, "h.io/a:%d"))
-	done := make(chan error)
-	run, stop := context.WithCancel(t.Context())
-	go func() { done <- s.Run(run) }()
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if facts := s.Presence(t.Context(), locations(3, "h.io/b:%d")); len(facts) != 0 {
-		t.Errorf("a closed store found %v", facts)
-	}
-	waitForGoroutines(t, before)
 }
 
 // waitForGoroutines waits until there are no more than n.
@@ -348,18 +51,42 @@ func waitForGoroutines(t *testing.T, n int) {
 	}
 }
 
-func TestNotes(t *testing.T) {
-	s := newTestStore(&fakeProber{})
-	defer s.Close()
-	s.SetNote("secret", "the global pull secret openshift-config/pull-secret is missing: registries were asked without credentials")
-	s.SetNote("ca", "a\nb "+strings.Repeat("x", 500))
-	s.SetNote("gone", "for a while")
-	s.SetNote("gone", "")
-	want := []string{
-		"a b " + strings.Repeat("x", 114) + "…",
-		"the global pull secret openshift-config/pull-secret is missing: registries were asked without credentials",
+// TestFactOfALargeIndexSurvives: what a Client remembers of an index at most is no more
+// than what a file of facts may hold.
+func TestFactOfALargeIndexSurvives(t *testing.T) {
+	var entries []string
+	for i := range 2 * maxPlatforms {
+		_, entry := child(fmt.Sprintf("linux/%d%s", i, strings.Repeat("x", 2*maxQuote)))
+		entries = append(entries, entry)
 	}
-	if diff := cmp.Diff(want, s.Notes()); diff != "" {
-		t.Error(diff)
+	amd64, entry := child("linux/amd64")
+	index := indexOf(append(entries, entry)...)
+	c := newTestClient(t, newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case ping(w, r):
+		case strings.HasSuffix(r.URL.Path, sumOf(index)):
+			serve(ociIndex, sumOf(index), index)(w, r)
+		default:
+			sparse("", amd64)(w, r)
+		}
+	}), reading("linux/amd64"))
+	l := mirrors.Location{Ref: host + "/app/web@" + sumOf(index)}
+	o := presence.Options{Path: filepath.Join(t.TempDir(), "facts")}
+	store := newStore(c, o)
+	store.Restore()
+	fact := store.Presence(t.Context(), []mirrors.Location{l})[l]
+	wantFact(t, fact, policy.Present)
+	if len(fact.Platforms) != maxPlatforms || len(fact.Children) != maxPlatforms {
+		t.Errorf("%d platforms, %d children, want %d", len(fact.Platforms), len(fact.Children), maxPlatforms)
+	}
+	store.Close()
+	again := newStore(c, o)
+	defer again.Close()
+	again.Restore()
+	if notes := again.Notes(); len(notes) != 0 {
+		t.Errorf("notes: %q", notes)
+	}
+	if known := again.Known([]mirrors.Location{l}); len(known) != 1 {
+		t.Error("the fact is gone")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -85,7 +86,7 @@ func TestSetTrustIsOneChange(t *testing.T) {
 func TestNoErrorOutlivesItsCause(t *testing.T) {
 	s := newTLSServer(t, challenged("Basic", basic(canary)))
 	c := newTestClient(t, s)
-	store := NewStore(c, StoreOptions{Lifetimes: Lifetimes{Trouble: time.Hour}})
+	store := newStore(c, presence.Options{Lifetimes: presence.Lifetimes{Trouble: time.Hour}})
 	defer store.Close()
 	ask := func() policy.Fact { return store.Presence(t.Context(), []mirrors.Location{tagged()})[tagged()] }
 	wantFact(t, ask(), policy.Denied)

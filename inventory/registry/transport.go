@@ -1,29 +1,34 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
-// maxRedirects is what net/http allows, and so what nodes follow.
+// maxRedirects is the number that net/http allows, and so nodes follow.
 const maxRedirects = 10
 
-// A way is how to get to one registry: its connections, and what may go over them.
-// Each registry has its own, so that one connection of HTTP/2 serves all requests
-// to it and so that what is trusted for one is not trusted for another.
-type way struct {
-	options   *Options
-	transport *http.Transport
-	client    http.Client
+// A transport reaches one registry: its proxy, CAs and connections, and what may go over
+// them. Each registry has its own, so that one HTTP/2 connection serves all requests to
+// it, and so that what is trusted for one is not trusted for another.
+type transport struct {
+	options *Options
+	base    *http.Transport
+	client  http.Client
 	// clearText allows http, as insecure locations do.
 	clearText bool
 	dialer    net.Dialer
@@ -32,13 +37,13 @@ type way struct {
 	proxies sync.Map
 }
 
-// newWay trusts roots (nil: the system's), or anyone if insecure.
-func newWay(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Duration) *way {
-	w := &way{options: o, clearText: insecure}
-	w.dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	w.transport = &http.Transport{
-		Proxy:       w.proxy,
-		DialContext: w.dial,
+// newTransport trusts roots (nil: the system's), or anyone if insecure.
+func newTransport(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Duration) *transport {
+	t := &transport{options: o, clearText: insecure}
+	t.dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	t.base = &http.Transport{
+		Proxy:       t.proxy,
+		DialContext: t.dial,
 		TLSClientConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			RootCAs:            roots,
@@ -52,12 +57,12 @@ func newWay(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Du
 		// A connection that has gone dead must not swallow every later request.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: o.Timeout, PingTimeout: o.DialTimeout},
 	}
-	w.client = http.Client{Transport: w, CheckRedirect: checkRedirect}
-	return w
+	t.client = http.Client{Transport: t, CheckRedirect: checkRedirect}
+	return t
 }
 
-// checkRedirect takes the authorization away, unless the redirect leads to the very
-// server that it is for and has never led elsewhere. Nodes keep it in more cases: net/http
+// checkRedirect removes the authorization, unless the redirect leads to the very server
+// that it is for and never led elsewhere. Nodes keep it in more cases: net/http
 // goes by the name alone, so that they send it to other ports, in clear text, and to
 // subdomains too (http.Client, shouldCopyHeaderOnRedirect).
 func checkRedirect(req *http.Request, via []*http.Request) error {
@@ -67,15 +72,15 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if via[0].Method == http.MethodPost {
 		return &redirectError{"redirects a request that holds credentials"}
 	}
-	if hasStrayed(req, via[0].URL) {
+	if leftOrigin(req, via[0].URL) {
 		req.Header.Del("Authorization")
 	}
 	return nil
 }
 
-// hasStrayed reports whether a redirect on the way from origin to req led to another
+// leftOrigin reports whether a redirect on the way from origin to req led to another
 // server, or to another protocol.
-func hasStrayed(req *http.Request, origin *url.URL) bool {
+func leftOrigin(req *http.Request, origin *url.URL) bool {
 	for ; req.Response != nil; req = req.Response.Request {
 		u := req.URL
 		if u.Scheme != origin.Scheme || hostPort(u) != hostPort(origin) {
@@ -87,31 +92,31 @@ func hasStrayed(req *http.Request, origin *url.URL) bool {
 
 // RoundTrip implements http.RoundTripper: nothing leaves that should not,
 // redirected requests included.
-func (w *way) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := w.check(req.URL); err != nil {
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.check(req.URL); err != nil {
 		if req.Body != nil {
 			req.Body.Close() //nolint:errcheck // nothing was read
 		}
 		return nil, err
 	}
-	return w.transport.RoundTrip(req)
+	return t.base.RoundTrip(req)
 }
 
-func (w *way) check(u *url.URL) error {
+func (t *transport) check(u *url.URL) error {
 	switch {
 	case u.Scheme == "https":
 	case u.Scheme != "http":
 		return &redirectError{"redirects to something that is not http"}
-	case !w.clearText:
+	case !t.clearText:
 		return &redirectError{"redirects to plain http, which is not followed"}
 	}
 	if u.User != nil {
 		return &redirectError{"redirects to a URL with credentials in it"}
 	}
-	if _, mapped := w.mapped(hostPort(u)); mapped {
+	if _, mapped := t.mapped(hostPort(u)); mapped {
 		return nil
 	}
-	return checkHost(u.Hostname(), w.options.AllowLoopback)
+	return checkHost(u.Hostname(), t.options.AllowLoopback)
 }
 
 // hostPort returns the address that u is dialled by.
@@ -124,15 +129,15 @@ func hostPort(u *url.URL) string {
 }
 
 // mapped returns where the operator says that an address is to be found.
-func (w *way) mapped(address string) (string, bool) {
-	if to, ok := w.options.Resolve[address]; ok {
+func (t *transport) mapped(address string) (string, bool) {
+	if to, ok := t.options.Resolve[address]; ok {
 		return to, true
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", false
 	}
-	to, ok := w.options.Resolve[host]
+	to, ok := t.options.Resolve[host]
 	if !ok {
 		return "", false
 	}
@@ -142,40 +147,157 @@ func (w *way) mapped(address string) (string, bool) {
 	return to, true
 }
 
-func (w *way) proxy(req *http.Request) (*url.URL, error) {
-	if _, mapped := w.mapped(hostPort(req.URL)); mapped {
+func (t *transport) proxy(req *http.Request) (*url.URL, error) {
+	if _, mapped := t.mapped(hostPort(req.URL)); mapped {
 		return nil, nil // the mapping says where to go
 	}
-	choose := w.options.Proxy
+	choose := t.options.Proxy
 	if choose == nil {
 		choose = http.ProxyFromEnvironment
 	}
 	proxy, err := choose(req)
 	if err == nil && proxy != nil {
-		w.proxies.Store(hostPort(proxy), nil)
+		t.proxies.Store(hostPort(proxy), nil)
 	}
 	return proxy, err
 }
 
-func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := w.dialer
-	if to, mapped := w.mapped(address); mapped {
+func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := t.dialer
+	if to, mapped := t.mapped(address); mapped {
 		return dialer.DialContext(ctx, network, to)
 	}
-	if _, isProxy := w.proxies.Load(address); !isProxy {
+	if _, isProxy := t.proxies.Load(address); !isProxy {
 		// After the name was resolved and for each address tried, so that a name
 		// cannot resolve to one address for us and to another for the dialer.
-		dialer.Control = w.control
+		dialer.Control = t.control
 	}
 	return dialer.DialContext(ctx, network, address)
 }
 
-func (w *way) control(_, address string, _ syscall.RawConn) error {
+func (t *transport) control(_, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("reading the address to dial: %w", err)
 	}
-	return checkAddress(addr.Addr(), w.options.AllowLoopback)
+	return checkAddress(addr.Addr(), t.options.AllowLoopback)
 }
 
-func (w *way) close() { w.transport.CloseIdleConnections() }
+func (t *transport) close() { t.base.CloseIdleConnections() }
+
+const (
+	// maxManifest is how much nodes read (containers/image internal/iolimits). A longer
+	// manifest fails the pull.
+	maxManifest = 4 << 20
+	// maxOther bounds what is read of any other answer.
+	maxOther = 64 << 10
+)
+
+// A request is one HTTP request to a registry or to its token server.
+type request struct {
+	method        string
+	url           string
+	authorization string
+	accept        []string
+	form          url.Values // sent as the body if not nil
+	limit         int64      // bytes of the body to read
+	firstByte     bool       // the rest of the body need not be sent
+}
+
+// A response is an answer that has been read.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+	// cut is set if the body is longer than the limit.
+	cut bool
+	// redirected is the host that answered without having been shown credentials, because
+	// redirects led away from the server asked; "" if they did not.
+	redirected string
+}
+
+// ask sends one request and reads the answer, within the time limit for one request.
+func (t *transport) ask(ctx context.Context, q request) (response, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
+	defer cancel()
+	req, err := q.build(ctx, t.options.UserAgent)
+	if err != nil {
+		return response{}, err
+	}
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return response{}, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // whatever could be read was read
+	body, err := t.read(ctx, resp.Body, q.limit+1)
+	if err != nil {
+		return response{}, err
+	}
+	r := response{status: resp.StatusCode, header: resp.Header, body: body}
+	if int64(len(body)) > q.limit {
+		r.body, r.cut = body[:q.limit], true
+	}
+	if leftOrigin(resp.Request, req.URL) {
+		r.redirected = resp.Request.URL.Host
+	}
+	return r, nil
+}
+
+// read reads at most limit bytes. Few bodies are long; to read all of them at once
+// would let registries decide how much memory is used: see limits.LongBodies.
+func (t *transport) read(ctx context.Context, body io.Reader, limit int64) ([]byte, error) {
+	short, err := io.ReadAll(io.LimitReader(body, min(limit, limits.LongBody)))
+	if err != nil || len(short) < limits.LongBody || limit <= limits.LongBody {
+		return short, err
+	}
+	select {
+	case t.options.longBodies <- struct{}{}:
+		defer func() { <-t.options.longBodies }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	long := bytes.NewBuffer(short)
+	_, err = io.Copy(long, io.LimitReader(body, limit-int64(len(short))))
+	return long.Bytes(), err
+}
+
+func (q request) build(ctx context.Context, userAgent string) (*http.Request, error) {
+	var body io.Reader
+	if q.form != nil {
+		body = strings.NewReader(q.form.Encode())
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, q.url, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("Docker-Distribution-API-Version", "registry/2.0") // as nodes say
+	if q.form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if q.authorization != "" {
+		req.Header.Set("Authorization", q.authorization)
+	}
+	if q.firstByte {
+		req.Header.Set("Range", "bytes=0-0")
+	}
+	for _, mediaType := range q.accept {
+		req.Header.Add("Accept", mediaType)
+	}
+	return req, nil
+}
+
+// sleep waits for d, or until ctx ends, which is an error.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

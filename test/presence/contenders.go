@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -208,7 +209,7 @@ func cold(ctx context.Context, s *stage, images []image) (func() error, func(), 
 	client := registry.NewClient(registry.Options{
 		RootCAs: s.front.roots(), Resolve: map[string]string{host: s.front.address()}, PerRegistry: inFlight, Rates: rates,
 	})
-	store := registry.NewStore(client, registry.StoreOptions{PerRegistry: inFlight})
+	store := presence.NewStore(client, presence.Options{PerRegistry: inFlight})
 	locations := make([]mirrors.Location, len(images))
 	for i, img := range images {
 		locations[i].Ref = img.ref(host)
@@ -228,7 +229,7 @@ func again(ctx context.Context, s *stage, images []image) (func() error, func(),
 	client := registry.NewClient(registry.Options{
 		RootCAs: s.front.roots(), Resolve: map[string]string{host: s.front.old.Listener.Addr().String()}, PerRegistry: inFlight,
 	})
-	store := registry.NewStore(client, registry.StoreOptions{Lifetimes: registry.Lifetimes{Trouble: time.Nanosecond}})
+	store := presence.NewStore(client, presence.Options{Lifetimes: presence.Lifetimes{Trouble: time.Nanosecond}})
 	locations := make([]mirrors.Location, len(images))
 	for i, img := range images {
 		locations[i].Ref = img.ref(host)

@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -185,7 +186,7 @@ func (w *world) bundles(s *Scenario) []string {
 // A liveTrust reads ConfigMaps of CAs from the control plane.
 type liveTrust struct {
 	*trust.Follower
-	store *registry.Store
+	store *presence.Store
 }
 
 // Propose implements review.Trust.
@@ -337,7 +338,7 @@ type world struct {
 	guard   atomic.Pointer[http.ServeMux]
 
 	pushed map[string]bool
-	store  *registry.Store
+	store  *presence.Store
 }
 
 func newWorld(t *testing.T) *world {
@@ -574,7 +575,7 @@ func imageName(ref string) string {
 	return "unknown"
 }
 
-func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
+func (w *world) newStore(t *testing.T, s *Scenario) *presence.Store {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(w.front.CA)
 	credentials, err := registry.ParseCredentials(pullSecret())
@@ -584,7 +585,9 @@ func (w *world) newStore(t *testing.T, s *Scenario) *registry.Store {
 	client := registry.NewClient(registry.Options{
 		Credentials: credentials, RootCAs: pool, HostRootCAs: w.trust.HostRootCAs(w.casInForce(t, s)), Resolve: w.resolve(s), Platforms: func() []string { return []string{"linux/amd64", "linux/arm64"} },
 	})
-	store := registry.NewStore(client, registry.StoreOptions{})
+	store := presence.NewStore(client, presence.Options{
+		Propose: func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) },
+	})
 	t.Cleanup(func() {
 		store.Close()
 		client.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -42,7 +42,7 @@ func testFinalizers(t *testing.T, w *world) {
 			s.Finalize = false
 			s.States = map[string]registries.Behaviour{"mirror.example.com/shop/cart:v1": registries.Honest, "quay.io/shop/cart:v1": registries.Honest}
 			w.arrange(t, &s)
-			var store atomic.Pointer[registry.Store]
+			var store atomic.Pointer[presence.Store]
 			look := func(state registries.Behaviour) { // and forget what was found before
 				w.front.Set("quay.io/shop/cart:v1", state)
 				store.Store(w.newStore(t, &s))

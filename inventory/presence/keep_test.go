@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -116,8 +117,8 @@ func TestKeepIsPolite(t *testing.T) {
 		if n := p.probed.Load(); n != 1000 {
 			t.Errorf("%d probes in 10 s at two registries, want 50 a second at each", n)
 		}
-		if n := p.most.Load(); n > 2*64/keepShare {
-			t.Errorf("%d at once, want at most %d at each registry", n, 64/keepShare)
+		if n := p.most.Load(); n > 2*limits.ProbesPerRegistry/limits.RefreshShare {
+			t.Errorf("%d at once, want at most %d at each registry", n, limits.ProbesPerRegistry/limits.RefreshShare)
 		}
 	})
 }
@@ -263,7 +264,7 @@ func TestKeepAfterARotation(t *testing.T) {
 // TestKeepIsBounded: refused changes, however many, push neither each other's number
 // nor the live configuration out of bounds.
 func TestKeepIsBounded(t *testing.T) {
-	s := newTestStore(&fakeProber{}, func(o *StoreOptions) { o.MaxKept = 1000 })
+	s := newTestStore(&fakeProber{}, func(o *Options) { o.MaxKept = 1000 })
 	defer s.Close()
 	live := digests(600, "h.io/live%d")
 	s.Keep("live", live, 0)
@@ -350,10 +351,10 @@ func TestKeepForADeadRegistry(t *testing.T) {
 		for range 60 {
 			time.Sleep(time.Minute)
 			s.mu.Lock()
-			jobs, lanes := len(s.jobs), len(s.lanes)
+			jobs, queues := len(s.jobs), len(s.queues)
 			s.mu.Unlock()
-			if jobs > 10_000 || lanes != 1 {
-				t.Fatalf("%d jobs in %d lanes", jobs, lanes)
+			if jobs > 10_000 || queues != 1 {
+				t.Fatalf("%d jobs in %d queues", jobs, queues)
 			}
 		}
 		stop()

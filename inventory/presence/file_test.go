@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ func (c *counter) Probe(_ context.Context, l mirrors.Location) policy.Fact {
 	return c.facts[l]
 }
 
-func withPath(path string) func(*StoreOptions) { return func(o *StoreOptions) { o.Path = path } }
+func withPath(path string) func(*Options) { return func(o *Options) { o.Path = path } }
 
 // saved returns the path of a file that a store has left, with facts in it.
 func saved(t *testing.T, facts policy.Facts) string {
@@ -310,7 +310,7 @@ func TestFileIsBounded(t *testing.T) {
 	}
 	s.Close()
 	p := &counter{}
-	few := newTestStore(p, withPath(path), func(o *StoreOptions) { o.MaxFacts = 10 })
+	few := newTestStore(p, withPath(path), func(o *Options) { o.MaxFacts = 10 })
 	defer few.Close()
 	few.Restore()
 	if got := few.Presence(t.Context(), locs[90:]); len(got) != 10 || p.probed.Load() != 0 || len(few.memory.facts) != 10 {
@@ -322,7 +322,7 @@ func TestFileIsBounded(t *testing.T) {
 func TestFileSize(t *testing.T) {
 	f := fileFact{Ref: digested().Ref, MediaType: ociIndex, Time: time.Now()}
 	for range maxPlatforms {
-		f.Platforms = append(f.Platforms, strings.Repeat("x", maxQuote))
+		f.Platforms = append(f.Platforms, strings.Repeat("x", maxName))
 		f.Children = append(f.Children, manifestSum.String())
 	}
 	line, err := json.Marshal(f)

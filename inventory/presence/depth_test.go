@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"slices"
@@ -64,7 +64,7 @@ type nodesProber struct {
 	list []string
 }
 
-func (p *nodesProber) platforms() []string {
+func (p *nodesProber) Platforms() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.list)

@@ -1,8 +1,9 @@
-package registry
+package presence
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"crypto/sha256"   // also links in the algorithm, without which no digest of it is valid
+	_ "crypto/sha512" // the same
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,21 +17,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A file keeps facts over a restart: a header on a line of its own, then one fact a
+// A file keeps facts across a restart: a header on a line of its own, then one fact a
 // line, all in JSON. It holds names of images and nothing secret. Only good news about
-// digests is in it: the rest does not outlive a restart by much.
+// digests is in it: the rest would not outlive a restart by much.
 type file struct {
 	path string
 	most int
 
 	mu       sync.Mutex
-	restored bool // before, what is there must not be replaced by less
+	restored bool // until it is set, the file must not be replaced by less
 }
 
 // saveEvery bounds what a crash costs.
@@ -40,8 +44,12 @@ const (
 	fileKind    = "mirrorset-guard facts"
 	fileVersion = 3
 	// maxFileSize is what 100,000 images need, and more than the indexes among them. The
-	// oldest facts are left out beyond it.
+	// oldest facts beyond it are left out.
 	maxFileSize = 32 << 20
+	// maxPlatforms and maxName are what registry.Client remembers of an index at most:
+	// platforms or children, and runes of each name. A test of the Client pins them.
+	maxPlatforms = 64
+	maxName      = 80
 )
 
 // A fileHeader says what follows.
@@ -66,10 +74,10 @@ type fileFact struct {
 	Time      time.Time     `json:"time"`
 }
 
-// Restore takes over what an earlier process saved at StoreOptions.Path, as far as it
+// Restore takes over what an earlier process saved at Options.Path, as far as it
 // is still fresh, and allows the Store to save there. It is called once, after the
 // credentials and the trust of the nodes are set: what is taken over counts under
-// those, and under no others. Facts that are to be kept are asked for again soon.
+// those and no others. Facts that are to be kept fresh are looked up again soon.
 //
 // A file that is damaged, or not one of these, is not used at all; a note says so
 // until it is replaced by the next one saved.
@@ -90,7 +98,7 @@ func (s *Store) Restore() {
 
 const fileTopic = "saved facts"
 
-// inherit remembers facts that are fresh and not known better.
+// inherit remembers facts that are fresh, where there is no fresh one yet.
 func (s *Store) inherit(facts []memo) {
 	b := s.basis()
 	now := time.Now()
@@ -99,7 +107,7 @@ func (s *Store) inherit(facts []memo) {
 	for _, m := range facts {
 		m.generation, m.inherited = b.generation, true
 		known, ok := s.memory.get(m.location)
-		// A fact of the future is by a clock that was wrong: it would live for too long.
+		// A fact from the future was dated by a wrong clock: it would live too long.
 		if ok && s.fresh(known, b, now) || m.learned.After(now) || !s.lives(m, now) {
 			continue
 		}
@@ -107,7 +115,7 @@ func (s *Store) inherit(facts []memo) {
 	}
 }
 
-// save writes what is worth it.
+// save writes what is worth saving.
 func (s *Store) save() {
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()
@@ -145,7 +153,7 @@ func (s *Store) worthSaving() []fileFact {
 func lasting(m memo) bool {
 	return m.fact.Presence == policy.Present && !m.fact.Time.IsZero() && len(m.fact.Missing) == 0 &&
 		strings.Contains(m.location.Ref, "@") &&
-		(m.fact.Platforms != nil || !isIndex(m.fact.MediaType)) // else nobody has read the index
+		(m.fact.Platforms != nil || !types.MediaType(m.fact.MediaType).IsIndex()) // else the index was not read
 }
 
 // replace writes facts so that a reader finds the old file or the new one, whole.
@@ -190,8 +198,8 @@ func encode(facts []fileFact) ([]byte, error) {
 	return body, nil
 }
 
-// load returns the facts in the file, the oldest first, none if there is no file. One bad line is
-// enough to doubt them all.
+// load returns the facts in the file, the oldest first, none if there is no file. One bad
+// line is enough to distrust them all.
 func (f *file) load() ([]memo, error) {
 	data, err := readFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,7 +221,7 @@ func (f *file) load() ([]memo, error) {
 	return f.parse(body)
 }
 
-// parse reads the lines, of which the first hold the newest facts.
+// parse reads the lines, the newest facts first.
 func (f *file) parse(body []byte) ([]memo, error) {
 	var facts []memo
 	for line := range bytes.Lines(body) {
@@ -232,14 +240,14 @@ func (f *file) parse(body []byte) ([]memo, error) {
 	return facts, nil
 }
 
-// memo returns the fact, unless it is none that a Client could have found.
+// memo returns the fact, and false if no Client could have found it.
 func (f fileFact) memo() (memo, bool) {
 	l := mirrors.Location{Ref: f.Ref, Insecure: f.Insecure, Depth: f.Depth}
-	t, err := parseTarget(l)
-	if err != nil || t.digest == "" || !slices.Contains(manifestTypes, f.MediaType) {
+	d := digestOf(f.Ref)
+	if d == "" || !isManifest(f.MediaType) {
 		return memo{}, false
 	}
-	plain := func(s string) bool { return s == oneLine(s, maxQuote) }
+	plain := func(s string) bool { return s == text.OneLine(s, maxName) }
 	for _, names := range [][]string{f.Platforms, f.Serves, f.Lacks} {
 		if len(names) > maxPlatforms || !all(names, plain) {
 			return memo{}, false
@@ -249,12 +257,36 @@ func (f fileFact) memo() (memo, bool) {
 		return memo{}, false
 	}
 	fact := policy.Fact{
-		Presence: policy.Present, Digest: t.digest.String(), MediaType: f.MediaType,
+		Presence: policy.Present, Digest: d, MediaType: f.MediaType,
 		Platforms: f.Platforms, Children: f.Children,
 		Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Time: f.Time,
 	}
 	m := memo{location: l, fact: fact, learned: f.Time}
 	return m, lasting(m)
+}
+
+// isManifest reports whether nodes read content of a media type as a manifest.
+func isManifest(mediaType string) bool {
+	t := types.MediaType(mediaType)
+	return t.IsImage() || t.IsIndex() || t.IsSchema1()
+}
+
+// digestOf returns the digest of a reference, "" if it has none or no node can read it.
+func digestOf(ref string) string {
+	if _, version, ok := mirrors.ParsePlain(ref); ok {
+		if d, found := strings.CutPrefix(version, "@"); found {
+			return d
+		}
+		return ""
+	}
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ""
+	}
+	if digested, ok := named.(reference.Digested); ok {
+		return digested.Digest().String()
+	}
+	return ""
 }
 
 func all(values []string, ok func(string) bool) bool {

@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A keeper knows which facts are to be kept fresh, and when each is to be asked for
+// A keeper holds which facts are to be kept fresh, and when each is due to be looked up
 // again. It is not safe for concurrent use.
 type keeper struct {
 	most       int // locations
@@ -20,7 +20,7 @@ type keeper struct {
 	generation uint64 // under which due was set
 }
 
-// A topic is a reason to keep facts fresh.
+// A topic is one reason to keep facts fresh, and the locations it is about.
 type topic struct {
 	locations []mirrors.Location
 	until     time.Time // zero: until it is replaced
@@ -28,15 +28,13 @@ type topic struct {
 }
 
 const (
-	// maxTopics is the live configuration and a change that was refused by each of
-	// those who may be working on one.
+	// maxTopics is enough for the live configuration and one refused change of each
+	// person who may be working on one.
 	maxTopics = 32
 	// keepTick is how often the Store looks for facts that are due.
 	keepTick = time.Second
-	// keepShare is which part of what may be under way to one registry is for nobody.
-	keepShare = 8
-	// keepRetry is how often bad news is asked for again: seldom enough for a registry
-	// that is not well, and often enough for somebody who copies images and tries
+	// keepRetry is how often bad news is looked up again: seldom enough for a registry
+	// in trouble, and often enough for an administrator who copies images and tries
 	// again. It is jittered by a quarter.
 	keepRetry = time.Minute
 )
@@ -64,8 +62,8 @@ func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, no
 	k.collect(now)
 }
 
-// drop ends topics whose time is over and, if there are still too many, those that
-// would end first.
+// drop ends expired topics and, if there are still too many, those that would expire
+// first.
 func (k *keeper) drop(now time.Time) (ended bool) {
 	for name, t := range k.topics {
 		if !t.until.IsZero() && !now.Before(t.until) {
@@ -81,8 +79,8 @@ func (k *keeper) drop(now time.Time) (ended bool) {
 	return ended
 }
 
-// byWeight returns the topics, those first that stay for longest, and of these the
-// latest: a flood of refused changes must not push the live configuration out.
+// byWeight returns the topics, those that stay longest first, and among equals the
+// latest first: a flood of refused changes must not push the live configuration out.
 func (k *keeper) byWeight() []string {
 	return slices.SortedFunc(maps.Keys(k.topics), func(a, b string) int {
 		x, y := k.topics[a], k.topics[b]
@@ -102,8 +100,8 @@ func (k *keeper) byWeight() []string {
 	})
 }
 
-// collect makes due what the topics name, up to the bound. What was due before keeps
-// its time.
+// collect schedules what the topics name, up to the bound. What was scheduled before
+// keeps its time.
 func (k *keeper) collect(now time.Time) {
 	due := make(map[mirrors.Location]time.Time, len(k.due))
 	for _, name := range k.byWeight() {
@@ -121,16 +119,16 @@ func (k *keeper) collect(now time.Time) {
 	k.due = due
 }
 
-// learned sets when a location is due again, if it is kept at all.
+// learned sets when a location is due again, if it is one to keep fresh.
 func (k *keeper) learned(m memo, life time.Duration) {
 	if _, kept := k.due[m.location]; kept {
 		k.due[m.location] = m.learned.Add(again(m.location.Ref, m.fact, life))
 	}
 }
 
-// again returns how long after it was learned a fact is asked for again. Good news is
-// so before it ends, at a time of its own, so that what was learned in one second is
-// not asked for in one second for ever.
+// again returns how long after it was learned a fact is looked up again: for good news
+// before it expires, at a random time, or what was learned within one second would be
+// looked up within one second for ever.
 func again(ref string, f policy.Fact, life time.Duration) time.Duration {
 	if isGood(f) && !mayImprove(ref, f) {
 		return life/2 + jitter(life*2/5)
@@ -138,11 +136,11 @@ func again(ref string, f policy.Fact, life time.Duration) time.Duration {
 	return max(life, keepRetry*3/4+jitter(keepRetry/2))
 }
 
-// isGood reports whether f says that an image is there, as a whole.
+// isGood reports whether f says that an image is there in full.
 func isGood(f policy.Fact) bool { return f.Presence == policy.Present && len(f.Missing) == 0 }
 
-// mayImprove reports whether f, about ref, is a miss of a part, which ends when somebody
-// copies the image again. What a digest stands for lists what it lists.
+// mayImprove reports whether f, about ref, is a miss of a part, which ends when the image
+// is copied again. An index named by digest never lists more than it does.
 func mayImprove(ref string, f policy.Fact) bool {
 	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !strings.Contains(ref, "@")
 }
@@ -155,11 +153,11 @@ func jitter(d time.Duration) time.Duration {
 }
 
 // Keep makes the Store keep what it knows about locs fresh, while Run runs: facts are
-// asked for again before they end, in the background, after everybody's questions.
+// looked up again before they expire, in the background, after whatever a caller waits for.
 // The topic says why ("live", "refused: ImageTagMirrorSet apps"); a later call for it
 // replaces this one, no locations end it, and so does the end of ttl unless it is 0.
 // The first locations, of topics without a ttl, are kept first; how many are kept is
-// bounded by StoreOptions. Locations with ProposedTrust are not.
+// bounded by Options. Locations with ProposedTrust are not.
 func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -173,9 +171,9 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 }
 
 // Known returns what the Store knows about locs without asking: good news as long as it
-// is fresh, bad news until there is other, and nothing that was learned under other
-// credentials or other trust. It is for those who have no business in the way of
-// questions that somebody waits for; Keep sees to it that there is something to know.
+// is fresh, bad news until it is replaced, and nothing that was learned under other
+// credentials or other trust. It is for callers that must not delay lookups a review
+// waits for; Keep sees to it that there is something to know.
 func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 	b := s.basis()
 	facts := make(policy.Facts, len(locs))
@@ -193,19 +191,19 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 	return facts
 }
 
-// refresh asks for what is due, no more than the rate for each registry, and leaves
-// the rest for the next time.
+// refresh looks up what is due, no more than KeepRate for each registry, and leaves the
+// rest to the next tick.
 func (s *Store) refresh() {
 	generation := s.generation() // it may take a lock that probes hold
 	now := time.Now()
 	most := max(1, int(s.options.KeepRate*keepTick.Seconds()))
-	asked := map[laneKey]int{}
+	asked := map[queueKey]int{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keeper.renew(generation, now)
 	for l, at := range s.keeper.due {
 		key := keyOf(l)
-		if now.Before(at) || asked[key] == most || !s.askForNobody(l, now) {
+		if now.Before(at) || asked[key] == most || !s.queueRefresh(l, now) {
 			continue
 		}
 		asked[key]++
@@ -215,8 +213,8 @@ func (s *Store) refresh() {
 	s.schedule()
 }
 
-// renew ends topics whose time is over. Under other credentials, or other trust,
-// everything is due.
+// renew ends expired topics. Under other credentials, or other trust, everything is
+// due.
 func (k *keeper) renew(generation uint64, now time.Time) {
 	if k.drop(now) {
 		k.collect(now)
@@ -230,23 +228,23 @@ func (k *keeper) renew(generation uint64, now time.Time) {
 	}
 }
 
-// askForNobody queues a job for l behind those that somebody waits for, and reports
+// queueRefresh queues a job for l behind those that callers wait for, and reports
 // whether it did. It is called with the lock held.
-func (s *Store) askForNobody(l mirrors.Location, now time.Time) bool {
+func (s *Store) queueRefresh(l mirrors.Location, now time.Time) bool {
 	if s.jobs[l] != nil || len(s.jobs) >= s.options.MaxFacts/2 || s.ctx.Err() != nil {
 		return false
 	}
 	j := &job{location: l, done: make(chan struct{}), asked: now}
 	s.jobs[l] = j
-	lane := s.lane(l)
-	lane.kept = append(lane.kept, j)
-	lane.fresh = append(lane.fresh, l)
-	s.readyUp(lane)
+	queue := s.queue(l)
+	queue.refreshes = append(queue.refreshes, j)
+	queue.unprepared = append(queue.unprepared, l)
+	s.markReady(queue)
 	return true
 }
 
-// takesAway reports whether fact would take good news away for want of an answer. A
-// question that nobody has asked must not leave the Store knowing less.
+// takesAway reports whether fact would replace good news only because there was no
+// answer. A refresh that no caller asked for must not leave the Store knowing less.
 func (s *Store) takesAway(j *job, fact policy.Fact, b basis) bool {
 	if j.waiting > 0 || fact.Presence != policy.Unreachable {
 		return false

@@ -1,4 +1,4 @@
-package registry
+package presence
 
 import (
 	"slices"
@@ -44,7 +44,7 @@ func TestOnlyMissesAreRecalled(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &fakeProber{presence: presence}
 			brief := Lifetimes{PresentTag: time.Second, Trouble: time.Second, Absent: time.Second}
-			s := newTestStore(p, func(o *StoreOptions) { o.Lifetimes = brief })
+			s := newTestStore(p, func(o *Options) { o.Lifetimes = brief })
 			defer s.Close()
 			s.Presence(t.Context(), []mirrors.Location{tagged()})
 			time.Sleep(10 * time.Second)
@@ -76,7 +76,7 @@ func TestRecallUnderOtherCredentials(t *testing.T) {
 func TestWhatIsKnownIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Absent}
-		s := newTestStore(p, func(o *StoreOptions) { o.PerRegistry = 1 })
+		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
 		defer s.Close()
 		dead, fresh := locations(100, "h.io/dead:%d"), locations(20, "h.io/new:%d")
 		s.Presence(t.Context(), dead)

@@ -1,0 +1,22 @@
+// Package presence keeps what is known of images at locations: the facts that a
+// [Prober] finds, for as long as they can be trusted.
+//
+//	client := registry.NewClient(registry.Options{Credentials: credentials})
+//	defer client.Close()
+//	store := presence.NewStore(client, presence.Options{})
+//	defer store.Close()
+//	facts := store.Presence(ctx, locations) // whatever is known by the time ctx ends
+//
+// A Store answers from facts that are fresh enough ([Lifetimes]) and asks for the rest,
+// about many locations at once and each once however many callers want it. It goes on
+// asking when a caller has to leave, for the next call to find. A miss is remembered
+// for a while beyond its life, to plan by ([Store.Recall]). While Run runs, what Keep has
+// named stays fresh; with a Path and a call of Restore, good news about digests outlives a
+// restart. A [Proposal] answers for certificate authorities that are not in force yet,
+// and what it learns never mixes with the Store's facts.
+//
+// The package knows no registry: whatever is a Prober can be asked. It refuses to take
+// a fact for an answer under other credentials, other trust or other platforms of nodes
+// than those it was found with, to keep bad news where good news was known for want of
+// an answer, and to use a file of facts that is damaged or could not be its own.
+package presence

@@ -1,0 +1,112 @@
+package presence
+
+import (
+	"container/list"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A memory holds a bounded number of facts; the oldest go first. It is not safe for
+// concurrent use.
+type memory struct {
+	most  int
+	facts map[mirrors.Location]*list.Element
+	byAge *list.List // of *memo, the oldest in front
+}
+
+// A memo is a fact with what it takes to tell how long it counts.
+type memo struct {
+	location   mirrors.Location
+	fact       policy.Fact
+	learned    time.Time
+	generation uint64
+	// inherited is set for what an earlier process learned.
+	inherited bool
+}
+
+func newMemory(most int) *memory {
+	return &memory{most: most, facts: map[mirrors.Location]*list.Element{}, byAge: list.New()}
+}
+
+// put remembers learned instead of what was known about its location.
+func (m *memory) put(learned memo) {
+	if e, ok := m.facts[learned.location]; ok {
+		learned.location = e.Value.(*memo).location
+		e.Value = &learned
+		m.byAge.MoveToBack(e)
+		return
+	}
+	// A reference may be a part of a larger object, which it would keep in memory.
+	learned.location.Ref = strings.Clone(learned.location.Ref)
+	m.facts[learned.location] = m.byAge.PushBack(&learned)
+	for m.byAge.Len() > m.most {
+		oldest := m.byAge.Remove(m.byAge.Front()).(*memo)
+		delete(m.facts, oldest.location)
+	}
+}
+
+func (m *memory) get(l mirrors.Location) (memo, bool) {
+	e, ok := m.facts[l]
+	if !ok {
+		return memo{}, false
+	}
+	return *e.Value.(*memo), true
+}
+
+// Lifetimes are how long answers of each kind are repeated before the registry is asked
+// again. The zero value of each means its default.
+type Lifetimes struct {
+	// PresentDigest is for images looked up by digest: what is there stays the same for
+	// as long as the mirror keeps it. 1 h.
+	PresentDigest time.Duration
+	// PresentTag is for images looked up by tag, which may be moved. 2 min.
+	PresentTag time.Duration
+	// Absent is for misses, of an image or of a part of it. They deny changes, and they
+	// end when an administrator copies the image and at once tries again, so in practice
+	// they are looked up anew before they deny: 2 s is what one review may take to come
+	// back to a location.
+	Absent time.Duration
+	// Recalled is how long a miss that is no longer fresh is still good enough to plan
+	// with, and to report where there was no time to ask again. 90 s.
+	Recalled time.Duration
+	// Trouble is for everything else: denied, unreachable, mismatch. It keeps a registry
+	// in trouble from being asked for every review. 10 s.
+	Trouble time.Duration
+}
+
+func (l Lifetimes) withDefaults() Lifetimes {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	set(&l.PresentDigest, time.Hour)
+	set(&l.PresentTag, 2*time.Minute)
+	set(&l.Absent, 2*time.Second)
+	set(&l.Recalled, 90*time.Second)
+	set(&l.Trouble, 10*time.Second)
+	return l
+}
+
+// of returns how long a fact about ref lives.
+func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
+	switch f.Presence {
+	case policy.Present:
+		if mayImprove(ref, f) {
+			return l.Absent
+		}
+		if strings.Contains(ref, "@") {
+			return l.PresentDigest
+		}
+		return l.PresentTag
+	case policy.Absent, policy.Incomplete:
+		return l.Absent
+	case policy.Unknown:
+		return 0
+	default:
+		return l.Trouble
+	}
+}

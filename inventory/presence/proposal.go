@@ -1,0 +1,80 @@
+package presence
+
+import (
+	"context"
+	"crypto/x509"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Proposal answers as its Store does and, about Locations with ProposedTrust, by
+// asking with CAs that are not in force yet. What it learns of those stays in it and
+// never answers for the CAs in force, nor the reverse. It is safe for concurrent use.
+type Proposal struct {
+	store  *Store
+	own    *Store         // whose Locations have no ProposedTrust; nil if nothing can be proposed
+	prober ProposedProber // what own asks
+}
+
+// Proposed returns a Proposal that trusts hostRoots, by the host or host and port that
+// a reference names, instead of the CAs that are trusted for single hosts now
+// (Options.HostRootCAs, Client.SetTrust). It is for one review and is to be closed
+// after it, before the Store and its Client are. Without it, Locations with
+// ProposedTrust are Unreachable.
+func (s *Store) Proposed(hostRoots map[string]*x509.CertPool) *Proposal {
+	p := &Proposal{store: s}
+	if s.options.Propose != nil {
+		p.prober = s.options.Propose(hostRoots)
+		o := s.options
+		o.Path = ""
+		p.own = NewStore(p.prober, o)
+	}
+	return p
+}
+
+// Presence implements review.Registries, as Store.Presence does.
+func (p *Proposal) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return p.ask(ctx, locs, (*Store).Presence)
+}
+
+// Recall implements review.RecallSource, as Store.Recall does.
+func (p *Proposal) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return p.ask(ctx, locs, (*Store).Recall)
+}
+
+func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,
+	by func(*Store, context.Context, []mirrors.Location) policy.Facts,
+) policy.Facts {
+	var inForce, proposed []mirrors.Location
+	for _, l := range locs {
+		if l.ProposedTrust && p.own != nil {
+			l.ProposedTrust = false
+			proposed = append(proposed, l)
+		} else {
+			inForce = append(inForce, l)
+		}
+	}
+	if len(proposed) == 0 {
+		return by(p.store, ctx, inForce)
+	}
+	answers := make(chan policy.Facts, 1)
+	go func() { answers <- by(p.own, ctx, proposed) }()
+	facts := by(p.store, ctx, inForce)
+	for l, f := range <-answers {
+		l.ProposedTrust = true
+		facts[l] = f
+	}
+	return facts
+}
+
+// Notes implements review.NoteSource: those of the Store.
+func (p *Proposal) Notes() []string { return p.store.Notes() }
+
+// Close ends what is under way for p alone, and waits for it. It may be called twice.
+func (p *Proposal) Close() {
+	if p.own != nil {
+		p.own.Close()
+		p.prober.Close()
+	}
+}

@@ -1,0 +1,275 @@
+package presence
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A job is a location that is to be looked up, once, for however many callers.
+type job struct {
+	location mirrors.Location
+	done     chan struct{}
+	fact     policy.Fact // once done
+	waiting  int         // callers that still wait
+	asked    time.Time   // when a caller last did
+	started  bool
+}
+
+// A queue holds the jobs for one registry. It is one job wide until the registry has
+// been seen to answer, so that one that is dead takes the place of one request and
+// not of hundreds. Jobs run in the order in which callers named them, the most
+// important first. To spread them over repositories, as clients do that fetch a
+// token for each, would save nothing here: tokens are fetched ahead, for many
+// repositories at a time.
+type queue struct {
+	key        queueKey
+	awaited    []*job             // callers wait for these
+	doubtful   []*job             // callers wait for these, and a recalled miss is known
+	abandoned  []*job             // all callers have left
+	refreshes  []*job             // no caller has come yet: they keep facts fresh
+	unprepared []mirrors.Location // those that nothing was prepared for yet
+	running    int
+	state      queueState
+	ready      bool // whether it is in the Store's list of queues that have work
+}
+
+type queueKey struct {
+	host     string
+	insecure bool
+}
+
+type queueState int
+
+const (
+	opening queueState = iota // the registry is asked whether it answers
+	opened                    // it does
+	silent                    // it does not: see limits.ProbesOfSilentRegistry
+)
+
+// next returns the job to run next, nil if there is none; a refresh only if refresh is
+// set. Jobs that were abandoned for longer than linger are handed to drop.
+func (q *queue) next(now time.Time, linger time.Duration, drop func(*job), refresh bool) *job {
+	for _, jobs := range []*[]*job{&q.awaited, &q.doubtful} {
+		if j := q.takeAwaited(jobs); j != nil {
+			return j
+		}
+	}
+	j := takeWanted(&q.abandoned, now, linger, drop)
+	if j == nil && refresh {
+		j = takeWanted(&q.refreshes, now, linger, drop)
+	}
+	return j
+}
+
+// takeAwaited takes the first job that a caller still waits for.
+func (q *queue) takeAwaited(jobs *[]*job) *job {
+	for len(*jobs) > 0 {
+		j := (*jobs)[0]
+		*jobs = (*jobs)[1:]
+		switch {
+		case j.started:
+		case j.waiting == 0:
+			q.abandoned = append(q.abandoned, j)
+		default:
+			return j
+		}
+	}
+	return nil
+}
+
+// takeWanted takes the first job that was not abandoned for too long.
+func takeWanted(jobs *[]*job, now time.Time, linger time.Duration, drop func(*job)) *job {
+	for len(*jobs) > 0 {
+		j := (*jobs)[0]
+		*jobs = (*jobs)[1:]
+		switch {
+		case j.started:
+		case now.Sub(j.asked) > linger:
+			drop(j)
+		default:
+			return j
+		}
+	}
+	return nil
+}
+
+// width returns how many jobs may run at a time.
+func (q *queue) width(most int) int {
+	switch q.state {
+	case opened:
+		return most
+	case silent:
+		return limits.ProbesOfSilentRegistry
+	default:
+		return 0
+	}
+}
+
+// job returns the job for l, queued for a caller that waits, behind others if a recalled
+// miss of it is known; nil if there are too many. It is called with the lock held.
+func (s *Store) job(l mirrors.Location, known bool, now time.Time) *job {
+	j := s.jobs[l]
+	if j == nil {
+		if len(s.jobs) >= s.options.MaxFacts || s.ctx.Err() != nil {
+			return nil
+		}
+		l.Ref = strings.Clone(l.Ref)
+		j = &job{location: l, done: make(chan struct{})}
+		s.jobs[l] = j
+	}
+	j.asked = now
+	j.waiting++
+	if !j.started && j.waiting == 1 {
+		queue := s.queue(l)
+		if known {
+			queue.doubtful = append(queue.doubtful, j)
+		} else {
+			queue.awaited = append(queue.awaited, j)
+		}
+		queue.unprepared = append(queue.unprepared, j.location)
+		s.markReady(queue)
+	}
+	return j
+}
+
+func (s *Store) queue(l mirrors.Location) *queue {
+	key := keyOf(l)
+	if s.queues[key] == nil {
+		s.queues[key] = &queue{key: key}
+	}
+	return s.queues[key]
+}
+
+func keyOf(l mirrors.Location) queueKey {
+	host, _, _ := strings.Cut(l.Ref, "/")
+	return queueKey{host, l.Insecure}
+}
+
+func (s *Store) markReady(q *queue) {
+	if !q.ready {
+		q.ready = true
+		s.ready = append(s.ready, q)
+	}
+}
+
+// leave notes that a caller no longer waits for jobs.
+func (s *Store) leave(jobs []*job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range jobs {
+		j.waiting--
+	}
+}
+
+// schedule starts what may be started, a job of each registry in turn. It is called
+// with the lock held.
+func (s *Store) schedule() {
+	for len(s.ready) > 0 && s.running < s.options.Concurrency && s.ctx.Err() == nil {
+		q := s.ready[0]
+		s.ready = s.ready[1:]
+		q.ready = false
+		if s.start(q) {
+			s.markReady(q)
+		}
+	}
+}
+
+// start starts a job of q and reports whether there may be another to start.
+func (s *Store) start(q *queue) bool {
+	if len(q.unprepared) > 0 {
+		s.open(q)
+		return false
+	}
+	width := q.width(s.options.PerRegistry)
+	if q.running >= width {
+		return false // the end of a job puts it back
+	}
+	j := q.next(time.Now(), s.options.Linger, s.forget, q.running < max(1, width/limits.RefreshShare))
+	if j == nil {
+		s.retire(q)
+		return false
+	}
+	j.started = true
+	q.running++
+	s.spawn(func() { s.run(q, j) })
+	return true
+}
+
+// forget ends j with what was found, if anything. It is called with the lock held.
+func (s *Store) forget(j *job) {
+	j.started = true // it may still be in a queue
+	delete(s.jobs, j.location)
+	close(j.done)
+}
+
+// retire removes a queue that has nothing to do.
+func (s *Store) retire(q *queue) {
+	if q.running == 0 && q.state != opening && s.queues[q.key] == q {
+		delete(s.queues, q.key)
+	}
+}
+
+// spawn runs work as one of the probes under way. It is called with the lock held.
+func (s *Store) spawn(work func()) {
+	s.running++
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		work()
+	}()
+}
+
+// finish frees the place of what spawn started. It is called with the lock held.
+func (s *Store) finish(q *queue) {
+	s.running--
+	s.markReady(q)
+	s.schedule()
+}
+
+// open finds out whether the registry of q answers, before its jobs start, so that
+// they find a connection to share and the tokens on their way.
+func (s *Store) open(q *queue) {
+	locs := q.unprepared
+	q.unprepared = nil
+	q.state = opening
+	s.spawn(func() {
+		ok := true
+		if p, can := s.prober.(Preparer); can {
+			ok = p.Prepare(s.ctx, locs)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		q.state = silent
+		if ok {
+			q.state = opened
+		}
+		s.finish(q)
+	})
+}
+
+// run looks j up and hands the answer to the callers that wait.
+func (s *Store) run(q *queue, j *job) {
+	b := s.basis()
+	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
+	fact := s.prober.Probe(ctx, j.location)
+	cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.fact = fact
+	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
+		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
+		s.memory.put(m)
+		s.keeper.learned(m, s.options.Lifetimes.of(m.location.Ref, fact))
+	}
+	if q.state == silent && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
+		q.state = opened
+	}
+	q.running--
+	s.forget(j)
+	s.finish(q)
+}

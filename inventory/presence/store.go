@@ -1,0 +1,349 @@
+package presence
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Options configure a Store. The zero value is the default.
+type Options struct {
+	Lifetimes Lifetimes
+	// MaxFacts bounds the facts that are kept, and the locations waiting to be
+	// asked about; 0 means 100,000.
+	MaxFacts int
+	// Concurrency bounds the probes under way; 0 means limits.ProbesAtOnce.
+	Concurrency int
+	// PerRegistry bounds those of one registry; 0 means limits.ProbesPerRegistry.
+	PerRegistry int
+	// ProbeTimeout bounds one probe, however many wait for it; 0 means 30 s.
+	ProbeTimeout time.Duration
+	// Linger is how long a location may still be looked up after the last caller asked
+	// about it, for the next try to find the answer; 0 means 2 min.
+	Linger time.Duration
+	// MaxKept bounds the locations that Keep keeps fresh; 0 means half of MaxFacts.
+	MaxKept int
+	// KeepRate bounds how many of them are looked up a second at one registry; 0 means
+	// limits.RefreshesPerSecond.
+	KeepRate float64
+	// Propose returns a Prober that trusts hostRoots instead of what the Store's own
+	// trusts at single hosts; nil if none can be had. See Proposed.
+	Propose func(hostRoots map[string]*x509.CertPool) ProposedProber
+	// Path is a file in which facts survive a restart; "" for none. See Restore.
+	Path string
+}
+
+func (o Options) withDefaults() Options {
+	o.Lifetimes = o.Lifetimes.withDefaults()
+	if o.MaxFacts <= 0 {
+		o.MaxFacts = 100_000
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = limits.ProbesAtOnce
+	}
+	if o.PerRegistry <= 0 {
+		o.PerRegistry = limits.ProbesPerRegistry
+	}
+	if o.ProbeTimeout <= 0 {
+		o.ProbeTimeout = 30 * time.Second
+	}
+	if o.Linger <= 0 {
+		o.Linger = 2 * time.Minute
+	}
+	if o.MaxKept <= 0 {
+		o.MaxKept = o.MaxFacts / 2
+	}
+	if o.KeepRate <= 0 {
+		o.KeepRate = limits.RefreshesPerSecond
+	}
+	return o
+}
+
+// A Store answers what is at a location from facts that are fresh enough and, for the
+// rest, by asking. It is safe for concurrent use, and must be closed.
+type Store struct {
+	prober  Prober
+	options Options
+	ctx     context.Context // of probes, which belong to no single caller
+	cancel  context.CancelFunc
+
+	mu      sync.Mutex // no call-outs under it
+	memory  *memory
+	jobs    map[mirrors.Location]*job
+	queues  map[queueKey]*queue
+	ready   []*queue // queues that may have a job to run, in turn
+	running int
+	notes   map[string]string
+	keeper  *keeper
+	work    sync.WaitGroup
+
+	file file
+}
+
+// NewStore returns a Store that asks p.
+func NewStore(p Prober, o Options) *Store {
+	o = o.withDefaults()
+	ctx, cancel := context.WithCancel(context.Background()) // ended by Close
+	s := &Store{
+		prober:  p,
+		options: o,
+		ctx:     ctx,
+		cancel:  cancel,
+		memory:  newMemory(o.MaxFacts),
+		jobs:    map[mirrors.Location]*job{},
+		queues:  map[queueKey]*queue{},
+		notes:   map[string]string{},
+		keeper:  newKeeper(o.MaxKept),
+		file:    file{path: o.Path, most: o.MaxFacts},
+	}
+	s.keeper.generation = s.generation()
+	return s
+}
+
+// Close ends the probes under way, waits for them and, if Restore was called, saves what
+// is known. Afterwards Presence answers from what was known. It may be called twice.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.cancel()
+	s.mu.Unlock()
+	s.work.Wait()
+	s.save()
+}
+
+// Run keeps fresh what Keep named, and saves what is known from time to time, until ctx
+// ends; then it closes the Store and returns nil. It must be called at most once, and need
+// not be where nothing is to be kept.
+func (s *Store) Run(ctx context.Context) error {
+	defer s.Close()
+	refresh := time.NewTicker(keepTick)
+	defer refresh.Stop()
+	save := time.NewTicker(saveEvery)
+	defer save.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-refresh.C:
+			s.refresh()
+		case <-save.C:
+			s.save()
+		}
+	}
+}
+
+// Presence implements review.Registries: it returns what is known about locs by the
+// time ctx ends, the first ones most likely. What is not fresh is looked up, each
+// location once however many callers want it. What was not answered when ctx ends
+// is missing from the Facts, unless it was a miss a short while ago, which is Recalled; the
+// lookup goes on all the same, for the next call to find. Locations about which nothing is
+// known are looked up before such misses are looked up again.
+func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	facts, jobs := s.begin(locs)
+	defer s.leave(jobs)
+	for i, j := range jobs {
+		select {
+		case <-j.done:
+			enter(facts, j)
+		case <-ctx.Done():
+			for _, j := range jobs[i:] {
+				if j.finished() {
+					enter(facts, j)
+				}
+			}
+			s.recall(facts, locs)
+			return facts
+		case <-s.ctx.Done():
+			return facts
+		}
+	}
+	return facts
+}
+
+// Recall implements review.RecallSource: it does what Presence does, but accepts misses that
+// were learned a short while ago, and marks them Recalled.
+func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	recalled := policy.Facts{}
+	s.recall(recalled, locs)
+	known := func(l mirrors.Location) bool { _, ok := recalled[l]; return ok }
+	facts := s.Presence(ctx, slices.DeleteFunc(slices.Clone(locs), known))
+	maps.Copy(facts, recalled)
+	return facts
+}
+
+// recall adds misses that are no longer fresh where there is no fact.
+func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
+	b := s.basis()
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range locs {
+		if _, known := facts[l]; known {
+			continue
+		}
+		m, ok := s.recallable(l, b, now)
+		if !ok || s.fresh(m, b, now) {
+			continue
+		}
+		f := m.fact
+		f.Recalled = true
+		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
+		f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
+		facts[l] = f
+	}
+}
+
+// recallable returns the miss that is known of l, if it is not too old to be repeated. It is called with the lock held.
+func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) (memo, bool) {
+	m, ok := s.memory.get(l)
+	return m, ok && m.fact.Presence == policy.Absent && b.carries(m) && now.Sub(m.learned) < s.options.Lifetimes.Recalled
+}
+
+func enter(facts policy.Facts, j *job) {
+	if j.fact.Presence != policy.Unknown {
+		facts[j.location] = j.fact
+	}
+}
+
+func (j *job) finished() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin returns the fresh facts about locs, and a job for each of the others.
+func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
+	b := s.basis()
+	facts := make(policy.Facts, len(locs))
+	jobs := make([]*job, 0, len(locs))
+	seen := make(map[*job]bool, len(locs))
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range locs {
+		if l.ProposedTrust {
+			facts[l] = policy.NotAskedAsProposed(now) // see Proposed
+			continue
+		}
+		if f, ok := s.answer(l, b, now); ok {
+			facts[l] = f
+			continue
+		}
+		_, known := s.recallable(l, b, now)
+		if j := s.job(l, known, now); j != nil && !seen[j] {
+			seen[j] = true
+			jobs = append(jobs, j)
+		}
+	}
+	s.schedule()
+	return facts, jobs
+}
+
+// answer returns the fact about l, if it is fresh. What was found by looking deeper
+// answers for less, if all was there: missing blobs say nothing of what is otherwise known
+// of the manifest. A miss is a miss at any depth. It is called with the lock held.
+func (s *Store) answer(l mirrors.Location, b basis, now time.Time) (policy.Fact, bool) {
+	if m, ok := s.memory.get(l); ok && s.fresh(m, b, now) {
+		return m.fact, true
+	}
+	other := l
+	for other.Depth = mirrors.DepthExists; other.Depth <= mirrors.DepthBlobs; other.Depth++ {
+		m, ok := s.memory.get(other)
+		if !ok || !s.fresh(m, b, now) {
+			continue
+		}
+		if m.fact.Presence == policy.Absent || other.Depth > l.Depth && isGood(m.fact) {
+			return m.fact, true
+		}
+	}
+	return policy.Fact{}, false
+}
+
+func (s *Store) fresh(m memo, b basis, now time.Time) bool { return b.carries(m) && s.lives(m, now) }
+
+func (s *Store) lives(m memo, now time.Time) bool {
+	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
+}
+
+// A basis is what facts rest on besides a registry's answers.
+type basis struct {
+	generation uint64
+	// platforms are those of the nodes; aware is set if the Prober tells them.
+	platforms []string
+	aware     bool
+}
+
+// basis returns the present one. It is called without the lock: the Prober may take a
+// lock that probes hold.
+func (s *Store) basis() basis {
+	b := basis{generation: s.generation()}
+	if n, ok := s.prober.(PlatformSource); ok {
+		b.platforms, b.aware = n.Platforms(), true
+	}
+	return b
+}
+
+func (s *Store) generation() uint64 {
+	if g, ok := s.prober.(GenerationSource); ok {
+		return g.Generation()
+	}
+	return 0
+}
+
+// carries reports whether m still counts: what was found for some platforms says nothing
+// of a platform that a new node brings.
+func (b basis) carries(m memo) bool {
+	f := m.fact
+	switch {
+	case m.generation != b.generation:
+		return false
+	case !b.aware, f.Serves == nil && f.Lacks == nil, len(f.Missing) > 0:
+		return true
+	case f.Guessed || len(b.platforms) == 0:
+		return f.Guessed && len(b.platforms) == 0
+	}
+	of := slices.Concat(f.Serves, f.Lacks)
+	slices.Sort(of)
+	return slices.Equal(of, b.platforms)
+}
+
+// maxDetail is the length of a Fact's Detail, in runes, as registry.Client cuts it.
+const maxDetail = 200
+
+// maxNote is the length of a note: the API server counts warnings from 120 characters
+// on as long.
+const maxNote = 119
+
+// SetNote sets a remark for the readers of any answer that rests on the Store, such as
+// "the pull secret is missing; registries were asked anonymously". Each topic has one
+// note; "" removes it.
+func (s *Store) SetNote(topic, note string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.notes, topic)
+	if note != "" {
+		s.notes[topic] = text.OneLine(note, maxNote)
+	}
+}
+
+// Notes implements review.NoteSource: the notes in the order of their topics.
+func (s *Store) Notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var notes []string
+	for _, topic := range slices.Sorted(maps.Keys(s.notes)) {
+		notes = append(notes, s.notes[topic])
+	}
+	return notes
+}

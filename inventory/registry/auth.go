@@ -1,0 +1,198 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A 401 is handled in this file. The 401 to GET /v2/ brings the challenge
+// (chooseChallenge) by which each request is authorized before it is sent
+// (lookup.authorize, lookup.authorization). A 401 to a request that was authorized gets one
+// more try with a token for its repository alone (lookup.get); after that it means that the
+// credential does not open the image (lookup.denied).
+
+// authorize gets a token where the registry wants one.
+func (l *lookup) authorize(ctx context.Context) error {
+	if !l.keychain().needed(l.session) {
+		l.final = true
+		return nil
+	}
+	var err error
+	l.grant, l.final, err = l.keychain().token(ctx, l.session, l.target.scope())
+	return err
+}
+
+// reauthorize gets a token for this repository alone, unless the one that was
+// refused is that already. A scope that the registry said is missing is added.
+func (l *lookup) reauthorize(ctx context.Context, missing string) error {
+	if l.grant == nil || l.final && missing == "" {
+		return nil
+	}
+	var err error
+	l.grant, err = l.keychain().fetchAlone(ctx, l.session, l.target.scope(), missing)
+	l.final = true
+	return err
+}
+
+func (l *lookup) keychain() *keychain { return l.endpoint.keychain(l.credential) }
+
+// authorization returns the header to send, "" for none. Without a challenge in
+// the answer to GET /v2/ nodes send nothing, and so there is nothing here.
+func (l *lookup) authorization() string {
+	switch {
+	case l.grant != nil:
+		return "Bearer " + l.grant.value
+	case l.session.challenge.scheme == "basic":
+		// Nodes without a credential send an empty one, which registries take for none.
+		return l.credential.basic()
+	default:
+		return ""
+	}
+}
+
+// get asks as a node does: with a token for this repository alone if the one in
+// use was not good enough.
+func (l *lookup) get(ctx context.Context, head response) (response, error) {
+	r := head
+	if r.status != http.StatusUnauthorized {
+		var err error
+		if r, err = l.ask(ctx, http.MethodGet); err != nil || r.status != http.StatusUnauthorized {
+			return r, err
+		}
+	}
+	before := l.grant
+	if err := l.reauthorize(ctx, wantedScope(r.header)); err != nil {
+		return r, err
+	}
+	r, err := l.ask(ctx, http.MethodGet)
+	if err == nil && r.status != http.StatusUnauthorized && before != nil && before.shared() {
+		l.keychain().dontShare()
+	}
+	return r, err
+}
+
+// denied says what it means that the registry answered r with 401 or 403. It proves
+// nothing if the registry was shown less than nodes show.
+func (l *lookup) denied(r response) *failure {
+	if l.grant != nil && l.grant.withheld != nil {
+		return l.grant.withheld
+	}
+	return denied(l.endpoint.api, r, l.credential)
+}
+
+// denied says that the registry wants other credentials than cred, which is the
+// zero value if there are none for it.
+func denied(host string, r response, cred credential) *failure {
+	if r.redirected != "" {
+		return statusFailure(host, r)
+	}
+	f := &failure{presence: policy.Denied, status: r.status}
+	switch {
+	case cred.helper:
+		f.presence = policy.Unreachable // what the nodes have is not known
+		f.detail = fmt.Sprintf("%s answers %d; nodes ask a credential helper for it, which only they can run", host, r.status)
+	case cred.anonymous() && cred.entry != "":
+		f.detail = fmt.Sprintf("%s answers %d; the entry %s of the global pull secret is empty%s",
+			host, r.status, quote(cred.entry), says(r))
+	case cred.anonymous():
+		f.detail = fmt.Sprintf("%s answers %d and the global pull secret has no entry for it; add one%s", host, r.status, says(r))
+	default:
+		f.detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",
+			host, r.status, quote(cred.entry), says(r))
+	}
+	return f
+}
+
+// A challenge is how to authenticate, by a registry's answer to GET /v2/.
+type challenge struct {
+	scheme  string // "basic" or "bearer"; "" if none that is known
+	realm   string
+	service string
+}
+
+// chooseChallenge returns the first challenge that nodes can answer
+// (docker_client.go, setupRequestAuth). They look at any answer, 200 included, and
+// where there is no such challenge they send nothing, whatever later answers want.
+func chooseChallenge(header http.Header) challenge {
+	for _, value := range header.Values("WWW-Authenticate") {
+		scheme, params := parseChallenge(value)
+		if scheme == "basic" || scheme == "bearer" {
+			return challenge{scheme: scheme, realm: params["realm"], service: params["service"]}
+		}
+	}
+	return challenge{}
+}
+
+// parseChallenge reads one WWW-Authenticate header: a scheme and its parameters,
+// their names in lower case. Like containers/image (docker/wwwauthenticate.go), and
+// unlike RFC 9110, it knows one challenge a header. What cannot be read ends it.
+func parseChallenge(value string) (scheme string, params map[string]string) {
+	scheme, rest := cutToken(strings.TrimLeft(value, spaces))
+	params = map[string]string{}
+	for rest != "" {
+		var key, val string
+		var ok bool
+		key, rest = cutToken(strings.TrimLeft(rest, spaces+","))
+		if rest, ok = strings.CutPrefix(rest, "="); !ok || key == "" {
+			break
+		}
+		if val, rest, ok = cutValue(rest); !ok {
+			break
+		}
+		params[strings.ToLower(key)] = val
+	}
+	return strings.ToLower(scheme), params
+}
+
+const spaces = " \t\r\n"
+
+// cutToken returns the token (RFC 9110, 5.6.2) that s starts with, and the rest.
+func cutToken(s string) (token, rest string) {
+	end := strings.IndexFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[]\\{}", r)
+	})
+	if end < 0 {
+		return s, ""
+	}
+	return s[:end], s[end:]
+}
+
+// cutValue returns the token or quoted string that s starts with, and the rest.
+func cutValue(s string) (value, rest string, ok bool) {
+	if !strings.HasPrefix(s, `"`) {
+		value, rest = cutToken(s)
+		return value, rest, value != ""
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), s[i+1:], true
+		case '\\':
+			i++ // the next byte stands for itself
+			if i == len(s) {
+				return "", "", false
+			}
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", "", false
+}
+
+// wantedScope returns the scope a registry says a token lacks, "" if it does not
+// (docker_client.go, needsRetryWithUpdatedScope).
+func wantedScope(header http.Header) string {
+	for _, value := range header.Values("WWW-Authenticate") {
+		scheme, params := parseChallenge(value)
+		if scheme == "bearer" && params["error"] == "insufficient_scope" && strings.Count(params["scope"], ":") == 2 {
+			return params["scope"]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,224 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A generation is what a Client does with one set of credentials and trust. When either
+// changes, the generation ends, with all sessions, connections and tokens that rest on
+// it, and lookups under way start again in the next one. So an old credential is never
+// used after the change.
+type generation struct {
+	client      *Client
+	options     Options
+	number      uint64
+	credentials Credentials
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	mu      sync.Mutex // for endpoints, and to order enter and end
+	running sync.WaitGroup
+
+	endpoints map[endpointKey]*endpoint
+	blobs     blobCache
+}
+
+type endpointKey struct {
+	host     string // as the reference has it: trust goes by that name
+	insecure bool
+}
+
+// maxEndpoints bounds the connection pools: a mirror set can name any number of
+// hosts. The one not used for longest goes.
+const maxEndpoints = 512
+
+// newGeneration is called with the Client's lock held, or before the Client is shared.
+func newGeneration(c *Client, number uint64) *generation {
+	g := &generation{
+		client:      c,
+		options:     c.options,
+		number:      number,
+		credentials: c.options.Credentials,
+		endpoints:   map[endpointKey]*endpoint{},
+	}
+	g.ctx, g.cancel = context.WithCancel(context.Background()) // a generation outlives its callers
+	return g
+}
+
+// end cancels whatever is under way, waits for it and closes the connections.
+func (g *generation) end() {
+	g.mu.Lock()
+	g.cancel()
+	endpoints := slices.Collect(maps.Values(g.endpoints))
+	g.mu.Unlock()
+	g.running.Wait()
+	for _, e := range endpoints {
+		e.close()
+	}
+}
+
+func (g *generation) ended() bool { return g.ctx.Err() != nil }
+
+// enter counts the caller among those that end waits for, until leave. It returns
+// false if the generation has ended.
+func (g *generation) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended() {
+		return false
+	}
+	g.running.Add(1)
+	return true
+}
+
+func (g *generation) leave() { g.running.Done() }
+
+// spawn runs work in a goroutine that end waits for. It returns false if the generation
+// has ended.
+func (g *generation) spawn(work func()) bool {
+	if !g.enter() {
+		return false
+	}
+	go func() {
+		defer g.leave()
+		work()
+	}()
+	return true
+}
+
+// probe returns a Fact or, as an error, the reason that there is none: a *failure,
+// or the end of a context.
+func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
+	if !g.enter() {
+		return policy.Fact{}, g.ctx.Err()
+	}
+	defer g.leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
+
+	cred, _ := g.credentials.lookup(t.name)
+	if cred.broken != "" {
+		return policy.Fact{}, brokenEntry(t.host, cred)
+	}
+	e := g.endpoint(t)
+	s, err := e.open(ctx)
+	if err != nil {
+		return policy.Fact{}, err
+	}
+	return (&lookup{endpoint: e, session: s, target: t, credential: cred}).answer(ctx)
+}
+
+// brokenEntry says that nodes would fail at the entry, before any request.
+func brokenEntry(host string, cred credential) *failure {
+	f := unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", quote(cred.entry), host, cred.broken)
+	f.presence = policy.Denied
+	return f
+}
+
+func (g *generation) endpoint(t target) *endpoint {
+	e, surplus := g.enterEndpoint(t)
+	if surplus != nil {
+		surplus.close()
+	}
+	return e
+}
+
+// enterEndpoint also returns the endpoint that had to make room, if one had to.
+func (g *generation) enterEndpoint(t target) (e, surplus *endpoint) {
+	key := endpointKey{t.host, t.insecure}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e = g.endpoints[key]; e == nil {
+		surplus = g.makeRoom()
+		e = g.newEndpoint(t)
+		g.endpoints[key] = e
+	}
+	e.used = time.Now()
+	return e, surplus
+}
+
+func (g *generation) newEndpoint(t target) *endpoint {
+	roots := g.options.RootCAs
+	if pool, ok := g.options.HostRootCAs[t.host]; ok {
+		roots = pool
+	}
+	dialTimeout := g.options.DialTimeout
+	if t.insecure && !hasPort(t.api) {
+		dialTimeout /= 2 // two ports may have to be tried
+	}
+	return &endpoint{
+		generation: g,
+		api:        t.api,
+		insecure:   t.insecure,
+		transport:  newTransport(&g.options, roots, t.insecure, dialTimeout),
+		pace:       g.client.paces.of(t.api),
+		keychains:  map[string]*keychain{},
+	}
+}
+
+// makeRoom removes the least recently used endpoint, if there are too many. Requests under way go on.
+func (g *generation) makeRoom() *endpoint {
+	if len(g.endpoints) < maxEndpoints {
+		return nil
+	}
+	var oldest endpointKey
+	for key, e := range g.endpoints {
+		if least := g.endpoints[oldest]; least == nil || e.used.Before(least.used) {
+			oldest = key
+		}
+	}
+	surplus := g.endpoints[oldest]
+	delete(g.endpoints, oldest)
+	return surplus
+}
+
+// A sharedCall is work that several callers wait for and none of them owns: one that
+// has to leave does not take the others' answer along. It keeps its answer, so that
+// there is no moment between the end of the work and the answer's being known in which
+// a caller would start the same again; x/sync/singleflight has one. And it belongs to a
+// generation, whose end waits for it.
+type sharedCall[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+// startCall starts work in the background. It belongs to g, whose end ends it.
+func startCall[T any](g *generation, work func(context.Context) (T, error)) *sharedCall[T] {
+	c := &sharedCall[T]{done: make(chan struct{})}
+	started := g.spawn(func() {
+		defer close(c.done)
+		c.value, c.err = work(g.ctx)
+	})
+	if !started {
+		c.err = g.ctx.Err()
+		close(c.done)
+	}
+	return c
+}
+
+func (c *sharedCall[T]) finished() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *sharedCall[T]) wait(ctx context.Context) (T, error) {
+	select {
+	case <-c.done:
+		return c.value, c.err
+	case <-ctx.Done():
+		var zero T
+		return zero, ctx.Err()
+	}
+}

@@ -1,0 +1,431 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A keychain holds the tokens of one registry that one credential has been granted.
+// They are fetched one at a time, because token servers are guarded more closely
+// than manifests (Quay's published limits allow a burst of 2), and so that many
+// repositories can share one.
+type keychain struct {
+	endpoint   *endpoint
+	credential credential
+	fetching   chan struct{} // holds an entry for each token that is being fetched
+
+	mu     sync.Mutex
+	grants map[string]*grant // by scope
+	// share is how many scopes one token is asked to have: 1 for servers that
+	// honour only the first.
+	share int
+}
+
+const (
+	// maxShare is the number of scopes that distribution's token servers and Quay's were
+	// seen to grant in one token.
+	maxShare = 50
+	// maxScopes bounds the length of their names together, so that the URL stays
+	// below the 8 kB that proxies let through.
+	maxScopes = 4000
+	// tokenRetryAfter is how long after a refusal the token is asked for again.
+	tokenRetryAfter = 2 * time.Second
+)
+
+// A grant is a token that was asked for, with the answer once there is one.
+type grant struct {
+	scopes []string
+	done   chan struct{}
+	token
+	err   error
+	until time.Time // when it expires, once done
+}
+
+func newKeychain(e *endpoint, cred credential) *keychain {
+	return &keychain{
+		endpoint:   e,
+		credential: cred,
+		fetching:   make(chan struct{}, limits.TokensAtOnce),
+		grants:     map[string]*grant{},
+		share:      maxShare,
+	}
+}
+
+// usable reports whether g is under way or still valid.
+func (g *grant) usable() bool {
+	select {
+	case <-g.done:
+		return time.Now().Before(g.until)
+	default:
+		return true
+	}
+}
+
+// shared reports whether g is for several repositories.
+func (g *grant) shared() bool { return len(g.scopes) > 1 }
+
+// token returns a token for scope, and whether it was fetched for this call alone,
+// so that it says all that can be said about the credential's rights.
+func (k *keychain) token(ctx context.Context, s *session, scope string) (g *grant, fresh bool, err error) {
+	g, fresh = k.grant(s, scope)
+	if err := g.wait(ctx); err != nil && g.shared() && ctx.Err() == nil {
+		// A server may refuse the whole for one of its parts.
+		k.forget(g, scope)
+		g, fresh = k.grant(s, scope)
+	}
+	return g, fresh, g.wait(ctx)
+}
+
+// fetchAlone returns a new token for scope and, if it is not "", for extra.
+func (k *keychain) fetchAlone(ctx context.Context, s *session, scope, extra string) (*grant, error) {
+	scopes := []string{scope}
+	if extra != "" && extra != scope {
+		scopes = append(scopes, extra)
+	}
+	g := newGrant(scopes)
+	k.mu.Lock()
+	k.grants[scope] = g
+	k.mu.Unlock()
+	k.start(s, g)
+	return g, g.wait(ctx)
+}
+
+func newGrant(scopes []string) *grant { return &grant{scopes: scopes, done: make(chan struct{})} }
+
+func (g *grant) wait(ctx context.Context) error {
+	select {
+	case <-g.done:
+		return g.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (k *keychain) grant(s *session, scope string) (g *grant, fresh bool) {
+	k.mu.Lock()
+	if g := k.grants[scope]; g != nil && g.usable() {
+		k.mu.Unlock()
+		return g, false
+	}
+	g = newGrant([]string{scope})
+	k.grants[scope] = g
+	k.mu.Unlock()
+	k.start(s, g)
+	return g, true
+}
+
+// forget makes the next call for scope fetch a token for it alone.
+func (k *keychain) forget(g *grant, scope string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.grants[scope] == g {
+		delete(k.grants, scope)
+	}
+}
+
+// dontShare notes that the server does not honour many scopes in one token, and forgets
+// those it pretended to grant.
+func (k *keychain) dontShare() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.share = 1
+	for scope, g := range k.grants {
+		if g.shared() {
+			delete(k.grants, scope)
+		}
+	}
+}
+
+// prepare begins to fetch tokens for scopes, ahead of the probes that need them. It
+// returns false if the registry does not answer.
+func (k *keychain) prepare(ctx context.Context, scopes []string) bool {
+	s, err := k.endpoint.open(ctx)
+	if err != nil {
+		return false
+	}
+	if !k.needed(s) {
+		return true
+	}
+	grants := k.plan(scopes)
+	started := k.endpoint.generation.spawn(func() {
+		for _, g := range grants {
+			k.fetch(k.endpoint.generation.ctx, s, g)
+		}
+	})
+	if !started {
+		k.drop(grants)
+	}
+	return true
+}
+
+// needed reports whether requests in session s carry a token that has to be
+// fetched.
+func (k *keychain) needed(s *session) bool {
+	return s.challenge.scheme == "bearer"
+}
+
+// plan enters grants for those of scopes that have none, in this order, many
+// scopes each. Whoever needs one of them waits for it from now on.
+func (k *keychain) plan(scopes []string) []*grant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.share == 1 {
+		return nil // probes fetch their own
+	}
+	var grants []*grant
+	length := 0
+	for _, scope := range scopes {
+		if g := k.grants[scope]; g != nil && g.usable() {
+			continue
+		}
+		last := len(grants) - 1
+		if last < 0 || len(grants[last].scopes) == k.share || length+len(scope) > maxScopes {
+			grants = append(grants, newGrant(nil))
+			last, length = len(grants)-1, 0
+		}
+		grants[last].scopes = append(grants[last].scopes, scope)
+		length += len(scope)
+		k.grants[scope] = grants[last]
+	}
+	return grants
+}
+
+func (k *keychain) start(s *session, g *grant) {
+	started := k.endpoint.generation.spawn(func() { k.fetch(k.endpoint.generation.ctx, s, g) })
+	if !started {
+		k.drop([]*grant{g})
+	}
+}
+
+// drop ends grants that will not be fetched, because the generation has ended.
+func (k *keychain) drop(grants []*grant) {
+	for _, g := range grants {
+		g.err = k.endpoint.generation.ctx.Err()
+		close(g.done)
+	}
+}
+
+// fetch fetches g once fewer than limits.TokensAtOnce are being fetched.
+func (k *keychain) fetch(ctx context.Context, s *session, g *grant) {
+	defer close(g.done)
+	select {
+	case k.fetching <- struct{}{}:
+		defer func() { <-k.fetching }()
+	case <-ctx.Done():
+		g.err = ctx.Err()
+		return
+	}
+	if cause := k.endpoint.breaker.open(); cause != nil {
+		g.err = cause
+		return
+	}
+	t, err := (&tokenRequest{k.endpoint, s, k.credential, g.scopes}).fetch(ctx)
+	g.token, g.err, g.until = t, err, time.Now().Add(t.life-t.life/10)
+	if err != nil {
+		g.until = time.Now().Add(tokenRetryAfter)
+		k.refused(g)
+	}
+}
+
+// refused learns from a token that was not granted. Without its token server a
+// registry is as good as dead, unless the server only refuses so many scopes at once.
+func (k *keychain) refused(g *grant) {
+	var f *failure
+	if !errors.As(g.err, &f) {
+		return
+	}
+	answered := f.status >= 400 && f.status < 500 && f.load == fine
+	switch {
+	case g.shared() && answered:
+		k.dontShare()
+	case f.presence == policy.Unreachable && !answered:
+		k.endpoint.down(f, true)
+	}
+}
+
+const (
+	// minTokenLife is the life that nodes assume at least, whatever expires_in says
+	// (docker_client.go, minimumTokenLifetimeSeconds).
+	minTokenLife = 60 * time.Second
+	maxTokenLife = time.Hour
+	maxToken     = 32 << 10
+)
+
+// A token is an answer of a token server.
+type token struct {
+	value string
+	life  time.Duration
+	// withheld is set if the credential was not sent for it: what it opens is less
+	// than what nodes get.
+	withheld *failure
+}
+
+// A tokenRequest asks the token server of a registry for access to repositories.
+type tokenRequest struct {
+	endpoint   *endpoint
+	session    *session
+	credential credential
+	scopes     []string
+}
+
+// fetch asks for the token, and retries if that may help.
+func (q *tokenRequest) fetch(ctx context.Context) (token, error) {
+	realm, err := q.realm()
+	if err != nil {
+		return token{}, err
+	}
+	for attempt := 0; ; attempt++ {
+		t, err := q.once(ctx, realm)
+		var f *failure
+		if err == nil || !errors.As(err, &f) || !f.again || attempt == maxAgain {
+			return t, err
+		}
+		if rest := pause(attempt, f); rest > maxRetryWait || sleep(ctx, rest) != nil {
+			return t, err
+		}
+	}
+}
+
+// realm returns the URL of the token server, which the registry has chosen.
+func (q *tokenRequest) realm() (*url.URL, error) {
+	host := q.endpoint.api
+	realm, err := url.Parse(q.session.challenge.realm)
+	if err != nil || realm.Host == "" || realm.User != nil || realm.Scheme != "https" && realm.Scheme != "http" {
+		return nil, unreachable("%s names no usable token server (%s); check its authentication settings",
+			host, quote(q.session.challenge.realm))
+	}
+	if realm.Scheme == "http" && !q.endpoint.insecure {
+		return nil, unreachable("%s names a token server that does not use TLS (%s); nothing is sent there",
+			host, quote(realm.Host))
+	}
+	return realm, nil
+}
+
+func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) {
+	transport, cred := q.route(realm)
+	r, err := transport.ask(ctx, q.request(realm, cred))
+	if err != nil {
+		return token{}, connectionFailure(q.server(realm), err, transport.options.timeoutFor(err))
+	}
+	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden {
+		return token{}, q.denied(realm, r, cred)
+	}
+	if r.status != http.StatusOK {
+		f := statusFailure(q.server(realm), r)
+		if f.status == http.StatusNotFound || f.status == http.StatusGone {
+			f = unreachable("%s answers %s", q.server(realm), statusText(r.status))
+		}
+		return token{}, f
+	}
+	t, err := q.parse(realm, r)
+	if cred != q.credential {
+		t.withheld = q.withheld(realm, r)
+	}
+	return t, err
+}
+
+func (q *tokenRequest) denied(realm *url.URL, r response, sent credential) *failure {
+	if sent != q.credential {
+		return q.withheld(realm, r)
+	}
+	return denied(q.server(realm), r, q.credential)
+}
+
+// withheld says that the credential was not sent. Nodes do send it, so that what
+// they get is not known.
+func (q *tokenRequest) withheld(realm *url.URL, r response) *failure {
+	f := unreachable("%s names a token server that does not use TLS (%s); credentials are not sent there",
+		q.endpoint.api, quote(realm.Host))
+	f.status = r.status
+	return f
+}
+
+// server names the token server for messages.
+func (q *tokenRequest) server(realm *url.URL) string {
+	if realm.Host == q.endpoint.api {
+		return q.endpoint.api
+	}
+	return fmt.Sprintf("%s: its token server %s", q.endpoint.api, text.OneLine(realm.Host, maxQuote))
+}
+
+// route returns the transport to the token server, and the credential that may be sent
+// over it. Nodes send the credential wherever the registry wants. Here it travels in clear text
+// only to the very host that its entry names, where the location is insecure; and
+// to another host only where that proves its name.
+func (q *tokenRequest) route(realm *url.URL) (*transport, credential) {
+	e := q.endpoint
+	switch {
+	case realm.Host == e.api, q.credential.anonymous(), !e.insecure:
+		return e.transport, q.credential
+	case realm.Scheme == "http":
+		return e.transport, credential{entry: q.credential.entry}
+	default:
+		return e.strictTransport(), q.credential
+	}
+}
+
+func (q *tokenRequest) request(realm *url.URL, cred credential) request {
+	if cred.identityToken != "" {
+		form := q.parameters(realm.Query())
+		form.Set("grant_type", "refresh_token")
+		form.Set("refresh_token", cred.identityToken)
+		form.Set("client_id", q.endpoint.transport.options.UserAgent)
+		return request{method: http.MethodPost, url: withQuery(realm, nil), form: form, limit: maxOther}
+	}
+	query := q.parameters(realm.Query())
+	if cred.username != "" {
+		query.Add("account", cred.username)
+	}
+	return request{method: http.MethodGet, url: withQuery(realm, query), authorization: cred.basic(), limit: maxOther}
+}
+
+func (q *tokenRequest) parameters(values url.Values) url.Values {
+	if service := q.session.challenge.service; service != "" {
+		values.Add("service", service)
+	}
+	for _, scope := range q.scopes {
+		values.Add("scope", scope)
+	}
+	return values
+}
+
+func withQuery(u *url.URL, query url.Values) string {
+	with := *u
+	with.RawQuery, with.Fragment = query.Encode(), ""
+	return with.String()
+}
+
+func (q *tokenRequest) parse(realm *url.URL, r response) (token, error) {
+	var body struct {
+		Token       string  `json:"token"`
+		AccessToken string  `json:"access_token"`
+		ExpiresIn   float64 `json:"expires_in"`
+	}
+	useless := unreachable("%s answers with something that is no token; check the registry's authentication settings", q.server(realm))
+	if r.cut || json.Unmarshal(r.body, &body) != nil {
+		return token{}, useless
+	}
+	value := body.Token
+	if value == "" {
+		value = body.AccessToken
+	}
+	if value == "" || len(value) > maxToken || strings.IndexFunc(value, notVisible) >= 0 {
+		return token{}, useless
+	}
+	// Counted from now: issued_at is by a clock that may be wrong.
+	life := time.Duration(min(max(body.ExpiresIn, 0), maxTokenLife.Seconds())) * time.Second
+	return token{value: value, life: max(life, minTokenLife)}, nil
+}
+
+func notVisible(r rune) bool { return r <= ' ' || r > '~' }
