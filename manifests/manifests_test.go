@@ -25,7 +25,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -351,11 +351,11 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		got = append(got, grants(role.Namespace, role.Rules)...)
 	}
 
-	c, err := inventory.NewCluster(&rest.Config{Host: "https://127.0.0.1:1"}, inventory.Options{}) // contacts nobody before Run
+	c, err := live.New(&rest.Config{Host: "https://127.0.0.1:1"}, live.Options{}) // contacts nobody before Run
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(grants("", c.Rules()), grants("openshift-config", []rbacv1.PolicyRule{inventory.PullSecretRule()})...)
+	want := append(grants("", c.Rules()), grants("openshift-config", []rbacv1.PolicyRule{live.PullSecretRule()})...)
 	want = append(want, grant{"", "create", "authentication.k8s.io", "tokenreviews", ""}, // who sees /metrics and /inventory
 		grant{"", "create", "authorization.k8s.io", "subjectaccessreviews", ""})
 	for _, verb := range []string{"list", "watch"} { // what package trust follows, beside what both do

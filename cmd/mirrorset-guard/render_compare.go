@@ -10,7 +10,7 @@ import (
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -41,7 +41,7 @@ type difference struct {
 	MachineConfig string `json:"machineConfig"`
 }
 
-// An appliedSource knows what nodes have: a *inventory.Cluster, or a *snapshot.Snapshot.
+// An appliedSource knows what nodes have: a *cluster.Inventory, or a *snapshot.Snapshot.
 type appliedSource interface {
 	Applied(context.Context) (*mirrors.Applied, error)
 }
@@ -50,7 +50,7 @@ type appliedSource interface {
 func readApplied(ctx context.Context, from any) (conf sysregistriesv2.V2RegistriesConf, err error) {
 	source, ok := from.(appliedSource)
 	if !ok {
-		return conf, inventory.ErrNotApplied
+		return conf, objects.ErrNotApplied
 	}
 	applied, err := source.Applied(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -73,7 +73,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
 	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, not ready, after the signal to end")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.DurationVar(&o.surveyEvery, "survey-every", inventory.DefaultSurveyEvery, "how often to look for images in objects of kinds that are not known; new kinds are looked for every minute")
+	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to look for images in objects of kinds that are not known; new kinds are looked for every minute")
 	o.observe.addFlags(flags)
 	o.cluster.addFlags(flags)
 	o.registries.addFlags(flags)
@@ -130,7 +130,7 @@ func newLogger(level string, io streams) (logr.Logger, error) {
 type guard struct {
 	options  *serveOptions
 	log      logr.Logger
-	cluster  *inventory.Cluster
+	cluster  *live.Inventory
 	client   *registry.Client
 	store    *presence.Store
 	trust    *trust.Follower
@@ -154,10 +154,10 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 		return nil, err
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}
-	if g.cluster, err = inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
+	if g.cluster, err = live.New(config, live.Options{OnPullSecret: credentials.set, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
 		return nil, err
 	}
-	g.registry.MustRegister(inventory.Collector{Cluster: g.cluster})
+	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
 	if g.observed, err = o.observe.server(config, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
@@ -319,7 +319,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	if err != nil {
 		return err
 	}
-	cluster, err := inventory.NewCluster(config, inventory.Options{OnPullSecret: credentials.set, ForbiddenAfter: forbiddenTimeout})
+	cluster, err := live.New(config, live.Options{OnPullSecret: credentials.set, ForbiddenAfter: forbiddenTimeout})
 	if err != nil {
 		return err
 	}
@@ -353,7 +353,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 // followed is a cluster of which it is also known where its nodes find credentials, so
 // that a dump has it too.
 type followed struct {
-	*inventory.Cluster
+	*live.Inventory
 	trust *trust.Follower
 }
 
@@ -361,7 +361,7 @@ var (
 	_ snapshot.Provided = followed{}
 	_ snapshot.Trusting = followed{}
 	_ review.GapSource  = followed{}
-	_ review.GapSource  = (*inventory.Cluster)(nil)
+	_ review.GapSource  = (*live.Inventory)(nil)
 )
 
 // CredentialProviders implements snapshot.Provided.
@@ -373,7 +373,7 @@ func (f followed) CredentialProviders() []*configv1.CRIOCredentialProviderConfig
 func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 
 // mirrorsOnly is a cluster of which only the mirror configuration is read.
-type mirrorsOnly struct{ *inventory.Cluster }
+type mirrorsOnly struct{ *live.Inventory }
 
 // Images says that they were not read.
 func (mirrorsOnly) Images(context.Context) ([]policy.Image, error) {
@@ -381,7 +381,7 @@ func (mirrorsOnly) Images(context.Context) ([]policy.Image, error) {
 }
 
 // Mirrors is that of the cluster.
-func (m mirrorsOnly) Mirrors(ctx context.Context) (mirrors.Set, error) { return m.Cluster.Mirrors(ctx) }
+func (m mirrorsOnly) Mirrors(ctx context.Context) (mirrors.Set, error) { return m.Inventory.Mirrors(ctx) }
 
 func (w *world) readPullSecret(credentials *pullSecret) error {
 	data, err := os.ReadFile(w.pullSecret)

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 )
 
 // An owner is an object with a template, of which others are made.
@@ -20,13 +20,13 @@ type owner struct {
 // is history only beside the template of its owner, which may come later in the dump, or
 // not at all: a dump may hold some Deployments and not others.
 type kept struct {
-	holder inventory.Holder
+	holder images.Holder
 	owner  owner
 }
 
 // keep puts h off until the dump has been read if an owner keeps it, and reports whether.
-func (r *reader) keep(h inventory.Holder, data []byte) bool {
-	if !slices.ContainsFunc(h.References, func(ref inventory.Reference) bool { return ref.Keeper != schema.GroupKind{} }) {
+func (r *reader) keep(h images.Holder, data []byte) bool {
+	if !slices.ContainsFunc(h.References, func(ref images.Reference) bool { return ref.Keeper != schema.GroupKind{} }) {
 		return false
 	}
 	var o metav1.PartialObjectMetadata
@@ -43,7 +43,7 @@ func (r *reader) keep(h inventory.Holder, data []byte) bool {
 }
 
 // hasTemplate notes that the template of h was read.
-func (r *reader) hasTemplate(kind schema.GroupKind, h inventory.Holder) {
+func (r *reader) hasTemplate(kind schema.GroupKind, h images.Holder) {
 	if r.templates == nil {
 		r.templates = map[owner]bool{}
 	}

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -192,7 +193,7 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	if errors.Is(err, mirrors.ErrKind) {
 		err = r.holder(gvk.GroupKind(), data)
 	}
-	if errors.Is(err, inventory.ErrKind) {
+	if errors.Is(err, images.ErrKind) {
 		err = r.other(gvk.GroupKind(), data)
 	}
 	if err == nil {
@@ -219,7 +220,7 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 }
 
 func (r *reader) holder(kind schema.GroupKind, data []byte) error {
-	h, err := inventory.Decode(kind, data)
+	h, err := images.Decode(kind, data)
 	if err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	if !r.keep(h, data) {
 		r.put(h)
 	}
-	if inventory.ReadsTemplates(kind) {
+	if images.ReadsTemplates(kind) {
 		r.index.Reads(kind, true)
 		r.hasTemplate(kind, h)
 	}
@@ -256,7 +257,7 @@ func (r *reader) imageStream(data []byte) error {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return fmt.Errorf("reading ImageStream: %w", err)
 	}
-	r.index.PutStream(o.Namespace, o.Name, inventory.StreamOf(&o))
+	r.index.PutStream(o.Namespace, o.Name, images.StreamOf(&o))
 	return nil
 }
 
@@ -265,14 +266,14 @@ func (r *reader) account(data []byte) error {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
-	r.index.PutAccount(o.Namespace, o.Name, inventory.HasPullSecret(&o))
+	r.index.PutAccount(o.Namespace, o.Name, images.HasPullSecret(&o))
 	return nil
 }
 
 // registryFiles keeps the files of a MachineConfig that say where nodes pull from, instead
 // of those of an object of that name which the dump had before.
 func (r *reader) registryFiles(name string, data []byte) error {
-	files, err := inventory.DecodeFiles(data)
+	files, err := objects.DecodeFiles(data)
 	r.set.Files = slices.DeleteFunc(r.set.Files, func(f mirrors.File) bool { return f.MachineConfig == name })
 	r.set.Files = append(r.set.Files, files...)
 	return err
@@ -281,11 +282,11 @@ func (r *reader) registryFiles(name string, data []byte) error {
 // applied keeps what nodes have. Few answers depend on it, and those say so: if it cannot be
 // read, that is no Problem.
 func (r *reader) applied(data []byte) {
-	r.set.Applied, r.notApplied = inventory.DecodeApplied(data)
+	r.set.Applied, r.notApplied = objects.DecodeApplied(data)
 }
 
 // put enters what an object names.
-func (r *reader) put(h inventory.Holder) {
+func (r *reader) put(h images.Holder) {
 	r.index.Put(h)
 	if h.Kind != "ClusterVersion" || h.Name != "version" {
 		return
@@ -327,9 +328,9 @@ func (r *reader) other(kind schema.GroupKind, data []byte) error {
 
 // guess looks through an object of a kind that is not known.
 func (r *reader) guess(kind schema.GroupKind, data []byte) error {
-	h, err := inventory.DecodeGuess(kind, data)
+	h, err := images.DecodeGuess(kind, data)
 	switch {
-	case errors.Is(err, inventory.ErrKind), err == nil && len(h.References) == 0:
+	case errors.Is(err, images.ErrKind), err == nil && len(h.References) == 0:
 		r.skip(kind.Kind)
 		return nil
 	case err != nil:
@@ -343,12 +344,12 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 
 // isOfUse reports whether objects of a kind could be, in some API group.
 func isOfUse(kind string) bool {
-	return strings.HasSuffix(kind, "List") || usefulKinds[kind] || inventory.IsWorthReading(kind)
+	return strings.HasSuffix(kind, "List") || usefulKinds[kind] || images.IsWorthReading(kind)
 }
 
 var usefulKinds = func() map[string]bool {
 	kinds := map[string]bool{}
-	for _, k := range slices.Concat(inventory.Kinds(), slices.Collect(maps.Keys(others))) {
+	for _, k := range slices.Concat(images.Kinds(), slices.Collect(maps.Keys(others))) {
 		kinds[k.Kind] = true
 	}
 	for _, k := range []schema.GroupVersionKind{
@@ -379,22 +380,22 @@ func keep[T any, P interface {
 	return err
 }
 
-func (r *reader) node(data []byte) error { return keep(data, inventory.TrimNode, &r.nodes) }
+func (r *reader) node(data []byte) error { return keep(data, objects.TrimNode, &r.nodes) }
 
-func (r *reader) pool(data []byte) error { return keep(data, inventory.TrimPool, &r.pools) }
+func (r *reader) pool(data []byte) error { return keep(data, objects.TrimPool, &r.pools) }
 
 func (r *reader) budget(data []byte) error {
-	return keep(data, inventory.TrimDisruptionBudget, &r.budgets)
+	return keep(data, objects.TrimDisruptionBudget, &r.budgets)
 }
 
 func (r *reader) machines(data []byte) error {
-	return keep(data, inventory.TrimMachineConfiguration, &r.Snapshot.machines)
+	return keep(data, objects.TrimMachineConfiguration, &r.Snapshot.machines)
 }
 
-func (r *reader) proxy(data []byte) error { return keep(data, inventory.TrimProxy, &r.proxies) }
+func (r *reader) proxy(data []byte) error { return keep(data, objects.TrimProxy, &r.proxies) }
 
 func (r *reader) version(data []byte) error {
-	return keep(data, inventory.TrimClusterVersion, &r.versions)
+	return keep(data, objects.TrimClusterVersion, &r.versions)
 }
 
 // The kinds of the objects of which there is one of each.
@@ -419,7 +420,7 @@ func (r *reader) featureGate(data []byte) error {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
-	r.noPolicies = r.noPolicies || o.Name == "cluster" && inventory.IgnoresImagePolicies(&o)
+	r.noPolicies = r.noPolicies || o.Name == "cluster" && objects.IgnoresImagePolicies(&o)
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 )
 
 // MaxFile is the size of a file up to which it is read, in bytes. 20,000 pods of
@@ -62,11 +62,11 @@ func ReadFrom(stream io.Reader, name string) (*Snapshot, error) {
 // A reader fills a Snapshot.
 type reader struct {
 	Snapshot
-	waiting []item                          // that do not say what they are
-	items   int                             // how many of the list have come, with its end still to come
-	several bool                            // whether this is one of several files
-	place   Problem                         // what is being read; it has no Err
-	holders map[[3]string]*inventory.Holder // that are spread over many objects, by kind, namespace and name
+	waiting []item                       // that do not say what they are
+	items   int                          // how many of the list have come, with its end still to come
+	several bool                         // whether this is one of several files
+	place   Problem                      // what is being read; it has no Err
+	holders map[[3]string]*images.Holder // that are spread over many objects, by kind, namespace and name
 
 	noPolicies bool // whether MCO ignores image policies
 

@@ -30,7 +30,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -38,7 +39,7 @@ import (
 // A Snapshot is a dump that has been read. It does not change any more, and is
 // safe for concurrent use.
 type Snapshot struct {
-	index      inventory.Index
+	index      images.Index
 	set        mirrors.Set
 	nodes      byKey[*corev1.Node]
 	pools      byKey[*mcfgv1.MachineConfigPool]
@@ -111,13 +112,13 @@ func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) {
 }
 
 // Applied returns what nodes have: MachineConfig mirrors.GeneratedRegistries. The error is
-// inventory.ErrNotApplied if the dump does not have it.
+// objects.ErrNotApplied if the dump does not have it.
 func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 	switch {
 	case s.notApplied != nil:
 		return nil, s.notApplied
 	case s.set.Applied == nil:
-		return nil, fmt.Errorf("the dump has %w", inventory.ErrNotApplied)
+		return nil, fmt.Errorf("the dump has %w", objects.ErrNotApplied)
 	default:
 		return s.set.Applied, nil
 	}
@@ -135,16 +136,16 @@ func (s *Snapshot) Images(context.Context) ([]policy.Image, error) {
 	return images, nil
 }
 
-// Nodes returns the nodes in the dump, as inventory.TrimNode leaves them, sorted
+// Nodes returns the nodes in the dump, as objects.TrimNode leaves them, sorted
 // by name.
 func (s *Snapshot) Nodes() []*corev1.Node { return s.nodes.sorted() }
 
-// Pools returns the MachineConfigPools in the dump, as inventory.TrimPool leaves
+// Pools returns the MachineConfigPools in the dump, as objects.TrimPool leaves
 // them, sorted by name.
 func (s *Snapshot) Pools() []*mcfgv1.MachineConfigPool { return s.pools.sorted() }
 
 // DisruptionBudgets returns the PodDisruptionBudgets in the dump, as
-// inventory.TrimDisruptionBudget leaves them, sorted by namespace and name.
+// objects.TrimDisruptionBudget leaves them, sorted by namespace and name.
 func (s *Snapshot) DisruptionBudgets() []*policyv1.PodDisruptionBudget { return s.budgets.sorted() }
 
 // CredentialProviders returns the CRIOCredentialProviderConfigs in the dump, sorted by
@@ -154,22 +155,22 @@ func (s *Snapshot) CredentialProviders() []*configv1.CRIOCredentialProviderConfi
 }
 
 // MachineConfiguration returns MachineConfiguration cluster, as
-// inventory.TrimMachineConfiguration leaves it, nil if the dump does not have it.
+// objects.TrimMachineConfiguration leaves it, nil if the dump does not have it.
 func (s *Snapshot) MachineConfiguration() *operatorv1.MachineConfiguration {
 	return s.machines["/cluster"]
 }
 
-// Proxy returns proxy.config.openshift.io cluster, as inventory.TrimProxy leaves it,
+// Proxy returns proxy.config.openshift.io cluster, as objects.TrimProxy leaves it,
 // nil if the dump does not have it.
 func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
 
-// ClusterVersion returns ClusterVersion version, as inventory.TrimClusterVersion
+// ClusterVersion returns ClusterVersion version, as objects.TrimClusterVersion
 // leaves it, nil if the dump does not have it.
 func (s *Snapshot) ClusterVersion() *configv1.ClusterVersion { return s.versions["/version"] }
 
 // NodePlatforms returns the platforms of the nodes in the dump as Go names them
 // ("linux/amd64"), sorted, each once. Nil if there are no nodes in it.
-func (s *Snapshot) NodePlatforms() []string { return inventory.PlatformsOf(s.Nodes()) }
+func (s *Snapshot) NodePlatforms() []string { return objects.PlatformsOf(s.Nodes()) }
 
 // Namespaces returns the names of the Namespace objects in the dump, sorted.
 func (s *Snapshot) Namespaces() []string { return slices.Sorted(maps.Keys(s.namespaces)) }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -44,7 +44,7 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 }
 
 func namesImages(kind string) bool {
-	return slices.ContainsFunc(inventory.Kinds(), func(k schema.GroupKind) bool { return k.Kind == kind })
+	return slices.ContainsFunc(images.Kinds(), func(k schema.GroupKind) bool { return k.Kind == kind })
 }
 
 // unreadText notes that text of unknown meaning could not be read, nil if it has not even

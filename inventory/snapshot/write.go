@@ -21,13 +21,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Source is what a dump can be written from: an *inventory.Cluster, or a
+// A Source is what a dump can be written from: an *cluster.Inventory, or a
 // *Snapshot.
 type Source interface {
 	Mirrors(context.Context) (mirrors.Set, error)
@@ -70,7 +71,7 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	out.mirrors(set)
 	out.trusted(trusted)
 	if set.Applied != nil {
-		out.object(machineConfigKind, inventory.EncodeApplied(*set.Applied))
+		out.object(machineConfigKind, objects.EncodeApplied(*set.Applied))
 	}
 	out.files(set.Files)
 	for _, n := range source.Nodes() {
@@ -179,7 +180,7 @@ func (w *writer) files(files []mirrors.File) {
 		byName[f.MachineConfig] = append(byName[f.MachineConfig], f)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		w.object(machineConfigKind, inventory.EncodeFiles(byName[name]))
+		w.object(machineConfigKind, objects.EncodeFiles(byName[name]))
 	}
 }
 
@@ -230,7 +231,7 @@ func (r *reader) imageUsers(data []byte) error {
 			return err
 		}
 		h := r.holderOf(u)
-		h.References = append(h.References, inventory.Reference{
+		h.References = append(h.References, images.Reference{
 			Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest,
 			OwnPullSecret: u.OwnPullSecret, PullSecretUnknown: u.PullSecretUnknown, Guessed: u.Guessed,
 		})
@@ -238,13 +239,13 @@ func (r *reader) imageUsers(data []byte) error {
 	return nil
 }
 
-func (r *reader) holderOf(u imageUser) *inventory.Holder {
+func (r *reader) holderOf(u imageUser) *images.Holder {
 	key := [3]string{u.Kind, u.Namespace, u.Name}
 	if r.holders == nil {
-		r.holders = map[[3]string]*inventory.Holder{}
+		r.holders = map[[3]string]*images.Holder{}
 	}
 	if r.holders[key] == nil {
-		r.holders[key] = &inventory.Holder{Kind: u.Kind, Namespace: u.Namespace, Name: u.Name}
+		r.holders[key] = &images.Holder{Kind: u.Kind, Namespace: u.Namespace, Name: u.Name}
 	}
 	return r.holders[key]
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 var (
 	_ Source = (*Snapshot)(nil)
-	_ Source = (*inventory.Cluster)(nil)
+	_ Source = (*live.Inventory)(nil)
 )
 
 // The canary is in every place of these objects that an answer does not depend on.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 )
 
 // Options are the choices a user of Follow has. The zero value is the default.
@@ -34,7 +34,7 @@ type Options struct {
 	// means 2 min, which spans the restart of an API server behind a load balancer.
 	StaleAfter time.Duration
 	// ForbiddenAfter is how long an object that has never been read has to be refused to
-	// count as one that may not be read. Zero means inventory.DefaultForbiddenAfter.
+	// count as one that may not be read. Zero means cluster.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
 	// Logger gets what client-go has to say about watches. The zero value is silent.
 	Logger logr.Logger
@@ -85,7 +85,7 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	if o.StaleAfter <= 0 {
 		o.StaleAfter = 2 * time.Minute
 	}
-	o.ForbiddenAfter = cmp.Or(o.ForbiddenAfter, inventory.DefaultForbiddenAfter)
+	o.ForbiddenAfter = cmp.Or(o.ForbiddenAfter, cluster.DefaultForbiddenAfter)
 	f := &Follower{
 		options: o,
 		clients: clients{kube, dyn},

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 )
 
 // A resource is one collection on an API server.
@@ -72,7 +72,7 @@ func (o *object) read() status {
 
 // follow keeps the status up to date until ctx ends.
 func (o *object) follow(ctx context.Context, log logr.Logger) {
-	log = inventory.Quiet(log, o.isAnswer)
+	log = cluster.Quiet(log, o.isAnswer)
 	lw := &cache.ListWatch{ListWithContextFunc: o.list, WatchFuncWithContext: o.watch}
 	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, o.client), nil, store{o},
 		cache.ReflectorOptions{Name: o.String(), TypeDescription: o.String(), Logger: &log, Backoff: &retry})

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -140,7 +140,7 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 		return report{}, err
 	}
 	start := time.Now()
-	c, err := inventory.NewCluster(config, inventory.Options{})
+	c, err := cluster.New(config, cluster.Options{})
 	if err != nil {
 		return report{}, err
 	}
@@ -170,7 +170,7 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 	return r, nil
 }
 
-func count(ctx context.Context, c *inventory.Cluster) (int, error) {
+func count(ctx context.Context, c *cluster.Inventory) (int, error) {
 	images, err := c.Images(ctx)
 	return len(images), err
 }

@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
@@ -334,7 +334,7 @@ type world struct {
 	binary  string
 	trust   *trust.Follower
 	cluster *cluster.Cluster
-	images  *inventory.Cluster
+	images  *live.Inventory
 	guard   atomic.Pointer[http.ServeMux]
 
 	pushed map[string]bool
@@ -381,7 +381,7 @@ func (w *world) startCluster(t *testing.T, dir string) {
 	if _, err := envtest.InstallCRDs(w.cluster.Config, envtest.CRDInstallOptions{CRDs: addOns()}); err != nil {
 		t.Fatal(err)
 	}
-	if w.images, err = inventory.NewCluster(w.cluster.Config, inventory.Options{SurveyEvery: 50 * time.Millisecond}); err != nil {
+	if w.images, err = live.New(w.cluster.Config, live.Options{SurveyEvery: 50 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	go w.images.Run(t.Context())

@@ -54,7 +54,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -470,14 +470,14 @@ func (s *Scenario) addFile(section, text string) error {
 func (s *Scenario) Configuration() ([]string, error) {
 	docs := slices.Clone(s.Before)
 	if s.Applied != "" {
-		doc, err := machineConfig(inventory.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(s.Applied)}))
+		doc, err := machineConfig(objects.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(s.Applied)}))
 		if err != nil {
 			return nil, err
 		}
 		docs = append(docs, doc)
 	}
 	for _, f := range s.Files {
-		doc, err := machineConfig(inventory.EncodeFiles([]mirrors.File{f}))
+		doc, err := machineConfig(objects.EncodeFiles([]mirrors.File{f}))
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -40,7 +40,7 @@ func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 
 // followed is a cluster of which it is known whom its nodes trust.
 type followed struct {
-	*inventory.Cluster
+	*cluster.Inventory
 	trust *trust.Follower
 }
 

@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// apiServer is a real kube-apiserver with its etcd, started by the first test
+// that asks for it and shared by the package. It has no CRDs at first.
+var apiServer struct {
+	once sync.Once
+	env  *envtest.Environment
+	cfg  *rest.Config
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	// One of the handlers sleeps until a millisecond after the last error, seen by
+	// a clock that synctest's bubbles do not share: there it sleeps for decades.
+	utilruntime.ErrorHandlers = nil
+	code := m.Run()
+	if apiServer.env != nil {
+		if err := apiServer.env.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// newAPIServer returns what starts an API server with its etcd, or skips the test
+// where there is no binary to start.
+func newAPIServer(t *testing.T) *envtest.Environment {
+	t.Helper()
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		assets = filepath.Join("..", "..", "bin", "k8s")
+	}
+	for _, name := range []string{"kube-apiserver", "etcd"} {
+		if _, err := os.Stat(filepath.Join(assets, name)); err != nil {
+			t.Skipf("no API server to test with: %v; set KUBEBUILDER_ASSETS, or build it by test/controlplane", err)
+		}
+	}
+	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}
+	// Pods name service accounts that no controller makes here.
+	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
+	return env
+}
+
+// fromAPIServer returns the way to the API server as administrator, or skips
+// the test where there is no binary to start.
+func fromAPIServer(t *testing.T) *rest.Config {
+	t.Helper()
+	env := newAPIServer(t)
+	apiServer.once.Do(func() {
+		apiServer.env = env
+		apiServer.cfg, apiServer.err = env.Start()
+	})
+	if apiServer.err != nil {
+		t.Fatalf("starting the API server: %v", apiServer.err)
+	}
+	return apiServer.cfg
+}
+
+// openshiftCRD returns the path of a CRD in the module openshift/api.
+func openshiftCRD(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output()
+	if err != nil {
+		t.Fatalf("finding the module openshift/api: %v", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(dir)), name)
+}
+
+// install adds CRDs to the API server until the test ends.
+func install(t *testing.T, cfg *rest.Config, names ...string) {
+	t.Helper()
+	var options envtest.CRDInstallOptions
+	for _, name := range names {
+		options.Paths = append(options.Paths, openshiftCRD(t, name))
+	}
+	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+		t.Fatalf("installing CRDs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+			t.Errorf("removing CRDs: %v", err)
+		}
+	})
+}
+
+// patience is how long a test waits for what must happen soon.
+const patience = 90 * time.Second
+
+func timeout(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// next waits for what comes from c.
+func next[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-timeout(t).Done():
+		t.Fatalf("still not after %s: %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+// running returns a Cluster that follows what cfg leads to until the test ends.
+func running(t *testing.T, cfg *rest.Config, o Options) *Inventory {
+	t.Helper()
+	c, err := New(cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, c)
+	return c
+}
+
+func run(t *testing.T, c *Inventory) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func namespace(t *testing.T, kube kubernetes.Interface, name string) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := kube.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until ok is true. What it waits for comes over a watch whose
+// other end is not ours to hook into, so it looks again and again.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for ctx := timeout(t); !ok(); {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("still not after %s: %s", patience, what)
+		case <-ticker.C:
+		}
+	}
+}
+
+// usersOf returns the users of an image in c, of namespace only.
+func usersOf(t *testing.T, c *Inventory, namespace, ref string) []policy.Consumer {
+	t.Helper()
+	images, err := c.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var users []policy.Consumer
+	for _, img := range images {
+		for _, u := range img.Consumers {
+			if img.Ref == ref && u.Namespace == namespace {
+				users = append(users, u)
+			}
+		}
+	}
+	return users
+}

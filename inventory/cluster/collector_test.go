@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+func TestCollector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFlakyAPI(runningPod("a", "quay.io/a:1"), runningPod("b", "quay.io/a:1"))
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: time.Minute})
+		if err := testutil.CollectAndCompare(Collector{c}, strings.NewReader(`
+# HELP mirrorset_guard_inventory_images Images that something in the cluster names.
+# TYPE mirrorset_guard_inventory_images gauge
+mirrorset_guard_inventory_images 0
+`), "mirrorset_guard_inventory_images", "mirrorset_guard_inventory_source_age_seconds"); err != nil {
+			t.Errorf("before it has run, nothing has an age: %v", err)
+		}
+		run(t, c)
+		synctest.Wait()
+		api.cut.Store(true)
+		(<-api.watches).Stop()
+		time.Sleep(90 * time.Second)
+		c.sources = c.sources[:2] // pods and replicationcontrollers
+		c.sources[1].lacking(errors.New("not served"))
+		const want = `
+# HELP mirrorset_guard_inventory_images Images that something in the cluster names.
+# TYPE mirrorset_guard_inventory_images gauge
+mirrorset_guard_inventory_images 1
+# HELP mirrorset_guard_inventory_source_age_seconds Time since the source was last heard from: a list, an event, a sign of life. Missing before the first.
+# TYPE mirrorset_guard_inventory_source_age_seconds gauge
+mirrorset_guard_inventory_source_age_seconds{source="pods"} 90
+mirrorset_guard_inventory_source_age_seconds{source="replicationcontrollers"} 0
+# HELP mirrorset_guard_inventory_source_served 0 if the cluster does not serve the source, or does not let it be read.
+# TYPE mirrorset_guard_inventory_source_served gauge
+mirrorset_guard_inventory_source_served{source="pods"} 1
+mirrorset_guard_inventory_source_served{source="replicationcontrollers"} 0
+# HELP mirrorset_guard_inventory_source_stale 1 if the source has been out of reach for so long that changes are Unverified.
+# TYPE mirrorset_guard_inventory_source_stale gauge
+mirrorset_guard_inventory_source_stale{source="pods"} 1
+mirrorset_guard_inventory_source_stale{source="replicationcontrollers"} 0
+# HELP mirrorset_guard_inventory_source_synced 1 once the source has been read to its end, or is known not to be served.
+# TYPE mirrorset_guard_inventory_source_synced gauge
+mirrorset_guard_inventory_source_synced{source="pods"} 1
+mirrorset_guard_inventory_source_synced{source="replicationcontrollers"} 1
+# HELP mirrorset_guard_inventory_users Places in objects that name them.
+# TYPE mirrorset_guard_inventory_users gauge
+mirrorset_guard_inventory_users 2
+`
+		if err := testutil.CollectAndCompare(Collector{c}, strings.NewReader(want)); err != nil {
+			t.Error(err)
+		}
+		if problems, err := testutil.CollectAndLint(Collector{c}); err != nil || len(problems) > 0 {
+			t.Errorf("%v %v", problems, err)
+		}
+	})
+}

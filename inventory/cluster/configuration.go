@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+)
+
+// A configuration holds the objects of which a cluster has one of each.
+type configuration struct {
+	machines table[*operatorv1.MachineConfiguration]
+	images   table[*configv1.Image]
+	proxy    table[*configv1.Proxy]
+	version  table[*configv1.ClusterVersion]
+}
+
+// MachineConfiguration returns MachineConfiguration cluster as
+// objects.TrimMachineConfiguration leaves it, nil if there is none. It is shared and must
+// not be changed; so are those below.
+func (c *Inventory) MachineConfiguration() *operatorv1.MachineConfiguration {
+	return c.configuration.machines.named("cluster")
+}
+
+// ImageConfig returns image.config.openshift.io cluster as objects.TrimImageConfig leaves
+// it, nil if there is none. A review rests on Mirrors, which is read live.
+func (c *Inventory) ImageConfig() *configv1.Image { return c.configuration.images.named("cluster") }
+
+// Proxy returns proxy.config.openshift.io cluster as objects.TrimProxy leaves it, nil if
+// there is none.
+func (c *Inventory) Proxy() *configv1.Proxy { return c.configuration.proxy.named("cluster") }
+
+// ClusterVersion returns ClusterVersion version as objects.TrimClusterVersion leaves it, nil
+// if there is none.
+func (c *Inventory) ClusterVersion() *configv1.ClusterVersion {
+	return c.configuration.version.named("version")
+}
+
+// sources returns the sources of what is not followed for its images already, which
+// is all but ClusterVersion.
+func (c *configuration) sources(dyn dynamic.Interface) []*source {
+	return []*source{
+		single(dyn, resourceOf(operatorv1.GroupName, "v1", "machineconfigurations"), objects.TrimMachineConfiguration, &c.machines),
+		single(dyn, resourceOf(configv1.GroupName, "v1", "images"), objects.TrimImageConfig, &c.images),
+		single(dyn, resourceOf(configv1.GroupName, "v1", "proxies"), objects.TrimProxy, &c.proxy),
+	}
+}
+
+// single returns the source of the object "cluster" of a resource. It asks for this
+// one only, which a role can grant by its name.
+func single[T any](dyn dynamic.Interface, r schema.GroupVersionResource, trim func(*T) *T, sink sink) *source {
+	s := optional(r, dyn)
+	s.only("cluster")
+	s.page = 1
+	s.trim = decoded(trim)
+	s.sink = sink
+	return s
+}
+
+// decoded returns trim for objects without a type.
+func decoded[T any](trim func(*T) *T) func(runtime.Object) any {
+	return func(o runtime.Object) any {
+		var object T
+		// The API server has checked the types. Should they differ from ours all the
+		// same, an object with what could be read is more than none.
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, &object)
+		return trim(&object)
+	}
+}

@@ -1,0 +1,13 @@
+// Package cluster is the inventory of a running cluster, read from its API server.
+//
+//	inventory, err := cluster.New(config, cluster.Options{})
+//	go inventory.Run(ctx)
+//	err = inventory.WaitReady(ctx)
+//	images, err := inventory.Images(ctx)
+//
+// Most of it is followed: sources.go lists the resources and where each is entered, Gaps
+// and Notes (stale.go) say what is out of date. Mirror objects and what MCO applied last are
+// read anew with every call (mirrors.go, applied.go), so that two changes in a row see each
+// other. Kinds that nothing here knows are listed now and then (survey.go). Rules returns
+// the rights that all this takes.
+package cluster

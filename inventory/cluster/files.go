@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+const machineConfigs = "/apis/machineconfiguration.openshift.io/v1/machineconfigs"
+
+// trimFiles keeps the files of a MachineConfig that say where nodes pull from.
+func trimFiles(o runtime.Object) any { return objects.FilesOf(o.(*unstructured.Unstructured)) }
+
+// registryFiles returns the files beside the generated ones: as they are followed or, where
+// nothing is, read page by page.
+func (c *Inventory) registryFiles(ctx context.Context) ([]mirrors.File, error) {
+	follows := slices.ContainsFunc(c.sources, func(s *source) bool { return s.kind == "MachineConfig" && s.Status().Synced })
+	if !follows {
+		return c.mirrors.listFiles(ctx)
+	}
+	sorted := c.files.sorted(func(a, b []mirrors.File) int { return strings.Compare(nameOfFiles(a), nameOfFiles(b)) })
+	return slices.Concat(sorted...), nil
+}
+
+func nameOfFiles(files []mirrors.File) string {
+	if len(files) == 0 {
+		return ""
+	}
+	return files[0].MachineConfig
+}
+
+// filesPage is small, as a MachineConfig may have a megabyte.
+const filesPage = 5
+
+func (r mirrorReader) listFiles(ctx context.Context) ([]mirrors.File, error) {
+	var files []mirrors.File
+	query := map[string]string{"limit": strconv.Itoa(filesPage)}
+	for {
+		var page listOf[json.RawMessage]
+		if err := r.read(ctx, machineConfigs, query, &page); err != nil {
+			return nil, fmt.Errorf("reading MachineConfigs: %w", err)
+		}
+		for _, data := range page.Items {
+			ofOne, err := objects.DecodeFiles(data)
+			if err != nil {
+				return nil, fmt.Errorf("reading MachineConfigs: %w", err)
+			}
+			files = append(files, ofOne...)
+		}
+		if page.Continue == "" {
+			slices.SortStableFunc(files, func(a, b mirrors.File) int { return cmp.Compare(a.MachineConfig, b.MachineConfig) })
+			return files, nil
+		}
+		query["continue"] = page.Continue
+	}
+}

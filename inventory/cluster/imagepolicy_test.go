@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// TestClusterReadsImagePolicies: those of all namespaces, read anew each time, but where
+// their feature gate is off.
+func TestClusterReadsImagePolicies(t *testing.T) {
+	cfg := fromAPIServer(t)
+	install(t, cfg, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_clusterimagepolicies.crd.yaml",
+		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagepolicies.crd.yaml",
+		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_featuregates.crd.yaml")
+	c, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dyn := dynamic.NewForConfigOrDie(cfg)
+	policy := func(scope string) map[string]any {
+		return map[string]any{"scopes": []any{scope}, "policy": map[string]any{"rootOfTrust": map[string]any{
+			"policyType": "PublicKey",
+			"publicKey":  map[string]any{"keyData": "LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KQUE9PQotLS0tLUVORCBQVUJMSUMgS0VZLS0tLS0K"},
+		}}}
+	}
+	names := func() string {
+		t.Helper()
+		set, err := c.Mirrors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, o := range set.Policies {
+			all = append(all, mirrors.NameOf(o))
+		}
+		return strings.Join(all, ", ")
+	}
+	create(t, dyn, "config.openshift.io/v1", "ClusterImagePolicy", "clusterimagepolicies", "signed", policy("quay.io/a"))
+	if got, want := names(), "ClusterImagePolicy signed"; got != want {
+		t.Errorf("policies %q, want %q", got, want)
+	}
+	imagePolicy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "config.openshift.io/v1", "kind": "ImagePolicy", "metadata": map[string]any{"name": "signed"}, "spec": policy("quay.io/b"),
+	}}
+	if _, err := dyn.Resource(resourceOf(configv1.GroupName, "v1", "imagepolicies")).Namespace("default").Create(t.Context(), imagePolicy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(), "ClusterImagePolicy signed, ImagePolicy default/signed"; got != want {
+		t.Errorf("policies %q, want %q", got, want)
+	}
+	create(t, dyn, "config.openshift.io/v1", "FeatureGate", "featuregates", "cluster", map[string]any{})
+	off := []byte(`{"status": {"featureGates": [{"version": "4.20.0", "disabled": [{"name": "SigstoreImageVerification"}], "enabled": []}]}}`)
+	if _, err := dyn.Resource(resourceOf(configv1.GroupName, "v1", "featuregates")).Patch(t.Context(), "cluster", types.MergePatchType, off, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); got != "" {
+		t.Errorf("policies %q, though MCO ignores them", got)
+	}
+}
+
+// TestImagePoliciesThatMayNotBeRead: a configuration without them might be one that MCO
+// rejects, which is no ground for a verdict.
+func TestImagePoliciesThatMayNotBeRead(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != namespacePolicies {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"imagepolicies is forbidden","reason":"Forbidden","code":403}`))
+	}))
+	defer server.Close()
+	c, err := New(&rest.Config{Host: server.URL}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Mirrors(t.Context())
+	if want := "reading /apis/config.openshift.io/v1/imagepolicies: imagepolicies is forbidden"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Options are the choices a user of New has. The zero value is the default.
+type Options struct {
+	// OnPullSecret is told the content of Secret openshift-config/pull-secret, the
+	// credentials of the nodes: once before the Inventory is ready, and on each
+	// change. The error says that there is no such secret, that it may not be read
+	// or that it has no .dockerconfigjson; the content is nil then. Calls come one
+	// at a time and should return at once. Nil means that the secret is not read.
+	OnPullSecret func(dockerconfigjson []byte, err error)
+	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
+	// lists it, and Notes says so. Zero means DefaultStaleAfter.
+	StaleAfter time.Duration
+	// ForbiddenAfter is how long a source that has never been read has to be refused,
+	// without another answer in between, to count as one that may not be read. Until
+	// then the Inventory is not ready. Zero means DefaultForbiddenAfter.
+	ForbiddenAfter time.Duration
+	// SurveyEvery is how often objects of kinds that are not known are looked through for
+	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
+	// often if that is more often.
+	SurveyEvery time.Duration
+	// Logger gets what client-go has to say about watches, and that a resource is
+	// served from now on or not any more. The zero value is silent.
+	Logger logr.Logger
+}
+
+// DefaultStaleAfter spans the restart of an API server behind a load balancer,
+// and several attempts to reach it (retryPromptly).
+const DefaultStaleAfter = 2 * time.Minute
+
+// DefaultForbiddenAfter is longer than an API server that has just started takes to
+// read its own roles, which it does within a few seconds, and refuses until then.
+const DefaultForbiddenAfter = 15 * time.Second
+
+// An Inventory is that of a running cluster. It is safe for concurrent
+// use. Until Run has been called it knows nothing.
+type Inventory struct {
+	index         images.Index
+	nodes         table[*corev1.Node]
+	pools         table[*mcfgv1.MachineConfigPool]
+	budgets       table[*policyv1.PodDisruptionBudget]
+	configuration configuration
+	mirrors       mirrorReader
+	applied       appliedReader
+	files         table[[]mirrors.File]
+	sources       []*source
+	accounts      *source
+	survey        *survey // nil for none
+	log           logr.Logger
+
+	pending atomic.Int64  // sources that have not synced
+	ready   chan struct{} // closed when there are none
+}
+
+// New returns the inventory of the cluster that cfg leads to. It does
+// not contact it yet, and leaves cfg as it is.
+func New(cfg *rest.Config, o Options) (*Inventory, error) {
+	cfg = unlimited(cfg)
+	reader, err := newMirrorReader(cfg)
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(protobuf(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("making a client for built-in resources: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for custom resources: %w", err)
+	}
+	c := newInventory(reader, kube, dyn, o)
+	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
+		return nil, err
+	}
+	c.survey.times.every = cmp.Or(o.SurveyEvery, DefaultSurveyEvery)
+	c.survey.times.look = min(c.survey.times.look, c.survey.times.every)
+	c.pending.Add(1)
+	c.survey.complete = c.sourceSynced
+	return c, nil
+}
+
+func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Inventory {
+	c := &Inventory{mirrors: reader, log: o.Logger, ready: make(chan struct{})}
+	c.index.TrustAccounts(images.AllAccounts) // once it is ready
+	c.accounts = serviceAccounts(kube, &c.index)
+	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
+		c.accounts, nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
+	})
+	c.sources = append(c.sources, c.configuration.sources(dyn)...)
+	for _, s := range c.sources {
+		switch s.name {
+		case "clusterversions.config.openshift.io":
+			s.alsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
+		case "imagestreams.image.openshift.io":
+			s.alsoKeep(trimStream, streamSink{&c.index})
+		case "machineconfigs.machineconfiguration.openshift.io":
+			s.alsoKeep(trimFiles, &c.files)
+		}
+	}
+	if o.OnPullSecret != nil {
+		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))
+	}
+	c.pending.Store(int64(len(c.sources)))
+	for _, s := range c.sources {
+		s.status.Name = s.name
+		s.onSync = func() {
+			c.reads(s)
+			c.sourceSynced()
+		}
+		s.onTurn = func(lacking error) {
+			c.reads(s)
+			c.logTurn(s.name, lacking)
+		}
+		s.staleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
+		s.forbiddenAfter = cmp.Or(o.ForbiddenAfter, DefaultForbiddenAfter)
+	}
+	return c
+}
+
+// unlimited returns a copy of cfg without a limit on requests. client-go's
+// default of 5 a second would make the pages of a first list wait for 40 s at
+// 100,000 pods; the API server has its own fairness.
+func unlimited(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst, cfg.RateLimiter = -1, 0, nil
+	return cfg
+}
+
+// protobuf returns a copy of cfg that asks for protobuf, which built-in types
+// decode from in a fraction of the time and memory of JSON.
+func protobuf(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return cfg
+}
+
+// reads tells the Index whether the templates of a source are read.
+func (c *Inventory) reads(s *source) {
+	if s.templates {
+		kind := schema.GroupKind{Group: schema.ParseGroupResource(s.name).Group, Kind: s.kind}
+		c.index.Reads(kind, s.isReadable())
+	}
+}
+
+func (c *Inventory) sourceSynced() {
+	if c.pending.Add(-1) == 0 {
+		close(c.ready)
+	}
+}
+
+// logTurn logs that an API has come or gone, and its images with it.
+func (c *Inventory) logTurn(source string, lacking error) {
+	if lacking == nil {
+		c.log.Info("Source is served now", "source", source)
+		return
+	}
+	c.log.Info("Source is gone, and what it named", "source", source, "reason", lacking.Error())
+}
+
+// Run follows the cluster until ctx ends, and then returns nil. It must be
+// called once.
+func (c *Inventory) Run(ctx context.Context) error {
+	var sources sync.WaitGroup
+	for _, s := range c.sources {
+		sources.Go(func() { s.follow(ctx, c.log) })
+	}
+	if c.survey != nil {
+		sources.Go(func() { c.survey.run(ctx) })
+	}
+	sources.Wait()
+	return nil
+}
+
+// Ready returns nil once every source has been read to the end for the first
+// time. Until then the error names those that have not, and what was wrong when
+// they were last asked. It stays nil afterwards: Notes tells of later trouble.
+func (c *Inventory) Ready() error {
+	var waiting []string
+	for _, s := range c.sources {
+		if status := s.Status(); !status.Synced {
+			waiting = append(waiting, waitingFor(status))
+		}
+	}
+	if c.survey != nil && !c.survey.isComplete() {
+		waiting = append(waiting, "kinds that are not known not looked through yet")
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the inventory is not complete: %s", strings.Join(waiting, "; "))
+}
+
+func waitingFor(s SourceStatus) string {
+	if s.Err == nil {
+		return s.Name + " not read yet"
+	}
+	return fmt.Sprintf("%s not read: %v", s.Name, s.Err)
+}
+
+// WaitReady returns nil as soon as Ready would. When ctx ends before, the error
+// is its cause and what Ready says.
+func (c *Inventory) WaitReady(ctx context.Context) error {
+	select {
+	case <-c.ready:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), c.Ready())
+	}
+}
+
+// CollectGarbageSooner makes the whole process collect garbage sooner until the Inventory is
+// ready or ctx ends. Decoding a large cluster for the first time leaves fifty times of
+// what is kept, and would decide alone how much memory the process takes.
+func (c *Inventory) CollectGarbageSooner(ctx context.Context) {
+	before := debug.SetGCPercent(startGCPercent)
+	if before < startGCPercent { // somebody knows better, or has turned it off
+		debug.SetGCPercent(before)
+		return
+	}
+	_ = c.WaitReady(ctx) // Ready says what is wrong
+	debug.SetGCPercent(before)
+}
+
+// startGCPercent is half of Go's default: the time to be ready stays that of the list.
+const startGCPercent = 50
+
+// Images returns the images that the cluster depends on, sorted by reference.
+// Before the Inventory is ready, it returns the error of Ready: half an inventory
+// would look like safety. So would none, which is an error on a cluster that has
+// nodes. The result is shared and must not be changed.
+func (c *Inventory) Images(context.Context) ([]policy.Image, error) {
+	if err := c.Ready(); err != nil {
+		return nil, err
+	}
+	c.index.TrustAccounts(accountsKnown(c.accounts.Status()))
+	images := c.index.Images()
+	if nodes := len(c.Nodes()); len(images) == 0 && nodes > 0 {
+		return nil, fmt.Errorf("no object names an image though there are nodes (%d): the inventory cannot be complete", nodes)
+	}
+	return images, nil
+}
+
+// Sources returns the status of every source, sorted by name.
+func (c *Inventory) Sources() []SourceStatus {
+	statuses := make([]SourceStatus, len(c.sources))
+	for i, s := range c.sources {
+		statuses[i] = s.Status()
+	}
+	slices.SortFunc(statuses, func(a, b SourceStatus) int { return strings.Compare(a.Name, b.Name) })
+	return statuses
+}

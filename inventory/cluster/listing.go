@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// A listing says what of a collection is wanted.
+type listing struct {
+	path string
+	// name is the one object that is wanted, "" for all.
+	name string
+	// namesOnly leaves out all but the metadata.
+	namesOnly bool
+}
+
+const (
+	// firstPage is small, as nothing is known yet of the size of the objects.
+	firstPage = 50
+	// pageBytes is how large the pages that follow are to be: the API server has a whole
+	// page in memory, and so has etcd.
+	pageBytes = 1 << 20
+)
+
+// namesOnlyJSON asks for metav1.PartialObjectMetadataList
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches).
+const namesOnlyJSON = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+// eachObject visits the objects of a collection one by one. None is kept: of a page of a
+// hundred megabytes, one object is in memory. A list whose continuation has expired begins
+// anew, once, so that an object may be visited twice.
+func eachObject(ctx context.Context, api rest.Interface, l listing, visit func(*unstructured.Unstructured)) error {
+	limit, token, anew := firstPage, "", false
+	for {
+		page, err := onePage(ctx, api, l, limit, token, visit)
+		if apierrors.IsResourceExpired(err) && token != "" && !anew {
+			token, anew = "", true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if page.token == "" {
+			return nil
+		}
+		token, limit = page.token, nextLimit(limit, page.bytes)
+	}
+}
+
+// nextLimit is how many objects make a page of pageBytes, if limit of them had so many
+// bytes.
+func nextLimit(limit int, bytes int64) int {
+	return int(min(pageSize, max(1, int64(limit)*pageBytes/max(1, bytes))))
+}
+
+// A listPage is what is left of a page.
+type listPage struct {
+	token string // for the next page, "" for none
+	bytes int64
+}
+
+func onePage(ctx context.Context, api rest.Interface, l listing, limit int, token string, visit func(*unstructured.Unstructured)) (listPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	request := api.Get().AbsPath(l.path).Param("limit", strconv.Itoa(limit)).SetHeader("Accept", "application/json")
+	if token != "" {
+		request.Param("continue", token)
+	}
+	if l.name != "" {
+		request.Param("fieldSelector", "metadata.name="+l.name)
+	}
+	if l.namesOnly {
+		request.SetHeader("Accept", namesOnlyJSON)
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return listPage{}, err
+	}
+	defer body.Close()
+	counting := &counter{Reader: body}
+	next, err := decodeList(counting, visit)
+	if err != nil {
+		return listPage{}, fmt.Errorf("reading %s: %w", l.path, err)
+	}
+	return listPage{next, counting.n}, nil
+}
+
+// A counter counts what is read.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+// Read implements io.Reader.
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// decodeList visits the items of a list in JSON, and returns the token for its next page.
+func decodeList(r io.Reader, visit func(*unstructured.Unstructured)) (token string, err error) {
+	d := json.NewDecoder(r)
+	if err := expect(d, json.Delim('{')); err != nil {
+		return "", err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return "", err
+		}
+		switch key {
+		case "items":
+			err = decodeItems(d, visit)
+		case "metadata":
+			var meta struct{ Continue string }
+			err = d.Decode(&meta)
+			token = meta.Continue
+		default:
+			var other json.RawMessage
+			err = d.Decode(&other)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return token, expect(d, json.Delim('}')) // half a page is none
+}
+
+func decodeItems(d *json.Decoder, visit func(*unstructured.Unstructured)) error {
+	opening, err := d.Token()
+	if err != nil || opening == nil { // null
+		return err
+	}
+	if opening != json.Delim('[') {
+		return fmt.Errorf("items is %v, not a list", opening)
+	}
+	for d.More() {
+		var o unstructured.Unstructured
+		if err := d.Decode(&o.Object); err != nil {
+			return err
+		}
+		visit(&o)
+	}
+	return expect(d, json.Delim(']'))
+}
+
+func expect(d *json.Decoder, want json.Delim) error {
+	got, err := d.Token()
+	if err == nil && got != want {
+		return fmt.Errorf("%v instead of %v", got, want)
+	}
+	return err
+}
+
+// pathOf is where a resource is listed over all namespaces.
+func pathOf(r schema.GroupVersionResource) string {
+	if r.Group == "" {
+		return "/api/" + r.Version + "/" + r.Resource
+	}
+	return "/apis/" + r.Group + "/" + r.Version + "/" + r.Resource
+}
+
+// asConfigMap reads the data of a ConfigMap as far as it is what it should be.
+func asConfigMap(o *unstructured.Unstructured) *corev1.ConfigMap {
+	var c corev1.ConfigMap
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c) // the API server has checked it
+	return &c
+}

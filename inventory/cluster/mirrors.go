@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A mirrorReader reads the mirror configuration straight from the API server.
+type mirrorReader struct{ client rest.Interface }
+
+func newMirrorReader(cfg *rest.Config) (mirrorReader, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json" // custom resources know no other
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()                     // decodes the errors
+	client, err := rest.UnversionedRESTClientFor(cfg)
+	if err != nil {
+		return mirrorReader{}, fmt.Errorf("making a client for mirror objects: %w", err)
+	}
+	return mirrorReader{client}, nil
+}
+
+// Mirrors returns the mirror configuration as it stands at the moment of the
+// call: it is read from the API server each time, without a cache, so that two
+// changes in a row see each other. A resource that the cluster does not serve
+// has no objects. Where MCO rejects the whole, what nodes have is read too, and a note
+// says if it cannot be.
+func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
+	var (
+		tags    []*configv1.ImageTagMirrorSet
+		digests []*configv1.ImageDigestMirrorSet
+		legacy  []*operatorv1alpha1.ImageContentSourcePolicy
+		image   configv1.Image
+		version []*configv1.ClusterVersion
+
+		policies []mirrors.Object
+	)
+	g, reading := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		tags, err = readAll[configv1.ImageTagMirrorSet](reading, c.mirrors, tagMirrorSets)
+		return err
+	})
+	g.Go(func() (err error) {
+		digests, err = readAll[configv1.ImageDigestMirrorSet](reading, c.mirrors, digestMirrorSets)
+		return err
+	})
+	g.Go(func() (err error) {
+		legacy, err = readAll[operatorv1alpha1.ImageContentSourcePolicy](reading, c.mirrors, contentPolicies)
+		return err
+	})
+	g.Go(func() error { return c.mirrors.get(reading, imageConfig, nil, &image) })
+	g.Go(func() (err error) {
+		version, err = readAll[configv1.ClusterVersion](reading, c.mirrors, clusterVersions)
+		return err
+	})
+	g.Go(func() (err error) {
+		policies, err = c.mirrors.imagePolicies(reading)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return mirrors.Set{}, err
+	}
+	set := mirrors.Set{
+		Objects:    append(append(asObjects(tags), asObjects(digests)...), asObjects(legacy)...),
+		Registries: image.Spec.RegistrySources,
+		TrustedCA:  image.Spec.AdditionalTrustedCA.Name,
+		Payload:    payloadOf(version),
+		Policies:   policies,
+	}
+	var err error
+	set.Files, err = c.registryFiles(ctx)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return mirrors.Set{}, err // for the moment, it is not known where nodes pull from
+	}
+	c.applied.noteFiles(err)
+	return c.applied.complete(ctx, set, versionOf(set, image.ResourceVersion, set.Payload), c.Applied), nil
+}
+
+// payloadOf returns the release image of the cluster, "" if it has none.
+func payloadOf(versions []*configv1.ClusterVersion) string {
+	for _, v := range versions {
+		if v.Name == "version" { // the only one that the cluster version operator heeds
+			return v.Status.Desired.Image
+		}
+	}
+	return ""
+}
+
+// The paths of what ends up in registries.conf.
+const (
+	tagMirrorSets    = "/apis/config.openshift.io/v1/imagetagmirrorsets"
+	digestMirrorSets = "/apis/config.openshift.io/v1/imagedigestmirrorsets"
+	contentPolicies  = "/apis/operator.openshift.io/v1alpha1/imagecontentsourcepolicies"
+	imageConfig      = "/apis/config.openshift.io/v1/images/cluster"
+	clusterVersions  = "/apis/config.openshift.io/v1/clusterversions"
+)
+
+func asObjects[T mirrors.Object](typed []T) []mirrors.Object {
+	all := make([]mirrors.Object, len(typed))
+	for i, o := range typed {
+		all[i] = o
+	}
+	return all
+}
+
+// A listOf is a list as the API server sends it.
+type listOf[T any] struct {
+	metav1.ListMeta `json:"metadata"`
+	Items           []T `json:"items"`
+}
+
+// readAll lists a collection page by page. A page that has expired because the
+// list took minutes fails the whole; the next call starts over.
+func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, error) {
+	var all []*T
+	query := map[string]string{"limit": strconv.Itoa(pageSize)}
+	for {
+		var page listOf[T]
+		if err := r.get(ctx, path, query, &page); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			all = append(all, &page.Items[i])
+		}
+		if page.Continue == "" {
+			return all, nil
+		}
+		query["continue"] = page.Continue
+	}
+}
+
+// get reads what is at path into out, and leaves out as it is if there is
+// nothing there.
+func (r mirrorReader) get(ctx context.Context, path string, query map[string]string, out any) error {
+	if err := r.read(ctx, path, query, out); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	return nil
+}
+
+func (r mirrorReader) read(ctx context.Context, path string, query map[string]string, out any) error {
+	request := r.client.Get().AbsPath(path)
+	for key, value := range query {
+		request.Param(key, value)
+	}
+	result := request.Do(ctx)
+	err := result.Error() // of the two, only this one has the server's own words
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	data, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, out)
+}

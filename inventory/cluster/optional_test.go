@@ -1,0 +1,286 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// looseCRD returns a cluster-scoped CRD that takes any fields, for kinds whose own
+// CRD is not at hand. The last version is the one that is stored; all are served.
+func looseCRD(group, kind, plural string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural},
+		},
+	}
+	for i, v := range versions {
+		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: v, Served: true, Storage: i == len(versions)-1,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", XPreserveUnknownFields: new(true),
+			}},
+		})
+	}
+	return crd
+}
+
+// installLoose adds a loose CRD to the API server until the test ends.
+func installLoose(t *testing.T, cfg *rest.Config, group, kind, plural string, versions ...string) {
+	t.Helper()
+	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{looseCRD(group, kind, plural, versions...)}}
+	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// impatient runs a Cluster that looks often for what is not served.
+func impatient(t *testing.T, cfg *rest.Config, o Options) *Inventory {
+	t.Helper()
+	c, err := New(cfg, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.sources {
+		s.retry = &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 1}
+	}
+	run(t, c)
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Before 4.19, PinnedImageSet had no other version than v1alpha1.
+func TestClusterReadsTheVersionThatIsServed(t *testing.T) {
+	cfg := fromAPIServer(t)
+	c := impatient(t, cfg, Options{})
+	installLoose(t, cfg, "machineconfiguration.openshift.io", "PinnedImageSet", "pinnedimagesets", "v1alpha1")
+	const image = "quay.io/pinned:1"
+	create(t, dynamic.NewForConfigOrDie(cfg), "machineconfiguration.openshift.io/v1alpha1", "PinnedImageSet", "pinnedimagesets", "old",
+		map[string]any{"pinnedImages": []any{map[string]any{"name": image}}})
+	eventually(t, "an object of the older version is there", func() bool { return len(usersOf(t, c, "", image)) == 1 })
+}
+
+// OLM's largest objects name thousands of images, and come near etcd's limit.
+func TestClusterReadsLargeObjects(t *testing.T) {
+	cfg := fromAPIServer(t)
+	const group, images = "operators.coreos.com", 5000
+	installLoose(t, cfg, group, "ClusterServiceVersion", "clusterserviceversions", "v1alpha1")
+	var related []any
+	for i := range images {
+		related = append(related, map[string]any{"image": fmt.Sprintf("quay.io/large/%d@sha256:%064d", i, i)})
+	}
+	csv := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1alpha1", "kind": "ClusterServiceVersion", "metadata": map[string]any{"name": "large"},
+		"spec": map[string]any{"relatedImages": related, "icon": strings.Repeat("x", 400<<10)},
+	}}
+	resource := dynamic.NewForConfigOrDie(cfg).Resource(resourceOf(group, "v1alpha1", "clusterserviceversions"))
+	if _, err := resource.Create(t.Context(), csv, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := csv.MarshalJSON(); err != nil || len(data) < 900<<10 {
+		t.Fatalf("the object has %d bytes (%v), want nearly a MiB", len(data), err)
+	}
+	c := impatient(t, cfg, Options{})
+	all, err := c.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, img := range all {
+		if strings.HasPrefix(img.Ref, "quay.io/large/") {
+			found++
+		}
+	}
+	if found != images {
+		t.Errorf("%d images, want %d", found, images)
+	}
+}
+
+func TestClusterKnowsItsConfiguration(t *testing.T) {
+	cfg := fromAPIServer(t)
+	c := impatient(t, cfg, Options{})
+	if c.MachineConfiguration() != nil || c.Proxy() != nil || c.ImageConfig() != nil || c.ClusterVersion() != nil {
+		t.Error("there is a configuration where none is served")
+	}
+	const config = "config.openshift.io/v1"
+	installLoose(t, cfg, "operator.openshift.io", "MachineConfiguration", "machineconfigurations", "v1")
+	installLoose(t, cfg, "config.openshift.io", "Proxy", "proxies", "v1")
+	installLoose(t, cfg, "config.openshift.io", "Image", "images", "v1")
+	installLoose(t, cfg, "config.openshift.io", "ClusterVersion", "clusterversions", "v1")
+	dyn := dynamic.NewForConfigOrDie(cfg)
+	create(t, dyn, "operator.openshift.io/v1", "MachineConfiguration", "machineconfigurations", "cluster", map[string]any{
+		"logLevel": "Debug", "nodeDisruptionPolicy": map[string]any{"files": []any{map[string]any{
+			"path": "/etc/containers/registries.conf", "actions": []any{map[string]any{"type": "None"}},
+		}}},
+	})
+	create(t, dyn, config, "Proxy", "proxies", "cluster", map[string]any{"httpProxy": "http://me:secret@proxy.example.com:3128"})
+	create(t, dyn, config, "Proxy", "proxies", "other", map[string]any{"httpProxy": "http://other.example.com"})
+	create(t, dyn, config, "Image", "images", "cluster", map[string]any{"registrySources": map[string]any{"blockedRegistries": []any{"quay.io"}}})
+	create(t, dyn, config, "ClusterVersion", "clusterversions", "version", map[string]any{"desiredUpdate": map[string]any{"image": "quay.io/release:2"}})
+
+	eventually(t, "what has appeared is known", func() bool {
+		return c.MachineConfiguration() != nil && c.Proxy() != nil && c.ImageConfig() != nil && c.ClusterVersion() != nil
+	})
+	m := c.MachineConfiguration()
+	if f := m.Spec.NodeDisruptionPolicy.Files; len(f) != 1 || f[0].Path != "/etc/containers/registries.conf" || m.Spec.LogLevel != "" {
+		t.Errorf("MachineConfiguration() = %+v, want the policy of one file and nothing else", m.Spec)
+	}
+	if got := c.Proxy().Spec.HTTPProxy; got != "http://proxy.example.com:3128" {
+		t.Errorf("Proxy() = %q, want it without a password", got)
+	}
+	if diff := cmp.Diff([]string{"quay.io"}, c.ImageConfig().Spec.RegistrySources.BlockedRegistries); diff != "" {
+		t.Errorf("ImageConfig() -want +got:\n%s", diff)
+	}
+	if users := usersOf(t, c, "", "quay.io/release:2"); len(users) != 1 || users[0].Kind != "ClusterVersion" {
+		t.Errorf("users %v of the release image, want the ClusterVersion, which is followed for both", users)
+	}
+	names := []string{}
+	for _, s := range c.Sources() {
+		names = append(names, s.Name)
+	}
+	if len(slices.Compact(names)) != len(c.sources) {
+		t.Errorf("a resource is followed twice: %q", names)
+	}
+
+	if err := dyn.Resource(resourceOf("config.openshift.io", "v1", "clusterversions")).Delete(t.Context(), "version", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is deleted is gone for both", func() bool {
+		return c.ClusterVersion() == nil && len(usersOf(t, c, "", "quay.io/release:2")) == 0
+	})
+}
+
+// What is kept for a rollback is history as long as the owner's template is read.
+func TestClusterKnowsWhoseTemplatesItReads(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns, image = "rollback", "quay.io/rollback:1"
+	namespace(t, kube, ns)
+	owner := metav1.OwnerReference{APIVersion: "apps.openshift.io/v1", Kind: "DeploymentConfig", Name: "owner", Controller: new(true)}
+	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "old", OwnerReferences: []metav1.OwnerReference{owner}}, Spec: corev1.ReplicationControllerSpec{
+		Replicas: new(int32(0)), Selector: map[string]string{"a": "b"},
+		Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: containers(image)},
+	}}
+	rc.OwnerReferences[0].UID = "1"
+	if _, err := kube.CoreV1().ReplicationControllers(ns).Create(t.Context(), rc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := impatient(t, cfg, Options{})
+	use := func() policy.Use { return usersOf(t, c, ns, image)[0].Use }
+	if use() != policy.Referenced {
+		t.Error("history, though nobody knows what the DeploymentConfig names")
+	}
+	installLoose(t, cfg, "apps.openshift.io", "DeploymentConfig", "deploymentconfigs", "v1")
+	eventually(t, "it is history", func() bool { return use() == policy.History })
+}
+
+// Pull secrets of service accounts, and names of ImageStreams, for templates that no pod
+// has been made from yet.
+func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns, image = "admission", "quay.io/admission:1"
+	namespace(t, kube, ns)
+	spec := containers(image, "cart:1")
+	spec.ServiceAccountName = "cart"
+	labels := map[string]string{"a": "b"}
+	deployment := &appsv1.Deployment{ObjectMeta: named(ns, "cart"), Spec: appsv1.DeploymentSpec{
+		Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+	}}
+	if _, err := kube.AppsV1().Deployments(ns).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var less []rbacv1.PolicyRule
+	for _, r := range c.Rules() {
+		if r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(name string) bool { return name == "serviceaccounts" }); len(r.Resources) > 0 {
+			less = append(less, r)
+		}
+	}
+	blind := impatient(t, as(t, kube, cfg, "no-accounts", less), Options{ForbiddenAfter: time.Millisecond})
+	if u := usersOf(t, blind, ns, image)[0]; !u.OwnPullSecret || !u.PullSecretUnknown {
+		t.Errorf("%+v, though nobody could read the service account", u)
+	}
+	if notes := blind.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "no permission to read serviceaccounts") {
+		t.Errorf("Notes() = %q, want one on service accounts", notes)
+	}
+
+	c = impatient(t, cfg, Options{})
+	user := func() policy.Consumer { return usersOf(t, c, ns, image)[0] }
+	if u := user(); u.OwnPullSecret || u.PullSecretUnknown {
+		t.Errorf("%+v, though there is no such account", u)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: named(ns, "cart"), ImagePullSecrets: []corev1.LocalObjectReference{{Name: "cart-dockercfg-x7k2p"}, {Name: "quay"}}}
+	if _, err := kube.CoreV1().ServiceAccounts(ns).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the account has a pull secret", func() bool { u := user(); return u.OwnPullSecret && !u.PullSecretUnknown })
+	account.ImagePullSecrets = account.ImagePullSecrets[:1]
+	if _, err := kube.CoreV1().ServiceAccounts(ns).Update(t.Context(), account, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has none any more", func() bool { return !user().OwnPullSecret })
+
+	if len(usersOf(t, c, ns, "cart:1")) != 1 {
+		t.Error("a short name stands for an ImageStream that is not there")
+	}
+	crd := looseCRD("image.openshift.io", "ImageStream", "imagestreams", "v1")
+	crd.Spec.Scope = apiextensionsv1.NamespaceScoped
+	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
+	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+			t.Error(err)
+		}
+	})
+	streams := dynamic.NewForConfigOrDie(cfg).Resource(resourceOf("image.openshift.io", "v1", "imagestreams")).Namespace(ns)
+	stream := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "image.openshift.io/v1", "kind": "ImageStream", "metadata": map[string]any{"name": "cart"},
+		"spec": map[string]any{"lookupPolicy": map[string]any{"local": true}},
+		"status": map[string]any{"tags": []any{map[string]any{"tag": "1", "items": []any{map[string]any{
+			"dockerImageReference": "quay.io/team/cart@" + digest, "image": digest, "created": "2026-01-01T00:00:00Z", "generation": int64(1),
+		}}}}},
+	}}
+	if _, err := streams.Create(t.Context(), stream, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the short name stands for its image", func() bool {
+		return len(usersOf(t, c, ns, "cart:1")) == 0 && slices.ContainsFunc(usersOf(t, c, ns, "quay.io/team/cart@"+digest), func(u policy.Consumer) bool { return u.Kind == "Deployment" })
+	})
+	if err := streams.Delete(t.Context(), "cart", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "without the stream it is what it was", func() bool { return len(usersOf(t, c, ns, "cart:1")) == 1 })
+}

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Rules returns what a cluster role has to allow for everything in c to be read,
+// and nothing more: a rule for each API group and way of reading, sorted. The
+// global pull secret is not among it; that takes a role in its namespace, by
+// PullSecretRule.
+func (c *Inventory) Rules() []rbacv1.PolicyRule {
+	followed := map[[2]string][]string{} // by group and name
+	for _, s := range c.sources {
+		if s.isSecret() {
+			continue
+		}
+		if s.kind == images.ConfigMapKind.Kind {
+			followed[[2]string{"", s.object}] = []string{"configmaps"}
+			continue
+		}
+		r := schema.ParseGroupResource(s.name)
+		followed[[2]string{r.Group, s.object}] = append(followed[[2]string{r.Group, s.object}], r.Resource)
+	}
+	// Mirror objects are read live, not followed.
+	rules := []rbacv1.PolicyRule{
+		rule("config.openshift.io", "", []string{"list"}, "imagedigestmirrorsets", "imagetagmirrorsets"),
+		rule("operator.openshift.io", "", []string{"list"}, "imagecontentsourcepolicies"),
+		rule("config.openshift.io", "", []string{"list"}, "clusterimagepolicies", "imagepolicies"),
+		rule("config.openshift.io", "cluster", []string{"get"}, "featuregates"),
+		rule("config.openshift.io", "cluster", []string{"get"}, "images"),
+		rule("machineconfiguration.openshift.io", mirrors.GeneratedRegistries, []string{"get"}, "machineconfigs"),
+	}
+	for key, resources := range followed {
+		slices.Sort(resources)
+		rules = append(rules, rule(key[0], key[1], []string{"list", "watch"}, resources...))
+	}
+	slices.SortFunc(rules, func(a, b rbacv1.PolicyRule) int {
+		return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]),
+			strings.Compare(a.Resources[0], b.Resources[0]), strings.Compare(a.Verbs[0], b.Verbs[0]))
+	})
+	return rules
+}
+
+// PullSecretRule returns what a role in namespace openshift-config has to allow
+// for the global pull secret to be followed.
+func PullSecretRule() rbacv1.PolicyRule {
+	return rule("", pullSecretName, []string{"list", "watch"}, "secrets")
+}
+
+// rule is for one object of the resources, or for all if name is "".
+func rule(group, name string, verbs []string, resources ...string) rbacv1.PolicyRule {
+	r := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	if name != "" {
+		r.ResourceNames = []string{name}
+	}
+	return r
+}

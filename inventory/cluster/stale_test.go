@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+)
+
+// wired returns a wire to where cfg leads.
+func wired(t *testing.T, cfg *rest.Config) *cluster.Wire {
+	t.Helper()
+	w, err := cluster.NewWire(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// F16: the watches of a real API server are cut, and what happens meanwhile is
+// missed. That is known, and made good afterwards.
+func TestClusterKnowsThatItIsCutOff(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns, image = "cutoff", "quay.io/missed:1"
+	namespace(t, kube, ns)
+	w := wired(t, cfg)
+	c := running(t, w.Config, Options{StaleAfter: 100 * time.Millisecond})
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no gap while all is well", func() bool { return len(c.Gaps()) == 0 })
+
+	w.Cut()
+	pod := &corev1.Pod{ObjectMeta: named(ns, "missed"), Spec: containers(image)}
+	if _, err := kube.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var gap policy.Gap
+	eventually(t, "there is a gap where pods are", func() bool {
+		gaps := c.Gaps()
+		i := slices.IndexFunc(gaps, func(g policy.Gap) bool { return g.Source == "pods" })
+		if i >= 0 {
+			gap = gaps[i]
+		}
+		return i >= 0
+	})
+	if gap.Kind != "Pod" || !strings.HasPrefix(gap.Detail, "out of reach for ") {
+		t.Errorf("got %+v, want pods out of reach", gap)
+	}
+	for _, g := range c.Gaps() {
+		if strings.Contains(g.Source, "openshift") {
+			t.Errorf("a gap in %s, which this cluster does not serve", g.Source)
+		}
+	}
+	eventually(t, "a note says so in one line", func() bool {
+		notes := c.Notes()
+		return len(notes) == 1 && strings.HasPrefix(notes[0], "pods, replicationcontrollers and ")
+	})
+	if users := usersOf(t, c, ns, image); len(users) != 0 {
+		t.Errorf("nobody can know of %v", users)
+	}
+
+	w.Mend()
+	eventually(t, "what was missed is known, and there is no gap", func() bool {
+		return len(c.Gaps()) == 0 && len(c.Notes()) == 0 && len(usersOf(t, c, ns, image)) == 1
+	})
+}
+
+// A noted resource tells at which versions it is watched.
+type noted struct {
+	resource
+	versions chan string
+}
+
+func (r *noted) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := r.resource.Watch(ctx, o)
+	r.versions <- o.ResourceVersion
+	return w, err
+}
+
+// F16: the guard comes back to a real API server that does not know any more what
+// happened since. What was deleted meanwhile is gone, what was created is there.
+func TestClusterComesBackAfterCompaction(t *testing.T) {
+	env := newAPIServer(t)
+	// As a watch cache forgets only after many changes, let etcd answer.
+	env.ControlPlane.GetAPIServer().Configure().Append("watch-cache-sizes", "pods#0")
+	cfg, err := env.Start()
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatalf("starting the API server: %v", err)
+	}
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns = "compacted"
+	namespace(t, kube, ns)
+	pods := kube.CoreV1().Pods(ns)
+	create := func(name string) *corev1.Pod {
+		pod, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: named(ns, name), Spec: containers("quay.io/" + name + ":1")}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pod
+	}
+	create("stays")
+	create("goes")
+	w := wired(t, cfg)
+	c, err := New(w.Config, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := c.sources[0]
+	if source.name != "pods" {
+		t.Fatalf("the first source is %s", source.name)
+	}
+	watches := &noted{source.client, make(chan string, 1000)}
+	source.client = watches
+	run(t, c)
+	if err := c.WaitReady(timeout(t)); err != nil {
+		t.Fatal(err)
+	}
+	if v := next(t, "a watch", watches.versions); v != "" {
+		t.Fatalf("watched from version %q, want the list streamed", v)
+	}
+
+	w.Hold()
+	if err := pods.Delete(t.Context(), "goes", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	compact(t, env.ControlPlane.Etcd.URL, create("comes").ResourceVersion)
+	w.Mend()
+	before := next(t, "a watch", watches.versions)
+	if err := goneSince(t, kube, before); !apierrors.IsResourceExpired(err) {
+		t.Fatalf("the API server answers %v to a watch from version %q, want 410 Gone", err, before)
+	}
+	eventually(t, "what was missed is known", func() bool {
+		return slices.Equal(refs(t, c), []string{"quay.io/comes:1", "quay.io/stays:1"})
+	})
+	if notes := c.Notes(); len(notes) != 0 {
+		t.Errorf("Notes() = %q, want none", notes)
+	}
+}
+
+// compact makes etcd forget what was before a version.
+func compact(t *testing.T, etcd *url.URL, version string) {
+	t.Helper()
+	body := strings.NewReader(`{"revision":"` + version + `","physical":true}`)
+	answer, err := http.Post(etcd.JoinPath("v3/kv/compaction").String(), "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(answer.Body)
+		t.Fatalf("compaction: %s: %s", answer.Status, text)
+	}
+}
+
+// goneSince returns what the API server answers to a watch of pods from a version on.
+func goneSince(t *testing.T, kube kubernetes.Interface, version string) error {
+	t.Helper()
+	w, err := kube.CoreV1().Pods("").Watch(timeout(t), metav1.ListOptions{ResourceVersion: version})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	event := <-w.ResultChan()
+	if event.Type != watch.Error {
+		t.Fatalf("event %s", event.Type)
+	}
+	return apierrors.FromObject(event.Object)
+}

@@ -1,0 +1,383 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+)
+
+// A survey looks through the objects of every kind that is served, may be listed, and is
+// not followed by a source (IsGuessable), and enters what they seem to name in an Index.
+//
+// It lists now and then instead of watching. A cluster with 200 kinds would be 200 watches
+// for objects most of which never name an image, each with the objects of its kind on the
+// way at its start; and a guess that is some minutes old does little harm, since what runs
+// for such an object is a pod, which is followed. Objects are decoded one at a time, so
+// that the largest of them, not the longest list, says how much memory a survey takes.
+type survey struct {
+	list     func(context.Context, listing, func(*unstructured.Unstructured)) error
+	served   func() ([]*metav1.APIResourceList, error)
+	rules    func(context.Context) (authorizationv1.SubjectRulesReviewStatus, error)
+	schemas  *schemas
+	index    *images.Index
+	log      logr.Logger
+	times    surveyTimes
+	complete func() // called once, when everything has been read, or has taken too long
+
+	once   sync.Once
+	isDone atomic.Bool
+	mu     sync.Mutex
+	kinds  map[schema.GroupVersionResource]*surveyed // guarded by mu, as are those below
+	unread []string                                  // resources with pod templates that may not be listed
+	err    error                                     // why the last round could not begin, nil if it could
+	blind  error                                     // why it is not known which kinds have pod templates
+}
+
+// surveyTimes are how often what is done, and how long it may take.
+type surveyTimes struct {
+	look     time.Duration // from one look for new kinds to the next
+	every    time.Duration // from one list of a kind to the next
+	patience time.Duration // how long the first round may hold up Inventory.Ready
+}
+
+// DefaultSurveyEvery makes of 100,000 objects of 3 kB, which are 300 MB, half a megabyte a
+// second on average.
+const DefaultSurveyEvery = 10 * time.Minute
+
+var defaultSurveyTimes = surveyTimes{look: time.Minute, every: DefaultSurveyEvery, patience: time.Minute}
+
+// surveyAtOnce is how many kinds are listed at once.
+const surveyAtOnce = 2
+
+// A surveyed kind is one that is looked through.
+type surveyed struct {
+	kind    schema.GroupKind
+	read    time.Time                     // when it was last listed to the end; zero for never
+	tried   time.Time                     // when it was last asked for
+	err     error                         // why the last attempt failed, nil if it did not
+	holders map[types.NamespacedName]bool // what is in the Index; used for ConfigMaps only
+}
+
+func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *images.Index, log logr.Logger) (*survey, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for discovery: %w", err)
+	}
+	return &survey{
+		list: func(ctx context.Context, l listing, visit func(*unstructured.Unstructured)) error {
+			return eachObject(ctx, client.RESTClient(), l, visit)
+		},
+		served: client.ServerPreferredResources, schemas: &schemas{api: client.RESTClient()},
+		rules: func(ctx context.Context) (authorizationv1.SubjectRulesReviewStatus, error) {
+			review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: metav1.NamespaceDefault}}
+			answer, err := kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				return authorizationv1.SubjectRulesReviewStatus{}, err
+			}
+			return answer.Status, nil
+		},
+		index: index, log: log, times: defaultSurveyTimes, kinds: map[schema.GroupVersionResource]*surveyed{},
+	}, nil
+}
+
+// run surveys until ctx ends.
+func (s *survey) run(ctx context.Context) {
+	late := time.AfterFunc(s.times.patience, s.done)
+	defer late.Stop()
+	tick := time.NewTicker(s.times.look)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		s.round(ctx)
+		if ctx.Err() == nil {
+			s.done()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// done says that the survey holds up nobody any more.
+func (s *survey) done() {
+	s.once.Do(func() {
+		s.isDone.Store(true)
+		s.complete()
+	})
+}
+
+func (s *survey) isComplete() bool { return s.isDone.Load() }
+
+// round looks which kinds there are, and lists those that are new or due.
+func (s *survey) round(ctx context.Context) {
+	kinds, lost, err := s.discover()
+	if err == nil {
+		var may authorizationv1.SubjectRulesReviewStatus
+		if may, err = s.rules(ctx); err == nil {
+			s.sort(ctx, kinds, lost, may.ResourceRules)
+		}
+	}
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
+	s.readDue(ctx)
+}
+
+// discover returns the kinds that are served and to be looked through. The groups in lost
+// are served by an API server that does not answer, so that nothing is known of theirs.
+func (s *survey) discover() (kinds map[schema.GroupVersionResource]schema.GroupKind, lost map[string]bool, err error) {
+	lists, err := s.served()
+	lost = map[string]bool{}
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if errors.As(err, &failed) {
+		for gv := range failed.Groups {
+			lost[gv.Group] = true
+		}
+		err = nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the kinds that are served: %w", err)
+	}
+	kinds = map[schema.GroupVersionResource]schema.GroupKind{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // the API server checks the names of groups and versions
+		}
+		for _, r := range list.APIResources {
+			kind := schema.GroupKind{Group: gv.Group, Kind: r.Kind}
+			if slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") && (images.IsGuessable(kind) || kind == images.ConfigMapKind) {
+				kinds[gv.WithResource(r.Name)] = kind
+			}
+		}
+	}
+	return kinds, lost, nil
+}
+
+// sort takes up the kinds that may be listed, counts those that may not, and forgets those
+// that are not served any more.
+func (s *survey) sort(ctx context.Context, kinds map[schema.GroupVersionResource]schema.GroupKind, lost map[string]bool, may []authorizationv1.ResourceRule) {
+	barred := map[schema.GroupVersionResource]schema.GroupKind{}
+	for r, kind := range kinds {
+		if !mayList(may, r) {
+			barred[r] = kind
+		}
+	}
+	unread, blind := s.schemas.withPods(ctx, barred)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r, kind := range kinds {
+		if _, is := barred[r]; !is && s.kinds[r] == nil {
+			s.kinds[r] = &surveyed{kind: kind}
+		}
+	}
+	s.unread, s.blind = unread, blind
+	still := map[schema.GroupKind]bool{}
+	for _, kind := range kinds {
+		still[kind] = true
+	}
+	for r, k := range s.kinds {
+		if _, served := kinds[r]; !served && !lost[r.Group] {
+			delete(s.kinds, r)
+			if !still[k.kind] { // in another version, what is known stays until that is read
+				s.forget(k) // an API that has gone has no objects
+			}
+		}
+	}
+}
+
+// forget takes what k named out of the Index.
+func (s *survey) forget(k *surveyed) {
+	if k.kind == images.ConfigMapKind {
+		for key := range k.holders {
+			s.index.Delete(images.ConfigMapKind.Kind, key.Namespace, key.Name)
+		}
+		return
+	}
+	s.index.Replace(images.GuessedKind(k.kind), nil)
+}
+
+// mayList reports whether rules grant to list all objects of a resource. Rules for single
+// names do not.
+func mayList(rules []authorizationv1.ResourceRule, r schema.GroupVersionResource) bool {
+	has := func(list []string, want string) bool {
+		return slices.Contains(list, want) || slices.Contains(list, "*")
+	}
+	return slices.ContainsFunc(rules, func(rule authorizationv1.ResourceRule) bool {
+		return len(rule.ResourceNames) == 0 && has(rule.Verbs, "list") && has(rule.APIGroups, r.Group) && has(rule.Resources, r.Resource)
+	})
+}
+
+// readDue lists the kinds that are due, a few at once.
+func (s *survey) readDue(ctx context.Context) {
+	due := s.due()
+	var readers sync.WaitGroup
+	next := make(chan schema.GroupVersionResource)
+	for range min(surveyAtOnce, len(due)) {
+		readers.Go(func() {
+			for r := range next {
+				s.readKind(ctx, r)
+			}
+		})
+	}
+	for _, r := range due {
+		next <- r
+	}
+	close(next)
+	readers.Wait()
+}
+
+// due returns the kinds that are to be listed, those first that have waited for longest.
+func (s *survey) due() []schema.GroupVersionResource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var due []schema.GroupVersionResource
+	for r, k := range s.kinds {
+		if k.err != nil || time.Since(k.tried) >= s.times.every {
+			due = append(due, r)
+		}
+	}
+	slices.SortFunc(due, func(a, b schema.GroupVersionResource) int {
+		if c := s.kinds[a].tried.Compare(s.kinds[b].tried); c != 0 {
+			return c
+		}
+		return strings.Compare(a.String(), b.String())
+	})
+	return due
+}
+
+// readKind lists a kind and enters what it names. What is known of a kind that cannot be
+// listed for now stays.
+func (s *survey) readKind(ctx context.Context, r schema.GroupVersionResource) {
+	s.mu.Lock()
+	k := s.kinds[r]
+	s.mu.Unlock()
+	var err error
+	if k.kind == images.ConfigMapKind {
+		err = s.readConfigMaps(ctx, k)
+	} else {
+		err = s.readObjects(ctx, r, k.kind)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil && (k.err == nil || k.err.Error() != err.Error()) {
+		s.log.Info("Kind could not be looked through", "resource", r.GroupResource().String(), "reason", err.Error())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.tried, k.err = time.Now(), err
+	if err == nil {
+		k.read = k.tried
+	}
+}
+
+func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource, kind schema.GroupKind) error {
+	var all []*trimmed
+	err := s.list(ctx, listing{path: pathOf(r)}, func(o *unstructured.Unstructured) {
+		if h := images.Guess(kind, o); len(h.References) > 0 {
+			all = append(all, &trimmed{Namespace: h.Namespace, Name: h.Name, value: images.Pack(h.References)})
+		}
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		err = nil // it has gone since, or lists nothing in spite of what it says
+	}
+	if err == nil {
+		holderSink{s.index, images.GuessedKind(kind)}.replace(all)
+	}
+	return err
+}
+
+// readConfigMaps reads the ConfigMaps that list images by their names, of which it learns
+// without their content: all ConfigMaps of a cluster may be a hundred megabytes.
+func (s *survey) readConfigMaps(ctx context.Context, k *surveyed) error {
+	var wanted []types.NamespacedName
+	err := s.list(ctx, listing{path: "/api/v1/configmaps", namesOnly: true}, func(o *unstructured.Unstructured) {
+		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		if images.IsGuessableConfigMap(key.Namespace, key.Name) {
+			wanted = append(wanted, key)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	now := map[types.NamespacedName]bool{}
+	for _, key := range wanted {
+		path := "/api/v1/namespaces/" + key.Namespace + "/configmaps"
+		err := s.list(ctx, listing{path: path, name: key.Name}, func(o *unstructured.Unstructured) {
+			now[key] = true
+			s.index.Put(images.ExtractConfigMap(asConfigMap(o)))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for key := range k.holders {
+		if !now[key] {
+			s.index.Delete(images.ConfigMapKind.Kind, key.Namespace, key.Name)
+		}
+	}
+	k.holders = now
+	return nil
+}
+
+// notes says what the survey does not cover: a line for each reason.
+func (s *survey) notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var notes, failed []string
+	var reason error
+	waiting := 0
+	for _, r := range slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) }) {
+		switch k := s.kinds[r]; {
+		case k.err != nil:
+			failed = append(failed, r.GroupResource().String())
+			reason = k.err
+		case k.read.IsZero():
+			waiting++
+		}
+	}
+	if s.err != nil {
+		notes = append(notes, "kinds that are not known were not looked through: "+s.err.Error())
+	}
+	if len(failed) > 0 {
+		notes = append(notes, fmt.Sprintf("%s could not be looked through: %v", firstOf(failed, namedSources), reason))
+	}
+	if waiting > 0 {
+		notes = append(notes, fmt.Sprintf("%s of those that are not known not looked through yet", counted(waiting, "kind")))
+	}
+	if n := len(s.unread); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s with pod templates may not be read (%s): see manifests/overlays/all-kinds",
+			counted(n, "kind"), firstOf(s.unread, namedSources)))
+	}
+	if s.blind != nil {
+		notes = append(notes, fmt.Sprintf("which of the kinds that may not be read have pod templates is not known: %v", s.blind))
+	}
+	return notes
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,298 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// The cases here need an API server that fails in a particular way and a clock
+// that jumps, which a real one does not do.
+
+// A flakyAPI is a cluster whose watches of pods end when told to, and which can
+// be cut off.
+type flakyAPI struct {
+	*fake.Clientset
+	cut     atomic.Bool
+	watches chan *watch.RaceFreeFakeWatcher // each watch of pods that was begun
+}
+
+var errCut = errors.New("connection refused")
+
+func newFlakyAPI(objects ...runtime.Object) *flakyAPI {
+	api := &flakyAPI{Clientset: fake.NewClientset(objects...), watches: make(chan *watch.RaceFreeFakeWatcher, 100)}
+	api.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return api.cut.Load(), nil, errCut
+	})
+	api.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+		if api.cut.Load() {
+			return true, nil, errCut
+		}
+		w := watch.NewRaceFreeFake()
+		api.watches <- w
+		return true, w, nil
+	})
+	return api
+}
+
+// noCustom is a cluster that serves no custom resources.
+func noCustom() dynamic.Interface {
+	listKinds := map[schema.GroupVersionResource]string{
+		poolResource: "MachineConfigPoolList",
+		resourceOf("operator.openshift.io", "v1", "machineconfigurations"): "MachineConfigurationList",
+		resourceOf("config.openshift.io", "v1", "images"):                  "ImageList",
+		resourceOf("config.openshift.io", "v1", "proxies"):                 "ProxyList",
+	}
+	for _, k := range images.CustomKinds() {
+		listKinds[k.Resource] = k.Kind + "List"
+		if k.FormerVersion != "" {
+			listKinds[k.Resource.GroupResource().WithVersion(k.FormerVersion)] = k.Kind + "List"
+		}
+	}
+	dyn := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds)
+	notFound := apierrors.NewNotFound(schema.GroupResource{}, "")
+	dyn.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, notFound })
+	dyn.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) { return true, nil, notFound })
+	return dyn
+}
+
+func runningPod(name, image string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: named("shop", name), Spec: containers(image), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+}
+
+func refs(t *testing.T, c *Inventory) []string {
+	t.Helper()
+	images, err := c.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := []string{}
+	for _, img := range images {
+		refs = append(refs, img.Ref)
+	}
+	return refs
+}
+
+func TestClusterSaysWhenAWatchIsBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: 5 * time.Minute})
+		run(t, c)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"quay.io/a:1"}, refs(t, c)); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+
+		api.cut.Store(true)
+		(<-api.watches).Stop()
+		time.Sleep(4 * time.Minute)
+		if notes, gaps := c.Notes(), c.Gaps(); len(notes) != 0 || len(gaps) != 0 {
+			t.Errorf("after 4m: Notes() = %q, Gaps() = %v, want none yet", notes, gaps)
+		}
+		time.Sleep(2 * time.Minute)
+		if diff := cmp.Diff([]string{"pods out of reach for 6m0s: connection refused"}, c.Notes()); diff != "" {
+			t.Errorf("after 6m: Notes() -want +got:\n%s", diff)
+		}
+		gap := policy.Gap{Source: "pods", Kind: "Pod", Detail: "out of reach for 6m0s: connection refused"}
+		if diff := cmp.Diff([]policy.Gap{gap}, c.Gaps()); diff != "" {
+			t.Errorf("after 6m: Gaps() -want +got:\n%s", diff)
+		}
+		if err := c.Ready(); err != nil {
+			t.Errorf("Ready() = %v, though it has been", err)
+		}
+
+		api.cut.Store(false)
+		time.Sleep(16 * time.Second) // the longest wait between two attempts is 15 s
+		if notes, gaps := c.Notes(), c.Gaps(); len(notes) != 0 || len(gaps) != 0 {
+			t.Errorf("mended: Notes() = %q, Gaps() = %v, want none", notes, gaps)
+		}
+	})
+}
+
+// Where nothing happens for an hour, watches end and begin, and that is enough.
+func TestQuietIsNotStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newInventory(mirrorReader{}, newFlakyAPI(runningPod("a", "quay.io/a:1")), noCustom(), Options{})
+		run(t, c)
+		synctest.Wait()
+		for range 60 {
+			time.Sleep(time.Minute)
+			if gaps := c.Gaps(); len(gaps) != 0 {
+				t.Fatalf("Gaps() = %v, want none", gaps)
+			}
+		}
+	})
+}
+
+// A silentAPI takes requests for watches and, while it is silent, never answers.
+type silentAPI struct {
+	resource
+	silent atomic.Bool
+}
+
+func (r *silentAPI) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if !r.silent.Load() {
+		return r.resource.Watch(ctx, o)
+	}
+	<-ctx.Done()
+	return watch.NewEmptyWatch(), nil // what client-go makes of a timeout
+}
+
+func (*silentAPI) IsWatchListSemanticsUnSupported() bool { return true }
+
+// A connection may be dead without either end having heard of it: no error comes,
+// and no event. It is what does not come that tells.
+func TestSilenceIsStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newInventory(mirrorReader{}, newFlakyAPI(runningPod("a", "quay.io/a:1")), noCustom(), Options{StaleAfter: time.Minute})
+		api := &silentAPI{resource: c.sources[0].client}
+		c.sources[0].client = api
+		run(t, c)
+		synctest.Wait()
+		api.silent.Store(true)
+		longest := 2*watchFor + watchGrace
+		time.Sleep(longest + time.Second)
+		want := []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "not heard from for 2m11s"}}
+		if diff := cmp.Diff(want, c.Gaps()); diff != "" {
+			t.Errorf("the end of the watch did not come: -want +got:\n%s", diff)
+		}
+		api.silent.Store(false)
+		time.Sleep(longest + time.Second)
+		if gaps := c.Gaps(); len(gaps) != 0 {
+			t.Errorf("it answers again: Gaps() = %v, want none", gaps)
+		}
+	})
+}
+
+// What was deleted while nobody listened is gone after the next list.
+func TestClusterCatchesUpAfterA410(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFlakyAPI(runningPod("a", "quay.io/a:1"), runningPod("b", "quay.io/b:1"))
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
+		run(t, c)
+		synctest.Wait()
+
+		if err := api.CoreV1().Pods("shop").Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"quay.io/a:1", "quay.io/b:1"}, refs(t, c)); diff != "" {
+			t.Fatalf("before: -want +got:\n%s", diff)
+		}
+		gone := apierrors.NewResourceExpired("too old resource version")
+		(<-api.watches).Error(&gone.ErrStatus)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"quay.io/a:1"}, refs(t, c)); diff != "" {
+			t.Errorf("after: -want +got:\n%s", diff)
+		}
+	})
+}
+
+// A pull secret that was read stays what it was while the API server is away.
+func TestClusterTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret := &corev1.Secret{
+			ObjectMeta: named("openshift-config", "pull-secret"),
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
+		}
+		var calls []string
+		c := newInventory(mirrorReader{}, fake.NewClientset(secret), noCustom(), Options{OnPullSecret: func(data []byte, err error) {
+			calls = append(calls, fmt.Sprintf("%s %v", data, err))
+		}})
+		run(t, c)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		if diff := cmp.Diff([]string{"{} <nil>"}, calls); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestListReadsEveryPage(t *testing.T) {
+	cfg := fromAPIServer(t)
+	kube := kubernetes.NewForConfigOrDie(cfg)
+	const ns = "pages"
+	namespace(t, kube, ns)
+	for i := range 5 {
+		if _, err := kube.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: named(ns, fmt.Sprint("p", i)), Spec: containers("quay.io/page:1")}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := workloads(kube, &images.Index{})[0]
+	s.page = 2
+	s.client = builtin(kube.CoreV1().Pods(ns), kube)
+	list, err := s.list(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range list.(*metainternalversion.List).Items {
+		names = append(names, o.(*trimmed).Name)
+	}
+	if diff := cmp.Diff([]string{"p0", "p1", "p2", "p3", "p4"}, names); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestReadyNamesTheLastError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newFlakyAPI()
+		api.cut.Store(true)
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
+		run(t, c)
+		synctest.Wait()
+		const want = "the inventory is not complete: pods not read: connection refused"
+		if err := c.Ready(); err == nil || err.Error() != want {
+			t.Errorf("Ready() = %v, want %s", err, want)
+		}
+		api.cut.Store(false)
+		if err := c.WaitReady(t.Context()); err != nil {
+			t.Errorf("WaitReady() = %v", err)
+		}
+		if notes := c.Notes(); len(notes) != 0 {
+			t.Errorf("Notes() = %q, want none", notes)
+		}
+	})
+}
+
+// A cluster with nodes runs something: an empty inventory is a fault, not safety.
+func TestNodesWithoutImagesAreAFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}})
+		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
+		run(t, c)
+		synctest.Wait()
+		const want = "no object names an image though there are nodes (1): the inventory cannot be complete"
+		if images, err := c.Images(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("Images() = %v, %v, want %s", images, err, want)
+		}
+		if err := api.CoreV1().Nodes().Delete(t.Context(), "worker-0", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if images, err := c.Images(t.Context()); len(images) != 0 || err != nil {
+			t.Errorf("without nodes: Images() = %v, %v, want none and no error", images, err)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package images
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// ConfigMapKind is the kind of ConfigMaps, of which few name images.
+var ConfigMapKind = schema.GroupKind{Kind: "ConfigMap"}
+
+// imageConfigMaps are the ConfigMaps in which the release tells operators what to deploy.
+// Nothing else names some of these images: builder and deployer are those of the builds
+// and roll-outs of tomorrow. Each has its images as values, or in a value images.json.
+// Their names are asked for one by one, as a role can grant them so: to list ConfigMaps is
+// to read what people keep in them.
+var imageConfigMaps = []objectKey{
+	{"openshift-controller-manager-operator", "openshift-controller-manager-images"},
+	{"openshift-machine-config-operator", "machine-config-operator-images"},
+	{"openshift-machine-config-operator", "machine-config-osimageurl"},
+	{"openshift-machine-api", "machine-api-operator-images"},
+	{"openshift-machine-api", "cluster-baremetal-operator-images"},
+	{"openshift-cloud-controller-manager-operator", "cloud-controller-manager-images"},
+	{"openshift-cluster-api", "cluster-capi-operator-images"},
+	{"openshift-cluster-api-operator", "cluster-capi-operator-images"},
+}
+
+// ImageConfigMaps returns the names of the ConfigMaps that are known to name images.
+func ImageConfigMaps() []types.NamespacedName {
+	all := make([]types.NamespacedName, len(imageConfigMaps))
+	for i, key := range imageConfigMaps {
+		all[i] = types.NamespacedName{Namespace: key.namespace, Name: key.name}
+	}
+	return all
+}
+
+// decodeConfigMap is Decode for a ConfigMap, which is looked through if it is known to
+// hold images, or if its name says so.
+func decodeConfigMap(data []byte) (Holder, error) {
+	var named metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &named); err != nil {
+		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
+	}
+	if !isImageConfigMap(named.Namespace, named.Name) {
+		return Holder{}, ErrKind // what is wrong with the data of another is nothing to us
+	}
+	var o corev1.ConfigMap
+	if err := json.Unmarshal(data, &o); err != nil {
+		return Holder{}, fmt.Errorf("reading ConfigMap: %w", err)
+	}
+	return ExtractConfigMap(&o), nil
+}
+
+func isImageConfigMap(namespace, name string) bool {
+	return slices.Contains(imageConfigMaps, objectKey{namespace, name}) || looksLikeImages(namespace, name)
+}
+
+// IsGuessableConfigMap reports whether a ConfigMap that is not among ImageConfigMaps may
+// list images.
+func IsGuessableConfigMap(namespace, name string) bool {
+	return looksLikeImages(namespace, name) && !slices.Contains(imageConfigMaps, objectKey{namespace, name})
+}
+
+// looksLikeImages reports whether a ConfigMap may list images by how it is called:
+// those of OpenShift's operators that do say so by their names.
+func looksLikeImages(namespace, name string) bool {
+	return strings.HasPrefix(namespace, "openshift-") && strings.Contains(name, "images")
+}
+
+// ExtractConfigMap returns the images in the values of a ConfigMap, which are guesses unless
+// the ConfigMap is known.
+func ExtractConfigMap(o *corev1.ConfigMap) Holder {
+	h := holderOf(ConfigMapKind.Kind, o)
+	known := slices.Contains(imageConfigMaps, objectKey{o.Namespace, o.Name})
+	for _, key := range slices.Sorted(maps.Keys(o.Data)) {
+		images := imagesIn(o.Data[key], isWhole)
+		slices.Sort(images)
+		for _, image := range slices.Compact(images) {
+			h.add(Reference{Image: image, Container: "data[" + key + "]", Use: policy.Referenced, Guessed: !known})
+		}
+	}
+	return h
+}

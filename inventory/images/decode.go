@@ -1,0 +1,96 @@
+package images
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ErrKind is returned by Decode for a kind that names no images. Test with
+// errors.Is.
+var ErrKind = errors.New("not a kind that names images")
+
+// builtins are the kinds that Extract knows. Their fields that hold images are
+// the same in every version there has been.
+var builtins = map[schema.GroupKind]func() runtime.Object{
+	{Kind: "Pod"}:                        func() runtime.Object { return new(corev1.Pod) },
+	{Kind: "ReplicationController"}:      func() runtime.Object { return new(corev1.ReplicationController) },
+	{Group: "apps", Kind: "Deployment"}:  func() runtime.Object { return new(appsv1.Deployment) },
+	{Group: "apps", Kind: "ReplicaSet"}:  func() runtime.Object { return new(appsv1.ReplicaSet) },
+	{Group: "apps", Kind: "StatefulSet"}: func() runtime.Object { return new(appsv1.StatefulSet) },
+	{Group: "apps", Kind: "DaemonSet"}:   func() runtime.Object { return new(appsv1.DaemonSet) },
+	{Group: "batch", Kind: "Job"}:        func() runtime.Object { return new(batchv1.Job) },
+	{Group: "batch", Kind: "CronJob"}:    func() runtime.Object { return new(batchv1.CronJob) },
+}
+
+// Kinds returns the kinds that Decode knows, in no order.
+func Kinds() []schema.GroupKind {
+	kinds := slices.Collect(maps.Keys(builtins))
+	for _, k := range customKinds {
+		kinds = append(kinds, schema.GroupKind{Group: k.Resource.Group, Kind: k.Kind})
+	}
+	return kinds
+}
+
+// ReadsTemplates reports whether Decode reads the pod templates of objects of a kind.
+func ReadsTemplates(kind schema.GroupKind) bool {
+	if _, ok := builtins[kind]; ok {
+		return kind.Kind != "Pod"
+	}
+	custom, _ := customKindOf(kind)
+	return custom.ReadsTemplates()
+}
+
+// Decode returns the images that an object, written as JSON, names. The error
+// is ErrKind for a kind that names none, and for a ConfigMap that does not look as if it
+// did.
+func Decode(kind schema.GroupKind, data []byte) (Holder, error) {
+	if empty, ok := builtins[kind]; ok {
+		return decodeBuiltin(empty(), kind, data)
+	}
+	if custom, ok := customKindOf(kind); ok {
+		return decodeCustom(custom, data)
+	}
+	if kind == ConfigMapKind {
+		return decodeConfigMap(data)
+	}
+	return Holder{}, ErrKind
+}
+
+func decodeBuiltin(o runtime.Object, kind schema.GroupKind, data []byte) (Holder, error) {
+	if err := json.Unmarshal(data, o); err != nil {
+		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	h, _ := Extract(o)
+	return h, nil
+}
+
+func decodeCustom(kind CustomKind, data []byte) (Holder, error) {
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(data, &o.Object); err != nil {
+		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	return kind.Extract(&o), nil
+}
+
+// DecodeGuess is Guess for an object written as JSON. The error is ErrKind for a kind that
+// is not looked through.
+func DecodeGuess(kind schema.GroupKind, data []byte) (Holder, error) {
+	if !IsGuessable(kind) {
+		return Holder{}, ErrKind
+	}
+	var o unstructured.Unstructured
+	if err := json.Unmarshal(data, &o.Object); err != nil {
+		return Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	return Guess(kind, &o), nil
+}

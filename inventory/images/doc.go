@@ -1,0 +1,20 @@
+// Package images knows which images the objects of a cluster name, and what depends on
+// them. It is the same for a running cluster and for a dump, contacts nothing and reads no
+// files.
+//
+// Extract, Decode and Guess take the References out of one object. An Index holds the
+// References of many objects in little memory, and makes of them the images and their
+// consumers (policy.Image), which is what a review goes through. Where a field of an object
+// is read:
+//
+//   - extract.go: built-in workloads and their pods; settings.go: images in the environment
+//     and the arguments of operators; configmaps.go: ConfigMaps of the release
+//   - openshift.go: kinds of OpenShift and its add-ons, a table of field paths
+//   - guess.go: kinds that nothing here knows; kinds.go: which of them are looked through
+//   - streams.go, tags.go and accounts.go: what an object says that depends on ImageStreams
+//     and service accounts
+//
+// The package reports what is there and judges nothing. A reference that no node could
+// parse is passed on as it was written, as whoever asks will want to know of it. Nothing
+// but references, names and a few facts is kept of any object, and no credentials at all.
+package images

@@ -1,0 +1,188 @@
+package images
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// Extract returns the images that a built-in Kubernetes object names. It
+// reports false for types that hold none.
+func Extract(o runtime.Object) (Holder, bool) {
+	switch o := o.(type) {
+	case *corev1.Pod:
+		return fromPod(o), true
+	case *appsv1.Deployment:
+		return fromOperand("Deployment", o, &o.Spec.Template), true
+	case *appsv1.StatefulSet:
+		return fromOperand("StatefulSet", o, &o.Spec.Template), true
+	case *appsv1.DaemonSet:
+		return fromOperand("DaemonSet", o, &o.Spec.Template), true
+	case *appsv1.ReplicaSet:
+		return fromTemplate("ReplicaSet", o, &o.Spec.Template, terms{keeper: keeperOf(o, o.Spec.Replicas)}), true
+	case *corev1.ReplicationController:
+		return fromReplicationController(o), true
+	case *batchv1.Job:
+		return fromTemplate("Job", o, &o.Spec.Template, terms{use: jobUse(o)}), true
+	case *batchv1.CronJob:
+		return fromTemplate("CronJob", o, &o.Spec.JobTemplate.Spec.Template, terms{}), true
+	default:
+		return Holder{}, false
+	}
+}
+
+func holderOf(kind string, o metav1.Object) Holder {
+	return Holder{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// fromTemplate reads a workload whose pods are made from template. Kinds that the
+// admission plugin for ImageStreams does not look at must not be read by it
+// (openshift/apiserver-library-go, SetDefaults_ImagePolicyConfig).
+func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t terms) Holder {
+	h := holderOf(kind, o)
+	t.account = accountOf(&template.Spec)
+	t.lookup, t.copied = lookupOf(o, template.Annotations)
+	h.addSpec(&template.Spec, t, nil)
+	return h
+}
+
+// fromOperand reads a workload that may be an operator, whose environment and
+// arguments name the images of what it is going to deploy.
+func fromOperand(kind string, o metav1.Object, template *corev1.PodTemplateSpec) Holder {
+	h := fromTemplate(kind, o, template, terms{})
+	h.addSettings(&template.Spec)
+	return h
+}
+
+// jobUse says that a Job which has ended makes no more pods
+// (https://kubernetes.io/docs/concepts/workloads/controllers/job/#terminal-job-conditions).
+func jobUse(job *batchv1.Job) policy.Use {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return policy.History
+		}
+	}
+	return policy.Referenced
+}
+
+// fromPod reads a pod. Admission has completed it: with the pull secrets of its service
+// account, and with what ImageStreams say. A pod that has finished names images that it needed, and no
+// node runs it again. A cluster is full of such pods, of installers and builds,
+// whose images nobody mirrors any more. A static pod that has finished is run again by its
+// kubelet, after a restart at the latest: its mirror pod is only what the API shows of it.
+func fromPod(pod *corev1.Pod) Holder {
+	h := holderOf("Pod", pod)
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	switch {
+	case finished && pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		h.addSpec(&pod.Spec, terms{use: policy.Referenced}, nil)
+	case finished:
+		h.addSpec(&pod.Spec, terms{use: policy.History}, nil)
+	default:
+		h.addSpec(&pod.Spec, terms{use: policy.Running}, runningDigests(pod.Status))
+	}
+	return h
+}
+
+// keeperOf returns the kind of the controller that keeps a ReplicaSet or a
+// ReplicationController without replicas for a rollback only. One that stands alone may
+// be scaled up at any time, and so may one whose owner nobody reads: its template would
+// not be known otherwise.
+func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil || !isZero(replicas) {
+		return schema.GroupKind{}
+	}
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	if group := formerGroups[kind]; group != "" {
+		kind.Group = group
+	}
+	return kind
+}
+
+// formerGroups are groups of owners in objects that are older than the group of today.
+var formerGroups = map[schema.GroupKind]string{
+	{Group: "extensions", Kind: "Deployment"}: "apps",
+	{Kind: "DeploymentConfig"}:                "apps.openshift.io",
+}
+
+// fromReplicationController treats the controllers of DeploymentConfigs as the
+// ReplicaSets of Deployments are treated.
+func fromReplicationController(rc *corev1.ReplicationController) Holder {
+	if rc.Spec.Template == nil {
+		return holderOf("ReplicationController", rc)
+	}
+	return fromTemplate("ReplicationController", rc, rc.Spec.Template, terms{keeper: keeperOf(rc, rc.Spec.Replicas)})
+}
+
+// isZero is false for nil: the API server's default is 1.
+func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
+
+// addSpec adds what the kubelet would pull for a pod: its three lists of
+// containers, and its image volumes. The digests are by container name, which is
+// unique over all three lists. Of t, it finds out by itself whether the spec names a
+// pull secret.
+func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
+	t.ownPullSecret = namesPullSecret(spec)
+	lookup, copied := t.lookup, t.copied
+	add := func(image, container, digest string) {
+		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for _, c := range containers {
+			t.lookup = lookup.of(c.Image)
+			t.copied = copied && t.lookup != LookupNone
+			add(c.Image, c.Name, digests[c.Name])
+		}
+	}
+	t.lookup, t.copied = LookupNone, false // the plugin looks at no others (imagereferencemutators, Mutate)
+	for _, c := range spec.EphemeralContainers {
+		add(c.Image, c.Name, digests[c.Name])
+	}
+	for _, v := range spec.Volumes {
+		if v.Image != nil {
+			add(v.Image.Reference, "volume "+v.Name, "")
+		}
+	}
+}
+
+// namesPullSecret reports whether somebody has given a pod a pull secret.
+func namesPullSecret(spec *corev1.PodSpec) bool {
+	account := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
+	return slices.ContainsFunc(spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool {
+		return isOwnPullSecret(s.Name, account)
+	})
+}
+
+func runningDigests(status corev1.PodStatus) map[string]string {
+	digests := map[string]string{}
+	for _, statuses := range [][]corev1.ContainerStatus{
+		status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses,
+	} {
+		for _, s := range statuses {
+			digests[s.Name] = digestOf(s.ImageID)
+		}
+	}
+	return digests
+}
+
+// digestOf returns the manifest's digest in a container status' imageID. CRI-O
+// and containerd write REPOSITORY@DIGEST. An imageID without a repository is the
+// digest of the image's configuration, which no registry is asked for
+// (k8s.io/kubernetes/pkg/kubelet/kuberuntime/convert.go, toKubeContainerStatus).
+func digestOf(imageID string) string {
+	_, digest, found := strings.Cut(imageID, "@")
+	if !found || !strings.Contains(digest, ":") {
+		return ""
+	}
+	return digest
+}

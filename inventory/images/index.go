@@ -1,0 +1,450 @@
+package images
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// An Index holds the images that many objects name. It is safe for concurrent
+// use; the zero value is empty and ready.
+//
+// It is made for a hundred thousand pods that name a few thousand images and
+// change all the time, with a review of them now and then. An object costs its
+// name and 32 bytes a reference. A change only marks the images it touches; the
+// next call of Images brings those up to date and no others.
+//
+// What an object says may depend on others: on its service account, on whether its
+// owner's template is read, on ImageStreams. The Index is told of those separately, in
+// any order.
+type Index struct {
+	mu      sync.Mutex
+	objects map[string]map[objectKey][]use // by kind
+	images  map[string]*image
+	dirty   map[*image]bool
+
+	tags     tags
+	names    localNames
+	accounts accounts
+	read     map[schema.GroupKind]bool // kinds whose templates are read
+	// changed are the accounts and the kinds of which something else is known than when
+	// the users of images were made.
+	changed conditions
+
+	list      []policy.Image // what Images returns, nil after a change
+	order     []*image       // the images, sorted by reference
+	unordered bool           // whether images have come or gone since order was made
+}
+
+type objectKey struct{ namespace, name string }
+
+// A use is a Reference in the Index's own words.
+type use struct {
+	image     *image
+	container unique.Handle[string]
+	digest    unique.Handle[string]
+	terms     unique.Handle[terms]
+}
+
+// conditions are what terms depend on.
+type conditions struct {
+	accounts    map[objectKey]bool
+	allAccounts bool
+	kinds       map[schema.GroupKind]bool
+}
+
+func (c conditions) none() bool { return len(c.accounts) == 0 && !c.allAccounts && len(c.kinds) == 0 }
+
+// touch reports whether what t says of an object in a namespace depends on c.
+func (c conditions) touch(t terms, namespace string) bool {
+	return t.account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.account}]) || c.kinds[t.keeper]
+}
+
+// An image is a reference that at least one object names.
+type image struct {
+	ref   string
+	uses  int               // 0 when the last one has gone and the Index has dropped it
+	users []policy.Consumer // sorted, as of the last refresh; shared with callers, so never changed in place
+	// changed are the objects whose uses of this image may have changed since.
+	changed map[changedObject]bool
+}
+
+type changedObject struct {
+	kind string
+	objectKey
+}
+
+// Put enters h, in the place of what was known of the same object. A Holder
+// that names no images is forgotten.
+func (x *Index) Put(h Holder) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.put(h)
+}
+
+// Delete forgets the object. It is no error if it was not there.
+func (x *Index) Delete(kind, namespace, name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.put(Holder{Kind: kind, Namespace: namespace, Name: name})
+}
+
+// Reads says whether pod templates of objects of a kind are read. What such an object
+// keeps for a way back is History then.
+func (x *Index) Reads(kind schema.GroupKind, read bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.read[kind] == read {
+		return
+	}
+	set(&x.read, kind, read)
+	set(&x.changed.kinds, kind, true)
+	x.list = nil
+}
+
+// PutAccount says whether a service account names a pull secret that is not OpenShift's.
+func (x *Index) PutAccount(namespace, name string, ownPullSecret bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { set(&x.accounts.named, key, ownPullSecret) })
+}
+
+// DeleteAccount forgets a service account. It is no error if it was not there.
+func (x *Index) DeleteAccount(namespace, name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { delete(x.accounts.named, key) })
+}
+
+func (x *Index) changeAccount(key objectKey, change func(objectKey)) {
+	own, unknown := x.accounts.pullSecret(key)
+	change(objectKey{unique.Make(key.namespace).Value(), unique.Make(key.name).Value()})
+	if nowOwn, nowUnknown := x.accounts.pullSecret(key); nowOwn != own || nowUnknown != unknown {
+		set(&x.changed.accounts, key, true)
+		x.list = nil
+	}
+}
+
+// ReplaceAccounts makes named all the service accounts there are, by whether they name a
+// pull secret that is not OpenShift's.
+func (x *Index) ReplaceAccounts(named map[types.NamespacedName]bool) {
+	accounts := keyed(named)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key := range x.accounts.named {
+		if _, still := accounts[key]; !still {
+			x.changeAccount(key, func(key objectKey) { delete(x.accounts.named, key) })
+		}
+	}
+	for key, own := range accounts {
+		x.changeAccount(key, func(key objectKey) { set(&x.accounts.named, key, own) })
+	}
+}
+
+// TrustAccounts says how far what is known of service accounts can be trusted.
+func (x *Index) TrustAccounts(state Accounts) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.accounts.state == state {
+		return
+	}
+	x.accounts.state = state
+	x.changed.allAccounts, x.list = true, nil
+}
+
+// PutStream enters an ImageStream, or forgets it if s is nil.
+func (x *Index) PutStream(namespace, name string, s *Stream) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.putStream(objectKey{namespace, name}, s)
+}
+
+// ReplaceStreams makes streams all there are.
+func (x *Index) ReplaceStreams(named map[types.NamespacedName]*Stream) {
+	streams := keyed(named)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key := range x.names.streams {
+		if streams[key] == nil {
+			x.putStream(key, nil)
+		}
+	}
+	for key, s := range streams {
+		x.putStream(key, s)
+	}
+}
+
+// keyed returns named with the keys that the Index has.
+func keyed[T any](named map[types.NamespacedName]T) map[objectKey]T {
+	m := make(map[objectKey]T, len(named))
+	for name, value := range named {
+		m[objectKey{name.Namespace, name.Name}] = value
+	}
+	return m
+}
+
+func (x *Index) putStream(key objectKey, s *Stream) {
+	for _, h := range x.names.put(key, s) {
+		x.enter(h)
+	}
+}
+
+// set enters a value in a map that may not have been made yet.
+func set[K comparable](m *map[K]bool, key K, value bool) {
+	if *m == nil {
+		*m = map[K]bool{}
+	}
+	(*m)[key] = value
+}
+
+// Replace makes holders all there is of a kind. Holders of other kinds must not
+// be among them.
+func (x *Index) Replace(kind string, holders []Holder) { x.ReplaceSeq(kind, slices.Values(holders)) }
+
+// ReplaceSeq is Replace where not all holders are in memory. They are gone through once.
+func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	gone := map[objectKey]bool{}
+	for key := range x.objects[kind] {
+		gone[key] = true
+	}
+	for h := range holders {
+		delete(gone, objectKey{h.Namespace, h.Name})
+		x.put(h)
+	}
+	for key := range gone {
+		x.put(Holder{Kind: kind, Namespace: key.namespace, Name: key.name})
+	}
+}
+
+// Images returns every image that is named, sorted by reference, its users by
+// namespace, kind, name and container. The result is shared between callers and
+// with later results: it must not be changed.
+func (x *Index) Images() []policy.Image {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.list != nil {
+		return x.list
+	}
+	x.settle()
+	for img := range x.dirty {
+		x.refresh(img)
+	}
+	x.sortImages()
+	x.list = make([]policy.Image, len(x.order))
+	for i, img := range x.order {
+		x.list[i] = policy.Image{Ref: img.ref, Consumers: img.users}
+	}
+	return x.list
+}
+
+// Objects returns the number of objects that name images.
+func (x *Index) Objects() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := 0
+	for _, objects := range x.objects {
+		n += len(objects)
+	}
+	return n
+}
+
+// settle marks the images of whose users something else is known now. It goes through
+// all objects, which takes some 10 ms for 100,000; accounts and kinds change seldom.
+func (x *Index) settle() {
+	if x.changed.none() {
+		return
+	}
+	for kind, objects := range x.objects {
+		for key, uses := range objects {
+			for _, u := range uses {
+				if x.changed.touch(u.terms.Value(), key.namespace) {
+					x.touch(u.image, changedObject{kind, key})
+				}
+			}
+		}
+	}
+	x.changed = conditions{}
+}
+
+// put enters h, and anew what depends on the tags it has or on the names it has copied.
+func (x *Index) put(h Holder) {
+	others := x.names.hold(h)
+	x.enter(h)
+	for _, other := range slices.Concat(others, x.tags.put(h)) {
+		x.enter(other)
+	}
+}
+
+func (x *Index) enter(h Holder) {
+	references := x.tags.resolved(x.names.resolved(h).References)
+	uses := make([]use, len(references))
+	for i, r := range references {
+		uses[i] = use{
+			image:     x.image(r.Image),
+			container: unique.Make(r.Container),
+			digest:    unique.Make(r.Digest),
+			terms:     termsOf(r),
+		}
+	}
+	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
+}
+
+// image returns the image with the reference, made if need be. The caller
+// enters a use of it, or it would stay for ever.
+func (x *Index) image(ref string) *image {
+	if img := x.images[ref]; img != nil {
+		return img
+	}
+	if x.images == nil {
+		x.images = map[string]*image{}
+		x.dirty = map[*image]bool{}
+	}
+	img := &image{ref: strings.Clone(ref)}
+	x.images[img.ref] = img
+	x.unordered = true
+	return img
+}
+
+// set enters the uses of an object; most often they are what they were, since
+// most changes of an object are about something else.
+func (x *Index) set(kind string, key objectKey, uses []use) {
+	old := x.objects[kind][key]
+	if slices.Equal(old, uses) {
+		return
+	}
+	// The strings may be parts of a whole decoded object, which they would keep.
+	key = objectKey{unique.Make(key.namespace).Value(), strings.Clone(key.name)}
+	x.store(kind, key, uses)
+	for _, u := range uses {
+		u.image.uses++
+	}
+	for _, u := range old {
+		u.image.uses--
+	}
+	for _, u := range slices.Concat(old, uses) {
+		x.touch(u.image, changedObject{kind, key})
+	}
+	x.list = nil
+}
+
+func (x *Index) store(kind string, key objectKey, uses []use) {
+	if len(uses) == 0 {
+		delete(x.objects[kind], key)
+		return
+	}
+	if x.objects == nil {
+		x.objects = map[string]map[objectKey][]use{}
+	}
+	if x.objects[kind] == nil {
+		x.objects[kind] = map[objectKey][]use{}
+	}
+	x.objects[kind][key] = uses
+}
+
+// minBacklog is how many changes of an image may wait for the next call of
+// Images at least. Beyond it, and beyond the number of users, they are worked
+// off at once: a namespace that makes and deletes pods for days while nobody
+// asks must not fill the memory with their names.
+const minBacklog = 256
+
+func (x *Index) touch(img *image, o changedObject) {
+	if img.uses == 0 {
+		x.drop(img)
+		return
+	}
+	if img.changed == nil {
+		img.changed = map[changedObject]bool{}
+	}
+	img.changed[o] = true
+	x.dirty[img] = true
+	if len(img.changed) > minBacklog && len(img.changed) > len(img.users) {
+		x.refresh(img)
+	}
+}
+
+func (x *Index) drop(img *image) {
+	img.users, img.changed = nil, nil
+	delete(x.images, img.ref)
+	delete(x.dirty, img)
+	x.unordered = true
+}
+
+// refresh makes the list of users anew: those whose objects did not change, and
+// what the changed objects say now.
+func (x *Index) refresh(img *image) {
+	var came []policy.Consumer
+	for o := range img.changed {
+		for _, u := range x.objects[o.kind][o.objectKey] {
+			if u.image == img {
+				came = append(came, x.user(o, u))
+			}
+		}
+	}
+	slices.SortFunc(came, compareUsers)
+	users := make([]policy.Consumer, 0, img.uses)
+	for _, u := range img.users {
+		if img.changed[changedObject{u.Kind, objectKey{u.Namespace, u.Name}}] {
+			continue
+		}
+		for len(came) > 0 && compareUsers(came[0], u) < 0 {
+			users, came = append(users, came[0]), came[1:]
+		}
+		users = append(users, u)
+	}
+	img.users = append(users, came...)
+	img.changed = nil
+	delete(x.dirty, img)
+}
+
+func (x *Index) user(o changedObject, u use) policy.Consumer {
+	t := u.terms.Value()
+	user := policy.Consumer{
+		Kind:      o.kind,
+		Namespace: o.namespace,
+		Name:      o.name,
+		Container: u.container.Value(),
+		Use:       t.use,
+		Digest:    u.digest.Value(),
+
+		OwnPullSecret:     t.ownPullSecret,
+		PullSecretUnknown: t.pullSecretUnknown,
+		Guessed:           t.guessed,
+	}
+	if x.read[t.keeper] {
+		user.Use = policy.History
+	}
+	if t.account != "" && !t.ownPullSecret {
+		user.OwnPullSecret, user.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account})
+	}
+	return user
+}
+
+func compareUsers(a, b policy.Consumer) int {
+	return cmp.Or(
+		strings.Compare(a.Namespace, b.Namespace),
+		strings.Compare(a.Kind, b.Kind),
+		strings.Compare(a.Name, b.Name),
+		strings.Compare(a.Container, b.Container),
+		cmp.Compare(a.Use, b.Use),
+		strings.Compare(a.Digest, b.Digest),
+	)
+}
+
+func (x *Index) sortImages() {
+	if !x.unordered {
+		return
+	}
+	x.order = slices.SortedFunc(maps.Values(x.images), func(a, b *image) int { return strings.Compare(a.ref, b.ref) })
+	x.unordered = false
+}

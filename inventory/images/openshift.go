@@ -1,0 +1,363 @@
+package images
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// A CustomKind is a kind of OpenShift or its add-ons, and where in it images are
+// named. Not every cluster has all of them.
+type CustomKind struct {
+	Resource schema.GroupVersionResource
+	// FormerVersion is the version to ask for where that of Resource is not served, "" for
+	// none.
+	FormerVersion string
+	Kind          string
+	fields        []imageField
+	// secrets are the paths of the names of pull secrets for what fields name, or of what
+	// has such a secret.
+	secrets []string
+	// account is the path of the service account whose pull secrets are for it as well,
+	// or else that of the name defaultAccount; "" where none are.
+	account, defaultAccount string
+	// templates are the paths of pod templates.
+	templates []string
+	// lookup is set if the admission plugin for ImageStreams looks at the templates.
+	lookup bool
+	// operator is set if the templates' environment and arguments are settings of
+	// an operator.
+	operator bool
+	// Without is a label that marks objects to leave out, "" for none.
+	Without string
+	// history is a prefix of the names of objects that are kept for a way back.
+	history string
+	// over says that an object has done its work, and pulls nothing any more.
+	over condition
+	// tags is set if ImageStreamTags are named besides images.
+	tags bool
+	// Large is set for objects that may come near 1 MiB.
+	Large bool
+}
+
+// An imageField is a path in an object, as in the comment of visitField, that ends
+// at an image.
+type imageField struct {
+	path string
+	use  policy.Use
+}
+
+// A condition holds where the text at a path is one of some values.
+type condition struct {
+	path   string
+	values []string
+}
+
+func (c condition) holds(o map[string]any) bool {
+	holds := false
+	if c.path != "" {
+		visitField(o, c.path, func(_ string, value any) {
+			text, _ := value.(string)
+			holds = slices.Contains(c.values, text)
+		})
+	}
+	return holds
+}
+
+func resourceOf(group, version, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}
+
+func referenced(paths ...string) []imageField { return fieldsOf(policy.Referenced, paths) }
+
+func history(paths ...string) []imageField { return fieldsOf(policy.History, paths) }
+
+func fieldsOf(use policy.Use, paths []string) []imageField {
+	fields := make([]imageField, len(paths))
+	for i, p := range paths {
+		fields[i] = imageField{p, use}
+	}
+	return fields
+}
+
+// customKinds, in the order of semantics.md §5.
+var customKinds = []CustomKind{
+	{
+		Resource:  resourceOf("apps.openshift.io", "v1", "deploymentconfigs"),
+		Kind:      "DeploymentConfig",
+		fields:    referenced("spec.strategy.customParams.image"),
+		templates: []string{"spec.template"},
+		lookup:    true,
+	},
+	{
+		// The pause image, infraImageKey, is what every pod on a new node starts
+		// with, and no pod names it.
+		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "controllerconfigs"),
+		Kind:     "ControllerConfig",
+		fields: referenced("spec.images{}", "spec.osImageURL", "spec.baseOSContainerImage",
+			"spec.baseOSExtensionsContainerImage", "spec.releaseImage"),
+		Large: true,
+	},
+	{
+		// What MCO renders is merged from the other MachineConfigs and the
+		// ControllerConfig, so that the images of today are named there as well.
+		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs"),
+		Kind:     "MachineConfig",
+		fields:   referenced("spec.osImageURL", "spec.baseOSExtensionsContainerImage"),
+		history:  "rendered-",
+		Large:    true,
+	},
+	{
+		Resource:      resourceOf("machineconfiguration.openshift.io", "v1", "pinnedimagesets"),
+		FormerVersion: "v1alpha1", // the fields are the same
+		Kind:          "PinnedImageSet",
+		fields:        referenced("spec.pinnedImages[].name"),
+	},
+	{
+		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineosconfigs"),
+		Kind:     "MachineOSConfig",
+		fields:   referenced("status.currentImagePullSpec"),
+	},
+	{
+		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineosbuilds"),
+		Kind:     "MachineOSBuild",
+		fields:   history("status.digestedImagePushSpec"),
+	},
+	{
+		// Updates that are on offer are not depended on: a mirror seldom holds them
+		// before somebody has chosen one.
+		Resource: resourceOf("config.openshift.io", "v1", "clusterversions"),
+		Kind:     "ClusterVersion",
+		fields: append(referenced("status.desired.image", "spec.desiredUpdate.image"),
+			history("status.history[].image", "status.availableUpdates[].image", "status.conditionalUpdates[].release.image")...),
+	},
+	{
+		// OLM copies the ClusterServiceVersion of a global operator into every
+		// namespace (operator-framework/operator-lifecycle-manager,
+		// pkg/controller/operators/olm/operatorgroup.go).
+		Resource:  resourceOf("operators.coreos.com", "v1alpha1", "clusterserviceversions"),
+		Kind:      "ClusterServiceVersion",
+		fields:    referenced("spec.relatedImages[].image"),
+		templates: []string{"spec.install.spec.deployments[].spec.template"},
+		operator:  true,
+		Without:   "olm.copiedFrom",
+		Large:     true,
+	},
+	{
+		// The bundle is unpacked by a Job. A plan that has come to an end is never taken up
+		// again (operator-lifecycle-manager, pkg/controller/operators/catalog/operator.go,
+		// syncInstallPlans).
+		Resource: resourceOf("operators.coreos.com", "v1alpha1", "installplans"),
+		Kind:     "InstallPlan",
+		fields:   referenced("status.bundleLookups[].path"),
+		over:     condition{"status.phase", []string{"Complete", "Failed"}},
+		Large:    true,
+	},
+	{
+		Resource: resourceOf("operators.coreos.com", "v1alpha1", "catalogsources"),
+		Kind:     "CatalogSource",
+		fields:   referenced("spec.image"),
+		secrets:  []string{"spec.secrets[]"}, // OLM gives them to the registry pod's service account
+	},
+	{
+		Resource: resourceOf("olm.operatorframework.io", "v1", "clustercatalogs"),
+		Kind:     "ClusterCatalog",
+		fields:   referenced("spec.source.image.ref", "status.resolvedSource.image.ref"),
+	},
+	{
+		// The first item of a tag is what it means today.
+		Resource: resourceOf("image.openshift.io", "v1", "imagestreams"),
+		Kind:     "ImageStream",
+		// A tag is a catalogue entry: no node pulls for it. What uses it has the image
+		// in its own template or build. The samples alone name hundreds of images that
+		// a disconnected cluster never mirrors.
+		fields: history("spec.tags[].from", "status.tags[].items[].dockerImageReference"),
+	},
+	{
+		Resource: resourceOf("build.openshift.io", "v1", "buildconfigs"),
+		Kind:     "BuildConfig",
+		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
+			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
+		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
+		tags: true, // a build pulls what the tag stands for when it begins
+	},
+	{
+		// What a tag stood for when the build began is in the Build.
+		Resource: resourceOf("build.openshift.io", "v1", "builds"),
+		Kind:     "Build",
+		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
+			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
+		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
+		tags: true,
+		over: condition{"status.phase", []string{"Complete", "Failed", "Error", "Cancelled"}},
+	},
+	{
+		Resource: resourceOf("hypershift.openshift.io", "v1beta1", "hostedclusters"),
+		Kind:     "HostedCluster",
+		fields: append(referenced("spec.release.image", "spec.controlPlaneRelease.image", "status.version.desired.image"),
+			history("status.version.history[].image")...),
+		secrets: []string{"spec.pullSecret.name"}, // the hosted nodes' own
+	},
+	{
+		Resource: resourceOf("hypershift.openshift.io", "v1beta1", "nodepools"),
+		Kind:     "NodePool",
+		fields:   referenced("spec.release.image"),
+		secrets:  []string{"spec.clusterName"}, // each HostedCluster has one
+	},
+	{
+		Resource:  resourceOf("", "v1", "podtemplates"),
+		Kind:      "PodTemplate",
+		templates: []string{"template"},
+	},
+	{
+		Resource:  resourceOf("argoproj.io", "v1alpha1", "rollouts"),
+		Kind:      "Rollout",
+		templates: []string{"spec.template"},
+	},
+	{
+		Resource: resourceOf("kubevirt.io", "v1", "virtualmachines"),
+		Kind:     "VirtualMachine",
+		fields: referenced("spec.template.spec.volumes[].containerDisk.image",
+			"spec.template.spec.domain.firmware.kernelBoot.container.image"),
+	},
+}
+
+// buildSecrets are what a build may take credentials from for the images it starts from.
+var buildSecrets = []string{
+	"spec.strategy.dockerStrategy.pullSecret.name", "spec.strategy.sourceStrategy.pullSecret.name",
+	"spec.strategy.customStrategy.pullSecret.name", "spec.source.images[].pullSecret.name",
+}
+
+// CustomKinds returns the kinds of OpenShift and its add-ons that name images.
+func CustomKinds() []CustomKind { return slices.Clone(customKinds) }
+
+// customKindOf finds a kind in customKinds.
+func customKindOf(kind schema.GroupKind) (CustomKind, bool) {
+	for _, k := range customKinds {
+		if k.Kind == kind.Kind && k.Resource.Group == kind.Group {
+			return k, true
+		}
+	}
+	return CustomKind{}, false
+}
+
+// IsHistory reports whether nothing pulls what the kind names.
+func (k CustomKind) IsHistory() bool {
+	return len(k.templates) == 0 && !slices.ContainsFunc(k.fields, func(f imageField) bool { return f.use != policy.History })
+}
+
+// ReadsTemplates reports whether the kind has pod templates.
+func (k CustomKind) ReadsTemplates() bool { return len(k.templates) > 0 }
+
+// Extract returns the images that an object of the kind names.
+func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
+	h := Holder{Kind: k.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+	if _, marked := o.GetLabels()[k.Without]; marked {
+		return h
+	}
+	past := k.history != "" && strings.HasPrefix(h.Name, k.history) || k.over.holds(o.Object)
+	for _, f := range k.fields {
+		use := f.use
+		if past {
+			use = policy.History
+		}
+		visitField(o.Object, f.path, func(field string, value any) {
+			r := Reference{Image: imageIn(value), Container: field, Use: use}
+			switch {
+			case k.tags:
+				r.Tag = tagIn(value, h.Namespace)
+			case k.Kind == "ImageStream":
+				r.Tag = h.tagAt(field, r.Image)
+			}
+			h.add(r)
+		})
+	}
+	k.addSecrets(&h, o.Object)
+	for _, path := range k.templates {
+		visitField(o.Object, path, func(_ string, value any) { h.addTemplate(o, value, k) })
+	}
+	return h
+}
+
+// addSecrets tells the references of h, which are fields', what they are pulled with.
+func (k CustomKind) addSecrets(h *Holder, object map[string]any) {
+	own := false
+	for _, path := range k.secrets {
+		own = own || textAt(object, path) != ""
+	}
+	account := k.defaultAccount
+	if name := textAt(object, k.account); name != "" {
+		account = name
+	}
+	for i := range h.References {
+		h.References[i].OwnPullSecret, h.References[i].Account = own, account
+	}
+}
+
+// textAt returns the first text at a path that is not empty.
+func textAt(object map[string]any, path string) (text string) {
+	visitField(object, path, func(_ string, value any) {
+		if found, ok := value.(string); ok && text == "" {
+			text = found
+		}
+	})
+	return text
+}
+
+// imageIn returns the image that a field holds: a text, or the object reference
+// of ImageStreams and BuildConfigs, which names an image of the world outside
+// only if its kind is DockerImage.
+func imageIn(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case map[string]any:
+		if v["kind"] != "DockerImage" {
+			return ""
+		}
+		name, _ := v["name"].(string)
+		return name
+	default:
+		return ""
+	}
+}
+
+// tagIn returns the ImageStreamTag or ImageStreamImage that an object reference names, as
+// Reference.Tag has it; "" for anything else.
+func tagIn(value any, namespace string) string {
+	object, _ := value.(map[string]any)
+	kind, _ := object["kind"].(string)
+	name, _ := object["name"].(string)
+	if kind != "ImageStreamTag" && kind != "ImageStreamImage" || name == "" {
+		return ""
+	}
+	if other, _ := object["namespace"].(string); other != "" {
+		namespace = other
+	}
+	return namespace + "/" + name
+}
+
+// streamItem is where an ImageStream has an image that a tag stands for, or stood for.
+var streamItem = regexp.MustCompile(`^status\.tags\[(.+)\]\.items\[(\d+)\]\.dockerImageReference$`)
+
+// tagAt returns the tag that stands for the image in a field of an ImageStream. Only the
+// first item of a tag is what it means today; the others go by their digests.
+func (h *Holder) tagAt(field, image string) string {
+	m := streamItem.FindStringSubmatch(field)
+	if m == nil || strings.TrimSpace(image) == "" {
+		return ""
+	}
+	if m[2] == "0" {
+		return h.Namespace + "/" + h.Name + ":" + m[1]
+	}
+	_, digest, found := strings.Cut(image, "@")
+	if !found {
+		return ""
+	}
+	return h.Namespace + "/" + h.Name + "@" + digest
+}

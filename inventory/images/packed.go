@@ -1,0 +1,31 @@
+package images
+
+import "unique"
+
+// A Packed is the References of a Holder on their way to an Index. All objects of a kind
+// are on that way at once while a cluster is read; as strings of their own, the
+// references of 100,000 pods would take 100 MB.
+type Packed []packedReference
+
+type packedReference struct {
+	image, container, digest, tag unique.Handle[string]
+	terms                         unique.Handle[terms]
+}
+
+// Pack packs references.
+func Pack(references []Reference) Packed {
+	p := make(Packed, len(references))
+	for i, r := range references {
+		p[i] = packedReference{unique.Make(r.Image), unique.Make(r.Container), unique.Make(r.Digest), unique.Make(r.Tag), termsOf(r)}
+	}
+	return p
+}
+
+// References unpacks p.
+func (p Packed) References() []Reference {
+	all := make([]Reference, len(p))
+	for i, r := range p {
+		all[i] = r.terms.Value().in(Reference{Image: r.image.Value(), Container: r.container.Value(), Digest: r.digest.Value(), Tag: r.tag.Value()})
+	}
+	return all
+}

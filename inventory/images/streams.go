@@ -1,0 +1,257 @@
+package images
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+	imagev1 "github.com/openshift/api/image/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Lookup says for which names OpenShift's admission plugin image.openshift.io/ImagePolicy
+// looks among the ImageStreams of the namespace
+// (openshift/apiserver-library-go, pkg/admission/imagepolicy, resolveImageReference).
+type Lookup int8
+
+const (
+	// LookupNone means for none. It is the zero value.
+	LookupNone Lookup = iota
+	// LookupLocal means for names of one segment ("cart:latest"), where the stream of that
+	// name allows it by spec.lookupPolicy.local.
+	LookupLocal
+	// LookupAll means for the last segment of all names, whatever the stream says.
+	LookupAll
+)
+
+// resolveNames is the annotation of an object, or of its pod template, that asks for
+// LookupAll by the value "*".
+const resolveNames = "alpha.image.policy.openshift.io/resolve-names"
+
+// lookupOf returns what the plugin does to the images of an object with the annotations
+// of its pods. An object that has a controller is left alone: what a controller copies
+// from a template that has been admitted is taken as it is (ImagePolicyPlugin, admit;
+// since OpenShift 4.9).
+func lookupOf(o metav1.Object, ofPods map[string]string) (l Lookup, copied bool) {
+	l, copied = LookupLocal, metav1.GetControllerOf(o) != nil
+	if o.GetAnnotations()[resolveNames] == "*" || ofPods[resolveNames] == "*" {
+		l = LookupAll
+	}
+	return l, copied
+}
+
+// name returns the ImageStream and the tag that an image stands for, if there is such a
+// stream. There is none for a digest: it says already which image is meant.
+func (l Lookup) name(image string) (stream, tag string, ok bool) {
+	if l == LookupNone || strings.Contains(image, "@") || l == LookupLocal && strings.Contains(image, "/") {
+		return "", "", false
+	}
+	parsed, err := reference.Parse(image)
+	named, isNamed := parsed.(reference.Named)
+	if err != nil || !isNamed {
+		return "", "", false
+	}
+	tag = imagev1.DefaultImageTag
+	if tagged, ok := parsed.(reference.Tagged); ok {
+		tag = tagged.Tag()
+	}
+	// openshift/library-go, pkg/image/reference, Parse: a registry, a namespace, and the
+	// rest is the name. No stream is called "a/b".
+	segments := strings.Split(named.Name(), "/")
+	if len(segments) > 1 && (strings.ContainsAny(segments[0], ".:") || segments[0] == "localhost") {
+		segments = segments[1:]
+	}
+	if len(segments) > 2 {
+		return "", "", false
+	}
+	return segments[len(segments)-1], tag, true
+}
+
+// of returns l if an image might stand for a tag, for References to be kept small.
+func (l Lookup) of(image string) Lookup {
+	if _, _, ok := l.name(strings.TrimSpace(image)); !ok {
+		return LookupNone
+	}
+	return l
+}
+
+// A Stream is what the names of an ImageStream's tags stand for.
+type Stream struct {
+	// Local is spec.lookupPolicy.local.
+	Local bool
+	// Repository is where the internal registry has the stream, "" without one.
+	Repository string
+	// Images are by tag; those that have none yet are missing.
+	Images map[string]string
+}
+
+// StreamOf returns the Stream of an ImageStream: for each tag, what its latest item is
+// pulled by (openshift/openshift-apiserver, pkg/image/apiserver/registry/imagestreamtag,
+// newISTag).
+func StreamOf(o *imagev1.ImageStream) *Stream {
+	s := &Stream{Local: o.Spec.LookupPolicy.Local, Repository: o.Status.DockerImageRepository, Images: map[string]string{}}
+	for _, t := range o.Status.Tags {
+		if len(t.Items) == 0 || t.Items[0].Image == "" {
+			continue
+		}
+		image := t.Items[0].DockerImageReference
+		if s.Repository != "" && hasLocalPolicy(o, t.Tag) {
+			image = s.Repository // it pulls the image through
+		}
+		if named, err := reference.Parse(image); err == nil {
+			if named, ok := named.(reference.Named); ok {
+				s.Images[t.Tag] = named.Name() + "@" + t.Items[0].Image
+			}
+		}
+	}
+	return s
+}
+
+func hasLocalPolicy(o *imagev1.ImageStream, tag string) bool {
+	return slices.ContainsFunc(o.Spec.Tags, func(t imagev1.TagReference) bool {
+		return t.Name == tag && t.ReferencePolicy.Type == imagev1.LocalTagReferencePolicy
+	})
+}
+
+// image returns what a name that is looked up in s becomes. A tag that is not there is
+// looked for in the internal registry; without one the name stays as it is
+// (resolveImageStreamTag).
+func (s *Stream) image(l Lookup, tag string) (string, bool) {
+	switch {
+	case s == nil || l == LookupLocal && !s.Local:
+		return "", false
+	case s.Images[tag] != "":
+		return s.Images[tag], true
+	case s.Repository != "":
+		return s.Repository + ":" + tag, true
+	default:
+		return "", false
+	}
+}
+
+func (s *Stream) equal(other *Stream) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	return s.Local == other.Local && s.Repository == other.Repository && maps.Equal(s.Images, other.Images)
+}
+
+// localNames are the ImageStreams of a cluster, and the Holders whose images may stand
+// for their tags. The zero value has none.
+//
+// The plugin looks at a template once, when it is admitted. A template that is stored
+// with a short name was admitted before there was such a stream, and its pods pull what
+// the name says. Nothing in the template tells it from one that has never been admitted,
+// as in a folder of manifests; but what a controller has copied from it does.
+type localNames struct {
+	streams map[objectKey]*Stream
+	holders map[string]map[changedObject]Holder // by namespace
+	copies  map[copiedName]int                  // how often controllers have copied a name
+}
+
+type copiedName struct{ namespace, image string }
+
+// hold remembers h if streams matter to it, or to the template it is copied from. It
+// returns the other Holders to which that matters.
+func (n *localNames) hold(h Holder) []Holder {
+	o := changedObject{h.Kind, objectKey{h.Namespace, h.Name}}
+	old, held := n.holders[h.Namespace][o]
+	matters := slices.ContainsFunc(h.References, func(r Reference) bool { return r.Lookup != LookupNone })
+	if !held && !matters {
+		return nil
+	}
+	n.keep(o, h, matters)
+	before := map[copiedName]bool{}
+	for count, of := range map[int]Holder{-1: old, 1: h} {
+		for _, r := range of.References {
+			if r.Lookup == LookupNone || !r.Copied {
+				continue
+			}
+			name := copiedName{h.Namespace, r.Image}
+			if _, seen := before[name]; !seen {
+				before[name] = n.copies[name] > 0
+			}
+			n.copies[name] += count
+		}
+	}
+	var turned []Holder
+	for name, was := range before {
+		if n.copies[name] == 0 {
+			delete(n.copies, name)
+		}
+		if was != (n.copies[name] > 0) {
+			turned = append(turned, n.among(h.Namespace, func(r Reference) bool { return r.Image == name.image && !r.Copied })...)
+		}
+	}
+	return turned
+}
+
+func (n *localNames) keep(o changedObject, h Holder, matters bool) {
+	switch {
+	case matters && n.holders == nil:
+		n.holders, n.copies = map[string]map[changedObject]Holder{}, map[copiedName]int{}
+		fallthrough
+	case matters && n.holders[h.Namespace] == nil:
+		n.holders[h.Namespace] = map[changedObject]Holder{}
+		fallthrough
+	case matters:
+		n.holders[h.Namespace][o] = h
+	default:
+		delete(n.holders[h.Namespace], o)
+		if len(n.holders[h.Namespace]) == 0 {
+			delete(n.holders, h.Namespace)
+		}
+	}
+}
+
+// among returns the Holders in a namespace that have such a Reference.
+func (n *localNames) among(namespace string, such func(Reference) bool) []Holder {
+	var holders []Holder
+	for _, h := range n.holders[namespace] {
+		if slices.ContainsFunc(h.References, such) {
+			holders = append(holders, h)
+		}
+	}
+	return holders
+}
+
+// resolved returns h with what its names stand for.
+func (n *localNames) resolved(h Holder) Holder {
+	cloned := false
+	for i, r := range h.References {
+		stream, tag, ok := r.Lookup.name(r.Image)
+		if !ok || r.Copied || n.copies[copiedName{h.Namespace, r.Image}] > 0 {
+			continue
+		}
+		image, ok := n.streams[objectKey{h.Namespace, stream}].image(r.Lookup, tag)
+		if !ok {
+			continue
+		}
+		if !cloned {
+			h.References, cloned = slices.Clone(h.References), true
+		}
+		h.References[i].Image = image
+	}
+	return h
+}
+
+// put enters a stream, nil for one that is gone, and returns the Holders to which it may
+// matter.
+func (n *localNames) put(key objectKey, s *Stream) []Holder {
+	if n.streams[key].equal(s) {
+		return nil
+	}
+	if s == nil {
+		delete(n.streams, key)
+	} else {
+		if n.streams == nil {
+			n.streams = map[objectKey]*Stream{}
+		}
+		n.streams[key] = s
+	}
+	return n.among(key.namespace, func(r Reference) bool {
+		stream, _, ok := r.Lookup.name(r.Image)
+		return ok && !r.Copied && stream == key.name
+	})
+}

@@ -1,0 +1,65 @@
+package images
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// TestIndexResolvesTags builds from the tag of an ImageStream, whichever of the two comes
+// first, moves the tag, and takes both away.
+func TestIndexResolvesTags(t *testing.T) {
+	build := Holder{Kind: "BuildConfig", Namespace: "shop", Name: "app", References: []Reference{
+		{Tag: "openshift/python:3.9", Container: "spec.strategy.sourceStrategy.from"},
+		{Tag: "openshift/python@" + digest, Container: "spec.source.images[0].from"},
+	}}
+	stream := func(image string) Holder {
+		return Holder{Kind: "ImageStream", Namespace: "openshift", Name: "python", References: []Reference{
+			{Image: image, Tag: "openshift/python:3.9", Container: "tag", Use: policy.History},
+			{Image: "quay.io/python@" + digest, Tag: "openshift/python@" + digest, Container: "old", Use: policy.History},
+		}}
+	}
+	for _, order := range []struct {
+		reason string
+		put    []Holder
+	}{
+		{"the build comes first", []Holder{build, stream("quay.io/python:old"), stream("quay.io/python:new")}},
+		{"the stream comes first", []Holder{stream("quay.io/python:new"), build}},
+		{"both come twice", []Holder{build, stream("quay.io/python:new"), build, stream("quay.io/python:new")}},
+	} {
+		t.Run(order.reason, func(t *testing.T) {
+			var x Index
+			for _, h := range order.put {
+				x.Put(h)
+			}
+			user := func(field string) policy.Consumer {
+				return policy.Consumer{Kind: "BuildConfig", Namespace: "shop", Name: "app", Container: field}
+			}
+			past := func(field string) policy.Consumer {
+				return policy.Consumer{Kind: "ImageStream", Namespace: "openshift", Name: "python", Container: field, Use: policy.History}
+			}
+			want := []policy.Image{
+				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag"), user("spec.strategy.sourceStrategy.from")}},
+				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old"), user("spec.source.images[0].from")}},
+			}
+			if diff := cmp.Diff(want, x.Images()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			x.Delete("ImageStream", "openshift", "python")
+			if got := x.Images(); len(got) != 0 {
+				t.Errorf("without the stream: %v", got)
+			}
+			x.Put(stream("quay.io/python:new"))
+			x.Replace("BuildConfig", nil)
+			want = []policy.Image{
+				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag")}},
+				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old")}},
+			}
+			if diff := cmp.Diff(want, x.Images()); diff != "" {
+				t.Errorf("without the build (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

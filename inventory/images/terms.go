@@ -1,0 +1,37 @@
+package images
+
+import (
+	"unique"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// The terms are what a Reference says besides its image, container and digest. A
+// cluster has few that differ, so that they cost nothing by the hundred thousand.
+type terms struct {
+	use               policy.Use
+	ownPullSecret     bool
+	pullSecretUnknown bool
+	account           string
+	keeper            schema.GroupKind
+	lookup            Lookup
+	copied            bool
+	guessed           bool
+}
+
+func termsOf(r Reference) unique.Handle[terms] {
+	return unique.Make(terms{
+		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
+		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
+	})
+}
+
+// in writes t into r.
+func (t terms) in(r Reference) Reference {
+	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
+	r.Guessed = t.guessed
+	r.Account, r.Keeper, r.Lookup, r.Copied = t.account, t.keeper, t.lookup, t.copied
+	return r
+}

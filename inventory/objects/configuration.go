@@ -1,0 +1,60 @@
+package objects
+
+import (
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+)
+
+// TrimMachineConfiguration returns what is kept of a MachineConfiguration: what
+// nodes do for a change of a file, as it is wanted and as it is in force.
+func TrimMachineConfiguration(m *operatorv1.MachineConfiguration) *operatorv1.MachineConfiguration {
+	t := &operatorv1.MachineConfiguration{ObjectMeta: names(m)}
+	t.Spec.NodeDisruptionPolicy = m.Spec.NodeDisruptionPolicy
+	t.Status.NodeDisruptionPolicyStatus = m.Status.NodeDisruptionPolicyStatus
+	return t
+}
+
+// TrimImageConfig returns what is kept of an image configuration: the registry
+// lists, and where the CAs are.
+func TrimImageConfig(i *configv1.Image) *configv1.Image {
+	t := &configv1.Image{ObjectMeta: names(i)}
+	t.Spec.RegistrySources, t.Spec.AdditionalTrustedCA = i.Spec.RegistrySources, i.Spec.AdditionalTrustedCA
+	return t
+}
+
+// TrimProxy returns what is kept of a proxy configuration: all but the user and the
+// password that may be in its addresses.
+func TrimProxy(p *configv1.Proxy) *configv1.Proxy {
+	t := &configv1.Proxy{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
+	for _, address := range []*string{&t.Spec.HTTPProxy, &t.Spec.HTTPSProxy, &t.Status.HTTPProxy, &t.Status.HTTPSProxy} {
+		*address = withoutUser(*address)
+	}
+	return t
+}
+
+// withoutUser does not parse the address: what is no URL may hold a password too.
+func withoutUser(address string) string {
+	scheme, rest, found := strings.Cut(address, "//")
+	if !found {
+		scheme, rest = "", address
+	} else {
+		scheme += "//"
+	}
+	return scheme + rest[strings.LastIndex(rest, "@")+1:]
+}
+
+// TrimClusterVersion returns what is kept of a ClusterVersion: the release, those
+// before it, and whether it is being changed.
+func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
+	t := &configv1.ClusterVersion{ObjectMeta: names(v)}
+	t.Status.Desired = configv1.Release{Version: v.Status.Desired.Version, Image: v.Status.Desired.Image}
+	for _, h := range v.Status.History {
+		t.Status.History = append(t.Status.History, configv1.UpdateHistory{State: h.State, Version: h.Version, Image: h.Image})
+	}
+	for _, c := range v.Status.Conditions {
+		t.Status.Conditions = append(t.Status.Conditions, configv1.ClusterOperatorStatusCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+	}
+	return t
+}

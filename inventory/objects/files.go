@@ -1,0 +1,74 @@
+package objects
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// roleLabel is that of MachineConfigs, by which pools select them.
+const roleLabel = "machineconfiguration.openshift.io/role"
+
+// filesIn returns the files of a MachineConfig that say where nodes pull from, other than
+// those that MCO generates or merges from others. What cannot be decoded is left out, as
+// nodes of that role could not start with it.
+func filesIn(mc machineConfig) []mirrors.File {
+	name := mc.Metadata.Name
+	if strings.HasPrefix(name, "rendered-") || strings.HasPrefix(name, "99-") && strings.HasSuffix(name, "-generated-registries") {
+		return nil
+	}
+	var files []mirrors.File
+	for _, f := range mc.Spec.Config.Storage.Files {
+		if !mirrors.IsRegistriesFile(f.Path) {
+			continue
+		}
+		if text, err := f.Contents.decode(); err == nil {
+			files = append(files, mirrors.File{MachineConfig: name, Role: mc.Metadata.Labels[roleLabel], Path: f.Path, Contents: text})
+		}
+	}
+	return files
+}
+
+// FilesOf is DecodeFiles for a MachineConfig that has been decoded. Of its files, which may
+// be a megabyte, only those are converted that matter.
+func FilesOf(u *unstructured.Unstructured) []mirrors.File {
+	var mc machineConfig
+	mc.Metadata.Name, mc.Metadata.Labels = u.GetName(), u.GetLabels()
+	files, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "config", "storage", "files")
+	list, _ := files.([]any)
+	for _, entry := range list {
+		file, _ := entry.(map[string]any)
+		path, _ := file["path"].(string)
+		if !mirrors.IsRegistriesFile(path) {
+			continue
+		}
+		source, _, _ := unstructured.NestedString(file, "contents", "source")
+		compression, _, _ := unstructured.NestedString(file, "contents", "compression")
+		mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, ignitionFile{path, ignitionContents{source, compression}})
+	}
+	return filesIn(mc)
+}
+
+// DecodeFiles returns the files of a MachineConfig, as JSON, that say where nodes pull from,
+// other than those that MCO generates.
+func DecodeFiles(data []byte) ([]mirrors.File, error) {
+	var mc machineConfig
+	if err := json.Unmarshal(data, &mc); err != nil {
+		return nil, err
+	}
+	return filesIn(mc), nil
+}
+
+// EncodeFiles is the inverse of DecodeFiles for files of one MachineConfig, as far as it
+// goes.
+func EncodeFiles(files []mirrors.File) any {
+	var mc machineConfig
+	for _, f := range files {
+		mc.Metadata.Name, mc.Metadata.Labels = f.MachineConfig, map[string]string{roleLabel: f.Role}
+		mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, encodedFile(f.Path, f.Contents))
+	}
+	return mc
+}

@@ -1,0 +1,140 @@
+package objects
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A machineConfig is what is wanted of a MachineConfig: the files in its Ignition
+// configuration, of which versions 2 and 3 have these fields alike.
+type machineConfig struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     struct {
+		Config struct {
+			Storage struct {
+				Files []ignitionFile `json:"files"`
+			} `json:"storage"`
+		} `json:"config"`
+	} `json:"spec"`
+}
+
+type ignitionFile struct {
+	Path     string           `json:"path"`
+	Contents ignitionContents `json:"contents"`
+}
+
+type ignitionContents struct {
+	Source      string `json:"source"`
+	Compression string `json:"compression,omitempty"`
+}
+
+// ErrNotApplied is why it is not known what nodes have where there is nothing to read. Test
+// with errors.Is.
+var ErrNotApplied = errors.New("no MachineConfig " + mirrors.GeneratedRegistries)
+
+// DecodeApplied reads MachineConfig mirrors.GeneratedRegistries, as JSON. The error names
+// the file that could not be read.
+func DecodeApplied(data []byte) (*mirrors.Applied, error) {
+	var mc machineConfig
+	if err := json.Unmarshal(data, &mc); err != nil {
+		return nil, fmt.Errorf("reading MachineConfig %s: %w", mirrors.GeneratedRegistries, err)
+	}
+	var applied mirrors.Applied
+	for _, f := range mc.Spec.Config.Storage.Files {
+		into := fileOf(&applied, f.Path)
+		if into == nil {
+			continue
+		}
+		text, err := f.Contents.decode()
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %s: %s: %w", mirrors.GeneratedRegistries, f.Path, err)
+		}
+		*into = text
+	}
+	return &applied, nil
+}
+
+// EncodeApplied is the inverse of DecodeApplied, as far as it goes.
+func EncodeApplied(applied mirrors.Applied) any {
+	var mc machineConfig
+	mc.Metadata.Name = mirrors.GeneratedRegistries
+	for _, path := range []string{mirrors.RegistriesConfPath, mirrors.SearchDropInPath, mirrors.PolicyJSONPath} {
+		if text := *fileOf(&applied, path); len(text) > 0 {
+			mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, encodedFile(path, text))
+		}
+	}
+	return mc
+}
+
+func encodedFile(path string, text []byte) ignitionFile {
+	return ignitionFile{path, ignitionContents{
+		Source: "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(text),
+	}}
+}
+
+// fileOf returns where the file at path is kept, nil if it is not.
+func fileOf(applied *mirrors.Applied, path string) *[]byte {
+	switch path {
+	case mirrors.RegistriesConfPath:
+		return &applied.RegistriesConf
+	case mirrors.SearchDropInPath:
+		return &applied.SearchDropIn
+	case mirrors.PolicyJSONPath:
+		return &applied.PolicyJSON
+	default:
+		return nil
+	}
+}
+
+// decode returns the content of a file, which Ignition has as a data URL (RFC 2397).
+func (c ignitionContents) decode() ([]byte, error) {
+	rest, ok := strings.CutPrefix(c.Source, "data:")
+	meta, data, found := strings.Cut(rest, ",")
+	if !ok || !found {
+		return nil, errors.New("its contents are not a data URL")
+	}
+	plain, err := url.PathUnescape(data)
+	if err != nil {
+		return nil, err
+	}
+	content := []byte(plain)
+	if strings.HasSuffix(meta, ";base64") {
+		if content, err = base64.StdEncoding.DecodeString(plain); err != nil {
+			return nil, err
+		}
+	}
+	switch c.Compression {
+	case "":
+		return content, nil
+	case "gzip":
+		return unzip(content)
+	default:
+		return nil, fmt.Errorf("its compression %q is not known", c.Compression)
+	}
+}
+
+// maxUnzipped is many times what a MachineConfig may hold (1,572,864 bytes).
+const maxUnzipped = 64 << 20
+
+func unzip(data []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxUnzipped+1))
+	if len(text) > maxUnzipped {
+		return nil, fmt.Errorf("larger than %d MiB", maxUnzipped>>20)
+	}
+	return text, err
+}
