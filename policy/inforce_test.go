@@ -21,7 +21,7 @@ const appliedQuay = "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\n
 // TestMending: what lets loose a configuration that was held up is compared with what nodes
 // have. Where that is not known, nothing is taken for granted.
 func TestMending(t *testing.T) {
-	mend := func(s mirrors.Set) mirrors.Set { return mirrors.Delete(idms("two", "", allow))(s) }
+	mend := mirrors.Delete(idms("two", "", allow))
 	bad := itms("bad", "quay.io", allow, "n.local")
 	nowhere := facts("n.local/x:1 absent", "quay.io/x:1 absent", "m.local/x:1 absent")
 	for _, tt := range []struct {
@@ -38,11 +38,11 @@ func TestMending(t *testing.T) {
 		{"what nodes have is not known, nor that it was broken", stuck("", bad), mend, nowhere, "deny ImageMissing, warn RejectedByMCO"},
 		{"it cannot be read", stuck("[", bad), mend, nowhere, "deny ImageMissing, warn RejectedByMCO"},
 		{"it is not known, and the new one is good", stuck("", bad), mend, facts("n.local/x:1 present"), "warn RejectedByMCO"},
-		{"what mends it takes the mirror away as well", stuck("", bad), mirrors.All(mend, mirrors.Delete(bad)), facts("n.local/x:1 present", "quay.io/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
+		{"what mends it takes the mirror away as well", stuck("", bad), mirrors.Join(mend, mirrors.Delete(bad)), facts("n.local/x:1 present", "quay.io/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
 		{"MCO stays stuck: what is held up was there before", stuck(appliedQuay, bad), mirrors.Put(idms("three", "quay.io/y", allow, "m.local/y")), nowhere, "warn RejectedByMCO"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := NewPlan(Change{tt.before, tt.edit(tt.before)}, []Image{{tag, running}}).Decide(tt.facts, Settings{})
+			got := NewPlan(Change{tt.before, tt.edit.Apply(tt.before)}, []Image{{tag, running}}).Decide(tt.facts, Settings{})
 			if summary(got) != tt.want {
 				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
 			}
@@ -61,7 +61,7 @@ func TestMendingWithGaps(t *testing.T) {
 		"nodes have less":           {stuck("unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]"), "deny InventoryStale, warn RejectedByMCO"},
 		"nobody knows":              {stuck(""), "deny InventoryStale, warn RejectedByMCO"},
 	} {
-		c := Change{tt.before, mirrors.Delete(idms("two", "", allow))(tt.before)}
+		c := Change{tt.before, mirrors.Delete(idms("two", "", allow)).Apply(tt.before)}
 		if got := summary(NewPlan(c, nil).WithGaps(c, podGap).Decide(nil, Settings{})); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}

@@ -26,23 +26,23 @@ func (c *change) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.delete, "delete", false, "take the objects in -f away instead of applying them")
 }
 
-// read returns the change as an Edit, and how messages call it. Objects of other
+// read returns the change as an Edit. Objects of other
 // kinds are left out and named on stderr. The error names all that an API server would
 // refuse, with file, document and field.
-func (c *change) read(stdin io.Reader, stderr io.Writer) (mirrors.Edit, string, error) {
+func (c *change) read(stdin io.Reader, stderr io.Writer) (mirrors.Edit, error) {
 	r := changeReader{stderr: stderr, delete: c.delete}
 	for _, name := range c.files {
 		if err := r.argument(name, stdin); err != nil {
-			return nil, "", err
+			return mirrors.Edit{}, err
 		}
 	}
 	if err := r.err(); err != nil {
-		return nil, "", err
+		return mirrors.Edit{}, err
 	}
 	if len(r.objects) == 0 {
-		return nil, "", fmt.Errorf("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy in %s", strings.Join(c.files, ", "))
+		return mirrors.Edit{}, fmt.Errorf("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy in %s", strings.Join(c.files, ", "))
 	}
-	return c.edit(r.objects), c.subject(r.objects), nil
+	return c.edit(r.objects), nil
 }
 
 func (c *change) edit(objects []mirrors.Object) mirrors.Edit {
@@ -54,20 +54,7 @@ func (c *change) edit(objects []mirrors.Object) mirrors.Edit {
 			edits[i] = mirrors.Put(o)
 		}
 	}
-	return mirrors.All(edits...)
-}
-
-func (c *change) subject(objects []mirrors.Object) string {
-	switch n := len(objects); {
-	case n > 1 && c.delete:
-		return fmt.Sprintf("Deleting %d objects", n)
-	case n > 1:
-		return fmt.Sprintf("The change of %d objects", n)
-	case c.delete:
-		return "Deleting " + mirrors.NameOf(objects[0])
-	default:
-		return mirrors.NameOf(objects[0])
-	}
+	return mirrors.Join(edits...)
 }
 
 // argument reads one -f argument.

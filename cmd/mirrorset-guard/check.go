@@ -61,7 +61,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	edit, subject, err := o.change.read(io.in, io.err)
+	edit, err := o.change.read(io.in, io.err)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	record, err := reviewer.Review(ctx, subject, edit)
+	record, err := reviewer.Review(ctx, edit)
 	if err != nil {
 		return err
 	}

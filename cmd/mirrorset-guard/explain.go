@@ -67,7 +67,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	if err != nil {
 		return err
 	}
-	e, err := newExplainer(set, edit(set))
+	e, err := newExplainer(set, edit.Apply(set))
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,9 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 // readOptional is read for a command that does without a change too.
 func (c *change) readOptional(io streams) (mirrors.Edit, error) {
 	if len(c.files) == 0 {
-		return mirrors.Keep, nil
+		return mirrors.Edit{}, nil
 	}
-	edit, _, err := c.read(io.in, io.err)
-	return edit, err
+	return c.read(io.in, io.err)
 }
 
 // open reads no more of the world than is needed. Only a cluster that is read as

@@ -68,7 +68,7 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	set.Files = nil // what stands beside the generated file is not part of it
-	r, err := newRendering(set, edit(set), o.needsBefore())
+	r, err := newRendering(set, edit.Apply(set), o.needsBefore())
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (p *Proposal) Presence(ctx context.Context, locs []mirrors.Location) policy
 	return p.ask(ctx, locs, (*Store).Presence)
 }
 
-// Recall implements review.Recaller, as Store.Recall does.
+// Recall implements review.RecallSource, as Store.Recall does.
 func (p *Proposal) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return p.ask(ctx, locs, (*Store).Recall)
 }

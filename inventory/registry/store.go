@@ -182,7 +182,7 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Fa
 	return facts
 }
 
-// Recall implements review.Recaller: it is as Presence, but content with misses that were
+// Recall implements review.RecallSource: it is as Presence, but content with misses that were
 // learned a short while ago, and marks them Recalled.
 func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	recalled := policy.Facts{}

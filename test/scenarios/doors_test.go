@@ -123,11 +123,11 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit, subject, err := s.Edit()
+	edit, err := s.Edit()
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := edit(set)
+	after := edit.Apply(set)
 	if set.TrustedCA != after.TrustedCA {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
@@ -143,7 +143,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 		}
 	}
 	verdict := plan.Decide(facts, policy.Settings{})
-	return Answer{verdict.Allowed, verdict.Message(subject), verdict.Warnings(subject)}
+	return Answer{verdict.Allowed, verdict.Message(edit.Subject()), verdict.Warnings(edit.Subject())}
 }
 
 // factAs is fact for nodes that trust what a ConfigMap of openshift-config holds.
@@ -449,7 +449,7 @@ func newMux(t *testing.T, reviewer webhook.Reviewer) *http.ServeMux {
 }
 
 // noStory is a Reviewer.
-func noStory(context.Context, string, mirrors.Edit) (review.Record, error) {
+func noStory(context.Context, mirrors.Edit) (review.Record, error) {
 	return review.Record{}, errors.New("no story is on")
 }
 
