@@ -19,7 +19,7 @@ import (
 // renderOptions are the choices of the command render.
 type renderOptions struct {
 	world  world
-	change change
+	change changeFlags
 	output output
 }
 
