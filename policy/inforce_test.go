@@ -42,7 +42,7 @@ func TestMending(t *testing.T) {
 		{"MCO stays stuck: what is held up was there before", stuck(appliedQuay, bad), mirrors.Put(idms("three", "quay.io/y", allow, "m.local/y")), nowhere, "warn RejectedByMCO"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := shallow(Change{tt.before, tt.edit(tt.before)}, []Image{{tag, running}}, Settings{}).Decide(tt.facts)
+			got := shallow(Change{tt.before, tt.edit.Apply(tt.before)}, []Image{{tag, running}}, Settings{}).Decide(tt.facts)
 			if summary(got) != tt.want {
 				t.Errorf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
 			}
@@ -61,7 +61,7 @@ func TestMendingWithGaps(t *testing.T) {
 		"nodes have less":           {stuck("unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]"), "deny InventoryStale, warn RejectedByMCO"},
 		"nobody knows":              {stuck(""), "deny InventoryStale, warn RejectedByMCO"},
 	} {
-		c := Change{tt.before, mirrors.Delete(idms("two", "", allow))(tt.before)}
+		c := Change{tt.before, mirrors.Delete(idms("two", "", allow)).Apply(tt.before)}
 		if got := summary(NewPlan(c, Cluster{Gaps: podGap}, Settings{}).Decide(nil)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}

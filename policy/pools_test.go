@@ -34,7 +34,7 @@ func TestPools(t *testing.T) {
 		{"on all but those of one pool", before(lab("infra", "lab.local")), facts("n.local/x:1 absent", "quay.io/x:1 present"), "deny ImageMissing", "on the nodes of pools master, worker"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := shallow(Change{tt.before, quay(tt.before)}, []Image{{tag, running}}, Settings{})
+			p := shallow(Change{tt.before, quay.Apply(tt.before)}, []Image{{tag, running}}, Settings{})
 			got := p.Decide(tt.facts)
 			if summary(got) != tt.want {
 				t.Fatalf("got %q, want %q\n%s", summary(got), tt.want, got.Report("it"))
@@ -57,7 +57,7 @@ func TestWorstOfPools(t *testing.T) {
 	for role, mirror := range map[string]string{"worker": "w.local", "master": "m.local"} {
 		s.Files = append(s.Files, mirrors.File{MachineConfig: "50-lab", Role: role, Path: "/etc/containers/registries.conf.d/50.conf", Contents: []byte("[[registry]]\nlocation = \"n.local\"\nblocked = true\n[[registry]]\nlocation = \"" + mirror + "\"\nblocked = true\n")})
 	}
-	c := Change{s, mirrors.Put(itms("a", "quay.io", never, "m.local", "w.local"))(s)}
+	c := Change{s, mirrors.Put(itms("a", "quay.io", never, "m.local", "w.local")).Apply(s)}
 	p := shallow(c, []Image{{tag, running}}, Settings{})
 	if len(p.Reroutes) != 2 {
 		t.Fatalf("reroutes %+v", p.Reroutes)

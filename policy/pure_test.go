@@ -25,6 +25,7 @@ var pure = map[string]string{
 
 	"encoding/base64": "the length of what MCO encodes",
 
+	"k8s.io/apimachinery/pkg/api/equality":                      "compares specs as API servers do",
 	"k8s.io/apimachinery/pkg/apis/meta/v1":                      "types",
 	"k8s.io/apimachinery/pkg/runtime/schema":                    "types",
 	"sigs.k8s.io/yaml":                                          "reads an object from bytes",

@@ -38,7 +38,7 @@ func conflict(names ...string) mirrors.Set {
 		if strings.ToUpper(name) == name {
 			policy = never
 		}
-		s = mirrors.Put(itms(strings.ToLower(name), "quay.io", policy, "m.local"))(s)
+		s = mirrors.Put(itms(strings.ToLower(name), "quay.io", policy, "m.local")).Apply(s)
 	}
 	return s
 }
@@ -101,7 +101,7 @@ func TestTooMuchToJudge(t *testing.T) {
 		crowd[i] = itms(fmt.Sprintf("crowd%d", i), source, allow, configv1.ImageMirror(fmt.Sprintf("m%d.local", i)), configv1.ImageMirror(fmt.Sprintf("n%d.local", i)))
 	}
 	shorter := func(i int) mirrors.Set {
-		return mirrors.Put(itms(fmt.Sprintf("crowd%d", i), source, allow, configv1.ImageMirror(fmt.Sprintf("m%d.local", i))))(set(crowd...))
+		return mirrors.Put(itms(fmt.Sprintf("crowd%d", i), source, allow, configv1.ImageMirror(fmt.Sprintf("m%d.local", i)))).Apply(set(crowd...))
 	}
 	first, last := 0, len(crowd)-1
 	large, other := itms("large", "quay.io", allow, many...), itms("other", "other.io", allow, many...)

@@ -72,16 +72,16 @@ func TestReviewAsksAgainWhereItDecides(t *testing.T) {
 		{"only a mirror is left, and the source has it by now", "NeverContactSource", []string{source}, false, false, []string{mirror, source}},
 		{"no time to ask again", "NeverContactSource", nil, true, false, []string{mirror, source}},
 	} {
-		for _, turns := range []*Limiter{nil, NewLimiter(1)} {
-			t.Run(fmt.Sprint(tc.reason, " ", turns != nil), func(t *testing.T) {
+		for _, limiter := range []*Limiter{nil, NewLimiter(1)} {
+			t.Run(fmt.Sprint(tc.reason, " ", limiter != nil), func(t *testing.T) {
 				registries := &forgetful{copied: map[string]bool{}, late: tc.late}
 				for _, ref := range tc.copied {
 					registries.copied[ref] = true
 				}
-				r := Reviewer{Inventory: user{ref: source}, Registries: registries, Limiter: turns}
+				r := Reviewer{Inventory: user{ref: source}, Registries: registries, Limiter: limiter}
 				set := tagMirrorSet("quay.io", "mirror.example.com")
 				set.Spec.ImageTagMirrors[0].MirrorSourcePolicy = tc.policy
-				record, err := r.Review(t.Context(), "ImageTagMirrorSet a", mirrors.Put(set))
+				record, err := r.Review(t.Context(), mirrors.Put(set))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -21,8 +22,8 @@ type Inventory interface {
 	// Mirrors returns the mirror configuration as it stands, read anew, so that
 	// two changes in a row see each other.
 	Mirrors(context.Context) (mirrors.Set, error)
-	// Images returns the images that the cluster depends on, each reference once.
-	Images(context.Context) ([]policy.Image, error)
+	// Images returns the images that the cluster depends on.
+	Images(context.Context) (policy.Images, error)
 }
 
 // A GapSource inventory knows that parts of it are out of date. An Inventory may be
@@ -47,10 +48,11 @@ type Registries interface {
 	Presence(context.Context, []mirrors.Location) policy.Facts
 }
 
-// A Recaller is Registries that remember misses for a while after they ceased to be fresh.
-type Recaller interface {
-	// Recall is as Presence, but content with what it remembers, which is Recalled. It is
-	// for finding out what else there is to ask.
+// A RecallSource is Registries that remember misses for a while after they ceased to be
+// fresh.
+type RecallSource interface {
+	// Recall is like Presence, but content with what it remembers, which is Recalled. It
+	// serves to find out what else has to be looked up.
 	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
 }
 
@@ -84,11 +86,17 @@ type NoteSource interface {
 // annotations, the log line, metrics and command line output are written from
 // it, so they cannot tell different stories.
 type Record struct {
-	// Subject is what was asked about, for people: "ImageTagMirrorSet apps",
-	// "Deleting ImageTagMirrorSet apps", "3 objects".
+	// Subject is what was reviewed, for people: "ImageTagMirrorSet apps",
+	// "Deleting ImageTagMirrorSet apps", "The change of 3 objects".
 	Subject string
-	Plan    policy.Plan
-	Facts   policy.Facts
+	// Change is the step that was reviewed: what was in force, and what would come of it.
+	// Both are the same where the configuration in force was verified.
+	Change policy.Change
+	// Read is when Change.Before was read, or a little before: what was stored later is
+	// not in it.
+	Read  time.Time
+	Plan  policy.Plan
+	Facts policy.Facts
 	// Asked are the locations that the verdict hangs on, the most important first:
 	// what to keep an eye on where the same question may come again.
 	Asked   []mirrors.Location
@@ -111,34 +119,42 @@ type Reviewer struct {
 	Trust Trust
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
-	// Limiter bound how many calls of Review compute at once; nil for no bound.
+	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
+
+	mu sync.Mutex
+	// inForce are the tables of the configuration in force as it was last read.
+	inForce *mirrors.Tables
 }
 
-// Review says what would come of edit, which messages call subject. An error
-// means that there is no verdict; it never means that the edit is safe.
-func (r *Reviewer) Review(ctx context.Context, subject string, edit mirrors.Edit) (Record, error) {
+// Review says what would come of edit. An error means that there is no verdict; it
+// never means that the edit is safe.
+func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error) {
+	if err := edit.Err(); err != nil {
+		return Record{}, err
+	}
 	start := time.Now()
 	now, err := r.read(ctx)
 	if err != nil {
 		return Record{}, err
 	}
-	change := policy.Change{Before: now.set, After: edit(now.set)}
+	change := policy.Change{Before: now.set, After: edit.Apply(now.set)}
 	trust := r.readTrust(ctx, &change)
 	defer trust.release()
-	if err := r.Limiter.take(ctx, atFirst); err != nil {
+	if err := r.Limiter.acquire(ctx, starting); err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
-	defer r.Limiter.give()
+	defer r.Limiter.release()
 	plan := policy.NewPlan(change, now.cluster, r.Settings)
-	record := r.judge(ctx, r.Limiter.between(trust.registries), plan, plan.Lookups, plan.Decisive)
+	record := r.judge(ctx, r.Limiter.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
-	record.Subject, record.Took = subject, time.Since(start)
+	record.Change, record.Read = change, start
+	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	return record, nil
 }
 
-// Standing says how the configuration in force does, by the rules for changes: see
-// policy.NewStanding. Its questions are those for who can wait.
+// Standing verifies the configuration in force by the rules for changes: see
+// policy.NewStanding. It looks up what can wait (Plan.StandingLookups).
 func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	start := time.Now()
 	now, err := r.read(ctx)
@@ -147,6 +163,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	}
 	plan := policy.NewStanding(now.set, now.cluster, r.Settings)
 	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, nil)
+	record.Change, record.Read = policy.Change{Before: now.set, After: now.set}, start
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
 }
@@ -172,40 +189,52 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 		now.cluster.Platforms = inventory.NodePlatforms()
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
+	now.cluster.InForce = r.tablesOf(now.set)
 	return now, nil
 }
 
-// Questions are what is to be looked up, given what is known: Plan.Lookups of package
-// policy, and its like.
-type Questions func(policy.Facts) []mirrors.Location
+// tablesOf returns the tables of set, the configuration in force, which is mostly what it
+// was when it was last read.
+func (r *Reviewer) tablesOf(set mirrors.Set) *mirrors.Tables {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inForce == nil || !r.inForce.Of(set) {
+		r.inForce = mirrors.NewTables(set)
+	}
+	return r.inForce
+}
 
-func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, ask, decisive Questions) Record {
-	facts, asked := r.lookUp(ctx, registries, ask, decisive)
+// NextLookups returns what is still to be looked up, given what is known: Plan.Lookups of
+// package policy, Plan.StandingLookups and Plan.Decisive.
+type NextLookups func(policy.Facts) []mirrors.Location
+
+func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next, decisive NextLookups) Record {
+	facts, asked := r.lookUp(ctx, registries, next, decisive)
 	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts), Notes: r.notes()}
 }
 
-// LookUp asks the registries what there is to ask until there is nothing more, or ctx
-// ends, round by round: what a later round asks depends on the answers to the one
-// before. It returns what it learned and what it asked, in order. A location that gives
-// no answer is Unknown, and not asked twice.
-func (r *Reviewer) LookUp(ctx context.Context, ask Questions) (policy.Facts, []mirrors.Location) {
-	return r.lookUp(ctx, r.Registries, ask, nil)
+// LookUp looks up what next names until it names nothing more, or ctx ends, round by
+// round: what a later round looks up depends on the answers to the one before. It returns
+// the facts and the locations that were looked up, in order. A location that gives no
+// answer is Unknown, and is not looked up twice.
+func (r *Reviewer) LookUp(ctx context.Context, next NextLookups) (policy.Facts, []mirrors.Location) {
+	return r.lookUp(ctx, r.Registries, next, nil)
 }
 
-// lookUp also asks again what decisive names, if that is not nil, once nothing else is to
-// be asked: until then misses that Registries remember are good enough.
-func (r *Reviewer) lookUp(ctx context.Context, registries Registries, ask, decisive Questions) (policy.Facts, []mirrors.Location) {
+// lookUp also repeats the lookups that decisive names, if that is not nil, once next names
+// nothing more: until then misses that Registries remember are good enough.
+func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, decisive NextLookups) (policy.Facts, []mirrors.Location) {
 	facts := policy.Facts{}
 	var asked []mirrors.Location
 	repeated := map[mirrors.Location]bool{}
-	plan := registries.Presence
-	if recaller, ok := registries.(Recaller); ok && decisive != nil {
-		plan = recaller.Recall
+	look := registries.Presence
+	if source, ok := registries.(RecallSource); ok && decisive != nil {
+		look = source.Recall
 	}
 	for ctx.Err() == nil {
-		if questions := ask(facts); len(questions) > 0 {
-			asked = append(asked, questions...)
-			learn(facts, questions, plan(ctx, questions))
+		if lookups := next(facts); len(lookups) > 0 {
+			asked = append(asked, lookups...)
+			learn(facts, lookups, look(ctx, lookups))
 			continue
 		}
 		if decisive == nil {
@@ -223,9 +252,10 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, ask, decis
 	return facts, asked
 }
 
-// learn enters answers to questions. No answer takes nothing away from what is recalled.
-func learn(facts policy.Facts, questions []mirrors.Location, answers policy.Facts) {
-	for _, l := range questions {
+// learn enters the answers to lookups. A location without an answer keeps what is recalled
+// of it.
+func learn(facts policy.Facts, lookups []mirrors.Location, answers policy.Facts) {
+	for _, l := range lookups {
 		fact, ok := answers[l]
 		if !ok && facts[l].Recalled {
 			continue

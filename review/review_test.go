@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
@@ -36,7 +37,7 @@ func TestReviewOfAStaleInventory(t *testing.T) {
 	inventory := &stalePods{}
 	r := Reviewer{Inventory: inventory, Registries: nobody{}}
 	set := tagMirrorSet("quay.io", "mirror.example.com")
-	record, err := r.Review(t.Context(), "ImageTagMirrorSet a", mirrors.Put(set))
+	record, err := r.Review(t.Context(), mirrors.Put(set))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +47,29 @@ func TestReviewOfAStaleInventory(t *testing.T) {
 	if diff := cmp.Diff([]string{"gaps", "images"}, inventory.asked); diff != "" {
 		t.Errorf("asked for -want +got:\n%s", diff)
 	}
-	record, err = r.Review(t.Context(), "ImageTagMirrorSet a", mirrors.Keep)
+	record, err = r.Review(t.Context(), mirrors.Edit{})
 	if err != nil || len(record.Verdict.Findings) != 0 {
 		t.Errorf("of no change: got %+v, %v", record.Verdict, err)
+	}
+}
+
+// A Record says on which configuration it rests and when that was read. An edit that cannot
+// be judged has none.
+func TestRecordOfAnEdit(t *testing.T) {
+	start := time.Now()
+	set := tagMirrorSet("quay.io", "mirror.example.com")
+	record, err := (&Reviewer{Inventory: oneImage{}, Registries: nobody{}}).Review(t.Context(), mirrors.Put(set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(record.Change.Before.Objects) != 0 || len(record.Change.After.Objects) != 1 {
+		t.Errorf("got the change %+v", record.Change)
+	}
+	if record.Read.Before(start) || time.Since(record.Read) > time.Since(start) {
+		t.Errorf("read at %s, started at %s", record.Read, start)
+	}
+	if _, err := (&Reviewer{}).Review(t.Context(), mirrors.Put(nil)); err == nil {
+		t.Error("an edit of no object was judged")
 	}
 }
 

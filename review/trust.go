@@ -8,16 +8,16 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A trusting is what a change is judged by that may name other CAs.
-type trusting struct {
+// A proposedTrust is what a change is judged by that may name other CAs.
+type proposedTrust struct {
 	registries Registries
 	notes      []string
 	release    func()
 }
 
-// readTrust enters the CAs before and after change, where it names others.
-func (r *Reviewer) readTrust(ctx context.Context, change *policy.Change) trusting {
-	t := trusting{registries: r.Registries, release: func() {}}
+// readTrust enters the CAs before and after change into it, where it names others.
+func (r *Reviewer) readTrust(ctx context.Context, change *policy.Change) proposedTrust {
+	t := proposedTrust{registries: r.Registries, release: func() {}}
 	if change.Before.TrustedCA == change.After.TrustedCA {
 		return t
 	}

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"reflect"
 
-	configv1 "github.com/openshift/api/config/v1"
-	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,45 +17,28 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A question is what a request asks.
-type question struct {
-	// name is that of the object.
-	name string
-	// subject is what messages call the change.
-	subject string
-	// object is put in place, or taken away if deleted is set.
-	object  mirrors.Object
-	deleted bool
-	// finalized is set where that is the removal of the object's last finalizer. A
-	// deletion without it may leave the object in force until then.
-	finalized bool
+// A proposal is the change that a request asks for.
+type proposal struct {
+	// name is that of the object, subject what messages call the change.
+	name, subject string
+	edit          mirrors.Edit
 	// unchanged is set where the request leaves the spec as it is.
 	unchanged bool
 }
 
-// edit is the mirrors.Edit that is asked for.
-func (q question) edit(s mirrors.Set) mirrors.Set {
-	if q.deleted {
-		return mirrors.Delete(q.object)(s)
-	}
-	return mirrors.Put(q.object)(s)
-}
-
-// decode returns the question that req asks. Errors are for people: they name
+// decode returns what req proposes. Errors are for people: they name
 // the kind, the object and where possible the field.
-func decode(req admissionv1.AdmissionRequest) (question, error) {
+func decode(req admissionv1.AdmissionRequest) (proposal, error) {
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
 		if takesAway(req) {
-			q, err := decodeDelete(req)
-			q.finalized = true
-			return q, err
+			return decodeRemoval(req, mirrors.RemoveFinally)
 		}
 		return decodePut(req)
 	case admissionv1.Delete:
-		return decodeDelete(req)
+		return decodeRemoval(req, mirrors.Delete)
 	default:
-		return question{}, fmt.Errorf("%s: unknown operation %q", nameIn(req), req.Operation)
+		return proposal{}, fmt.Errorf("%s: unknown operation %q", nameIn(req), req.Operation)
 	}
 }
 
@@ -75,33 +55,35 @@ func takesAway(req admissionv1.AdmissionRequest) bool {
 	return len(obj.Finalizers) == 0 && old.DeletionTimestamp != nil && (grace == nil || *grace == 0)
 }
 
-func decodePut(req admissionv1.AdmissionRequest) (question, error) {
+func decodePut(req admissionv1.AdmissionRequest) (proposal, error) {
 	obj, err := decodeObject(req, req.Object.Raw)
 	if err != nil {
-		return question{}, err
+		return proposal{}, err
 	}
 	// A name is generated before the object is validated (BeforeCreate in
 	// k8s.io/apiserver, pkg/registry/rest/create.go), but not put in the request.
 	obj.SetName(cmp.Or(obj.GetName(), req.Name))
 	obj.SetNamespace(req.Namespace)
 	if obj.GetName() == "" {
-		return question{}, fmt.Errorf("%s: the object has no name", nameIn(req))
+		return proposal{}, fmt.Errorf("%s: the object has no name", nameIn(req))
 	}
-	return question{
-		name:      obj.GetName(),
-		subject:   mirrors.NameOf(obj),
-		object:    obj,
-		unchanged: req.Operation == admissionv1.Update && sameSpec(req, obj),
-	}, nil
+	p := propose(obj, mirrors.Put)
+	p.unchanged = req.Operation == admissionv1.Update && sameSpec(req, obj)
+	return p, nil
 }
 
-// decodeDelete reads no more of the old object than its name, which is all that
-// mirrors.Delete needs: an object that could not be read in full must still be
+func propose(obj mirrors.Object, edit func(mirrors.Object) mirrors.Edit) proposal {
+	e := edit(obj)
+	return proposal{name: obj.GetName(), subject: e.Subject(), edit: e}
+}
+
+// decodeRemoval reads no more of the old object than its name, which is all that
+// a deletion needs: an object that could not be read in full must still be
 // deletable, since to delete it is the remedy.
-func decodeDelete(req admissionv1.AdmissionRequest) (question, error) {
+func decodeRemoval(req admissionv1.AdmissionRequest, edit func(mirrors.Object) mirrors.Edit) (proposal, error) {
 	obj, err := mirrors.New(kindOf(req))
 	if err != nil {
-		return question{}, fmt.Errorf("%s: %w", nameIn(req), err)
+		return proposal{}, fmt.Errorf("%s: %w", nameIn(req), err)
 	}
 	var old metav1.PartialObjectMetadata
 	// An error leaves the name that the request gives.
@@ -111,40 +93,16 @@ func decodeDelete(req admissionv1.AdmissionRequest) (question, error) {
 	obj.SetName(cmp.Or(old.Name, req.Name))
 	obj.SetNamespace(req.Namespace)
 	if obj.GetName() == "" {
-		return question{}, fmt.Errorf("%s: the request names no object to delete", nameIn(req))
+		return proposal{}, fmt.Errorf("%s: the request names no object to delete", nameIn(req))
 	}
-	return question{
-		name:    obj.GetName(),
-		subject: "Deleting " + mirrors.NameOf(obj),
-		object:  obj,
-		deleted: true,
-	}, nil
+	return propose(obj, edit), nil
 }
 
 // sameSpec reports whether the old object of req has the spec of obj. An old
 // object that cannot be read counts as different.
 func sameSpec(req admissionv1.AdmissionRequest, obj mirrors.Object) bool {
 	old, err := decodeObject(req, req.OldObject.Raw)
-	return err == nil && equality.Semantic.DeepEqual(specOf(old), specOf(obj))
-}
-
-func specOf(obj mirrors.Object) any {
-	switch o := obj.(type) {
-	case *configv1.ImageTagMirrorSet:
-		return o.Spec
-	case *configv1.ImageDigestMirrorSet:
-		return o.Spec
-	case *operatorv1alpha1.ImageContentSourcePolicy:
-		return o.Spec
-	case *configv1.Image:
-		return o.Spec
-	case *configv1.ClusterImagePolicy:
-		return o.Spec
-	case *configv1.ImagePolicy:
-		return o.Spec
-	default:
-		return obj // never the same as another one: reviewed
-	}
+	return err == nil && mirrors.SameSpec(old, obj)
 }
 
 // decodeObject reads raw as the kind that req announces. Unknown fields are no

@@ -342,7 +342,7 @@ func TestBodyThatDoesNotArrive(t *testing.T) {
 func TestReviewThatTakesAllItsTimeIsAnswered(t *testing.T) {
 	cause := make(chan error, 1)
 	url, ca := serve(t, muxFor(t, Options{Reviewer: ReviewerFunc(
-		func(ctx context.Context, _ string, _ mirrors.Edit) (review.Record, error) {
+		func(ctx context.Context, _ mirrors.Edit) (review.Record, error) {
 			<-ctx.Done()
 			cause <- ctx.Err()
 			return review.Record{}, ctx.Err()

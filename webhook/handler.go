@@ -16,19 +16,18 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A Reviewer says what would come of an edit, which messages call subject, by the
-// time ctx ends. An error means that there is no verdict. *review.Reviewer is
+// A Reviewer says what would come of an edit by the time ctx ends. An error means that there is no verdict. *review.Reviewer is
 // one; implementations must be safe for concurrent use.
 type Reviewer interface {
-	Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error)
+	Review(ctx context.Context, edit mirrors.Edit) (review.Record, error)
 }
 
 // ReviewerFunc is a function that is a Reviewer.
-type ReviewerFunc func(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error)
+type ReviewerFunc func(ctx context.Context, edit mirrors.Edit) (review.Record, error)
 
 // Review implements Reviewer.
-func (f ReviewerFunc) Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
-	return f(ctx, subject, edit)
+func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+	return f(ctx, edit)
 }
 
 // A Handler admits or refuses changes of mirror objects: ImageTagMirrorSet,
@@ -47,7 +46,7 @@ type Handler struct {
 	ComesAgain func(review.Record)
 
 	metrics *metrics
-	recent  recent
+	recent  recentEdits
 }
 
 var _ admission.Handler = (*Handler)(nil)
@@ -79,7 +78,7 @@ const (
 
 // A decision is all that is told about a request.
 type decision struct {
-	question question
+	proposal proposal
 	verdict  verdict
 	// record is what allowed or denied rests on.
 	record review.Record
@@ -87,7 +86,7 @@ type decision struct {
 	message string
 	// warnings are what the user reads in any case.
 	warnings []string
-	// err is why there is no verdict or no question; stack is where it was, if it
+	// err is why there is no verdict or no proposal; stack is where it was, if it
 	// was a panic.
 	err   error
 	stack string
@@ -96,10 +95,10 @@ type decision struct {
 // decide answers req. A panic anywhere in it, the writing of the Record's texts
 // included, is a refusal: a dropped connection would let a deletion pass.
 func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) (d decision) {
-	d.question = question{name: req.Name, subject: nameIn(req)}
+	d.proposal = proposal{name: req.Name, subject: nameIn(req)}
 	defer func() {
 		if p := recover(); p != nil {
-			d = noVerdict(req, d.question, fmt.Errorf("panic: %v", p))
+			d = noVerdict(req, d.proposal, fmt.Errorf("panic: %v", p))
 			d.stack = string(debug.Stack())
 		}
 	}()
@@ -107,25 +106,25 @@ func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) 
 		d.verdict = skipped
 		return d
 	}
-	q, err := decode(req)
+	p, err := decode(req)
 	if err != nil {
 		d.verdict, d.message, d.err = malformed, brief(err), err
 		return d
 	}
-	d.question = q
-	if q.unchanged {
+	d.proposal = p
+	if p.unchanged {
 		d.verdict = skipped
 		return d
 	}
-	return h.review(ctx, req, q)
+	return h.review(ctx, req, p)
 }
 
-func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, q question) decision {
-	rec, err := h.judge(ctx, q, isDryRun(req))
+func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, p proposal) decision {
+	rec, err := h.judge(ctx, p, isDryRun(req))
 	if err != nil {
-		return noVerdict(req, q, err)
+		return noVerdict(req, p, err)
 	}
-	d := decision{question: q, verdict: allowed, record: rec, warnings: rec.Warnings()}
+	d := decision{proposal: p, verdict: allowed, record: rec, warnings: rec.Warnings()}
 	if !rec.Verdict.Allowed {
 		d.verdict, d.message = denied, rec.Denial()
 	}
@@ -138,17 +137,17 @@ func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, 
 func isDryRun(req admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *req.DryRun }
 
 // maxErrorRunes is room for a chain of wrapped errors, and not for the page that
-// a proxy may have sent in place of an answer.
+// a proxy may have sent instead of an answer.
 const maxErrorRunes = 1000
 
 // brief returns err on one line of bounded length.
 func brief(err error) string { return text.Cut(text.Line(err.Error()), maxErrorRunes) }
 
-// noVerdict refuses q because of err, and says what to do about it.
-func noVerdict(req admissionv1.AdmissionRequest, q question, err error) decision {
+// noVerdict refuses p because of err, and says what to do about it.
+func noVerdict(req admissionv1.AdmissionRequest, p proposal, err error) decision {
 	message := fmt.Sprintf("%s is refused, as there is no verdict: %s.\n%s",
-		q.subject, brief(err), advice(req, err))
-	return decision{question: q, verdict: none, message: message, err: err}
+		p.subject, brief(err), advice(req, err))
+	return decision{proposal: p, verdict: none, message: message, err: err}
 }
 
 // advice says what to try where there is no verdict.

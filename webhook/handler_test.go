@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -41,14 +42,17 @@ type records struct {
 // inForce is the configuration that the records' edits are applied to.
 var inForce = mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("apps", "quay.io/old")}}
 
-func (r *records) Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
-	r.subjects = append(r.subjects, subject)
-	r.after = edit(inForce)
+func (r *records) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+	r.subjects = append(r.subjects, edit.Subject())
+	r.after = edit.Apply(inForce)
 	_, r.deadline = ctx.Deadline()
 	if r.err != nil {
 		return review.Record{}, r.err
 	}
-	return review.Record{Subject: subject, Verdict: r.verdict, Notes: r.notes}, nil
+	return review.Record{
+		Subject: edit.Subject(), Verdict: r.verdict, Notes: r.notes,
+		Change: policy.Change{Before: inForce, After: r.after}, Read: time.Now(),
+	}, nil
 }
 
 func tagMirrorSet(name, source string) *configv1.ImageTagMirrorSet {
@@ -302,18 +306,18 @@ func TestHandlerReviewsImagePolicies(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			there := &configv1.ImagePolicy{}
 			there.Namespace, there.Name = "shop", "signed"
-			q, err := decode(tc.req.AdmissionRequest)
+			p, err := decode(tc.req.AdmissionRequest)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var policies []string
-			for _, o := range q.edit(mirrors.Set{Policies: []mirrors.Object{there}}).Policies {
+			for _, o := range p.edit.Apply(mirrors.Set{Policies: []mirrors.Object{there}}).Policies {
 				policies = append(policies, mirrors.NameOf(o))
 			}
-			if diff := cmp.Diff(tc.policies, policies); diff != "" || q.subject != tc.subject {
-				t.Errorf("%s: policies after the edit (-want +got):\n%s", q.subject, diff)
+			if diff := cmp.Diff(tc.policies, policies); diff != "" || p.subject != tc.subject {
+				t.Errorf("%s: policies after the edit (-want +got):\n%s", p.subject, diff)
 			}
-			if after := q.edit(mirrors.Set{Policies: []mirrors.Object{there}}); !q.isIn(after) {
+			if after := p.edit.Apply(mirrors.Set{Policies: []mirrors.Object{there}}); !after.Holds(p.edit) {
 				t.Error("the change is not seen to be in force once it is")
 			}
 		})
@@ -589,7 +593,7 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 }
 
 func TestHandlerRefusesOnPanic(t *testing.T) {
-	h := &Handler{Reviewer: ReviewerFunc(func(context.Context, string, mirrors.Edit) (review.Record, error) {
+	h := &Handler{Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) {
 		panic("index out of range")
 	})}
 	logged, ctx := logs(t)

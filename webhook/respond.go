@@ -94,7 +94,7 @@ func name(s string) string { return text.Cut(text.Line(s), maxNameRunes) }
 func logDecision(log logr.Logger, req admissionv1.AdmissionRequest, d decision, took time.Duration) {
 	log = log.WithValues(
 		"kind", name(req.Kind.Kind),
-		"name", name(d.question.name),
+		"name", name(d.proposal.name),
 		"operation", name(string(req.Operation)),
 		"user", name(req.UserInfo.Username),
 		"uid", name(string(req.UID)),

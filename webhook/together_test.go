@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	configv1 "github.com/openshift/api/config/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -29,9 +27,9 @@ type cluster struct {
 	looks  int
 }
 
-func (c *cluster) Review(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
+func (c *cluster) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
 	c.mu.Lock()
-	after := edit(c.stored)
+	change, read := policy.Change{Before: c.stored, After: edit.Apply(c.stored)}, time.Now()
 	c.looks++
 	c.mu.Unlock()
 	select {
@@ -41,7 +39,7 @@ func (c *cluster) Review(ctx context.Context, subject string, edit mirrors.Edit)
 	}
 	sources := map[string]bool{}
 	verdict := policy.Verdict{Allowed: true}
-	for _, e := range after.Entries() {
+	for _, e := range change.After.Entries() {
 		if sources[e.Source] {
 			verdict = policy.Verdict{Findings: []policy.Finding{{
 				Rule: "RejectedByMCO", Severity: policy.Deny, Reason: "two objects differ", Detail: []string{e.Source}, Remedy: []string{"correct it"},
@@ -49,19 +47,19 @@ func (c *cluster) Review(ctx context.Context, subject string, edit mirrors.Edit)
 		}
 		sources[e.Source] = true
 	}
-	return review.Record{Subject: subject, Verdict: verdict}, nil
+	return review.Record{Subject: edit.Subject(), Verdict: verdict, Change: change, Read: read}, nil
 }
 
 func (c *cluster) store(o mirrors.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stored = mirrors.Put(o)(c.stored)
+	c.stored = mirrors.Put(o).Apply(c.stored)
 }
 
 func (c *cluster) remove(o mirrors.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stored = mirrors.Delete(o)(c.stored)
+	c.stored = mirrors.Delete(o).Apply(c.stored)
 }
 
 func dryRun(req admission.Request) admission.Request {
@@ -102,7 +100,7 @@ func TestSecondLook(t *testing.T) {
 		looks int
 	}{
 		{"long", time.Second, creation(tagMirrorSet("b", "quay.io")), false, 2},
-		{"short", lookAgain, creation(tagMirrorSet("b", "quay.io")), true, 1},
+		{"short", maxReadAge, creation(tagMirrorSet("b", "quay.io")), true, 1},
 		{"a dry run", time.Second, dryRun(creation(tagMirrorSet("b", "quay.io"))), true, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -135,7 +133,7 @@ func TestChangesOfLate(t *testing.T) {
 		denied bool
 	}{
 		{"another object", create("a"), 0, create("b"), true},
-		{"after a while", create("a"), settles, create("b"), false},
+		{"after a while", create("a"), maxStoringTime, create("b"), false},
 		{"the same object", create("a"), 0, create("a"), false},
 		{"a dry run is not kept", dryRun(create("a")), 0, create("b"), false},
 		{"a dry run is judged", create("a"), 0, dryRun(create("b")), true},
@@ -171,7 +169,7 @@ func TestStoredOfLate(t *testing.T) {
 	admit(creation(tagMirrorSet("a", "quay.io")), true)
 	c.store(tagMirrorSet("a", "quay.io"))
 	admit(creation(tagMirrorSet("b", "quay.io")), false)
-	if others := h.recent.others(question{object: tagMirrorSet("b", "")}); len(others) != 0 {
+	if others := h.recent.others(mirrors.Put(tagMirrorSet("b", ""))); len(others) != 0 {
 		t.Errorf("%v, though it is stored", others)
 	}
 	c.remove(tagMirrorSet("a", ""))
@@ -185,57 +183,11 @@ func TestStoredOfLate(t *testing.T) {
 	admit(creation(tagMirrorSet("a", "quay.io")), true)
 }
 
-// TestIsIn: whether a change is stored is told by the spec.
-func TestIsIn(t *testing.T) {
-	stored := tagMirrorSet("a", "quay.io")
-	stored.UID, stored.ResourceVersion = "u", "7"
-	blocking := func(host string) *configv1.Image {
-		image := &configv1.Image{Spec: configv1.ImageSpec{RegistrySources: configv1.RegistrySources{BlockedRegistries: []string{host}}}}
-		image.Name = "cluster"
-		return image
-	}
-	trusting := func(image *configv1.Image, cas string) *configv1.Image {
-		image.Spec.AdditionalTrustedCA.Name = cas
-		return image
-	}
-	set := mirrors.Set{Objects: []mirrors.Object{stored}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"bad.io"}}}
-	marked := tagMirrorSet("going", "quay.io")
-	marked.Finalizers, marked.DeletionTimestamp = []string{"example.com/held"}, new(metav1.Now())
-	set.Objects = append(set.Objects, marked)
-	other := tagMirrorSet("a", "other.io")
-	digests := &configv1.ImageDigestMirrorSet{}
-	digests.Name = "a"
-	put := func(o mirrors.Object) question { return question{object: o} }
-	gone := func(o mirrors.Object) question { return question{object: o, deleted: true} }
-	for name, tc := range map[string]struct {
-		question question
-		want     bool
-	}{
-		"stored":                 {put(tagMirrorSet("a", "quay.io")), true},
-		"what was there before":  {put(other), false},
-		"another name":           {put(tagMirrorSet("b", "quay.io")), false},
-		"another kind":           {put(digests), false},
-		"not deleted yet":        {gone(stored), false},
-		"deleted":                {gone(digests), true},
-		"marked, and held":       {gone(marked), true},
-		"held, and to be let go": {question{object: marked, deleted: true, finalized: true}, false},
-		"let go":                 {question{object: digests, deleted: true, finalized: true}, true},
-		"registries":             {put(blocking("bad.io")), true},
-		"other registries":       {put(blocking("worse.io")), false},
-		"other CAs":              {put(trusting(blocking("bad.io"), "cas")), false},
-		"registries, deleted":    {gone(blocking("bad.io")), false},
-	} {
-		if got := tc.question.isIn(set); got != tc.want {
-			t.Errorf("%s: got %t, want %t", name, got, tc.want)
-		}
-	}
-}
-
-// Who has to wait for the decision on another change until time is up has no verdict.
-func TestNoTurnToDecide(t *testing.T) {
+// A change that has to wait for the decision on another until time is up has no verdict.
+func TestNoSlotToDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{Reviewer: &cluster{}}
-		if err := h.recent.take(t.Context()); err != nil {
+		if err := h.recent.acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(quiet(t), time.Second)
@@ -244,27 +196,48 @@ func TestNoTurnToDecide(t *testing.T) {
 		if answer.Allowed || !strings.Contains(answer.Result.Message, "no verdict: waiting for another change to be decided") {
 			t.Errorf("allowed %t: %v", answer.Allowed, answer.Result)
 		}
-		h.recent.give()
+		h.recent.release()
 		if again := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); !again.Allowed {
 			t.Errorf("refused afterwards: %v", again.Result)
 		}
 	})
 }
 
+// TestObserve: what is stored is forgotten, unless it was admitted after the configuration
+// was read: then what is stored is an older object that looks the same.
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r recentEdits
+		stored := mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}
+		read := time.Now()
+		time.Sleep(time.Millisecond)
+		r.add(mirrors.Put(tagMirrorSet("a", "quay.io")))
+		for _, tc := range []struct {
+			read time.Time
+			want int
+		}{{read, 1}, {time.Now().Add(time.Millisecond), 0}} {
+			r.observe(stored, tc.read)
+			if n := len(r.others(mirrors.Edit{})); n != tc.want {
+				t.Errorf("%d edits are kept, want %d", n, tc.want)
+			}
+		}
+	})
+}
+
 func TestRecentIsBounded(t *testing.T) {
-	var r recent
+	var r recentEdits
 	for i := range 3 * maxRecent {
-		r.add(question{object: tagMirrorSet(fmt.Sprint("a", i), "quay.io")})
+		r.add(mirrors.Put(tagMirrorSet(fmt.Sprint("a", i), "quay.io")))
 	}
-	if n := len(r.others(question{object: tagMirrorSet("other", "quay.io")})); n != maxRecent {
+	if n := len(r.others(mirrors.Put(tagMirrorSet("other", "quay.io")))); n != maxRecent {
 		t.Errorf("%d changes are kept, want %d", n, maxRecent)
 	}
-	if err := r.take(t.Context()); err != nil {
+	if err := r.acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.take(ctx); !errors.Is(err, context.Canceled) {
+	if err := r.acquire(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the end of the context", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // checkOptions are the choices of the command check.
 type checkOptions struct {
 	world   world
-	change  change
+	change  changeFlags
 	output  output
 	policy  policyFlags
 	timeout time.Duration
@@ -61,7 +61,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	edit, subject, err := o.change.read(io.in, io.err)
+	edit, err := o.change.read(io)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	record, err := reviewer.Review(ctx, subject, edit)
+	record, err := reviewer.Review(ctx, edit)
 	if err != nil {
 		return err
 	}

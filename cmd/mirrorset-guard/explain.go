@@ -18,7 +18,7 @@ import (
 // explainOptions are the choices of the command explain.
 type explainOptions struct {
 	world   world
-	change  change
+	change  changeFlags
 	output  output
 	probe   bool
 	timeout time.Duration
@@ -67,7 +67,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	if err != nil {
 		return err
 	}
-	e, err := newExplainer(set, edit(set))
+	e, err := newExplainer(set, edit.Apply(set))
 	if err != nil {
 		return err
 	}
@@ -85,15 +85,6 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 		printProbeNotes(io.out, w)
 	}
 	return nil
-}
-
-// readOptional is read for a command that does without a change too.
-func (c *change) readOptional(io streams) (mirrors.Edit, error) {
-	if len(c.files) == 0 {
-		return mirrors.Keep, nil
-	}
-	edit, _, err := c.read(io.in, io.err)
-	return edit, err
 }
 
 // open reads no more of the world than is needed. Only a cluster that is read as

@@ -766,14 +766,14 @@ func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change
 	}
 	list.APIVersion, list.Kind = "v1", "List"
 	for _, o := range []mirrors.Object{r.imageConfig(), r.object(), r.object(), r.object()} {
-		before = mirrors.Put(o)(before)
+		before = mirrors.Put(o).Apply(before)
 		list.Items = append(list.Items, o)
 	}
 	changed := r.object()
 	for !isCreatable(t, changed) {
 		changed = r.object()
 	}
-	return before, mirrors.Put(changed)(before), written(t, "dump.json", asJSON(t, list)), written(t, "change.json", asJSON(t, changed))
+	return before, mirrors.Put(changed).Apply(before), written(t, "dump.json", asJSON(t, list)), written(t, "change.json", asJSON(t, changed))
 }
 
 // isCreatable reports whether an API server would take o.
@@ -815,7 +815,7 @@ func TestReasons(t *testing.T) {
 	inherited := 0
 	for seed := range uint64(2000) {
 		r := random{rand.New(rand.NewPCG(seed, 3))}
-		set := mirrors.All(mirrors.Put(r.imageConfig()), mirrors.Put(r.object()), mirrors.Put(r.object()))(mirrors.Set{})
+		set := mirrors.Join(mirrors.Put(r.imageConfig()), mirrors.Put(r.object()), mirrors.Put(r.object())).Apply(mirrors.Set{})
 		s, err := newSide(set, "")
 		if err != nil {
 			continue

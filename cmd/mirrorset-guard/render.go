@@ -19,7 +19,7 @@ import (
 // renderOptions are the choices of the command render.
 type renderOptions struct {
 	world  world
-	change change
+	change changeFlags
 	output output
 }
 
@@ -68,7 +68,7 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	set.Files = nil // what stands beside the generated file is not part of it
-	r, err := newRendering(set, edit(set), o.needsBefore())
+	r, err := newRendering(set, edit.Apply(set), o.needsBefore())
 	if err != nil {
 		return err
 	}

@@ -483,7 +483,7 @@ func TestRenderKeepsTheTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set = mirrors.Put(o)(set)
+		set = mirrors.Put(o).Apply(set)
 	}
 	s, err := newSide(set, "")
 	if err != nil {

@@ -231,7 +231,7 @@ func (w *world) open(ctx context.Context, io streams) (*openWorld, error) {
 	return w.openWith(ctx, io, true)
 }
 
-// openMirrors is open for who needs no images.
+// openMirrors is open for commands that need no images.
 func (w *world) openMirrors(ctx context.Context, io streams) (*openWorld, error) {
 	return w.openWith(ctx, io, false)
 }
@@ -294,10 +294,10 @@ func (w *world) trustDump(open *openWorld, dump *snapshot.Snapshot) error {
 	return nil
 }
 
-// notes are a review.Noter.
+// notes are a review.NoteSource.
 type notes []string
 
-// Notes implements review.Noter.
+// Notes implements review.NoteSource.
 func (n notes) Notes() []string { return n }
 
 func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
@@ -358,18 +358,18 @@ type followed struct {
 }
 
 var (
-	_ snapshot.Provided = followed{}
-	_ snapshot.Trusting = followed{}
-	_ review.GapSource  = followed{}
-	_ review.GapSource  = (*live.Inventory)(nil)
+	_ snapshot.CredentialProviderSource = followed{}
+	_ snapshot.TrustSource              = followed{}
+	_ review.GapSource                  = followed{}
+	_ review.GapSource                  = (*live.Inventory)(nil)
 )
 
-// CredentialProviders implements snapshot.Provided.
+// CredentialProviders implements snapshot.CredentialProviderSource.
 func (f followed) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
 	return f.trust.CredentialProviders()
 }
 
-// TrustSettings implements snapshot.Trusting.
+// TrustSettings implements snapshot.TrustSource.
 func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 
 // mirrorsOnly is a cluster of which only the mirror configuration is read.

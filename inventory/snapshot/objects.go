@@ -215,7 +215,7 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 	if o.GetName() == "" {
 		return fmt.Errorf("%s without a name", gvk.Kind)
 	}
-	r.set = mirrors.Put(o)(r.set)
+	r.set = mirrors.Put(o).Apply(r.set)
 	return nil
 }
 

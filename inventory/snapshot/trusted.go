@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 )
 
-// A Trusting is a Source that knows whom nodes trust.
-type Trusting interface {
+// A TrustSource is a Source that knows whom nodes trust.
+type TrustSource interface {
 	// TrustSettings returns the objects that say so. Nobody changes them.
 	TrustSettings() trust.Settings
 }

@@ -42,9 +42,9 @@ type Source interface {
 	ClusterVersion() *configv1.ClusterVersion
 }
 
-// A Provided is a Source that knows of credential providers. What a dump does not say
-// about them, nobody will know.
-type Provided interface {
+// A CredentialProviderSource is a Source that knows the credential providers. What a dump
+// does not say about them cannot be found out later.
+type CredentialProviderSource interface {
 	CredentialProviders() []*configv1.CRIOCredentialProviderConfig
 }
 
@@ -65,7 +65,7 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
 	var trusted trust.Settings
-	if t, ok := source.(Trusting); ok {
+	if t, ok := source.(TrustSource); ok {
 		trusted = t.TrustSettings()
 	}
 	out.mirrors(set)
@@ -84,7 +84,7 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
 	}
 	out.configuration(source)
-	if p, ok := source.(Provided); ok {
+	if p, ok := source.(CredentialProviderSource); ok {
 		for _, c := range p.CredentialProviders() {
 			out.object(configv1.GroupVersion.WithKind(providerKind), &configv1.CRIOCredentialProviderConfig{
 				ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: c.Spec,

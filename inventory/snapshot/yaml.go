@@ -3,8 +3,6 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
-	"errors"
-	"io"
 	"iter"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
@@ -21,20 +19,16 @@ import (
 func yamlParts(r *bufio.Reader) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		s := splitter{yield: yield, document: 1, column: noList}
-		for !s.stopped {
-			line, err := r.ReadBytes('\n')
-			if len(line) > 0 {
-				s.line(line)
-			}
-			if errors.Is(err, io.EOF) {
-				s.endDocument()
-				return
-			}
+		for line, err := range onedoc.Lines(r) {
 			if err != nil {
 				s.emit(part{err: err}) // and what follows is lost
 				return
 			}
+			if s.line(line); s.stopped {
+				return
+			}
 		}
+		s.endDocument()
 	}
 }
 
@@ -55,12 +49,13 @@ const (
 	someList = -2 // "items:" has been read, its first dash has not
 )
 
-func (s *splitter) line(line []byte) {
-	if after, ok := isSeparator(line); ok {
+func (s *splitter) line(l onedoc.Line) {
+	if l.Marker != "" {
 		s.endDocument()
-		s.rest = append(s.rest, after...)
+		s.rest = append(s.rest, l.After...)
 		return
 	}
+	line := l.Text
 	column, isDash, isText := indentation(line)
 	if s.column == someList && isText {
 		s.beginList(column, isDash)
@@ -163,21 +158,6 @@ func (s *splitter) emit(p part) {
 	}
 }
 
-// blanks may follow a marker.
-const blanks = " \t\r\n"
-
-// isSeparator reports whether line ends a document, and returns what it begins
-// the next one with.
-func isSeparator(line []byte) (after []byte, ok bool) {
-	for _, marker := range []string{"---", "..."} {
-		after, found := bytes.CutPrefix(line, []byte(marker))
-		if found && (len(after) == 0 || bytes.IndexByte([]byte(blanks), after[0]) >= 0) {
-			return after, true
-		}
-	}
-	return nil, false
-}
-
 // indentation returns the column of the first text of line, and whether it is a
 // dash that begins an item. Blank lines and comments have no text.
 func indentation(line []byte) (column int, isDash, isText bool) {
@@ -186,7 +166,7 @@ func indentation(line []byte) (column int, isDash, isText bool) {
 	if isBlank(text) {
 		return column, false, false
 	}
-	isDash = text[0] == '-' && (len(text) == 1 || bytes.IndexByte([]byte(blanks), text[1]) >= 0)
+	isDash = text[0] == '-' && (len(text) == 1 || onedoc.IsBlank(text[1]))
 	return column, isDash, true
 }
 

@@ -101,7 +101,7 @@ func TestRejectedPolicies(t *testing.T) {
 // from that of the cluster.
 func TestPoliciesByNamespace(t *testing.T) {
 	s := put(Set{}, clusterPolicy("p", "a.io"), imagePolicy("shop", "p", "b.io"), imagePolicy("web", "p", "c.io"), imagePolicy("shop", "p", "d.io"))
-	s = Delete(imagePolicy("web", "p"))(s)
+	s = Delete(imagePolicy("web", "p")).Apply(s)
 	var got []string
 	for _, o := range s.Policies {
 		got = append(got, NameOf(o))

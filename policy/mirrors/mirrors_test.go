@@ -38,8 +38,8 @@ func icsp(name, source string, mirrors ...string) Object {
 	return o
 }
 
-// text writes a route as one line: blocked places in brackets.
-func text(r Route) string {
+// written returns a route as one line, blocked places in brackets.
+func written(r Route) string {
 	if r.Err != nil {
 		return "error"
 	}
@@ -121,7 +121,7 @@ func TestRoute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := text(route); got != tt.want {
+			if got := written(route); got != tt.want {
 				t.Errorf("route of %s:\n got %s\nwant %s\n%s", tt.image, got, tt.want, tt.note)
 			}
 		})
@@ -280,14 +280,14 @@ func TestUnparsable(t *testing.T) {
 func TestEditsLeaveTheirArgument(t *testing.T) {
 	a, b := itms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")
 	set := Set{Objects: []Object{a, b}}
-	edit := All(Delete(a), Put(itms("b", "quay.io/y", allow, "m.local/y")), Put(idms("a", "quay.io", allow, "m.local")))
+	edit := Join(Delete(a), Put(itms("b", "quay.io/y", allow, "m.local/y")), Put(idms("a", "quay.io", allow, "m.local")))
 	names := func(s Set) (out []string) {
 		for _, o := range s.Objects {
 			out = append(out, NameOf(o)+" "+entriesOf(o)[0].Source)
 		}
 		return out
 	}
-	after := names(edit(set))
+	after := names(edit.Apply(set))
 	if want := []string{"ImageTagMirrorSet b quay.io/y", "ImageDigestMirrorSet a quay.io"}; !slices.Equal(after, want) {
 		t.Errorf("after: %q, want %q", after, want)
 	}
@@ -327,7 +327,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if table, err := Resolve(Put(o)(Set{})); err == nil {
+		if table, err := Resolve(Put(o).Apply(Set{})); err == nil {
 			_, _ = table.Route(image) // must not panic
 		}
 	})

@@ -21,7 +21,7 @@ func rejected(s Set) *Rejection {
 
 func put(s Set, objects ...Object) Set {
 	for _, o := range objects {
-		s = Put(o)(s)
+		s = Put(o).Apply(s)
 	}
 	return s
 }
@@ -66,9 +66,9 @@ func TestBeyond(t *testing.T) {
 		{"a party takes part twice", conflict, Put(&configv1.ImageTagMirrorSet{ObjectMeta: itms("a", "", "").(*configv1.ImageTagMirrorSet).ObjectMeta, Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
 			{Source: "quay.io", MirrorSourcePolicy: never, Mirrors: []configv1.ImageMirror{"m.local"}}, {Source: "quay.io", Mirrors: []configv1.ImageMirror{"m.local"}},
 		}}}), []ReasonKind{PolicyConflict}},
-		{"a party is replaced by a new one", conflict, All(Delete(itms("c", "", "")), Put(itms("e", "quay.io", allow, "m.local"))), []ReasonKind{PolicyConflict}},
+		{"a party is replaced by a new one", conflict, Join(Delete(itms("c", "", "")), Put(itms("e", "quay.io", allow, "m.local"))), []ReasonKind{PolicyConflict}},
 		{"a namesake of another kind is another party", conflict, Put(idms("a", "quay.io", never, "m.local")), []ReasonKind{PolicyConflict}},
-		{"a conflict about another source", conflict, All(Put(itms("e", "x.io", allow, "m.local")), Put(itms("f", "x.io", never, "m.local"))), []ReasonKind{PolicyConflict}},
+		{"a conflict about another source", conflict, Join(Put(itms("e", "x.io", allow, "m.local")), Put(itms("f", "x.io", never, "m.local"))), []ReasonKind{PolicyConflict}},
 		{"another kind of mistake", conflict, Put(itms("c", "quay.io", never, "quay.io", "m.local")), []ReasonKind{OwnMirror}},
 		{"an order of flips that makes a conflict", put(Set{}, itms("a", "quay.io", never, "m.local"), itms("b", "quay.io", never, "m.local")), Put(itms("a", "quay.io", allow, "m.local")), []ReasonKind{PolicyConflict}},
 
@@ -80,13 +80,13 @@ func TestBeyond(t *testing.T) {
 
 		{"a wildcard's second heir", wide, Put(image(configv1.RegistrySources{InsecureRegistries: []string{"a.example.com", "b.example.com"}})), []ReasonKind{WildcardMirrors}},
 		{"a wildcard's heir is another one", wide, Put(image(configv1.RegistrySources{InsecureRegistries: []string{"b.example.com"}})), nil},
-		{"a second wildcard with an heir", wide, All(Put(image(configv1.RegistrySources{InsecureRegistries: []string{"a.example.com", "a.example.org"}})), Put(itms("v", "*.example.org", allow, "m.local"))), []ReasonKind{WildcardMirrors}},
+		{"a second wildcard with an heir", wide, Join(Put(image(configv1.RegistrySources{InsecureRegistries: []string{"a.example.com", "a.example.org"}})), Put(itms("v", "*.example.org", allow, "m.local"))), []ReasonKind{WildcardMirrors}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
 			before := rejected(tt.before)
 			var got []ReasonKind
-			for _, r := range rejected(tt.step(tt.before)).Beyond(before) {
+			for _, r := range rejected(tt.step.Apply(tt.before)).Beyond(before) {
 				got = append(got, r.Kind)
 			}
 			if !slices.Equal(got, tt.want) {
@@ -273,11 +273,11 @@ func (c configuration) set() Set {
 		switch {
 		case e.source == "": // taken away
 		case e.kind == "ITMS":
-			s = Put(itms(name, e.source, e.policy, locations...))(s)
+			s = Put(itms(name, e.source, e.policy, locations...)).Apply(s)
 		case e.kind == "IDMS":
-			s = Put(idms(name, e.source, e.policy, locations...))(s)
+			s = Put(idms(name, e.source, e.policy, locations...)).Apply(s)
 		default:
-			s = Put(icsp(name, e.source, e.mirrors...))(s)
+			s = Put(icsp(name, e.source, e.mirrors...)).Apply(s)
 		}
 	}
 	for i, p := range c.scopes {
@@ -285,9 +285,9 @@ func (c configuration) set() Set {
 		switch {
 		case p.scope == "":
 		case p.namespace == "":
-			s = Put(clusterPolicy(name, p.scope))(s)
+			s = Put(clusterPolicy(name, p.scope)).Apply(s)
 		default:
-			s = Put(imagePolicy(p.namespace, name, p.scope))(s)
+			s = Put(imagePolicy(p.namespace, name, p.scope)).Apply(s)
 		}
 	}
 	return s

@@ -15,7 +15,7 @@ import (
 func TestEncodedSize(t *testing.T) {
 	var s Set
 	for i := range 200 {
-		s = Put(idms(fmt.Sprintf("a%d", i), fmt.Sprintf("quay.io/team%d/app", i), never, configv1.ImageMirror(fmt.Sprintf("m.local/team%d/app", i)), "n.local/x"))(s)
+		s = Put(idms(fmt.Sprintf("a%d", i), fmt.Sprintf("quay.io/team%d/app", i), never, configv1.ImageMirror(fmt.Sprintf("m.local/team%d/app", i)), "n.local/x")).Apply(s)
 	}
 	conf, err := generate(s, nil)
 	if err != nil {

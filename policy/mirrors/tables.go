@@ -6,9 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-
-	configv1 "github.com/openshift/api/config/v1"
-	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 )
 
 // Tables are those that a Set comes to, each worked out when it is first asked for and
@@ -76,27 +73,7 @@ func (s Set) Equal(other Set) bool {
 }
 
 func sameObject(a, b Object) bool {
-	return a == b || NameOf(a) == NameOf(b) && reflect.DeepEqual(specOf(a), specOf(b))
-}
-
-// specOf returns a pointer to the spec of o.
-func specOf(o Object) any {
-	switch o := o.(type) {
-	case *configv1.ImageTagMirrorSet:
-		return &o.Spec
-	case *configv1.ImageDigestMirrorSet:
-		return &o.Spec
-	case *operatorv1alpha1.ImageContentSourcePolicy:
-		return &o.Spec
-	case *configv1.Image:
-		return &o.Spec
-	case *configv1.ClusterImagePolicy:
-		return &o.Spec
-	case *configv1.ImagePolicy:
-		return &o.Spec
-	default:
-		return o
-	}
+	return a == b || NameOf(a) == NameOf(b) && SameSpec(a, b)
 }
 
 func (a *Applied) equal(b *Applied) bool {

@@ -124,11 +124,11 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit, subject, err := s.Edit()
+	edit, err := s.Edit()
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := edit(set)
+	after := edit.Apply(set)
 	if set.TrustedCA != after.TrustedCA {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
@@ -145,7 +145,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 		}
 	}
 	verdict := plan.Decide(facts)
-	return Answer{verdict.Allowed, verdict.Message(subject), verdict.Warnings(subject)}
+	return Answer{verdict.Allowed, verdict.Message(edit.Subject()), verdict.Warnings(edit.Subject())}
 }
 
 // factAs is fact for nodes that trust what a ConfigMap of openshift-config holds.
@@ -451,7 +451,7 @@ func newMux(t *testing.T, reviewer webhook.Reviewer) *http.ServeMux {
 }
 
 // noStory is a Reviewer.
-func noStory(context.Context, string, mirrors.Edit) (review.Record, error) {
+func noStory(context.Context, mirrors.Edit) (review.Record, error) {
 	return review.Record{}, errors.New("no story is on")
 }
 

@@ -48,9 +48,9 @@ func testFinalizers(t *testing.T, w *world) {
 				store.Store(w.newStore(t, &s))
 			}
 			look(registries.Honest)
-			asked := w.recordRequests(t, webhook.ReviewerFunc(func(ctx context.Context, subject string, edit mirrors.Edit) (review.Record, error) {
+			asked := w.recordRequests(t, webhook.ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
 				r := review.Reviewer{Inventory: w.images, Registries: store.Load()}
-				return r.Review(ctx, subject, edit)
+				return r.Review(ctx, edit)
 			}))
 			object, set := strings.Join(s.Change, ""), "imagetagmirrorsets/shop"
 			kubectl := func(args ...string) (string, error) { return w.cluster.Kubectl(t.Context(), "", args...) }

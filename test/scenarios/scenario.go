@@ -389,23 +389,21 @@ func (s *Scenario) readStates(text string) error {
 	return nil
 }
 
-// Edit returns the change as the policy takes it, and how messages call it.
-func (s *Scenario) Edit() (mirrors.Edit, string, error) {
+// Edit returns the change as the policy takes it.
+func (s *Scenario) Edit() (mirrors.Edit, error) {
 	var edits []mirrors.Edit
-	subject := ""
 	for _, text := range s.objects() {
 		o, err := mirrors.Parse([]byte(text))
 		if err != nil {
-			return nil, "", err
+			return mirrors.Edit{}, err
 		}
-		if subject = mirrors.NameOf(o); s.Delete {
-			subject = "Deleting " + subject
+		if s.Delete {
 			edits = append(edits, mirrors.Delete(o))
 		} else {
 			edits = append(edits, mirrors.Put(o))
 		}
 	}
-	return mirrors.All(edits...), subject, nil
+	return mirrors.Join(edits...), nil
 }
 
 // objects returns the mirror objects of the change: those in a List too, without others.
@@ -444,7 +442,7 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 		if err != nil {
 			return set, err
 		}
-		set = mirrors.Put(o)(set)
+		set = mirrors.Put(o).Apply(set)
 	}
 	set.Payload = s.Payload
 	if s.Applied != "" {
@@ -607,8 +605,8 @@ func (s *Scenario) Hosts() []string {
 		}
 	}
 	if set, err := s.Set(); err == nil {
-		if edit, _, err := s.Edit(); err == nil {
-			for _, e := range append(set.Entries(), edit(set).Entries()...) {
+		if edit, err := s.Edit(); err == nil {
+			for _, e := range append(set.Entries(), edit.Apply(set).Entries()...) {
 				for _, m := range e.Mirrors {
 					host, _, _ := strings.Cut(m, "/")
 					hosts[host] = true

@@ -26,12 +26,12 @@ func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edit, subject, err := s.Edit()
+	edit, err := s.Edit()
 	if err != nil {
 		t.Fatal(err)
 	}
 	reviewer := &review.Reviewer{Inventory: inventory, Registries: w.store, Trust: liveTrust{w.trust, w.store}}
-	record, err := reviewer.Review(t.Context(), subject, edit)
+	record, err := reviewer.Review(t.Context(), edit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ type followed struct {
 	trust *trust.Follower
 }
 
-// TrustSettings implements snapshot.Trusting.
+// TrustSettings implements snapshot.TrustSource.
 func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 
 // testSnapshotCommand writes a dump by the command, from the API server, and has

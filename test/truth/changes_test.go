@@ -164,13 +164,13 @@ func (c *change) getStuck(applied, with mirrors.Set, source string, tags bool) {
 	one.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: source, Mirrors: mirror, MirrorSourcePolicy: configv1.NeverContactSource}}
 	other.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: source, Mirrors: mirror}}
 	c.stuck = &applied
-	c.before = mirrors.All(mirrors.Put(one), mirrors.Put(other))(with)
+	c.before = mirrors.Join(mirrors.Put(one), mirrors.Put(other)).Apply(with)
 	c.before.Applied = filesOf(applied)
 	taken := mirrors.Object(one)
 	if !tags {
 		taken = other
 	}
-	c.set = mirrors.Delete(taken)(c.before)
+	c.set = mirrors.Delete(taken).Apply(c.before)
 }
 
 // filesOf returns what MCO writes for the nodes; nil for what it would not apply.
@@ -317,10 +317,10 @@ func (c *change) secretive(g gen) {
 func (c *change) edited(g gen) mirrors.Set {
 	after := c.before
 	if len(after.Objects) > 0 && g.chance(30) {
-		return mirrors.Delete(pick(g, after.Objects...))(after)
+		return mirrors.Delete(pick(g, after.Objects...)).Apply(after)
 	}
 	for _, o := range c.newSet(g).Objects {
-		after = mirrors.Put(o)(after)
+		after = mirrors.Put(o).Apply(after)
 	}
 	return after
 }

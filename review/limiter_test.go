@@ -13,21 +13,21 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// What is begun comes first, and otherwise who came first. Who cannot wait leaves, and
-// takes no turn along.
-func TestTurns(t *testing.T) {
+// Reviews that have started go first, and otherwise those that came first. One that cannot
+// wait leaves, and takes no slot along.
+func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewLimiter(1)
-		if err := turns.take(t.Context(), atFirst); err != nil {
+		limiter := NewLimiter(1)
+		if err := limiter.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
 		order := make(chan string, 4)
-		queue := func(ctx context.Context, name string, when int) {
+		queue := func(ctx context.Context, name string, priority int) {
 			go func() {
-				if err := turns.take(ctx, when); err != nil {
+				if err := limiter.acquire(ctx, priority); err != nil {
 					name += ": " + err.Error()
 				} else {
-					defer turns.give()
+					defer limiter.release()
 				}
 				order <- name
 			}()
@@ -35,40 +35,40 @@ func TestTurns(t *testing.T) {
 		}
 		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		queue(t.Context(), "first", atFirst)
-		queue(hasty, "hasty", atFirst)
-		queue(t.Context(), "second", atFirst)
-		queue(t.Context(), "begun", again)
+		queue(t.Context(), "first", starting)
+		queue(hasty, "hasty", starting)
+		queue(t.Context(), "second", starting)
+		queue(t.Context(), "begun", resuming)
 		time.Sleep(2 * time.Second)
-		turns.give()
+		limiter.release()
 		synctest.Wait()
 		close(order)
 		got, want := collected(order), []string{"hasty: context deadline exceeded", "begun", "first", "second"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if turns.free != 1 {
-			t.Errorf("%d turns are free afterwards, want the one there is", turns.free)
+		if limiter.free != 1 {
+			t.Errorf("%d slots are free afterwards, want the one there is", limiter.free)
 		}
 	})
 }
 
-// Turns that come and are not wanted any more at the same moment are not lost.
-func TestTurnsAreNotLost(t *testing.T) {
-	turns := NewLimiter(2)
+// A slot that comes at the moment when it is not wanted any more is not lost.
+func TestLimiterLosesNoSlot(t *testing.T) {
+	limiter := NewLimiter(2)
 	var all sync.WaitGroup
 	for i := range 1000 {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%10)*100*time.Microsecond)
 			defer cancel()
-			if turns.take(ctx, i%2) == nil {
-				turns.give()
+			if limiter.acquire(ctx, i%2) == nil {
+				limiter.release()
 			}
 		})
 	}
 	all.Wait()
-	if turns.free != 2 || len(turns.queue[again])+len(turns.queue[atFirst]) != 0 {
-		t.Errorf("%d turns are free, queues %v", turns.free, turns.queue)
+	if limiter.free != 2 || len(limiter.waiting[resuming])+len(limiter.waiting[starting]) != 0 {
+		t.Errorf("%d slots are free, queues %v", limiter.free, limiter.waiting)
 	}
 }
 
@@ -81,13 +81,13 @@ func (oneImage) Images(context.Context) ([]policy.Image, error) {
 	return []policy.Image{{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}}}, nil
 }
 
-// A review that waits for a registry lets others be decided. One that has no turn by its
-// deadline has no verdict, and a panic of whoever is asked costs no turn.
-func TestReviewsTakeTurns(t *testing.T) {
+// A review that waits for a registry lets others be decided. One that has no slot by its
+// deadline has no verdict, and a panic in Registries costs no slot.
+func TestReviewsYieldSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		edit := mirrors.Put(tagMirrorSet("quay.io/shop", "mirror.example.com/shop"))
-		turns := NewLimiter(1)
-		silent := &Reviewer{Inventory: oneImage{}, Limiter: turns, Registries: RegistriesFunc(func(ctx context.Context, _ []mirrors.Location) policy.Facts {
+		limiter := NewLimiter(1)
+		silent := &Reviewer{Inventory: oneImage{}, Limiter: limiter, Registries: RegistriesFunc(func(ctx context.Context, _ []mirrors.Location) policy.Facts {
 			<-ctx.Done()
 			return nil
 		})}
@@ -95,7 +95,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 		defer cancel()
 		done := make(chan Record)
 		go func() {
-			record, err := silent.Review(ctx, "one", edit)
+			record, err := silent.Review(ctx, edit)
 			if err != nil {
 				t.Error(err)
 			}
@@ -103,8 +103,8 @@ func TestReviewsTakeTurns(t *testing.T) {
 		}()
 		synctest.Wait()
 
-		quick := &Reviewer{Inventory: oneImage{}, Limiter: turns, Registries: RegistriesFunc(holdAll)}
-		record, err := quick.Review(t.Context(), "other", edit)
+		quick := &Reviewer{Inventory: oneImage{}, Limiter: limiter, Registries: RegistriesFunc(holdAll)}
+		record, err := quick.Review(t.Context(), edit)
 		if err != nil || !record.Verdict.Allowed || record.Took != 0 {
 			t.Errorf("beside one that waits: %+v, %v, want it admitted at once", record, err)
 		}
@@ -112,7 +112,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 			t.Errorf("got %+v, want a refusal after a minute", record)
 		}
 
-		panics := &Reviewer{Inventory: oneImage{}, Limiter: turns, Registries: RegistriesFunc(func(context.Context, []mirrors.Location) policy.Facts {
+		panics := &Reviewer{Inventory: oneImage{}, Limiter: limiter, Registries: RegistriesFunc(func(context.Context, []mirrors.Location) policy.Facts {
 			panic("a fault")
 		})}
 		func() {
@@ -121,19 +121,19 @@ func TestReviewsTakeTurns(t *testing.T) {
 					t.Error("the panic is lost")
 				}
 			}()
-			_, _ = panics.Review(t.Context(), "third", edit)
+			_, _ = panics.Review(t.Context(), edit)
 		}()
-		if turns.free != 1 {
-			t.Errorf("%d turns are free after a panic, want 1", turns.free)
+		if limiter.free != 1 {
+			t.Errorf("%d slots are free after a panic, want 1", limiter.free)
 		}
 
-		if err := turns.take(t.Context(), atFirst); err != nil {
+		if err := limiter.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := quick.Review(short, "fourth", edit); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("without a turn: %v, want the deadline", err)
+		if _, err := quick.Review(short, edit); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("without a slot: %v, want the deadline", err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
-package main
+package change
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -14,24 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
-
-// A changeReader reads the documents of a change, as kubectl would send them to an API
-// server. What that would refuse is a mistake; all of them are told at once. Objects of
-// other kinds are left out one by one and told on stderr.
-type changeReader struct {
-	stderr io.Writer
-	delete bool // then an object need not be more than a name
-
-	objects  []mirrors.Object
-	mistakes []string
-}
 
 // strangers counts objects of other kinds, by how messages name them.
 type strangers map[string]int
@@ -47,55 +33,13 @@ func (s strangers) String() string {
 	return strings.Join(names, ", ") + ": " + mirrors.ErrKind.Error()
 }
 
-func (r *changeReader) mistake(place string, format string, args ...any) {
-	r.mistakes = append(r.mistakes, text.Line(place+": "+fmt.Sprintf(format, args...)))
-}
-
-// err returns all mistakes as one error, nil if there are none.
-func (r *changeReader) err() error {
-	switch n := len(r.mistakes); n {
-	case 0:
-		return nil
-	case 1:
-		return errors.New(r.mistakes[0])
-	default:
-		return fmt.Errorf("%d mistakes in the change:\n  %s", n, strings.Join(r.mistakes, "\n  "))
-	}
-}
-
-// stream reads the documents of from, which messages call name.
-func (r *changeReader) stream(name string, from io.Reader) {
-	n := 0
-	take := func(data []byte, err error) {
-		n++
-		place := fmt.Sprintf("%s, document %d", name, n)
-		if err != nil {
-			r.mistake(place, "%v", err)
-			return
-		}
-		if left := r.document(place, data, metav1.TypeMeta{}); len(left) > 0 {
-			fmt.Fprintf(r.stderr, "mirrorset-guard: %s left out: %s\n", place, text.Line(left.String()))
-		}
-	}
-	for texts := yaml.NewYAMLReader(bufio.NewReader(from)); ; {
-		doc, err := texts.Read()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil { // where the next document begins is not known
-			take(nil, err)
-			return
-		}
-		eachDocument(bytes.TrimPrefix(doc, []byte(byteOrderMark)), take)
-	}
-}
-
-// byteOrderMark is put before UTF-8 by Windows.
-const byteOrderMark = "\ufeff"
-
 // eachDocument calls take with doc, which is a document of YAML or any number of JSON,
-// as JSON.
-func eachDocument(doc []byte, take func(json []byte, err error)) {
+// as JSON; or with err, if doc could not be read.
+func eachDocument(doc []byte, err error, take func(json []byte, err error)) {
+	if err != nil {
+		take(nil, err)
+		return
+	}
 	if trimmed := bytes.TrimSpace(doc); len(trimmed) > 0 && trimmed[0] == '{' {
 		if documents, ok := jsonStream(trimmed); ok {
 			for _, d := range documents {
@@ -126,20 +70,20 @@ func jsonStream(doc []byte) (documents []json.RawMessage, ok bool) {
 // duplicate objects to keys that doc has twice, if it may be a mirror object: one of them
 // is lost before the API server sees it, and so is whatever was meant by it.
 func duplicate(doc []byte) error {
-	if !slices.ContainsFunc(changeKinds, func(kind string) bool { return bytes.Contains(doc, []byte(kind)) }) {
+	if !slices.ContainsFunc(kindsOfUse, func(kind string) bool { return bytes.Contains(doc, []byte(kind)) }) {
 		return nil
 	}
 	return onedoc.Duplicate(doc)
 }
 
-var changeKinds = []string{
+var kindsOfUse = []string{
 	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
 	mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, "registrySources",
 }
 
-// A changeHeader is what has to be known of a document to read the rest. Names of fields
+// A header is what has to be known of a document to read the rest. Names of fields
 // count with their case, as for an API server.
-type changeHeader struct {
+type header struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           *[]json.RawMessage `json:"items"`
 }
@@ -147,7 +91,7 @@ type changeHeader struct {
 // document reads an object, or the items of a list however deep. An item is what kind
 // says, unless it says so itself. It returns how many objects of each other kind it left
 // out. An empty document holds nothing.
-func (r *changeReader) document(place string, doc []byte, kind metav1.TypeMeta) strangers {
+func (r *Reader) document(place string, doc []byte, kind metav1.TypeMeta) strangers {
 	if len(doc) == 0 || string(doc) == "null" {
 		return nil
 	}
@@ -155,7 +99,7 @@ func (r *changeReader) document(place string, doc []byte, kind metav1.TypeMeta) 
 		r.mistake(place, "not an object")
 		return nil
 	}
-	var h changeHeader
+	var h header
 	if err := utiljson.Unmarshal(doc, &h); err != nil {
 		r.mistake(place, "%v", err)
 		return nil
@@ -176,7 +120,7 @@ func (r *changeReader) document(place string, doc []byte, kind metav1.TypeMeta) 
 
 // isList reports whether h is a List, or a typed one. A stranger's kind may end so too,
 // and be none.
-func isList(h changeHeader) bool {
+func isList(h header) bool {
 	name, found := strings.CutSuffix(h.Kind, "List")
 	if !found || h.Items != nil {
 		return found
@@ -187,7 +131,7 @@ func isList(h changeHeader) bool {
 	return name == "" || err == nil || meant
 }
 
-func (r *changeReader) list(place string, h changeHeader) strangers {
+func (r *Reader) list(place string, h header) strangers {
 	if h.Items == nil {
 		r.mistake(place, "a %s without items", h.Kind)
 		return nil
@@ -221,7 +165,7 @@ func withKind(doc []byte, kind metav1.TypeMeta) []byte {
 
 // withoutKind takes a document that does not say what it is: Helm values in a folder of
 // manifests, or an object with a mistake.
-func (r *changeReader) withoutKind(place string, doc []byte) strangers {
+func (r *Reader) withoutKind(place string, doc []byte) strangers {
 	var fields map[string]json.RawMessage
 	if err := utiljson.Unmarshal(doc, &fields); err != nil {
 		r.mistake(place, "%v", err)
@@ -239,7 +183,7 @@ func (r *changeReader) withoutKind(place string, doc []byte) strangers {
 }
 
 // object reads one object.
-func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []byte) strangers {
+func (r *Reader) object(place string, gvk schema.GroupVersionKind, doc []byte) strangers {
 	if want, ok := mirrors.Meant(gvk); ok {
 		r.mistake(place, "there is no kind %s in %s; write apiVersion: %s, kind: %s",
 			gvk.Kind, orNoVersion(gvk), want.GroupVersion(), want.Kind)
@@ -258,7 +202,7 @@ func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []b
 	object.SetName(meta.Name)
 	object.SetNamespace(meta.Namespace)
 	name := strings.TrimSpace(mirrors.NameOf(object))
-	if r.delete { // only the name counts, also of an object that could not be created
+	if r.Delete { // only the name counts, also of an object that could not be created
 		r.keep(place, object)
 		return nil
 	}
@@ -278,7 +222,7 @@ func (r *changeReader) object(place string, gvk schema.GroupVersionKind, doc []b
 	return nil
 }
 
-func (r *changeReader) keep(place string, object mirrors.Object) {
+func (r *Reader) keep(place string, object mirrors.Object) {
 	if object.GetName() == "" {
 		r.mistake(place, "%s: metadata.name is empty", mirrors.KindOf(object))
 		return

@@ -1,0 +1,253 @@
+package mirrors
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// An Edit is a proposed step from one Set to the next: objects that are put and objects
+// that are deleted, in order. It is a value and does nothing by itself. The zero value
+// changes nothing.
+//
+// An Edit of something that is not an Object that New returns (nil, for example) has an
+// error, which Err returns. Nobody should judge such an Edit: what it was meant to change
+// is not known. Apply leaves that step out.
+type Edit struct {
+	steps []step
+	// admitted are the steps that With put before the others.
+	admitted []step
+}
+
+// A step puts or deletes one object.
+type step struct {
+	object Object
+	kind   stepKind
+}
+
+type stepKind int
+
+const (
+	stepPut stepKind = iota
+	stepDelete
+	stepRemove
+)
+
+// Put returns the Edit that adds o, or replaces its namesake with it.
+func Put(o Object) Edit { return Edit{steps: []step{{o, stepPut}}} }
+
+// Delete returns the Edit that takes away the namesake of o. An object with finalizers
+// stays in force after such a request until the last of them is removed.
+func Delete(o Object) Edit { return Edit{steps: []step{{o, stepDelete}}} }
+
+// RemoveFinally returns the Edit that takes away the namesake of o, which is under
+// deletion already, by removing its last finalizer.
+func RemoveFinally(o Object) Edit { return Edit{steps: []step{{o, stepRemove}}} }
+
+// Join returns the Edit that makes every edit, in order, as one change.
+func Join(edits ...Edit) Edit {
+	var all Edit
+	for _, e := range edits {
+		all.steps = append(all.steps, e.all()...)
+	}
+	return all
+}
+
+// With returns the Edit that makes those that were admitted a moment ago, in order, and
+// then e. It is about e: Subject names that first, and says what the others are.
+func (e Edit) With(admitted ...Edit) Edit {
+	with := Edit{steps: e.steps}
+	for _, a := range admitted {
+		with.admitted = append(with.admitted, a.all()...)
+	}
+	with.admitted = append(with.admitted, e.admitted...)
+	return with
+}
+
+func (e Edit) all() []step { return slices.Concat(e.admitted, e.steps) }
+
+// Err says what e cannot be judged for, nil if it can.
+func (e Edit) Err() error {
+	for _, s := range e.all() {
+		switch {
+		case s.object == nil:
+			return errors.New("an edit of no object")
+		case !isObject(s.object):
+			return fmt.Errorf("an edit of %s, which is no mirror object that could be read", KindOf(s.object))
+		}
+	}
+	return nil
+}
+
+// isObject reports whether o is one of the Objects that New returns. A nil pointer is not.
+func isObject(o Object) bool {
+	switch o := o.(type) {
+	case *configv1.ImageTagMirrorSet:
+		return o != nil
+	case *configv1.ImageDigestMirrorSet:
+		return o != nil
+	case *operatorv1alpha1.ImageContentSourcePolicy:
+		return o != nil
+	case *configv1.Image:
+		return o != nil
+	case *configv1.ClusterImagePolicy:
+		return o != nil
+	case *configv1.ImagePolicy:
+		return o != nil
+	default:
+		return false
+	}
+}
+
+// Apply returns what comes of s. It leaves s as it is.
+func (e Edit) Apply(s Set) Set {
+	for _, step := range e.all() {
+		s = step.apply(s)
+	}
+	return s
+}
+
+func (p step) apply(s Set) Set {
+	switch o := p.object.(type) {
+	case *configv1.Image:
+		if o == nil || o.Name != clusterName {
+			return s
+		}
+		s.Registries, s.TrustedCA = configv1.RegistrySources{}, ""
+		if p.kind == stepPut {
+			s.Registries, s.TrustedCA = o.Spec.RegistrySources, o.Spec.AdditionalTrustedCA.Name
+		}
+	case *configv1.ClusterImagePolicy, *configv1.ImagePolicy:
+		s.Policies = p.applyTo(s.Policies)
+	default:
+		s.Objects = p.applyTo(s.Objects)
+	}
+	return s
+}
+
+func (p step) applyTo(objects []Object) []Object {
+	if !isObject(p.object) {
+		return objects
+	}
+	name := NameOf(p.object)
+	kept := slices.DeleteFunc(slices.Clone(objects), func(o Object) bool { return NameOf(o) == name })
+	if p.kind == stepPut {
+		kept = append(kept, p.object)
+	}
+	return kept
+}
+
+// Holds reports whether e has been made in s already. Objects are compared by their specs.
+// One that was deleted while it had finalizers is marked, and in force until the last of
+// them is removed, which is an edit of its own.
+func (s Set) Holds(e Edit) bool {
+	all := e.all()
+	for i, step := range all {
+		isLast := !slices.ContainsFunc(all[i+1:], step.isOfSameObject)
+		if isLast && !step.isMadeIn(s) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p step) isMadeIn(s Set) bool {
+	if !isObject(p.object) {
+		return false
+	}
+	if KindOf(p.object) == ImageConfigGVK.Kind {
+		after := p.apply(s)
+		return equality.Semantic.DeepEqual(s.Registries, after.Registries) && s.TrustedCA == after.TrustedCA
+	}
+	objects, name := slices.Concat(s.Objects, s.Policies), NameOf(p.object)
+	i := slices.IndexFunc(objects, func(o Object) bool { return NameOf(o) == name })
+	switch {
+	case p.kind == stepPut:
+		return i >= 0 && SameSpec(objects[i], p.object)
+	case p.kind == stepDelete:
+		return i < 0 || objects[i].GetDeletionTimestamp() != nil
+	default:
+		return i < 0
+	}
+}
+
+// Overlaps reports whether e and other put or delete an object of the same name.
+func (e Edit) Overlaps(other Edit) bool {
+	return slices.ContainsFunc(e.all(), func(s step) bool { return slices.ContainsFunc(other.all(), s.isOfSameObject) })
+}
+
+func (p step) isOfSameObject(other step) bool {
+	return isObject(p.object) && isObject(other.object) && NameOf(p.object) == NameOf(other.object)
+}
+
+// Subject returns what messages call e, at the beginning of a sentence and without a verb:
+// "ImageTagMirrorSet apps", "Deleting 3 objects".
+func (e Edit) Subject() string {
+	if len(e.admitted) == 0 {
+		return subjectOf(e.steps)
+	}
+	names := make([]string, len(e.admitted))
+	for i := range e.admitted {
+		names[i] = subjectOf(e.admitted[i : i+1])
+	}
+	return fmt.Sprintf("%s together with %s, admitted a moment ago,", subjectOf(e.steps), text.Cut(strings.Join(names, ", "), maxSubjectRunes))
+}
+
+// maxSubjectRunes is as long as one name of an object may be (a DNS subdomain): what was
+// admitted before need not be named in full.
+const maxSubjectRunes = 253
+
+func subjectOf(steps []step) string {
+	deletes := len(steps) > 0 && !slices.ContainsFunc(steps, func(s step) bool { return s.kind == stepPut })
+	switch n := len(steps); {
+	case n == 0:
+		return "No change"
+	case n > 1 && deletes:
+		return fmt.Sprintf("Deleting %d objects", n)
+	case n > 1:
+		return fmt.Sprintf("The change of %d objects", n)
+	case !isObject(steps[0].object):
+		return "The change of no object"
+	case deletes:
+		return "Deleting " + NameOf(steps[0].object)
+	default:
+		return NameOf(steps[0].object)
+	}
+}
+
+// SameSpec reports whether the specs of two objects of one kind are equal for an API
+// server: an empty list is no list.
+func SameSpec(a, b Object) bool {
+	spec, ok := specOf(a)
+	other, alsoOK := specOf(b)
+	return ok && alsoOK && equality.Semantic.DeepEqual(spec, other)
+}
+
+func specOf(o Object) (spec any, ok bool) {
+	if !isObject(o) {
+		return nil, false
+	}
+	switch o := o.(type) {
+	case *configv1.ImageTagMirrorSet:
+		return o.Spec, true
+	case *configv1.ImageDigestMirrorSet:
+		return o.Spec, true
+	case *operatorv1alpha1.ImageContentSourcePolicy:
+		return o.Spec, true
+	case *configv1.Image:
+		return o.Spec, true
+	case *configv1.ClusterImagePolicy:
+		return o.Spec, true
+	case *configv1.ImagePolicy:
+		return o.Spec, true
+	default:
+		return nil, false
+	}
+}

@@ -1,0 +1,182 @@
+// Package change reads a change from manifests: the mirror objects that somebody is about
+// to apply or to delete, as a mirrors.Edit.
+//
+// It reads documents as kubectl would send them to an API server. What the API server
+// would refuse is a mistake, and all mistakes are told at once, with file, document and
+// field. Objects of other kinds are left out by name. Nothing is lost silently: keys that
+// are there twice and documents that are not separated are mistakes, too, where kubectl
+// would take one of them.
+//
+//	r := change.Reader{LeftOut: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+//	err := r.ReadPath("mirrors/")
+//	edit, err := r.Edit()
+package change
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Reader reads the documents of one change, from any number of files and streams. The
+// zero value is ready.
+type Reader struct {
+	// Delete makes the change take the objects away. They need not be more than names then.
+	Delete bool
+	// LeftOut is told of each document which objects were left out of it, in one line; nil
+	// for nobody.
+	LeftOut func(line string)
+
+	objects  []mirrors.Object
+	mistakes []string
+}
+
+// ErrEmpty is the error of a change without a mirror object.
+var ErrEmpty = errors.New("no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy")
+
+// Edit returns the change that has been read. The error names all mistakes, or is ErrEmpty.
+func (r *Reader) Edit() (mirrors.Edit, error) {
+	if err := r.err(); err != nil {
+		return mirrors.Edit{}, err
+	}
+	if len(r.objects) == 0 {
+		return mirrors.Edit{}, ErrEmpty
+	}
+	edits := make([]mirrors.Edit, len(r.objects))
+	for i, o := range r.objects {
+		if r.Delete {
+			edits[i] = mirrors.Delete(o)
+		} else {
+			edits[i] = mirrors.Put(o)
+		}
+	}
+	return mirrors.Join(edits...), nil
+}
+
+// err returns all mistakes as one error, nil if there are none.
+func (r *Reader) err() error {
+	switch n := len(r.mistakes); n {
+	case 0:
+		return nil
+	case 1:
+		return errors.New(r.mistakes[0])
+	default:
+		return fmt.Errorf("%d mistakes in the change:\n  %s", n, strings.Join(r.mistakes, "\n  "))
+	}
+}
+
+func (r *Reader) mistake(place string, format string, args ...any) {
+	r.mistakes = append(r.mistakes, text.Line(place+": "+fmt.Sprintf(format, args...)))
+}
+
+// ReadPath reads a file, or all files below a folder whose names end in .yaml, .yml or
+// .json. The error says that one of them cannot be opened.
+func (r *Reader) ReadPath(name string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	paths := []string{name}
+	if info.IsDir() {
+		if paths, err = manifestsBelow(name); err != nil {
+			return err
+		}
+		if len(paths) == 0 { // kubectl refuses it too: it is a mistake in the path
+			r.mistake(name, "no .yaml, .yml or .json file in the folder")
+		}
+	}
+	for _, path := range paths {
+		if err := r.readFile(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func manifestsBelow(folder string) ([]string, error) {
+	var paths []string
+	// With the separator, a link to a folder is one.
+	err := filepath.WalkDir(folder+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	return paths, err
+}
+
+func (r *Reader) readFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	r.Read(path, file)
+	return nil
+}
+
+// Read reads the documents of from, which messages call name.
+func (r *Reader) Read(name string, from io.Reader) {
+	n := 0
+	eachText(bufio.NewReader(from), func(doc []byte, err error) {
+		eachDocument(doc, err, func(data []byte, err error) {
+			n++
+			place := fmt.Sprintf("%s, document %d", name, n)
+			if err != nil {
+				r.mistake(place, "%v", err)
+				return
+			}
+			left := r.document(place, data, metav1.TypeMeta{})
+			if len(left) > 0 && r.LeftOut != nil {
+				r.LeftOut(text.Line(fmt.Sprintf("%s left out: %s", place, left)))
+			}
+		})
+	})
+}
+
+// eachText calls take with the text of each document, up to the first error: where the next
+// document begins is not known then. Only lines with "---" separate documents, and nothing
+// but a comment may follow on such a line, as kubectl has it (YAMLReader in
+// k8s.io/apimachinery, pkg/util/yaml).
+func eachText(from *bufio.Reader, take func(text []byte, err error)) {
+	var doc []byte
+	end := func() {
+		if len(doc) > 0 {
+			take(bytes.TrimPrefix(doc, []byte(byteOrderMark)), nil)
+		}
+		doc = nil
+	}
+	for line, err := range onedoc.Lines(from) {
+		if err != nil {
+			take(nil, err)
+			return
+		}
+		after, isMarker := bytes.CutPrefix(line.Text, []byte("---"))
+		if !isMarker {
+			doc = append(doc, line.Text...)
+			continue
+		}
+		if after = bytes.TrimSpace(after); len(after) > 0 && after[0] != '#' {
+			take(nil, fmt.Errorf("invalid Yaml document separator: %s", after))
+			return
+		}
+		end()
+	}
+	end()
+}
+
+// byteOrderMark is put before UTF-8 by Windows.
+const byteOrderMark = "\ufeff"

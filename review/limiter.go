@@ -1,0 +1,127 @@
+package review
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Limiter bounds how many reviews compute at once. Running more of them than there are
+// processors finishes none sooner, and each keeps a plan for every image that it reroutes
+// in memory meanwhile: 200 at once of 2,000 images took 700 MB together.
+//
+// A review gives its slot up while it waits for registries. Afterwards it gets one before
+// any review that has not started, so that what was started comes to its end.
+type Limiter struct {
+	mu      sync.Mutex
+	free    int
+	waiting [2][]chan struct{} // by priority, in the order in which they came
+}
+
+// The priorities of those that wait for a slot, the highest first.
+const (
+	resuming = iota
+	starting
+)
+
+// NewLimiter lets n reviews compute at once.
+func NewLimiter(n int) *Limiter { return &Limiter{free: n} }
+
+// acquire waits for a slot, until ctx ends. A nil Limiter does not bound anything.
+func (l *Limiter) acquire(ctx context.Context, priority int) error {
+	if l == nil {
+		return nil
+	}
+	slot := l.enqueue(priority)
+	if slot == nil {
+		return nil
+	}
+	select {
+	case <-slot:
+		return nil
+	case <-ctx.Done():
+	}
+	if !l.dequeue(slot, priority) {
+		l.release() // it came at the same moment
+	}
+	return ctx.Err()
+}
+
+// enqueue takes a free slot and returns nil; or it returns a channel that is closed when
+// the caller gets one.
+func (l *Limiter) enqueue(priority int) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.free > 0 {
+		l.free--
+		return nil
+	}
+	slot := make(chan struct{})
+	l.waiting[priority] = append(l.waiting[priority], slot)
+	return slot
+}
+
+// dequeue stops waiting for slot, and reports false if it has come already.
+func (l *Limiter) dequeue(slot chan struct{}, priority int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting[priority], slot)
+	if i >= 0 {
+		l.waiting[priority] = slices.Delete(l.waiting[priority], i, i+1)
+	}
+	return i >= 0
+}
+
+// release gives a slot back, to the first of those that wait.
+func (l *Limiter) release() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for priority, waiting := range l.waiting {
+		if len(waiting) > 0 {
+			l.waiting[priority] = waiting[1:]
+			close(waiting[0])
+			return
+		}
+	}
+	l.free++
+}
+
+// yielding returns r for the holder of a slot: the slot is given up while r is asked, and
+// acquired again afterwards, even if ctx has ended. What is known by then has yet to be
+// judged.
+func (l *Limiter) yielding(r Registries) Registries {
+	if l == nil {
+		return r
+	}
+	return yieldingRegistries{l, r}
+}
+
+type yieldingRegistries struct {
+	limiter    *Limiter
+	registries Registries
+}
+
+// Presence implements Registries.
+func (y yieldingRegistries) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return y.ask(ctx, locs, y.registries.Presence)
+}
+
+// Recall implements RecallSource. Registries that are none remember nothing.
+func (y yieldingRegistries) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	if r, ok := y.registries.(RecallSource); ok {
+		return y.ask(ctx, locs, r.Recall)
+	}
+	return y.Presence(ctx, locs)
+}
+
+func (y yieldingRegistries) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {
+	y.limiter.release()
+	defer func() { _ = y.limiter.acquire(context.WithoutCancel(ctx), resuming) }()
+	return by(ctx, locs)
+}
