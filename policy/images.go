@@ -74,6 +74,11 @@ func (x Images) All() iter.Seq[Image] {
 	}
 }
 
+// ByReference returns all images, sorted by reference.
+func (x Images) ByReference() []Image {
+	return slices.SortedFunc(x.All(), func(a, b Image) int { return strings.Compare(a.Ref, b.Ref) })
+}
+
 // touched returns the images whose routes may differ where tables differ by d, each once,
 // and others beside them. What no node can parse is always among them: it has no place in
 // the order.

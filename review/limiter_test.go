@@ -77,8 +77,8 @@ type oneImage struct{}
 
 func (oneImage) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (oneImage) Images(context.Context) ([]policy.Image, error) {
-	return []policy.Image{{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}}}, nil
+func (oneImage) Images(context.Context) (policy.Images, error) {
+	return policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}}), nil
 }
 
 // A review that waits for a registry lets others be decided. One that has no slot by its

@@ -49,8 +49,8 @@ type user struct {
 	ref string
 }
 
-func (u user) Images(context.Context) ([]policy.Image, error) {
-	return []policy.Image{{Ref: u.ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}}}, nil
+func (u user) Images(context.Context) (policy.Images, error) {
+	return policy.NewImages(policy.Image{Ref: u.ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}}), nil
 }
 
 // TestReviewAsksAgainWhereItDecides: misses of a minute ago are enough to see what there

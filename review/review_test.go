@@ -22,9 +22,9 @@ func (s *stalePods) Gaps() []policy.Gap {
 	return []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "out of reach for 5m0s: connection refused"}}
 }
 
-func (s *stalePods) Images(context.Context) ([]policy.Image, error) {
+func (s *stalePods) Images(context.Context) (policy.Images, error) {
 	s.asked = append(s.asked, "images")
-	return nil, nil
+	return policy.Images{}, nil
 }
 
 // nobody answers no question.

@@ -46,7 +46,7 @@ func (o *inventoryOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	return o.print(io, o.selection.of(images))
+	return o.print(io, o.selection.of(images.ByReference()))
 }
 
 func (o *inventoryOptions) print(io streams, images []policy.Image) error {

@@ -376,8 +376,8 @@ func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 type mirrorsOnly struct{ *live.Inventory }
 
 // Images says that they were not read.
-func (mirrorsOnly) Images(context.Context) ([]policy.Image, error) {
-	return nil, errors.New("the images of the cluster were not read")
+func (mirrorsOnly) Images(context.Context) (policy.Images, error) {
+	return policy.Images{}, errors.New("the images of the cluster were not read")
 }
 
 // Mirrors is that of the cluster.

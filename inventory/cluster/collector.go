@@ -46,10 +46,10 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	images := c.Inventory.index.Images()
 	users := 0
-	for _, img := range images {
+	for img := range images.All() {
 		users += len(img.Consumers)
 	}
-	gauge(imagesDesc, float64(len(images)))
+	gauge(imagesDesc, float64(images.Len()))
 	gauge(usersDesc, float64(users))
 }
 

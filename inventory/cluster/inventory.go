@@ -252,18 +252,18 @@ func (c *Inventory) CollectGarbageSooner(ctx context.Context) {
 // startGCPercent is half of Go's default: the time to be ready stays that of the list.
 const startGCPercent = 50
 
-// Images returns the images that the cluster depends on, sorted by reference.
+// Images returns the images that the cluster depends on.
 // Before the Inventory is ready, it returns the error of Ready: half an inventory
 // would look like safety. So would none, which is an error on a cluster that has
-// nodes. The result is shared and must not be changed.
-func (c *Inventory) Images(context.Context) ([]policy.Image, error) {
+// nodes.
+func (c *Inventory) Images(context.Context) (policy.Images, error) {
 	if err := c.Ready(); err != nil {
-		return nil, err
+		return policy.Images{}, err
 	}
 	c.index.TrustAccounts(accountsKnown(c.accounts.Status()))
 	images := c.index.Images()
-	if nodes := len(c.Nodes()); len(images) == 0 && nodes > 0 {
-		return nil, fmt.Errorf("no object names an image though there are nodes (%d): the inventory cannot be complete", nodes)
+	if nodes := len(c.Nodes()); images.Len() == 0 && nodes > 0 {
+		return policy.Images{}, fmt.Errorf("no object names an image though there are nodes (%d): the inventory cannot be complete", nodes)
 	}
 	return images, nil
 }

@@ -3,7 +3,6 @@ package images
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -40,9 +39,7 @@ type Index struct {
 	// the users of images were made.
 	changed conditions
 
-	list      []policy.Image // what Images returns, nil after a change
-	order     []*image       // the images, sorted by reference
-	unordered bool           // whether images have come or gone since order was made
+	current policy.ImageIndex // each image as of its last refresh
 }
 
 type objectKey struct{ namespace, name string }
@@ -108,7 +105,6 @@ func (x *Index) Reads(kind schema.GroupKind, read bool) {
 	}
 	set(&x.read, kind, read)
 	set(&x.changed.kinds, kind, true)
-	x.list = nil
 }
 
 // PutAccount says whether a service account names a pull secret that is not OpenShift's.
@@ -130,7 +126,6 @@ func (x *Index) changeAccount(key objectKey, change func(objectKey)) {
 	change(objectKey{unique.Make(key.namespace).Value(), unique.Make(key.name).Value()})
 	if nowOwn, nowUnknown := x.accounts.pullSecret(key); nowOwn != own || nowUnknown != unknown {
 		set(&x.changed.accounts, key, true)
-		x.list = nil
 	}
 }
 
@@ -158,7 +153,7 @@ func (x *Index) TrustAccounts(state Accounts) {
 		return
 	}
 	x.accounts.state = state
-	x.changed.allAccounts, x.list = true, nil
+	x.changed.allAccounts = true
 }
 
 // PutStream enters an ImageStream, or forgets it if s is nil.
@@ -227,25 +222,16 @@ func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
 	}
 }
 
-// Images returns every image that is named, sorted by reference, its users by
-// namespace, kind, name and container. The result is shared between callers and
-// with later results: it must not be changed.
-func (x *Index) Images() []policy.Image {
+// Images returns every image that is named, its consumers sorted by namespace, kind, name
+// and container. It takes a time in proportion to what has changed since the last call.
+func (x *Index) Images() policy.Images {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.list != nil {
-		return x.list
-	}
 	x.settle()
 	for img := range x.dirty {
 		x.refresh(img)
 	}
-	x.sortImages()
-	x.list = make([]policy.Image, len(x.order))
-	for i, img := range x.order {
-		x.list[i] = policy.Image{Ref: img.ref, Consumers: img.users}
-	}
-	return x.list
+	return x.current.Images()
 }
 
 // Objects returns the number of objects that name images.
@@ -312,7 +298,6 @@ func (x *Index) image(ref string) *image {
 	}
 	img := &image{ref: strings.Clone(ref)}
 	x.images[img.ref] = img
-	x.unordered = true
 	return img
 }
 
@@ -335,7 +320,6 @@ func (x *Index) set(kind string, key objectKey, uses []use) {
 	for _, u := range slices.Concat(old, uses) {
 		x.touch(u.image, changedObject{kind, key})
 	}
-	x.list = nil
 }
 
 func (x *Index) store(kind string, key objectKey, uses []use) {
@@ -377,7 +361,7 @@ func (x *Index) drop(img *image) {
 	img.users, img.changed = nil, nil
 	delete(x.images, img.ref)
 	delete(x.dirty, img)
-	x.unordered = true
+	x.current.Delete(img.ref)
 }
 
 // refresh makes the list of users anew: those whose objects did not change, and
@@ -405,6 +389,7 @@ func (x *Index) refresh(img *image) {
 	img.users = append(users, came...)
 	img.changed = nil
 	delete(x.dirty, img)
+	x.current.Put(policy.Image{Ref: img.ref, Consumers: img.users})
 }
 
 func (x *Index) user(o changedObject, u use) policy.Consumer {
@@ -439,12 +424,4 @@ func compareUsers(a, b policy.Consumer) int {
 		cmp.Compare(a.Use, b.Use),
 		strings.Compare(a.Digest, b.Digest),
 	)
-}
-
-func (x *Index) sortImages() {
-	if !x.unordered {
-		return
-	}
-	x.order = slices.SortedFunc(maps.Values(x.images), func(a, b *image) int { return strings.Compare(a.ref, b.ref) })
-	x.unordered = false
 }

@@ -124,13 +124,13 @@ func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 	}
 }
 
-// Images returns the images that objects in the dump name, sorted by reference.
+// Images returns the images that objects in the dump name.
 // A dump with nodes and without a single image is taken for an incomplete one:
 // that is an error.
-func (s *Snapshot) Images(context.Context) ([]policy.Image, error) {
+func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	images := s.index.Images()
-	if len(images) == 0 && len(s.nodes) > 0 {
-		return nil, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
+	if images.Len() == 0 && len(s.nodes) > 0 {
+		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
 			counted(len(s.nodes), "node"))
 	}
 	return images, nil

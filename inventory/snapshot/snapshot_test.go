@@ -20,7 +20,7 @@ import (
 // What a reviewer asks for; inventories know of no reviewer.
 var _ interface {
 	Mirrors(context.Context) (mirrors.Set, error)
-	Images(context.Context) ([]policy.Image, error)
+	Images(context.Context) (policy.Images, error)
 	Notes() []string
 } = (*Snapshot)(nil)
 

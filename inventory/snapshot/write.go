@@ -32,7 +32,7 @@ import (
 // *Snapshot.
 type Source interface {
 	Mirrors(context.Context) (mirrors.Set, error)
-	Images(context.Context) ([]policy.Image, error)
+	Images(context.Context) (policy.Images, error)
 	Nodes() []*corev1.Node
 	Pools() []*mcfgv1.MachineConfigPool
 	DisruptionBudgets() []*policyv1.PodDisruptionBudget
@@ -91,7 +91,7 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 			})
 		}
 	}
-	for _, img := range images {
+	for _, img := range images.ByReference() {
 		out.object(imageUsersKind, imageUsersOf(img))
 	}
 	out.text("\n]}\n")

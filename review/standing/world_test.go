@@ -63,10 +63,10 @@ func (w *world) Mirrors(context.Context) (mirrors.Set, error) {
 	return w.set, w.broken
 }
 
-func (w *world) Images(context.Context) ([]policy.Image, error) {
+func (w *world) Images(context.Context) (policy.Images, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.images, nil
+	return policy.NewImages(w.images...), nil
 }
 
 func (w *world) Known(locs []mirrors.Location) policy.Facts {

@@ -156,8 +156,12 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 	r.Heap = heap()
 	knows := func(ref string) (bool, error) {
 		images, err := c.Images(ctx)
-		_, found := slices.BinarySearchFunc(images, ref, func(i policy.Image, ref string) int { return strings.Compare(i.Ref, ref) })
-		return found, err
+		for img := range images.All() {
+			if img.Ref == ref {
+				return true, err
+			}
+		}
+		return false, err
 	}
 	if r.Delay, err = delay(ctx, kube, knows); err != nil {
 		return report{}, err
@@ -172,7 +176,7 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 
 func count(ctx context.Context, c *cluster.Inventory) (int, error) {
 	images, err := c.Images(ctx)
-	return len(images), err
+	return images.Len(), err
 }
 
 // delay makes a pod and waits until its image is known.

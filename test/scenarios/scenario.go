@@ -358,7 +358,8 @@ func imagesIn(objects []string) ([]policy.Image, error) {
 	if problems := dump.Problems(); len(problems) > 0 {
 		return nil, problems[0]
 	}
-	return dump.Images(context.Background())
+	images, err := dump.Images(context.Background())
+	return images.ByReference(), err
 }
 
 func (s *Scenario) addImage(ref string, user policy.Consumer) {

@@ -418,7 +418,7 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	if m.before != nil {
 		before = m.before(before)
 	}
-	known := policy.Cluster{Images: []policy.Image{{Ref: c.image, Consumers: users}}, Platforms: c.platforms()}
+	known := policy.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Platforms: c.platforms()}
 	plan := policy.NewPlan(policy.Change{Before: before, After: c.set}, known, policy.Settings{})
 	var after []string
 	for _, i := range plan.Reroutes {
