@@ -72,6 +72,6 @@ func TestMendingWithGaps(t *testing.T) {
 func TestStandingOfApplied(t *testing.T) {
 	p := shallower(NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), Cluster{Images: []Image{{tag, running}}}, Settings{}))
 	if got := p.StandingLookups(nil); len(got) != 1 || got[0].Ref != "m.local/x:1" {
-		t.Errorf("questions %v", got)
+		t.Errorf("lookups %v", got)
 	}
 }
