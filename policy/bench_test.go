@@ -109,7 +109,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 	const n = 100_000
 	for _, sources := range []int{50, 500} {
 		before := manySources(sources, sources*2/5)
-		c := Change{before, mirrors.Put(itms("narrow", "quay.io/team-3/app-narrow", allow, "m.local/narrow"))(before)}
+		c := Change{before, mirrors.Put(itms("narrow", "quay.io/team-3/app-narrow", allow, "m.local/narrow")).Apply(before)}
 		list := manyImages(n, 500)
 		for i := range 20 {
 			list[i*100].Ref = fmt.Sprintf("quay.io/team-3/app-narrow:v%d", i)

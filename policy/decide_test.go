@@ -62,8 +62,8 @@ func summary(v Verdict) string {
 
 var running = []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app", Use: Running, Digest: "sha256:old"}}
 
-// A turn is one way a rule can turn, with the reason for it in its name.
-type turn struct {
+// A decision is what becomes of one image, with the reason for it in its name.
+type decision struct {
 	name          string
 	before, after mirrors.Set
 	image         string
@@ -74,9 +74,9 @@ type turn struct {
 
 const tag, dig = "quay.io/x:1", "quay.io/x" + digestA
 
-func testTurns(t *testing.T, turns []turn) {
+func testDecisions(t *testing.T, decisions []decision) {
 	t.Helper()
-	for _, tt := range turns {
+	for _, tt := range decisions {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := shallow(Change{tt.before, tt.after}, []Image{{tt.image, running}}, tt.settings)
 			verdict := plan.Decide(tt.facts)
@@ -90,8 +90,8 @@ func testTurns(t *testing.T, turns []turn) {
 	}
 }
 
-// testText holds the findings of a turn to their exact text.
-func testText(t *testing.T, tt turn, want string) {
+// testText holds the findings of a decision to their exact text.
+func testText(t *testing.T, tt decision, want string) {
 	t.Helper()
 	plan := shallow(Change{tt.before, tt.after}, []Image{{tt.image, running}}, tt.settings)
 	got := plan.Decide(tt.facts).Report("ImageTagMirrorSet a")
@@ -100,9 +100,9 @@ func testText(t *testing.T, tt turn, want string) {
 	}
 }
 
-// TestAdmitted has the turns at which no rule has anything to say.
+// TestAdmitted has the changes about which no rule has anything to say.
 func TestAdmitted(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"mirror holds it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 present"), Settings{}, ""},
 		{"one of two mirrors holds it", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 absent", "n.local/x:1 present"), Settings{}, ""},
 		{"wrong content after the image was found", set(), set(itms("a", "quay.io", allow, "m.local", "n.local")), tag, facts("m.local/x:1 present", "n.local/x:1 mismatch"), Settings{}, ""},
@@ -148,10 +148,10 @@ func TestSeverities(t *testing.T) {
 	router := []Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router", Use: Running}}
 	past := []Consumer{{Kind: "ClusterVersion", Name: "version", Container: "history", Use: History}}
 	tests := []struct {
-		name  string
-		users []Consumer
-		set   map[string]Severity
-		want  Severity
+		name      string
+		consumers []Consumer
+		set       map[string]Severity
+		want      Severity
 	}{
 		{"weakened", running, map[string]Severity{"ImageMissing": Warn}, Warn},
 		{"protected: not weakened by mistake", router, map[string]Severity{"ImageMissing": Warn}, Deny},
@@ -161,7 +161,7 @@ func TestSeverities(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{"quay.io/x:1", tt.users}}, Settings{Severities: tt.set})
+			plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{"quay.io/x:1", tt.consumers}}, Settings{Severities: tt.set})
 			v := plan.Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"))
 			if len(v.Findings) != 1 || v.Findings[0].Severity != tt.want {
 				t.Errorf("findings %s, want one that says %s", summary(v), tt.want)
@@ -170,9 +170,9 @@ func TestSeverities(t *testing.T) {
 	}
 }
 
-// TestQuestions: protected images first, mirrors before the rest, and the rest
+// TestLookups: protected images first, mirrors before the rest, and the rest
 // only where no mirror holds the image.
-func TestQuestions(t *testing.T) {
+func TestLookups(t *testing.T) {
 	images := []Image{
 		{"quay.io/a:1", running},
 		{"quay.io/b:1", []Consumer{{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router"}}},

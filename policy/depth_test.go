@@ -55,7 +55,7 @@ func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, running}}...), Platforms: onePlatform}, s)
 	known := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
 	if q := plan.Lookups(known); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
-		t.Errorf("questions %+v", q)
+		t.Errorf("lookups %+v", q)
 	}
 	if v := plan.Decide(known); v.Allowed || v.Findings[0].Rule != "Unverified" {
 		t.Errorf("%+v", v)
@@ -68,6 +68,6 @@ func TestBrokenCopyAsksOn(t *testing.T) {
 	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local", "n.local"))}, []Image{{tag, running}}, Settings{})
 	q := plan.Lookups(facts("m.local/x:1 incomplete", "n.local/x:1 present"))
 	if len(q) != 1 || q[0].Ref != tag {
-		t.Errorf("questions %+v, want the source", q)
+		t.Errorf("lookups %+v, want the source", q)
 	}
 }

@@ -10,10 +10,10 @@ func TestGuesses(t *testing.T) {
 	past := Consumer{Kind: "Pod", Namespace: "shop", Name: "a", Use: History}
 	atProtected := map[string]Severity{"ImageMissing@protected": Warn}
 	tests := []struct {
-		reason   string
-		users    []Consumer
-		settings Settings
-		want     Severity
+		reason    string
+		consumers []Consumer
+		settings  Settings
+		want      Severity
 	}{
 		{"a guess warns", []Consumer{guess}, Settings{}, Warn},
 		{"a guess beside one who is sure counts for nothing more", []Consumer{guess, sure}, Settings{}, Deny},
@@ -27,7 +27,7 @@ func TestGuesses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
-			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: "quay.io/shop/cart:1", Consumers: tt.users}}
+			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: "quay.io/shop/cart:1", Consumers: tt.consumers}}
 			if got := tt.settings.severity(f, false); got != tt.want {
 				t.Errorf("severity = %s, want %s", got, tt.want)
 			}
@@ -54,12 +54,12 @@ func TestUsersCountAlone(t *testing.T) {
 	router := Consumer{Kind: "Deployment", Namespace: "openshift-ingress", Name: "a"}
 	for _, set := range []map[string]Severity{nil, {"ImageMissing": Deny, "ImageMissing@protected": Deny}} {
 		s := Settings{Namespaces: []NamespaceSeverity{{"dev", Warn}}, Severities: set}
-		for _, users := range [][]Consumer{{guess}, {lenient}, {past}, {guess, lenient}, {past, lenient}, {past, guess}, {past, guess, lenient}} {
-			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: tag, Consumers: users}}
+		for _, consumers := range [][]Consumer{{guess}, {lenient}, {past}, {guess, lenient}, {past, lenient}, {past, guess}, {past, guess, lenient}} {
+			f := Finding{Rule: "ImageMissing", Severity: Deny, Image: Image{Ref: tag, Consumers: consumers}}
 			if got := s.severity(f, false); got != Warn {
-				t.Errorf("%v with %v: %s", users, set, got)
+				t.Errorf("%v with %v: %s", consumers, set, got)
 			}
-			f.Image.Consumers = append(users, router)
+			f.Image.Consumers = append(consumers, router)
 			if got := s.severity(f, false); got != Deny {
 				t.Errorf("%v with %v: %s", f.Image.Consumers, set, got)
 			}

@@ -79,10 +79,10 @@ func (x Images) ByReference() []Image {
 	return slices.SortedFunc(x.All(), func(a, b Image) int { return strings.Compare(a.Ref, b.Ref) })
 }
 
-// touched returns the images whose routes may differ where tables differ by d, each once,
+// touched returns the images whose routes may differ where those of two tables differ by d, each once,
 // and others beside them. What no node can parse is always among them: it has no place in
 // the order.
-func (x Images) touched(d mirrors.Difference) iter.Seq[Image] {
+func (x Images) touched(d mirrors.ChangedScopes) iter.Seq[Image] {
 	if d.Everything || x.unordered {
 		return x.All()
 	}

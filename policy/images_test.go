@@ -46,7 +46,7 @@ func TestImagesTouched(t *testing.T) {
 		}
 	}
 	for range 500 {
-		var d mirrors.Difference
+		var d mirrors.ChangedScopes
 		for range rng.IntN(4) {
 			scope := hosts[rng.IntN(len(hosts))]
 			if rng.IntN(2) == 0 {
@@ -73,12 +73,12 @@ func TestImagesTouched(t *testing.T) {
 			t.Fatalf("%v: got %v\nwant %v", d.Scopes, got, want)
 		}
 	}
-	if n := len(slices.Collect(images.touched(mirrors.Difference{Everything: true}))); n != len(all) {
+	if n := len(slices.Collect(images.touched(mirrors.ChangedScopes{Everything: true}))); n != len(all) {
 		t.Errorf("everything is %d images, want %d", n, len(all))
 	}
 }
 
-func touches(d mirrors.Difference, ref string) bool {
+func touches(d mirrors.ChangedScopes, ref string) bool {
 	repository, placed := mirrors.Repository(ref)
 	host, _, _ := strings.Cut(repository, "/")
 	return !placed || slices.ContainsFunc(d.Scopes, func(scope string) bool {
@@ -170,7 +170,7 @@ func planned(t *testing.T, rng *rand.Rand) (rerouted, spared int) {
 		return 0, 0
 	}
 	looked := map[string]bool{}
-	for img := range known.Images.touched(r.difference()) {
+	for img := range known.Images.touched(r.changedScopes()) {
 		looked[img.Ref] = true
 	}
 	var want, have []string
@@ -230,7 +230,7 @@ func randomChange(rng *rand.Rand) Change {
 	if rng.IntN(6) == 0 {
 		s.Registries.AllowedRegistries, s.Registries.BlockedRegistries = []string{scope(), scope()}, nil
 	}
-	c := Change{Before: s, After: mirrors.Put(object(fmt.Sprint("s", rng.IntN(7))))(s)}
+	c := Change{Before: s, After: mirrors.Put(object(fmt.Sprint("s", rng.IntN(7)))).Apply(s)}
 	switch rng.IntN(8) {
 	case 0:
 		c.After.Registries.BlockedRegistries = []string{"b.local"}

@@ -21,7 +21,7 @@ const appliedQuay = "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\n
 // TestMending: what lets loose a configuration that was held up is compared with what nodes
 // have. Where that is not known, nothing is taken for granted.
 func TestMending(t *testing.T) {
-	mend := func(s mirrors.Set) mirrors.Set { return mirrors.Delete(idms("two", "", allow))(s) }
+	mend := mirrors.Delete(idms("two", "", allow))
 	bad := itms("bad", "quay.io", allow, "n.local")
 	nowhere := facts("n.local/x:1 absent", "quay.io/x:1 absent", "m.local/x:1 absent")
 	for _, tt := range []struct {
@@ -38,7 +38,7 @@ func TestMending(t *testing.T) {
 		{"what nodes have is not known, nor that it was broken", stuck("", bad), mend, nowhere, "deny ImageMissing, warn RejectedByMCO"},
 		{"it cannot be read", stuck("[", bad), mend, nowhere, "deny ImageMissing, warn RejectedByMCO"},
 		{"it is not known, and the new one is good", stuck("", bad), mend, facts("n.local/x:1 present"), "warn RejectedByMCO"},
-		{"what mends it takes the mirror away as well", stuck("", bad), mirrors.All(mend, mirrors.Delete(bad)), facts("n.local/x:1 present", "quay.io/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
+		{"what mends it takes the mirror away as well", stuck("", bad), mirrors.Join(mend, mirrors.Delete(bad)), facts("n.local/x:1 present", "quay.io/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
 		{"MCO stays stuck: what is held up was there before", stuck(appliedQuay, bad), mirrors.Put(idms("three", "quay.io/y", allow, "m.local/y")), nowhere, "warn RejectedByMCO"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,6 +72,6 @@ func TestMendingWithGaps(t *testing.T) {
 func TestStandingOfApplied(t *testing.T) {
 	p := shallower(NewStanding(stuck(appliedQuay, itms("held-up", "quay.io", allow, "n.local")), Cluster{Images: NewImages([]Image{{tag, running}}...)}, Settings{}))
 	if got := p.StandingLookups(nil); len(got) != 1 || got[0].Ref != "m.local/x:1" {
-		t.Errorf("questions %v", got)
+		t.Errorf("lookups %v", got)
 	}
 }

@@ -108,7 +108,7 @@ func (c Change) reroutes(r resolution, known Cluster) (reroutes []Reroute, malfo
 	never, hosts := neverContact(c.After), c.retrusted()
 	touched := known.Images.All()
 	if len(hosts) == 0 {
-		touched = known.Images.touched(r.difference())
+		touched = known.Images.touched(r.changedScopes())
 	}
 	for img := range touched {
 		from, to, changed, err := r.compare(img.Ref)

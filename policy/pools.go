@@ -23,10 +23,10 @@ func (p Plan) byImage() [][]Reroute {
 // was verified least.
 func (s Settings) worst(reroutes []Reroute, facts Facts) (seen *assessment, findings []Finding) {
 	for i, reroute := range reroutes {
-		v := s.assess(reroute, facts)
-		found := s.judge(v)
-		if i == 0 || weight(v, found) > weight(seen, findings) {
-			seen, findings = v, found
+		a := s.assess(reroute, facts)
+		found := s.judge(a)
+		if i == 0 || weight(a, found) > weight(seen, findings) {
+			seen, findings = a, found
 		}
 	}
 	if pools := seen.Pools; len(pools) > 0 {

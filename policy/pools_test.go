@@ -90,7 +90,7 @@ func TestLastObjectUncoversFiles(t *testing.T) {
 			before.Files = []mirrors.File{{MachineConfig: "50-registries", Role: tc.role, Path: mirrors.RegistriesConfPath, Contents: []byte(tc.file)}}
 			after := before
 			after.Objects = nil
-			v := shallow(Change{before, after}, []Image{{tc.image, users(isRouter)}}, Settings{}).Decide(facts("quay.io/x:1 present"))
+			v := shallow(Change{before, after}, []Image{{tc.image, consumers(isRouter)}}, Settings{}).Decide(facts("quay.io/x:1 present"))
 			if got := summary(v); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

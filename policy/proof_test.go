@@ -11,8 +11,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// users returns one user in namespace shop, changed by each of change.
-func users(change ...func(*Consumer)) []Consumer {
+// consumers returns one consumer in namespace shop, changed by each of change.
+func consumers(change ...func(*Consumer)) []Consumer {
 	u := Consumer{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "app"}
 	for _, c := range change {
 		c(&u)
@@ -40,33 +40,33 @@ func TestOnlyProofWeakens(t *testing.T) {
 		name          string
 		before, after mirrors.Set
 		image         string
-		users         []Consumer
+		consumers     []Consumer
 		others        bool // CRIOCredentialProviderConfig matches
 		facts         []string
 		want          string
 	}{
-		{"the source says 404 to all: proof", none, quay, tag, users(), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
-		{"404 hides private images from the guard, not from a pod's own secret", none, quay, tag, users(withSecret), false, append(gone, "quay.io/x:1 absent"), "deny ImageMissing"},
-		{"401 is no proof, whoever asks", none, quay, tag, users(), false, append(gone, "quay.io/x:1 denied"), "deny ImageMissing"},
-		{"404 though a pod runs that very digest", none, quay, dig, users(runs(strings.TrimPrefix(digestA, "@"))), false, []string{"m.local/x" + digestA + " absent", "quay.io/x" + digestA + " absent"}, "deny ImageMissing"},
-		{"404 of a tag though a pod still runs what it was: tags are moved and deleted", none, quay, tag, users(runs("sha256:old")), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
-		{"404 where the credential provider may have other credentials", none, quay, tag, users(), true, append(gone, "quay.io/x:1 absent"), "deny ImageMissing"},
-		{"a user of the past may have had a secret", none, quay, tag, append(users(), Consumer{Kind: "Pod", Namespace: "shop", Name: "old", Use: History, OwnPullSecret: true}), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
+		{"the source says 404 to all: proof", none, quay, tag, consumers(), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
+		{"404 hides private images from the guard, not from a pod's own secret", none, quay, tag, consumers(withSecret), false, append(gone, "quay.io/x:1 absent"), "deny ImageMissing"},
+		{"401 is no proof, whoever asks", none, quay, tag, consumers(), false, append(gone, "quay.io/x:1 denied"), "deny ImageMissing"},
+		{"404 though a pod runs that very digest", none, quay, dig, consumers(runs(strings.TrimPrefix(digestA, "@"))), false, []string{"m.local/x" + digestA + " absent", "quay.io/x" + digestA + " absent"}, "deny ImageMissing"},
+		{"404 of a tag though a pod still runs what it was: tags are moved and deleted", none, quay, tag, consumers(runs("sha256:old")), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
+		{"404 where the credential provider may have other credentials", none, quay, tag, consumers(), true, append(gone, "quay.io/x:1 absent"), "deny ImageMissing"},
+		{"a user of the past may have had a secret", none, quay, tag, append(consumers(), Consumer{Kind: "Pod", Namespace: "shop", Name: "old", Use: History, OwnPullSecret: true}), false, append(gone, "quay.io/x:1 absent"), "warn ImageMissing"},
 
-		{"the Docker Hub by its name", none, hub, "docker.io/myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
-		{"the Docker Hub by its other name", none, hub, "index.docker.io/myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
-		{"a short name", none, hub, "myorg/private:1", users(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied", "registry.access.redhat.com/myorg/private:1 absent"}, "deny ImageMissing"},
+		{"the Docker Hub by its name", none, hub, "docker.io/myorg/private:1", consumers(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
+		{"the Docker Hub by its other name", none, hub, "index.docker.io/myorg/private:1", consumers(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied"}, "deny NotFullySynced"},
+		{"a short name", none, hub, "myorg/private:1", consumers(withSecret), false, []string{"m.local/myorg/private:1 absent", "docker.io/myorg/private:1 denied", "registry.access.redhat.com/myorg/private:1 absent"}, "deny ImageMissing"},
 
-		{"the old mirror holds it", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 present", "quay.io/x:1 present"), "deny ImageMissing"},
-		{"the old mirror is out of reach at the moment", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 unreachable", "quay.io/x:1 present"), "deny ImageMissing"},
-		{"the old mirror denies the guard at the moment", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 denied", "quay.io/x:1 present"), "deny ImageMissing"},
-		{"the old mirror was not asked in time", old, quay, tag, users(isRouter), false, append(gone, "quay.io/x:1 present"), "deny ImageMissing"},
-		{"the old mirror does not have it either: proof", old, quay, tag, users(isRouter), false, append(gone, "old.local/x:1 absent", "quay.io/x:1 present"), "warn ImageMissing"},
-		{"a mirror more, behind one that denies", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, users(), false, append(gone, "old.local/x:1 denied", "quay.io/x:1 present"), "warn ImageMissing"},
-		{"a mirror more that could not be asked, before the source", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, users(), false, []string{"m.local/x:1 unreachable", "old.local/x:1 absent", "quay.io/x:1 unreachable"}, "deny Unverified"},
+		{"the old mirror holds it", old, quay, tag, consumers(isRouter), false, append(gone, "old.local/x:1 present", "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror is out of reach at the moment", old, quay, tag, consumers(isRouter), false, append(gone, "old.local/x:1 unreachable", "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror denies the guard at the moment", old, quay, tag, consumers(isRouter), false, append(gone, "old.local/x:1 denied", "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror was not asked in time", old, quay, tag, consumers(isRouter), false, append(gone, "quay.io/x:1 present"), "deny ImageMissing"},
+		{"the old mirror does not have it either: proof", old, quay, tag, consumers(isRouter), false, append(gone, "old.local/x:1 absent", "quay.io/x:1 present"), "warn ImageMissing"},
+		{"a mirror more, behind one that denies", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, consumers(), false, append(gone, "old.local/x:1 denied", "quay.io/x:1 present"), "warn ImageMissing"},
+		{"a mirror more that could not be asked, before the source", old, set(itms("a", "quay.io", allow, "old.local", "m.local")), tag, consumers(), false, []string{"m.local/x:1 unreachable", "old.local/x:1 absent", "quay.io/x:1 unreachable"}, "deny Unverified"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := shallow(Change{tc.before, tc.after}, []Image{{tc.image, tc.users}}, Settings{})
+			plan := shallow(Change{tc.before, tc.after}, []Image{{tc.image, tc.consumers}}, Settings{})
 			plan.Reroutes[0].OtherCredentials = tc.others
 			if got := summary(plan.Decide(facts(tc.facts...))); !strings.HasPrefix(got+",", tc.want+",") {
 				t.Errorf("got %s, want %s", got, tc.want)
@@ -78,7 +78,7 @@ func TestOnlyProofWeakens(t *testing.T) {
 // TestBeforeUnknown: where it could not be read what nodes do, a failure of the objects'
 // old route proves nothing.
 func TestBeforeUnknown(t *testing.T) {
-	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, users()}}, Settings{})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, []Image{{tag, consumers()}}, Settings{})
 	found := facts("m.local/x:1 absent", "quay.io/x:1 absent")
 	if v := plan.Decide(found); !v.Allowed {
 		t.Error("the image is nowhere today, and that is known")
@@ -114,12 +114,12 @@ func TestSpellingNeverMatters(t *testing.T) {
 		change := Change{randomHub(rng), randomHub(rng)}
 		change.Before.Registries.ContainerRuntimeSearchRegistries = registries
 		change.After.Registries.ContainerRuntimeSearchRegistries = registries
-		owner := users()
+		owner := consumers()
 		if rng.IntN(2) == 0 {
-			owner = users(withSecret)
+			owner = consumers(withSecret)
 		}
 		if rng.IntN(2) == 0 {
-			owner = append(owner, users(runs("sha256:"+strings.Repeat("a", 64)))...)
+			owner = append(owner, consumers(runs("sha256:"+strings.Repeat("a", 64)))...)
 		}
 		if rng.IntN(4) == 0 {
 			owner[0].Namespace = "openshift-ingress"
@@ -135,8 +135,8 @@ func TestSpellingNeverMatters(t *testing.T) {
 				plan.Reroutes[i].OtherCredentials = others
 			}
 			found := Facts{}
-			for questions := plan.Lookups(found); len(questions) > 0; questions = plan.Lookups(found) {
-				for _, l := range questions {
+			for lookups := plan.Lookups(found); len(lookups) > 0; lookups = plan.Lookups(found) {
+				for _, l := range lookups {
 					if _, asked := world[l]; !asked {
 						world[l] = randomFact(rand.New(rand.NewPCG(seed, uint64(len(l.Ref))*31+uint64(l.Depth))))
 					}
@@ -211,24 +211,24 @@ func TestUnverifiedInFront(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		before, after mirrors.Set
-		users         []Consumer
+		consumers     []Consumer
 		settings      Settings
 		facts         []string
 		want          string
 	}{
-		{"only mirrors are left, a router", set(), two("m.local", "n.local"), users(isRouter), Settings{}, found, "deny UnverifiedInFront"},
-		{"only mirrors are left, an application", set(), two("m.local", "n.local"), users(), Settings{}, found, "warn UnverifiedInFront"},
-		{"the source is left", set(), open, users(isRouter), Settings{}, found, "warn UnverifiedInFront"},
-		{"the place is in front today as well", open, two("m.local", "n.local"), users(isRouter), Settings{}, found, "warn UnverifiedInFront"},
-		{"another place is in front today", open, two("o.local", "n.local"), users(isRouter), Settings{}, append(found, "o.local/x:1 unreachable"), "deny UnverifiedInFront"},
-		{"by setting, for all but the protected", set(), two("m.local", "n.local"), users(), Settings{Severities: map[string]Severity{"UnverifiedInFront": Deny}}, found, "deny UnverifiedInFront"},
-		{"weakened for the protected too", set(), two("m.local", "n.local"), users(isRouter), Settings{Severities: map[string]Severity{"UnverifiedInFront@protected": Warn}}, found, "warn UnverifiedInFront"},
-		{"not weakened by mistake", set(), two("m.local", "n.local"), users(isRouter), Settings{Severities: map[string]Severity{"UnverifiedInFront": Warn}}, found, "deny UnverifiedInFront"},
-		{"the place is behind the one that has it", set(), two("n.local", "m.local"), users(isRouter), Settings{}, found, ""},
-		{"the image is not there, says the place in front", set(), two("m.local", "n.local"), users(isRouter), Settings{}, []string{"m.local/x:1 absent", "n.local/x:1 present"}, ""},
+		{"only mirrors are left, a router", set(), two("m.local", "n.local"), consumers(isRouter), Settings{}, found, "deny UnverifiedInFront"},
+		{"only mirrors are left, an application", set(), two("m.local", "n.local"), consumers(), Settings{}, found, "warn UnverifiedInFront"},
+		{"the source is left", set(), open, consumers(isRouter), Settings{}, found, "warn UnverifiedInFront"},
+		{"the place is in front today as well", open, two("m.local", "n.local"), consumers(isRouter), Settings{}, found, "warn UnverifiedInFront"},
+		{"another place is in front today", open, two("o.local", "n.local"), consumers(isRouter), Settings{}, append(found, "o.local/x:1 unreachable"), "deny UnverifiedInFront"},
+		{"by setting, for all but the protected", set(), two("m.local", "n.local"), consumers(), Settings{Severities: map[string]Severity{"UnverifiedInFront": Deny}}, found, "deny UnverifiedInFront"},
+		{"weakened for the protected too", set(), two("m.local", "n.local"), consumers(isRouter), Settings{Severities: map[string]Severity{"UnverifiedInFront@protected": Warn}}, found, "warn UnverifiedInFront"},
+		{"not weakened by mistake", set(), two("m.local", "n.local"), consumers(isRouter), Settings{Severities: map[string]Severity{"UnverifiedInFront": Warn}}, found, "deny UnverifiedInFront"},
+		{"the place is behind the one that has it", set(), two("n.local", "m.local"), consumers(isRouter), Settings{}, found, ""},
+		{"the image is not there, says the place in front", set(), two("m.local", "n.local"), consumers(isRouter), Settings{}, []string{"m.local/x:1 absent", "n.local/x:1 present"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := shallow(Change{tc.before, tc.after}, []Image{{tag, tc.users}}, tc.settings)
+			plan := shallow(Change{tc.before, tc.after}, []Image{{tag, tc.consumers}}, tc.settings)
 			v := plan.Decide(facts(tc.facts...))
 			if got := summary(v); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -241,7 +241,7 @@ func TestUnverifiedInFront(t *testing.T) {
 }
 
 func TestUnverifiedInFrontText(t *testing.T) {
-	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, users(isRouter)}}, Settings{})
+	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local", "n.local"))}, []Image{{tag, consumers(isRouter)}}, Settings{})
 	got := plan.Decide(facts("m.local/x:1 unreachable", "n.local/x:1 present")).Message("ImageTagMirrorSet a")
 	want := `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
@@ -262,11 +262,11 @@ Nothing was changed. The whole list: mirrorset-guard check`
 // TestShortNameAsksFirstRegistry: a later candidate of a short name is what nodes get only
 // if the first registry does not have the image.
 func TestShortNameAsksFirstRegistry(t *testing.T) {
-	plan := shallow(Change{set(), set(itms("a", "docker.io", allow, "m.local"))}, []Image{{"nginx:1", users()}}, Settings{})
+	plan := shallow(Change{set(), set(itms("a", "docker.io", allow, "m.local"))}, []Image{{"nginx:1", consumers()}}, Settings{})
 	found := facts("m.local/library/nginx:1 present")
-	questions := plan.Lookups(found)
-	if !slices.ContainsFunc(questions, func(l mirrors.Location) bool { return l.Ref == "registry.access.redhat.com/nginx:1" }) {
-		t.Errorf("the first search registry is not asked: %v", questions)
+	lookups := plan.Lookups(found)
+	if !slices.ContainsFunc(lookups, func(l mirrors.Location) bool { return l.Ref == "registry.access.redhat.com/nginx:1" }) {
+		t.Errorf("the first search registry is not asked: %v", lookups)
 	}
 	for word, want := range map[string]string{"absent": "", "unreachable": "warn UnverifiedInFront", "present": "", "mismatch": ""} {
 		for l, f := range facts("m.local/library/nginx:1 present", "registry.access.redhat.com/nginx:1 "+word) {
@@ -301,32 +301,32 @@ func TestPlatformsByTag(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
 		image              string
-		users              []Consumer
+		consumers          []Consumer
 		nodes              []string
 		mirror, mirrorRead Fact // at either depth
 		old, oldRead       Fact
 		want               string
-		asked              int // questions
+		asked              int // lookups
 	}{
-		{"an index for both, nodes of both", tag, users(), twoPlatforms, present(other), serves(other, amd, arm), Fact{}, Fact{}, "", 2},
-		{"a single manifest stands for an index", tag, users(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd, arm), "deny PlatformMissing", 4},
-		{"a single manifest as before", tag, users(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd), "", 4},
-		{"of what the old place serves, nothing could be told", tag, users(), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
-		{"the same, and it is what runs", tag, users(runs(single)), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "", 3},
-		{"the same, and one of two that run", tag, append(users(runs(single)), users(runs(other))...), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
-		{"one platform, and what runs", tag, users(runs(single)), onePlatform, present(single), Fact{}, Fact{}, Fact{}, "", 1},
-		{"one platform, and another image than the one that runs, of that platform", tag, users(runs(single)), onePlatform, present(other), serves(other, amd, arm), Fact{}, Fact{}, "warn TagDrift", 2},
-		{"one platform, and an image of another", tag, users(runs(single)), onePlatform, present(other), Fact{Presence: Present, Digest: other, Serves: []string{}, Lacks: []string{amd}}, present(single), serves(single, amd, arm), "deny PlatformMissing", 3},
-		{"HEAD finds what GET does not", tag, users(), onePlatform, present(other), Fact{Presence: Absent}, present(other), serves(other, amd, arm), "deny ImageMissing", 4},
-		{"the platforms could not be read", tag, users(), twoPlatforms, present(other), Fact{Presence: Unreachable}, present(other), serves(other, amd, arm), "deny Unverified", 4},
-		{"a digest names the same index everywhere", dig, users(), twoPlatforms, present(strings.TrimPrefix(digestA, "@")), Fact{}, Fact{}, Fact{}, "", 1},
-		{"no node is known, none of the children is there", tag, users(), nil, present(other), guess([]string{amd, arm}), present(other), guess(nil, amd, arm), "deny PlatformMissing", 4},
-		{"no node is known, one of the children is not there", tag, users(), nil, present(other), guess([]string{arm}, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
-		{"no node is known, and a smaller index", tag, users(), nil, present(other), guess(nil, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
-		{"no node is known, and the same index", tag, users(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
+		{"an index for both, nodes of both", tag, consumers(), twoPlatforms, present(other), serves(other, amd, arm), Fact{}, Fact{}, "", 2},
+		{"a single manifest stands for an index", tag, consumers(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd, arm), "deny PlatformMissing", 4},
+		{"a single manifest as before", tag, consumers(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd), "", 4},
+		{"of what the old place serves, nothing could be told", tag, consumers(), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
+		{"the same, and it is what runs", tag, consumers(runs(single)), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "", 3},
+		{"the same, and one of two that run", tag, append(consumers(runs(single)), consumers(runs(other))...), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
+		{"one platform, and what runs", tag, consumers(runs(single)), onePlatform, present(single), Fact{}, Fact{}, Fact{}, "", 1},
+		{"one platform, and another image than the one that runs, of that platform", tag, consumers(runs(single)), onePlatform, present(other), serves(other, amd, arm), Fact{}, Fact{}, "warn TagDrift", 2},
+		{"one platform, and an image of another", tag, consumers(runs(single)), onePlatform, present(other), Fact{Presence: Present, Digest: other, Serves: []string{}, Lacks: []string{amd}}, present(single), serves(single, amd, arm), "deny PlatformMissing", 3},
+		{"HEAD finds what GET does not", tag, consumers(), onePlatform, present(other), Fact{Presence: Absent}, present(other), serves(other, amd, arm), "deny ImageMissing", 4},
+		{"the platforms could not be read", tag, consumers(), twoPlatforms, present(other), Fact{Presence: Unreachable}, present(other), serves(other, amd, arm), "deny Unverified", 4},
+		{"a digest names the same index everywhere", dig, consumers(), twoPlatforms, present(strings.TrimPrefix(digestA, "@")), Fact{}, Fact{}, Fact{}, "", 1},
+		{"no node is known, none of the children is there", tag, consumers(), nil, present(other), guess([]string{amd, arm}), present(other), guess(nil, amd, arm), "deny PlatformMissing", 4},
+		{"no node is known, one of the children is not there", tag, consumers(), nil, present(other), guess([]string{arm}, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
+		{"no node is known, and a smaller index", tag, consumers(), nil, present(other), guess(nil, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
+		{"no node is known, and the same index", tag, consumers(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tc.image, tc.users}}...), Platforms: tc.nodes}, Settings{})
+			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tc.image, tc.consumers}}...), Platforms: tc.nodes}, Settings{})
 			suffix := strings.TrimPrefix(tc.image, "quay.io")
 			world := Facts{
 				{Ref: "m.local" + suffix}:                               tc.mirror,
@@ -335,8 +335,8 @@ func TestPlatformsByTag(t *testing.T) {
 				{Ref: "quay.io" + suffix, Depth: mirrors.DepthManifest}: tc.oldRead,
 			}
 			found := Facts{}
-			for questions := plan.Lookups(found); len(questions) > 0; questions = plan.Lookups(found) {
-				for _, l := range questions {
+			for lookups := plan.Lookups(found); len(lookups) > 0; lookups = plan.Lookups(found) {
+				for _, l := range lookups {
 					found[l] = world[l]
 				}
 			}
@@ -344,15 +344,15 @@ func TestPlatformsByTag(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 			if len(found) != tc.asked {
-				t.Errorf("asked %d questions, want %d: %v", len(found), tc.asked, found)
+				t.Errorf("asked %d places, want %d: %v", len(found), tc.asked, found)
 			}
 		})
 	}
 }
 
-// TestNamespacesTakeTurns: one namespace or object with thousands of images does not use up the time
+// TestRoundRobin: one namespace or object with thousands of images does not use up the time
 // of all others.
-func TestNamespacesTakeTurns(t *testing.T) {
+func TestRoundRobin(t *testing.T) {
 	dead := Consumer{Kind: "Deployment", Namespace: "tenant", Name: "dead"}
 	user := func(namespace, name string) Consumer {
 		return Consumer{Kind: "Deployment", Namespace: namespace, Name: name}
@@ -367,9 +367,9 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		Image{"quay.io/zoo-of-the-tenant:1", []Consumer{user("tenant", "zoo")}},
 	)
 	plan := shallow(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, images, Settings{})
-	questions := plan.Lookups(nil)
+	lookups := plan.Lookups(nil)
 	for _, ref := range []string{"m.local/zoo:1", "m.local/zoo-named-by-the-tenant:1", "m.local/zoo-of-the-tenant:1"} {
-		if at := slices.IndexFunc(questions, func(l mirrors.Location) bool { return l.Ref == ref }); at < 0 || at > 4 {
+		if at := slices.IndexFunc(lookups, func(l mirrors.Location) bool { return l.Ref == ref }); at < 0 || at > 4 {
 			t.Errorf("%s, the only image of a namespace or an object, is asked for as number %d", ref, at)
 		}
 	}
@@ -384,22 +384,22 @@ func TestNamespaceSeverity(t *testing.T) {
 	other := Consumer{Kind: "Deployment", Namespace: "team", Name: "x"}
 	past := Consumer{Kind: "ReplicaSet", Namespace: "team", Name: "x", Use: History}
 	for _, tc := range []struct {
-		name     string
-		users    []Consumer
-		settings Settings
-		allowed  bool
-		heldUpBy []string
+		name      string
+		consumers []Consumer
+		settings  Settings
+		allowed   bool
+		heldUpBy  []string
 	}{
-		{"by default each namespace holds it up", users(), Settings{}, false, []string{"shop"}},
-		{"one that may not", users(), warnShop, true, nil},
-		{"the first pattern counts", users(func(u *Consumer) { u.Namespace = "shop-prod" }), warnShop, false, []string{"shop-prod"}},
-		{"one of two users may", append(users(), other), warnShop, false, []string{"team"}},
-		{"a guess holds up nothing", append(users(), Consumer{Kind: "Widget", Namespace: "team", Name: "x", Guessed: true}), Settings{}, false, []string{"shop"}},
-		{"history does not count", append(users(), past), warnShop, true, nil},
-		{"protected namespaces always may", users(isRouter), Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
+		{"by default each namespace holds it up", consumers(), Settings{}, false, []string{"shop"}},
+		{"one that may not", consumers(), warnShop, true, nil},
+		{"the first pattern counts", consumers(func(u *Consumer) { u.Namespace = "shop-prod" }), warnShop, false, []string{"shop-prod"}},
+		{"one of two users may", append(consumers(), other), warnShop, false, []string{"team"}},
+		{"a guess holds up nothing", append(consumers(), Consumer{Kind: "Widget", Namespace: "team", Name: "x", Guessed: true}), Settings{}, false, []string{"shop"}},
+		{"history does not count", append(consumers(), past), warnShop, true, nil},
+		{"protected namespaces always may", consumers(isRouter), Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
 		{"what the cluster itself uses is in no namespace", []Consumer{{Kind: "Node", Name: "a"}}, Settings{Namespaces: []NamespaceSeverity{{"*", Warn}}}, false, nil},
 	} {
-		v := shallow(change, []Image{{tag, tc.users}}, tc.settings).Decide(found)
+		v := shallow(change, []Image{{tag, tc.consumers}}, tc.settings).Decide(found)
 		if v.Allowed != tc.allowed || !slices.Equal(v.HeldUpBy, tc.heldUpBy) {
 			t.Errorf("%s: allowed %v, held up by %v", tc.name, v.Allowed, v.HeldUpBy)
 		}
@@ -428,7 +428,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 			if want {
 				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
 			}
-			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: NewImages([]Image{{tag, users()}}...), Platforms: twoPlatforms}, Settings{})
+			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Platforms: twoPlatforms}, Settings{})
 			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
 			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
@@ -437,7 +437,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 				t.Errorf("%s, %s: %s", name, change, summary(v))
 			}
 		}
-		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, users()}}...), Platforms: twoPlatforms}, Settings{})
+		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Platforms: twoPlatforms}, Settings{})
 		found := facts("m.local/x:1 unreachable")
 		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
 			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = Fact{Presence: Unreachable}
@@ -452,7 +452,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 // TestShortNameEndsAtMirror: where a mirror ends the pull of the first candidate, nodes go
 // on to the next registry, and get what has the same name there.
 func TestShortNameEndsAtMirror(t *testing.T) {
-	plan := shallow(Change{set(), set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []Image{{"nginx:1", users(isRouter)}}, Settings{})
+	plan := shallow(Change{set(), set(itms("a", "registry.access.redhat.com", allow, "m.local"))}, []Image{{"nginx:1", consumers(isRouter)}}, Settings{})
 	elsewhere := []string{"registry.access.redhat.com/nginx:1 present", "docker.io/library/nginx:1 present"}
 	for state, want := range map[string]string{"mismatch": "deny ContentMismatch", "incomplete": "deny BlobsMissing", "absent": "deny ImageMissing", "denied": "deny CredentialsMissing"} {
 		got := summary(plan.Decide(facts(append(elsewhere, "m.local/nginx:1 "+state)...)))

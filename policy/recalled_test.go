@@ -80,7 +80,7 @@ func TestRecalled(t *testing.T) {
 		},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			plan := shallow(Change{tc.before, tc.after}, []Image{{ref, users()}}, Settings{})
+			plan := shallow(Change{tc.before, tc.after}, []Image{{ref, consumers()}}, Settings{})
 			known := Facts{}
 			for ref, f := range tc.facts {
 				known[mirrors.Location{Ref: ref}] = f
@@ -105,7 +105,7 @@ func TestRecalled(t *testing.T) {
 
 // TestDecisiveOrder: protected images come first, and a place that several need once.
 func TestDecisiveOrder(t *testing.T) {
-	shop, router := users(), users(func(u *Consumer) { u.Namespace = "openshift-ingress" })
+	shop, router := consumers(), consumers(func(u *Consumer) { u.Namespace = "openshift-ingress" })
 	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:latest", router}, {"quay.io/b", shop}}, Settings{})
 	known := Facts{}
 	for _, ref := range []string{"m.local/a:1", "m.local/b:latest", "quay.io/a:1", "quay.io/b:latest"} {
@@ -124,7 +124,7 @@ func TestDecisiveOrder(t *testing.T) {
 // is asked for again as well.
 func TestDecisivePlatforms(t *testing.T) {
 	read := mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthManifest}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, users()}}...), Platforms: twoPlatforms}, Settings{})
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Platforms: twoPlatforms}, Settings{})
 	known := facts("m.local/x:1 present", "quay.io/x:1 present")
 	known[read] = Fact{Presence: Absent, Recalled: true}
 	if got := plan.Decisive(known); !slices.Equal(got, []mirrors.Location{read}) {

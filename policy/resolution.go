@@ -74,12 +74,12 @@ func (r *resolution) shrinksTooMuch(c Change) bool {
 
 func isTooMuch(r *mirrors.Rejection) bool { return r != nil && r.TooMuch }
 
-// difference says of which images compare has something to tell.
-func (r *resolution) difference() mirrors.Difference {
+// changedScopes says of which images compare has something to tell.
+func (r *resolution) changedScopes() mirrors.ChangedScopes {
 	if r.before == nil {
-		return mirrors.Difference{Everything: true}
+		return mirrors.ChangedScopes{Everything: true}
 	}
-	return mirrors.Differ(r.before, r.after)
+	return mirrors.CompareScopes(r.before, r.after)
 }
 
 // compare returns the routes of an image before and after, and whether they differ: see

@@ -3,13 +3,13 @@ package policy
 import "testing"
 
 func TestBlockLifted(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"block lifted", set(idms("a", "quay.io", never, "m.local")), set(idms("a", "quay.io", never, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), tag, facts("m.local/x:1 present"), Settings{}, "warn BlockLifted"},
 	})
 }
 
 func TestBlockLiftedText(t *testing.T) {
-	testText(t, turn{"block lifted", set(idms("a", "quay.io", never, "m.local")), set(idms("a", "quay.io", never, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), tag, facts("m.local/x:1 present"), Settings{}, "warn BlockLifted"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
+	testText(t, decision{"block lifted", set(idms("a", "quay.io", never, "m.local")), set(idms("a", "quay.io", never, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), tag, facts("m.local/x:1 present"), Settings{}, "warn BlockLifted"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
 
 Warnings:
 

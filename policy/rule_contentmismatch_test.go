@@ -3,13 +3,13 @@ package policy
 import "testing"
 
 func TestContentMismatch(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"wrong content ends the pull though the source has it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 mismatch", "quay.io/x:1 present"), Settings{}, "deny ContentMismatch"},
 	})
 }
 
 func TestContentMismatchText(t *testing.T) {
-	testText(t, turn{"wrong content ends the pull though the source has it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 mismatch", "quay.io/x:1 present"), Settings{}, "deny ContentMismatch"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"wrong content ends the pull though the source has it", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 mismatch", "quay.io/x:1 present"), Settings{}, "deny ContentMismatch"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)

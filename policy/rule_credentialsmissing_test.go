@@ -7,13 +7,13 @@ import (
 )
 
 func TestCredentialsMissing(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"mirror denies", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 denied", "quay.io/x:1 present"), Settings{}, "deny CredentialsMissing"},
 	})
 }
 
 func TestCredentialsMissingText(t *testing.T) {
-	testText(t, turn{"mirror denies", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 denied", "quay.io/x:1 present"), Settings{}, "deny CredentialsMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"mirror denies", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 denied", "quay.io/x:1 present"), Settings{}, "deny CredentialsMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)
@@ -27,9 +27,9 @@ Only images of the namespace shop hold this up; if it may not, run the guard wit
 }
 
 // deniedPlan is of a change to a mirror that denies the guard, of an image with users.
-func deniedPlan(users ...Consumer) (Plan, Facts) {
+func deniedPlan(consumers ...Consumer) (Plan, Facts) {
 	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
-	return shallow(change, []Image{{tag, users}}, Settings{}), facts("m.local/x:1 denied", "quay.io/x:1 present")
+	return shallow(change, []Image{{tag, consumers}}, Settings{}), facts("m.local/x:1 denied", "quay.io/x:1 present")
 }
 
 // TestOwnPullSecret: who has set one wonders why it does not do.

@@ -3,7 +3,7 @@ package policy
 import "testing"
 
 func TestImageMissing(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"mirror lacks it, source serves: the mirror set does not keep its promise", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny ImageMissing"},
 		{"the same, fall-back allowed", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{AllowSourceFallback: true}, "warn ImageMissing"},
 		{"nobody has it, as before", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 absent"), Settings{}, "warn ImageMissing"},
@@ -15,7 +15,7 @@ func TestImageMissing(t *testing.T) {
 }
 
 func TestImageMissingText(t *testing.T) {
-	testText(t, turn{"mirror lacks it, source serves: the mirror set does not keep its promise", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny ImageMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"mirror lacks it, source serves: the mirror set does not keep its promise", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny ImageMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)

@@ -3,7 +3,7 @@ package policy
 import "testing"
 
 func TestMirrorHidden(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"hidden mirror, source serves", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" present"), Settings{}, "warn MirrorHidden"},
 		{"hidden mirror, source gone", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" absent"), Settings{}, "deny MirrorHidden"},
 		{"hidden mirror, source unreachable", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" unreachable"), Settings{}, "deny MirrorHidden"},
@@ -12,7 +12,7 @@ func TestMirrorHidden(t *testing.T) {
 }
 
 func TestMirrorHiddenText(t *testing.T) {
-	testText(t, turn{"hidden mirror, source serves", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" present"), Settings{}, "warn MirrorHidden"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
+	testText(t, decision{"hidden mirror, source serves", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io/x", allow, "m.local/x")), dig, facts("m.local/x"+digestA+" present", "quay.io/x"+digestA+" present"), Settings{}, "warn MirrorHidden"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
 
 Warnings:
 

@@ -3,13 +3,13 @@ package policy
 import "testing"
 
 func TestMirrorInCluster(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"a mirror on this cluster", set(), set(itms("a", "quay.io/x", allow, "image-registry.openshift-image-registry.svc:5000/x/x")), tag, facts("image-registry.openshift-image-registry.svc:5000/x/x:1 present"), Settings{}, "warn MirrorInCluster"},
 	})
 }
 
 func TestMirrorInClusterText(t *testing.T) {
-	testText(t, turn{"a mirror on this cluster", set(), set(itms("a", "quay.io/x", allow, "image-registry.openshift-image-registry.svc:5000/x/x")), tag, facts("image-registry.openshift-image-registry.svc:5000/x/x:1 present"), Settings{}, "warn MirrorInCluster"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
+	testText(t, decision{"a mirror on this cluster", set(), set(itms("a", "quay.io/x", allow, "image-registry.openshift-image-registry.svc:5000/x/x")), tag, facts("image-registry.openshift-image-registry.svc:5000/x/x:1 present"), Settings{}, "warn MirrorInCluster"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
 
 Warnings:
 

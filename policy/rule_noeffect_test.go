@@ -3,7 +3,7 @@ package policy
 import "testing"
 
 func TestNoEffect(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"no mirror: no effect", set(), set(itms("a", "quay.io", never)), tag, nil, Settings{}, "warn NoEffect"},
 		{"upper case never matches", set(), set(itms("a", "Quay.io/x", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
 		{"a name without a host never matches", set(), set(itms("a", "nginx", allow, "m.local")), tag, nil, Settings{}, "warn NoEffect"},
@@ -12,7 +12,7 @@ func TestNoEffect(t *testing.T) {
 }
 
 func TestNoEffectText(t *testing.T) {
-	testText(t, turn{"no mirror: no effect", set(), set(itms("a", "quay.io", never)), tag, nil, Settings{}, "warn NoEffect"}, `ImageTagMirrorSet a is admitted: it reroutes 0 of 1 image, so there was nothing to verify.
+	testText(t, decision{"no mirror: no effect", set(), set(itms("a", "quay.io", never)), tag, nil, Settings{}, "warn NoEffect"}, `ImageTagMirrorSet a is admitted: it reroutes 0 of 1 image, so there was nothing to verify.
 
 Warnings:
 

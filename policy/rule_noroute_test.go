@@ -3,14 +3,14 @@ package policy
 import "testing"
 
 func TestNoRoute(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"never for tags cuts off digests", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " present"), Settings{}, "deny NoRoute"},
 		{"the same for what was lost before", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " absent"), Settings{}, "warn NoRoute"},
 	})
 }
 
 func TestNoRouteText(t *testing.T) {
-	testText(t, turn{"never for tags cuts off digests", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " present"), Settings{}, "deny NoRoute"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"never for tags cuts off digests", set(), set(itms("a", "quay.io", never, "m.local")), dig, facts("quay.io/x" + digestA + " present"), Settings{}, "deny NoRoute"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
    used by Deployment shop/cart (app)

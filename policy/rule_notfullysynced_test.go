@@ -3,7 +3,7 @@ package policy
 import "testing"
 
 func TestNotFullySynced(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"never, missing", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
 		{"never, unverified", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
 		{"allow to never with the mirror empty", set(itms("a", "quay.io", allow, "m.local")), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"},
@@ -11,7 +11,7 @@ func TestNotFullySynced(t *testing.T) {
 }
 
 func TestNotFullySyncedText(t *testing.T) {
-	testText(t, turn{"never, missing", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"never, missing", set(), set(itms("a", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)

@@ -3,7 +3,7 @@ package policy
 import "testing"
 
 func TestPlatformMissing(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"a sparse copy", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"},
 		{"as sparse as before", set(itms("a", "quay.io", allow, "n.local")), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "n.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}}, Settings{}, "warn PlatformMissing"},
 	})
@@ -11,7 +11,7 @@ func TestPlatformMissing(t *testing.T) {
 
 func TestPlatformMissingBlobsText(t *testing.T) {
 	detail := "its part for linux/arm64 lacks 1 of the 3 blobs that it names (sha256:abc)"
-	testText(t, turn{"a part with a hole", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}, Detail: detail}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"a part with a hole", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}, Detail: detail}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)
@@ -25,7 +25,7 @@ Only images of the namespace shop hold this up; if it may not, run the guard wit
 }
 
 func TestPlatformMissingText(t *testing.T) {
-	testText(t, turn{"a sparse copy", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"a sparse copy", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Missing: []string{"linux/arm64"}}, {Ref: "quay.io/x:1"}: {Presence: Present}}, Settings{}, "deny PlatformMissing"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestRejectedByMCO(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"conflicting policies", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"},
 		{"conflict mended", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local")), tag, facts("quay.io/x:1 present"), Settings{}, "warn RejectedByMCO"},
 		{"conflict untouched by another change", set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local"), itms("c", "other.io", allow, "m.local")), tag, nil, Settings{}, "warn RejectedByMCO"},
@@ -59,7 +59,7 @@ func longSources(n, length int) mirrors.Object {
 // TestTooLarge: what does not fit into a MachineConfig stops pools for good.
 func TestTooLarge(t *testing.T) {
 	other := itms("other", "other.io", allow, "m.local")
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"it fits", set(), set(longSources(400, 800)), tag, nil, Settings{}, ""},
 		{"it does not", set(), set(longSources(500, 800)), tag, nil, Settings{}, "deny RejectedByMCO"},
 		{"made larger", set(longSources(500, 800)), set(longSources(500, 800), other), tag, nil, Settings{}, "deny RejectedByMCO"},
@@ -67,7 +67,7 @@ func TestTooLarge(t *testing.T) {
 		{"made smaller, with a mirror that lacks the image", set(longSources(700, 800)), set(longSources(600, 800), itms("bad", "quay.io/x", never, "m.local/x")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced, warn RejectedByMCO"},
 		{"made to fit", set(longSources(500, 800)), set(longSources(400, 800)), tag, nil, Settings{}, "warn RejectedByMCO"},
 	})
-	testText(t, turn{"it does not", set(), set(longSources(500, 800)), tag, nil, Settings{}, ""}, `ImageTagMirrorSet a is refused: the merged configuration would be too large for a MachineConfig, and pools would get no change of any kind any more.
+	testText(t, decision{"it does not", set(), set(longSources(500, 800)), tag, nil, Settings{}, ""}, `ImageTagMirrorSet a is refused: the merged configuration would be too large for a MachineConfig, and pools would get no change of any kind any more.
 - RejectedByMCO: the files for nodes take 1130 KiB of each pool's rendered MachineConfig, more than the 1024 KiB that leave room for the rest of it (1536 KiB in all)
 To do: cover many sources with one that is wider, or take away what is not used.
 `)
@@ -105,7 +105,7 @@ func TestTooMuchToJudge(t *testing.T) {
 	}
 	first, last := 0, len(crowd)-1
 	large, other := itms("large", "quay.io", allow, many...), itms("other", "other.io", allow, many...)
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"},
 		{"in force, and another beside it", set(large), set(large, itms("b", "quay.io/x", never, "n.local/x")), tag, facts("n.local/x:1 absent"), Settings{}, "deny Unverified"},
 		{"made smaller, with a mirror that lacks the image", set(large), set(itms("large", "quay.io", never, "m.local")), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), Settings{}, "deny NotFullySynced, warn Unverified"},
@@ -119,14 +119,14 @@ func TestTooMuchToJudge(t *testing.T) {
 		{"one of a crowd taken away", set(crowd...), set(crowd[:last]...), tag, nil, Settings{}, "warn Unverified"},
 		{"taken away", set(large), set(), tag, nil, Settings{}, "warn Unverified"},
 	})
-	testText(t, turn{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"}, `ImageTagMirrorSet a is refused: the merged configuration is larger than what can be judged.
+	testText(t, decision{"new", set(), set(large), tag, nil, Settings{}, "deny Unverified"}, `ImageTagMirrorSet a is refused: the merged configuration is larger than what can be judged.
 - Unverified: source "quay.io" has 257 mirrors, more than can be judged (256)
 To do: shorten what is named above, or take it away.
 `)
 }
 
 func TestRejectedByMCOText(t *testing.T) {
-	testText(t, turn{"conflicting policies", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"}, `ImageTagMirrorSet a is refused: the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes.
+	testText(t, decision{"conflicting policies", set(idms("a", "quay.io", allow, "m.local")), set(idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")), tag, nil, Settings{}, "deny RejectedByMCO"}, `ImageTagMirrorSet a is refused: the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes.
 - RejectedByMCO: source "quay.io" is NeverContactSource in ImageTagMirrorSet b but AllowContactingSource in ImageDigestMirrorSet a
 To do: correct what is named above, then try again.
 `)

@@ -3,13 +3,13 @@ package policy
 import "testing"
 
 func TestRewriteError(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"rewrite error", set(), set(itms("a", "quay.io", allow, "registry/x")), tag, facts("quay.io/x:1 present"), Settings{}, "deny RewriteError"},
 	})
 }
 
 func TestRewriteErrorText(t *testing.T) {
-	testText(t, turn{"rewrite error", set(), set(itms("a", "quay.io", allow, "registry/x")), tag, facts("quay.io/x:1 present"), Settings{}, "deny RewriteError"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"rewrite error", set(), set(itms("a", "quay.io", allow, "registry/x")), tag, facts("quay.io/x:1 present"), Settings{}, "deny RewriteError"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)

@@ -3,13 +3,13 @@ package policy
 import "testing"
 
 func TestTagDrift(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"the tag has moved on at the mirror", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:new"}}, Settings{}, "warn TagDrift"},
 	})
 }
 
 func TestTagDriftText(t *testing.T) {
-	testText(t, turn{"the tag has moved on at the mirror", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:new"}}, Settings{}, "warn TagDrift"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
+	testText(t, decision{"the tag has moved on at the mirror", set(), set(itms("a", "quay.io", allow, "m.local")), tag, Facts{{Ref: "m.local/x:1"}: {Presence: Present, Digest: "sha256:new"}}, Settings{}, "warn TagDrift"}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
 
 Warnings:
 

@@ -3,7 +3,7 @@ package policy
 import "testing"
 
 func TestUnverified(t *testing.T) {
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"mirror unreachable, source serves", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny Unverified"},
 		{"nothing known", set(), set(itms("a", "quay.io", allow, "m.local")), tag, nil, Settings{}, "deny Unverified"},
 		{"nothing known, by setting", set(), set(itms("a", "quay.io", allow, "m.local")), tag, nil, Settings{Severities: map[string]Severity{"Unverified": Warn}}, "warn Unverified"},
@@ -15,7 +15,7 @@ func TestUnverified(t *testing.T) {
 }
 
 func TestUnverifiedText(t *testing.T) {
-	testText(t, turn{"mirror unreachable, source serves", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny Unverified"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
+	testText(t, decision{"mirror unreachable, source serves", set(), set(itms("a", "quay.io", allow, "m.local")), tag, facts("m.local/x:1 unreachable", "quay.io/x:1 present"), Settings{}, "deny Unverified"}, `ImageTagMirrorSet a is refused: the one image it reroutes could not be pulled safely afterwards.
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)

@@ -37,18 +37,19 @@ func TestRejectedByMCOBySetting(t *testing.T) {
 	other := set(good, bad, itms("c", "quay.io/x", never, "n.local/x"))
 	warn := severities(RejectedByMCO, Warn)
 	ok := facts("m.local/x:1 present", "quay.io/x:1 present")
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"by default", set(good), set(good, bad), tag, ok, Settings{}, "deny RejectedByMCO"},
 		{"a setting that says the same", set(good), set(good, bad), tag, ok, severities(RejectedByMCO, Deny), "deny RejectedByMCO"},
 		{"admitted, and the mirror has the image", set(good), set(good, bad), tag, ok, warn, "warn RejectedByMCO"},
 		{"admitted, and nobody wants to hear of it", set(good), set(good, bad), tag, ok, severities(RejectedByMCO, Info), "info RejectedByMCO"},
 		{"the mirror lacks the image", set(good), set(good, bad), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), warn, "deny NotFullySynced, warn RejectedByMCO"},
 		{"too large for a MachineConfig", set(), set(longSources(500, 800)), tag, nil, warn, "warn RejectedByMCO"},
-		{"not even the generator knows what to make of it", set(), set(itms("a", "quay.io", allow, "m.local/%")), tag, nil, warn, "warn RejectedByMCO"},
+		{"a mirror that nodes could not read", set(), set(itms("a", "quay.io", allow, "m.local/%")), tag, nil, warn, "deny RewriteError, warn RejectedByMCO"},
+		{"not even the generator knows what to make of it", set(), set(itms("a", "https://quay.io", allow, "m.local")), tag, nil, warn, "warn RejectedByMCO"},
 		{"no setting holds up what mends it", set(good, bad), set(good), tag, facts("quay.io/x:1 present"), severities(RejectedByMCO, Deny), "warn RejectedByMCO"},
-		{"nor another change beside it", set(good, bad), other, tag, facts("m.local/x:1 present", "n.local/x:1 present"), severities(RejectedByMCO, Deny), "warn MirrorHidden, warn RejectedByMCO"},
+		{"nor another change beside it", set(good, bad), other, tag, facts("m.local/x:1 present", "n.local/x:1 present"), severities(RejectedByMCO, Deny), "warn RejectedByMCO, warn MirrorHidden"},
 	})
-	testText(t, turn{"admitted", set(good), set(good, bad), tag, ok, warn, ""}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
+	testText(t, decision{"admitted", set(good), set(good, bad), tag, ok, warn, ""}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
 
 Warnings:
 
@@ -69,7 +70,7 @@ func TestUnverifiedBySetting(t *testing.T) {
 	}
 	large := itms("large", "quay.io", allow, many...)
 	protected := severities(Unverified+"@protected", Warn)
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"for others", set(), set(large), tag, nil, severities(Unverified, Warn), "deny Unverified"},
 		{"for protected images", set(), set(large), tag, nil, protected, "warn Unverified"},
 		{"no setting holds up the way back", set(large), set(), tag, nil, severities(Unverified, Deny), "warn Unverified"},
@@ -89,11 +90,11 @@ func TestUnverifiedBySetting(t *testing.T) {
 func TestMalformedReferenceBySetting(t *testing.T) {
 	malformed := "Quay.io/X:1"
 	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
-	testTurns(t, []turn{
+	testDecisions(t, []decision{
 		{"not to hear of it", change.Before, change.After, malformed, nil, severities(MalformedReference, Info), "info MalformedReference"},
 		{"to have it mended first", change.Before, change.After, malformed, nil, severities(MalformedReference, Deny), "deny MalformedReference"},
 	})
-	testText(t, turn{"alone", change.Before, change.After, malformed, nil, severities(MalformedReference, Deny), ""}, `ImageTagMirrorSet a is refused: 1 reference could not be parsed by any node.
+	testText(t, decision{"alone", change.Before, change.After, malformed, nil, severities(MalformedReference, Deny), ""}, `ImageTagMirrorSet a is refused: 1 reference could not be parsed by any node.
 
 1. Quay.io/X:1
    used by Deployment shop/cart (app)

@@ -18,7 +18,11 @@ type Settings struct {
 	Guesses Guesses
 	// Severities replace what rules say by default, by rule id. An entry weakens
 	// the denial of an image of a protected namespace only under the id followed
-	// by "@protected", so that it cannot happen by mistake.
+	// by "@protected", so that it cannot happen by mistake. So it is with what stands for
+	// images that nobody could look at: InventoryStale, and Unverified of a configuration as
+	// a whole. None makes a denial of what RejectedByMCO, or Unverified of a configuration
+	// that is too large to be judged, warns about: that is in force already, and has to be
+	// mended somehow.
 	Severities map[string]Severity
 	// Namespaces say which namespaces hold up a change, the first pattern that matches
 	// counts. An image that only namespaces with Warn use is never denied, unless one of

@@ -37,13 +37,13 @@ func TestStandings(t *testing.T) {
 		return f
 	}
 	for _, tt := range []struct {
-		name     string
-		set      mirrors.Set
-		image    string
-		users    []Consumer
-		facts    Facts
-		settings Settings
-		want     string // "" for an image that is none of its business
+		name      string
+		set       mirrors.Set
+		image     string
+		consumers []Consumer
+		facts     Facts
+		settings  Settings
+		want      string // "" for an image that is none of its business
 	}{
 		{"one mirror of two is enough", two, tag, running, facts(m1+" absent", m2+" present"), Settings{}, "Works at " + m2},
 		{"the source does not count", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{}, "Fails ImageMissing on ImageTagMirrorSet apps"},
@@ -67,7 +67,7 @@ func TestStandings(t *testing.T) {
 		{"a warning is worth an alarm", two, tag, running, facts(m1+" absent", m2+" absent", tag+" present"), Settings{AllowSourceFallback: true}, "Fails ImageMissing on ImageTagMirrorSet apps"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := shallower(NewStanding(tt.set, Cluster{Images: NewImages([]Image{{Ref: tt.image, Consumers: tt.users}}...)}, tt.settings))
+			plan := shallower(NewStanding(tt.set, Cluster{Images: NewImages([]Image{{Ref: tt.image, Consumers: tt.consumers}}...)}, tt.settings))
 			got := ""
 			for _, s := range plan.Standings(tt.facts) {
 				got += standingText(s)

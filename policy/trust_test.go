@@ -36,7 +36,7 @@ func TestOtherCAs(t *testing.T) {
 		before, after mirrors.Set
 		facts         Facts
 		want          string
-		questions     []mirrors.Location
+		lookups       []mirrors.Location
 	}{
 		{"the mirror has another CA that holds", old, trusting(quay, "new", "m.local", "B", "n.local", "A"), Facts{proposed: {Presence: Present}}, "", []mirrors.Location{proposed}},
 		{"the mirror has another CA that does not", old, trusting(quay, "new", "m.local", "B", "n.local", "A"), Facts{inForce: {Presence: Present}, proposed: {Presence: Unreachable}, {Ref: "quay.io/x:1"}: {Presence: Present}}, "deny Unverified", []mirrors.Location{proposed}},
@@ -55,8 +55,8 @@ func TestOtherCAs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := shallow(Change{tt.before, tt.after}, []Image{{tag, running}}, Settings{})
 			if tt.after.CAsUnknown == "" {
-				if diff := cmp.Diff(tt.questions, p.Lookups(nil)); diff != "" {
-					t.Errorf("questions -want +got:\n%s", diff)
+				if diff := cmp.Diff(tt.lookups, p.Lookups(nil)); diff != "" {
+					t.Errorf("lookups -want +got:\n%s", diff)
 				}
 			}
 			got := p.Decide(tt.facts)

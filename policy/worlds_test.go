@@ -21,9 +21,9 @@ type world struct {
 
 func randomWorld(rng *rand.Rand) world {
 	w := world{change: Change{randomSet(rng), randomSet(rng)}, facts: Facts{}}
-	w.image = Image{[]string{tag, dig}[rng.IntN(2)], users()}
+	w.image = Image{[]string{tag, dig}[rng.IntN(2)], consumers()}
 	if rng.IntN(2) == 0 {
-		w.image.Consumers = users(isRouter)
+		w.image.Consumers = consumers(isRouter)
 	}
 	said := map[string]Presence{}
 	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {

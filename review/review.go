@@ -121,10 +121,9 @@ type Reviewer struct {
 	NoteSources []NoteSource
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
-
-	mu sync.Mutex
-	// inForce are the tables of the configuration in force as it was last read.
-	inForce *mirrors.Tables
+	// InForce keeps what the configuration in force comes to, from one review to the next;
+	// nil for nothing.
+	InForce *InForce
 }
 
 // Review says what would come of edit. An error means that there is no verdict; it
@@ -189,19 +188,28 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 		now.cluster.Platforms = inventory.NodePlatforms()
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
-	now.cluster.InForce = r.tablesOf(now.set)
+	now.cluster.InForce = r.InForce.tablesOf(now.set)
 	return now, nil
 }
 
-// tablesOf returns the tables of set, the configuration in force, which is mostly what it
-// was when it was last read.
-func (r *Reviewer) tablesOf(set mirrors.Set) *mirrors.Tables {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.inForce == nil || !r.inForce.Of(set) {
-		r.inForce = mirrors.NewTables(set)
+// InForce keeps the tables of the configuration in force, which is mostly what it was when
+// it was last read. The zero value is ready for use.
+type InForce struct {
+	mu     sync.Mutex
+	tables *mirrors.Tables
+}
+
+// tablesOf returns the tables of set, the configuration in force.
+func (f *InForce) tablesOf(set mirrors.Set) *mirrors.Tables {
+	if f == nil {
+		return nil
 	}
-	return r.inForce
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tables == nil || !f.tables.Of(set) {
+		f.tables = mirrors.NewTables(set)
+	}
+	return f.tables
 }
 
 // NextLookups returns what is still to be looked up, given what is known: Plan.Lookups of

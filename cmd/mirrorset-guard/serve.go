@@ -169,7 +169,7 @@ func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, er
 	}
 	reviewer := &review.Reviewer{
 		Inventory: g.cluster, Registries: g.store, Settings: settings,
-		OtherCredentials: g.trust.Matches, NoteSources: []review.NoteSource{g.trust}, Trust: proposer{g.trust, g.store}, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)),
+		OtherCredentials: g.trust.Matches, NoteSources: []review.NoteSource{g.trust}, Trust: proposer{g.trust, g.store}, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)), InForce: new(review.InForce),
 	}
 	if err := g.prepareStanding(config, *reviewer); err != nil {
 		return nil, err

@@ -180,7 +180,7 @@ func usersOf(t *testing.T, c *Inventory, namespace, ref string) []policy.Consume
 		t.Fatal(err)
 	}
 	var users []policy.Consumer
-	for _, img := range images {
+	for img := range images.All() {
 		for _, u := range img.Consumers {
 			if img.Ref == ref && u.Namespace == namespace {
 				users = append(users, u)

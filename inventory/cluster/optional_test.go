@@ -112,7 +112,7 @@ func TestClusterReadsLargeObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, img := range all {
+	for img := range all.All() {
 		if strings.HasPrefix(img.Ref, "quay.io/large/") {
 			found++
 		}

@@ -255,14 +255,14 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 		rules:  mayAll,
 	}
 	s.round(t.Context())
-	want := x.Images()
+	want := x.Images().ByReference()
 	if len(want) != 2 {
 		t.Fatalf("at first: %v", want)
 	}
 	lists, down = lists[1:], true
 	discoveryErr = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "lost.example.com", Version: "v1"}: errors.New("away")}}
 	s.round(t.Context())
-	if diff := cmp.Diff(want, x.Images()); diff != "" {
+	if diff := cmp.Diff(want, x.Images().ByReference()); diff != "" {
 		t.Errorf("while they are away (-want +got):\n%s", diff)
 	}
 	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.failing.example.com, things.lost.example.com could not be looked through: ") {
@@ -270,13 +270,13 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	}
 	discoveryErr, down = nil, false
 	s.round(t.Context())
-	if got := x.Images(); len(got) != 1 {
+	if got := x.Images().ByReference(); len(got) != 1 {
 		t.Errorf("a group that is served no more has %v", got)
 	}
 	lists, discoveryErr = nil, errors.New("discovery is down")
 	s.round(t.Context())
-	if notes := s.notes(); len(x.Images()) != 1 || !slices.Equal(notes, []string{"kinds that are not known were not looked through: listing the kinds that are served: discovery is down"}) {
-		t.Errorf("without discovery: %v, notes %q", x.Images(), notes)
+	if notes := s.notes(); len(x.Images().ByReference()) != 1 || !slices.Equal(notes, []string{"kinds that are not known were not looked through: listing the kinds that are served: discovery is down"}) {
+		t.Errorf("without discovery: %v, notes %q", x.Images().ByReference(), notes)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestSurveyOfAnotherVersion(t *testing.T) {
 	s.round(t.Context())
 	version = "v2"
 	s.round(t.Context())
-	if got := x.Images(); len(got) != 1 {
+	if got := x.Images().ByReference(); len(got) != 1 {
 		t.Errorf("in another version: %v", got)
 	}
 	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.example.com could not be looked through: ") {
@@ -416,7 +416,7 @@ func TestSurveyOfALargeCluster(t *testing.T) {
 	before, begun := heap(), time.Now()
 	s.round(t.Context())
 	took := time.Since(begun)
-	images := x.Images()
+	images := x.Images().ByReference()
 	after := heap()
 	t.Logf("%d objects in %s, heap %d kB more, at most %d kB more", kinds*objects, took, (after-before)>>10, (most.Load()-before)>>10)
 	if len(images) != objects/10 || x.Objects() != kinds*objects/10 {

@@ -88,7 +88,7 @@ func refs(t *testing.T, c *Inventory) []string {
 		t.Fatal(err)
 	}
 	refs := []string{}
-	for _, img := range images {
+	for _, img := range images.ByReference() {
 		refs = append(refs, img.Ref)
 	}
 	return refs
@@ -291,7 +291,7 @@ func TestNodesWithoutImagesAreAFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if images, err := c.Images(t.Context()); len(images) != 0 || err != nil {
+		if images, err := c.Images(t.Context()); images.Len() != 0 || err != nil {
 			t.Errorf("without nodes: Images() = %v, %v, want none and no error", images, err)
 		}
 	})

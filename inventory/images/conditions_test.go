@@ -184,10 +184,10 @@ func TestIndexConditions(t *testing.T) {
 				tt.tell[i](&forth)
 				tt.tell[len(tt.tell)-1-i](&back)
 				tt.tell[i](&eager)
-				eager.Images() // what was asked before must not matter
+				eager.Images().ByReference() // what was asked before must not matter
 			}
 			for order, x := range map[string]*Index{"in this order": &forth, "the other way round": &back, "asked in between": &eager} {
-				if diff := cmp.Diff(tt.want, x.Images()); diff != "" {
+				if diff := cmp.Diff(tt.want, x.Images().ByReference()); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", order, diff)
 				}
 			}
@@ -206,7 +206,7 @@ func TestIndexForgetsWhatWas(t *testing.T) {
 	for step := range 20_000 {
 		w.change(random, &x)
 		if random.IntN(200) == 0 {
-			if diff := cmp.Diff(w.index().Images(), x.Images()); diff != "" {
+			if diff := cmp.Diff(w.index().Images().ByReference(), x.Images().ByReference()); diff != "" {
 				t.Fatalf("step %d: -want +got:\n%s", step, diff)
 			}
 		}
@@ -214,7 +214,7 @@ func TestIndexForgetsWhatWas(t *testing.T) {
 	for key := range w.holders {
 		x.Delete(key[0], key[1], key[2])
 	}
-	if len(x.Images()) != 0 || len(x.images) != 0 || len(x.names.holders) != 0 || len(x.names.copies) != 0 {
+	if len(x.Images().ByReference()) != 0 || len(x.images) != 0 || len(x.names.holders) != 0 || len(x.names.copies) != 0 {
 		t.Errorf("%d images, Holders of %d namespaces and %d copies are left", len(x.images), len(x.names.holders), len(x.names.copies))
 	}
 }

@@ -44,11 +44,11 @@ func TestIndexResolvesTags(t *testing.T) {
 				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag"), user("spec.strategy.sourceStrategy.from")}},
 				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old"), user("spec.source.images[0].from")}},
 			}
-			if diff := cmp.Diff(want, x.Images()); diff != "" {
+			if diff := cmp.Diff(want, x.Images().ByReference()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			x.Delete("ImageStream", "openshift", "python")
-			if got := x.Images(); len(got) != 0 {
+			if got := x.Images().ByReference(); len(got) != 0 {
 				t.Errorf("without the stream: %v", got)
 			}
 			x.Put(stream("quay.io/python:new"))
@@ -57,7 +57,7 @@ func TestIndexResolvesTags(t *testing.T) {
 				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag")}},
 				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old")}},
 			}
-			if diff := cmp.Diff(want, x.Images()); diff != "" {
+			if diff := cmp.Diff(want, x.Images().ByReference()); diff != "" {
 				t.Errorf("without the build (-want +got):\n%s", diff)
 			}
 		})

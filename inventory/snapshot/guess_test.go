@@ -81,7 +81,7 @@ status: {tags: [{tag: "3.9", items: [{dockerImageReference: "quay.io/python:3.9"
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got.ByReference()); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	}

@@ -34,9 +34,10 @@ func TestKeptBesideItsOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(images, func(img policy.Image) bool { return img.Ref == "quay.io/old:1" })
-		if i < 0 || len(images[i].Consumers) != 1 || images[i].Consumers[0].Use != tc.want {
-			t.Errorf("%s: %+v, want %v", tc.name, images, tc.want)
+		list := images.ByReference()
+		i := slices.IndexFunc(list, func(img policy.Image) bool { return img.Ref == "quay.io/old:1" })
+		if i < 0 || len(list[i].Consumers) != 1 || list[i].Consumers[0].Use != tc.want {
+			t.Errorf("%s: %+v, want %v", tc.name, list, tc.want)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func imagesOf(t *testing.T, s *Snapshot) []image {
 		t.Fatal(err)
 	}
 	var out []image
-	for _, img := range images {
+	for _, img := range images.ByReference() {
 		out = append(out, image{img.Ref, usersOf(img)})
 	}
 	return out
@@ -307,7 +307,7 @@ spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/m
 			t.Fatal(err)
 		}
 		var lines []string
-		for _, img := range images {
+		for _, img := range images.ByReference() {
 			for _, u := range img.Consumers {
 				line := fmt.Sprintf("%s %s %s/%s %s %s", img.Ref, u.Kind, u.Namespace, u.Name, u.Container, u.Use)
 				switch {

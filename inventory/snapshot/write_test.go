@@ -276,7 +276,7 @@ func TestWriteForTerminals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return images
+		return images.ByReference()
 	}
 	s, err := ReadFrom(strings.NewReader(pod), "f.json")
 	if err != nil {

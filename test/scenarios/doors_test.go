@@ -132,7 +132,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if set.TrustedCA != after.TrustedCA {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
-	known := policy.Cluster{Images: s.Images, Platforms: nodePlatforms}
+	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms}
 	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, policy.Settings{})
 	facts := policy.Facts{}
 	for {
@@ -720,7 +720,7 @@ func (w *world) waitForImages(t *testing.T, s *Scenario) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := digests(images)
+		got := digests(images.ByReference())
 		set, err := w.images.Mirrors(t.Context())
 		if err != nil {
 			t.Fatal(err)

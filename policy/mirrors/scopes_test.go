@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestDifferMissesNoRoute holds Differ to Compare: what it leaves out has the same route in
+// TestChangedScopesMissNoRoute holds CompareScopes to Compare: what it leaves out has the same route in
 // both tables.
-func TestDifferMissesNoRoute(t *testing.T) {
+func TestChangedScopesMissNoRoute(t *testing.T) {
 	pairs, images, changed, spared := 1000, 0, 0, 0
 	if testing.Short() {
 		pairs = 200
@@ -27,7 +27,7 @@ func TestDifferMissesNoRoute(t *testing.T) {
 	}
 }
 
-func FuzzDifferMissesNoRoute(f *testing.F) {
+func FuzzChangedScopesMissNoRoute(f *testing.F) {
 	for seed := range uint64(50) {
 		f.Add(seed, seed*7919)
 	}
@@ -45,7 +45,7 @@ func differ(t *testing.T, g gen) (images, rerouted, spared int) {
 	if err != nil {
 		return 0, 0, 0
 	}
-	d := Differ(from, to)
+	d := CompareScopes(from, to)
 	for range 40 {
 		image := g.image(pick(g, []Set{before, after}))
 		_, _, changed, err := Compare(from, to, image)
@@ -68,10 +68,10 @@ func differ(t *testing.T, g gen) (images, rerouted, spared int) {
 }
 
 // touches reports whether d says that the route of image may differ.
-func (d Difference) touches(image string) bool {
+func (d ChangedScopes) touches(image string) bool {
 	repository, placed := Repository(image)
 	if !placed {
-		return d.ShortNames || !isShort(image)
+		return true
 	}
 	host, _, _ := strings.Cut(repository, "/")
 	return d.Everything || slices.ContainsFunc(d.Scopes, func(scope string) bool {
@@ -80,8 +80,6 @@ func (d Difference) touches(image string) bool {
 		return wildcard && strings.Contains(host, suffix) || below && (rest == "" || rest[0] == '/' || rest[0] == ':')
 	})
 }
-
-func isShort(image string) bool { return !isQualified(image) }
 
 // any returns a random set with lists and files of all kinds.
 func (g gen) any(t *testing.T) Set {
@@ -112,9 +110,9 @@ func (g gen) step(t *testing.T, s Set) Set {
 		other := g.any(t)
 		switch n := len(next.Objects); {
 		case n > 0 && g.chance(30):
-			next = Delete(next.Objects[g.IntN(n)])(next)
+			next = Delete(next.Objects[g.IntN(n)]).Apply(next)
 		case len(other.Objects) > 0 && g.chance(70):
-			next = Put(pick(g, other.Objects))(next)
+			next = Put(pick(g, other.Objects)).Apply(next)
 		case g.chance(30):
 			next.Files = other.Files
 		case g.chance(50):

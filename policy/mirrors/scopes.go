@@ -9,8 +9,9 @@ import (
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 )
 
-// A Difference says for which references two tables may have different routes.
-type Difference struct {
+// ChangedScopes say for which references two tables may have different routes. Short names
+// are always among them: which repository one stands for depends on the table.
+type ChangedScopes struct {
 	// Everything is set if it may be so for any reference: what nodes do with references
 	// that no entry names has changed.
 	Everything bool
@@ -18,20 +19,18 @@ type Difference struct {
 	// a namespace of repositories, or "*.example.com". What none of them covers has the
 	// same route in both tables.
 	Scopes []string
-	// ShortNames is set if it may be so for short names, of which no scope says anything.
-	ShortNames bool
 }
 
-// Differ compares what two tables hold. It takes a time in proportion to their entries,
+// CompareScopes compares what two tables hold. It takes a time in proportion to their entries,
 // and none for references.
 //
 // A route depends on the entry that covers the reference and, since nodes refuse a place
 // that another entry blocks, on the entries that cover the places that it leads to. So
 // the scopes are those of entries that differ, and those of entries with a place that
 // such an entry covers.
-func Differ(from, to *Table) Difference {
+func CompareScopes(from, to *Table) ChangedScopes {
 	if from.policy.rest != to.policy.rest || from.policy.isEmpty() != to.policy.isEmpty() {
-		return Difference{Everything: true, ShortNames: true}
+		return ChangedScopes{Everything: true}
 	}
 	changed := differingEntries(from.conf.Registries, to.conf.Registries)
 	scopes := maps.Clone(changed)
@@ -46,13 +45,7 @@ func Differ(from, to *Table) Difference {
 	for _, scope := range from.policy.differingScopes(to.policy) {
 		scopes[repositoryOf(scope)] = true
 	}
-	d := Difference{
-		ShortNames: len(scopes) > 0 || !slices.Equal(from.conf.UnqualifiedSearchRegistries, to.conf.UnqualifiedSearchRegistries),
-	}
-	if len(scopes) > 0 {
-		d.Scopes = slices.Sorted(maps.Keys(scopes))
-	}
-	return d
+	return ChangedScopes{Scopes: slices.Sorted(maps.Keys(scopes))}
 }
 
 // differingEntries returns the scopes of which one list has an entry that the other has
