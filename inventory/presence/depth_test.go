@@ -16,7 +16,7 @@ func at(l mirrors.Location, d mirrors.Depth) mirrors.Location {
 	return l
 }
 
-// TestDepths: which fact answers a question of another depth at the same place.
+// TestDepths: which fact answers a lookup of another depth at the same location.
 func TestDepths(t *testing.T) {
 	present := policy.Fact{Presence: policy.Present}
 	sparse := policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
@@ -109,7 +109,7 @@ func TestNodesOfAnotherPlatform(t *testing.T) {
 }
 
 // TestLifetimeOfALack: a tag may be copied again, with all its platforms; a digest stands
-// for the same platforms for ever.
+// for the same platforms forever.
 func TestLifetimeOfALack(t *testing.T) {
 	l := Lifetimes{}.withDefaults()
 	f := policy.Fact{Presence: policy.Present, Serves: []string{"linux/amd64"}, Lacks: []string{"linux/arm64"}}

@@ -87,7 +87,7 @@ func TestKeepWhatIsKnown(t *testing.T) {
 	})
 }
 
-// TestKeepNeverEnds: a question about a kept fact never has to wait for an answer.
+// TestKeepNeverEnds: a caller that asks about a kept fact never has to wait.
 func TestKeepNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: time.Second, presence: policy.Present}
@@ -123,15 +123,15 @@ func TestKeepIsPolite(t *testing.T) {
 	})
 }
 
-// TestKeepComesAfterQuestions: somebody who waits does not wait for what nobody waits
-// for, however slow the registry.
+// TestKeepComesAfterQuestions: a caller never waits behind a refresh, however slow the
+// registry.
 func TestKeepComesAfterQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 10 * time.Second, presence: policy.Present}
 		s := newTestStore(p)
 		defer running(t, s)()
 		s.Keep("live", digests(1000, "h.io/kept%d"), 0)
-		time.Sleep(5 * time.Second) // all that may be under way for nobody is
+		time.Sleep(5 * time.Second) // as many refreshes as may be under way are
 		start := time.Now()
 		facts := s.Presence(t.Context(), digests(56, "h.io/asked%d"))
 		if took := time.Since(start); len(facts) != 56 || took != 10*time.Second {
@@ -140,8 +140,7 @@ func TestKeepComesAfterQuestions(t *testing.T) {
 	})
 }
 
-// TestKeptAndAskedFor: a question about a location that is about to be asked for anyway
-// is answered by the one probe.
+// TestKeptAndAskedFor: a caller and a refresh of the same location share one probe.
 func TestKeptAndAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 10 * time.Second, presence: policy.Present}
@@ -195,7 +194,7 @@ func TestKeepBadNews(t *testing.T) {
 	}
 }
 
-// TestSparseCopyIsBadNews: whoever copies what is missing tries again at once.
+// TestSparseCopyIsBadNews: an administrator who copies what is missing tries again at once.
 func TestSparseCopyIsBadNews(t *testing.T) {
 	l := Lifetimes{}.withDefaults()
 	f := policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
@@ -204,8 +203,8 @@ func TestSparseCopyIsBadNews(t *testing.T) {
 	}
 }
 
-// TestKeepTakesNothingAway: a registry that is down for a moment, when nobody has
-// asked, does not end facts before their time.
+// TestKeepTakesNothingAway: a registry that is down for a moment, when no caller
+// asks, does not end facts before their time.
 func TestKeepTakesNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

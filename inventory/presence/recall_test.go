@@ -55,7 +55,7 @@ func TestOnlyMissesAreRecalled(t *testing.T) {
 	}
 }
 
-// TestRecallUnderOtherCredentials: a miss that was told to others is none.
+// TestRecallUnderOtherCredentials: a miss under other credentials does not count.
 func TestRecallUnderOtherCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &changingProber{fakeProber: fakeProber{presence: policy.Absent}}

@@ -221,7 +221,7 @@ func TestSlowRegistryDoesNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsComesFirst: locations that nobody waits for any more make room.
+// TestWhoWaitsComesFirst: locations whose callers have all left make room.
 func TestWhoWaitsComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: 100 * time.Millisecond, presence: policy.Present}

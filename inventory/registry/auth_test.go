@@ -90,7 +90,7 @@ func TestBrokenEntry(t *testing.T) {
 
 // A tokenServer grants tokens that are the scopes they are for.
 type tokenServer struct {
-	want    string // authorization, "" for anybody
+	want    string // authorization, "" if anyone may
 	honours int    // scopes of a token, 0 for all
 	fetched atomic.Int32
 }

@@ -88,7 +88,7 @@ func (l *lookup) blobs(mediaType string, manifest []byte) ([]digest.Digest, erro
 	case !ok:
 		return nil, mismatch("%s serves a manifest that nodes cannot read; push the image again", l.endpoint.api)
 	case len(blobs) > maxBlobs:
-		return nil, unreachable("%s serves a manifest of %d blobs, more than any node could use; nobody has looked for them",
+		return nil, unreachable("%s serves a manifest of %d blobs, more than any node could use; they were not looked for",
 			l.endpoint.api, len(blobs))
 	}
 	return blobs, nil

@@ -152,7 +152,7 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// TestBlobsAreNotAskedFor where nobody wants to know.
+// TestBlobsAreNotAskedFor at a lesser depth.
 func TestBlobsAreNotAskedFor(t *testing.T) {
 	registry := newShop()
 	registry.add("1", ociManifest, imageOf("c", "l"))
@@ -186,7 +186,7 @@ func TestBlobsOfIndex(t *testing.T) {
 	}
 }
 
-// TestBlobAnswers: what registries answer to the question for a blob, and what a node
+// TestBlobAnswers: what registries answer to requests for a blob, and what a node
 // would make of it.
 func TestBlobAnswers(t *testing.T) {
 	for _, tc := range []struct {
@@ -294,7 +294,7 @@ func TestSharedBlobsAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestMissingBlobIsAskedForAgain, and no other, once somebody has copied it.
+// TestMissingBlobIsAskedForAgain, and no other, once it was copied.
 func TestMissingBlobIsAskedForAgain(t *testing.T) {
 	registry := newShop()
 	registry.add("1", ociManifest, imageOf("c", "l1", "l2"))
@@ -362,24 +362,24 @@ func TestHostileManifest(t *testing.T) {
 	}
 }
 
-// TestBlobCacheIsBounded: what is remembered of blobs does not grow for ever.
+// TestBlobCacheIsBounded: what is remembered of blobs does not grow forever.
 func TestBlobCacheIsBounded(t *testing.T) {
 	c := newTestClient(t, newTLSServer(t, newShop().serve))
-	v := c.current()
+	g := c.current()
 	target, err := parseTarget(deep(tagged()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.blobs.known = map[blobKey]*blob{}
-	e := v.endpoint(target)
+	g.blobs.known = map[blobKey]*blob{}
+	e := g.endpoint(target)
 	for i := range maxKnownBlobs {
-		v.blobs.known[blobKey{e, "app/web", digest.FromString(fmt.Sprint(i))}] = nil
+		g.blobs.known[blobKey{e, "app/web", digest.FromString(fmt.Sprint(i))}] = nil
 	}
-	q := &lookup{endpoint: e, session: &session{scheme: "https"}, target: target}
-	if _, err := v.blobs.held(t.Context(), q, digest.FromString("x")); err != nil {
+	l := &lookup{endpoint: e, session: &session{scheme: "https"}, target: target}
+	if _, err := g.blobs.held(t.Context(), l, digest.FromString("x")); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(slices.Collect(maps.Keys(v.blobs.known))); n != 1 {
+	if n := len(slices.Collect(maps.Keys(g.blobs.known))); n != 1 {
 		t.Errorf("%d blobs are remembered", n)
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 // TestQuayHTTP1: at 50 requests a second and address, no set of some size is known
 // within one deadline. What there is by then is an honest part, nothing is called
-// missing, and the same question put again goes on where it was.
+// missing, and asking again goes on where it was.
 func TestQuayHTTP1(t *testing.T) {
 	limit := rate.NewLimiter(50, 10)
 	s := startServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +209,7 @@ func TestDNS(t *testing.T) {
 	}
 }
 
-// nameServer answers every question with a code and an address, or is mute.
+// nameServer answers every query with a code and an address, or is mute.
 func nameServer(t *testing.T, code dnsmessage.RCode, address string, mute bool) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

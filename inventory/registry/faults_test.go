@@ -108,7 +108,7 @@ func TestDeadInDifferentWays(t *testing.T) {
 
 func status500(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 
-// TestRecovery: a registry that comes back is used again without anybody's help.
+// TestRecovery: a registry that comes back is used again without an administrator's help.
 func TestRecovery(t *testing.T) {
 	var well atomic.Bool
 	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {

@@ -163,7 +163,7 @@ func TestBreaker(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 			rests = append(rests, time.Since(start))
-			b.failed(f, false) // the first question afterwards
+			b.failed(f, false) // the first request afterwards
 		}
 		for i, rest := range rests {
 			want := min(maxRest, minRest<<i)

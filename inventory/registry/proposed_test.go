@@ -34,7 +34,7 @@ func presences(t *testing.T, r interface {
 }
 
 // TestProposed: one registry is asked with the CAs in force and with those proposed,
-// and neither answer is taken for the other's, whoever asks first.
+// and neither answer is taken for the other's, whichever comes first.
 func TestProposed(t *testing.T) {
 	l := digested()
 	pool := map[string]*x509.CertPool{host: trust(t)}

@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// FuzzTarget: what is read the short way is what containers/image reads.
+// FuzzTarget: the fast path reads what containers/image reads.
 func FuzzTarget(f *testing.F) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for _, ref := range []string{

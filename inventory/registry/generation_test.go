@@ -98,7 +98,7 @@ func TestNoErrorOutlivesItsCause(t *testing.T) {
 	wantFact(t, ask(), policy.Present)
 }
 
-// TestNewProxy: the next probe takes the new way, on a connection of its own, and no
+// TestNewProxy: the next probe uses the new proxy, on a new connection, and no
 // Fact gives the proxy's password away.
 func TestNewProxy(t *testing.T) {
 	s := newTLSServer(t, healthy)
