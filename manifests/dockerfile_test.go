@@ -64,7 +64,7 @@ func TestDockerfileBuildsAStaticBinaryForTheTarget(t *testing.T) {
 	}
 }
 
-// goVersion returns the version of Go that go.mod asks for, without the patch.
+// goVersion returns the Go version that go.mod requires, without the patch.
 func goVersion(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(root + "/go.mod")
@@ -81,7 +81,7 @@ func goVersion(t *testing.T) string {
 	return ""
 }
 
-// What runs is one binary, as a user that runAsNonRoot can tell from root.
+// The image runs one binary, as a user that runAsNonRoot can distinguish from root.
 func TestDockerfileRunsOneBinaryAsNobody(t *testing.T) {
 	want := []string{
 		"FROM scratch",
@@ -95,8 +95,8 @@ func TestDockerfileRunsOneBinaryAsNobody(t *testing.T) {
 	}
 }
 
-// The deployment gives arguments to the image's entry point, under the name that
-// kustomize replaces.
+// The deployment passes arguments to the image's entry point, and names the image as
+// kustomize expects.
 func TestDeploymentRunsTheImage(t *testing.T) {
 	var d appsv1.Deployment
 	read(t, "deployment.yaml", &d)
@@ -112,8 +112,8 @@ func TestDeploymentRunsTheImage(t *testing.T) {
 	}
 }
 
-// A folder that the binary is built from and that is kept from the builder breaks
-// the image, and nothing else.
+// If .dockerignore keeps a folder with sources of the binary from the builder, nothing
+// but the image breaks.
 func TestDockerignoreLetsTheSourceThrough(t *testing.T) {
 	data, err := os.ReadFile(root + "/.dockerignore")
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package manifests holds what a cluster is given to run the guard: a kustomize
-// base for `kubectl apply -k manifests/base`.
+// Package manifests holds what a cluster needs to run the guard: a kustomize base for
+// `kubectl apply -k manifests/base`.
 //
-// The files are embedded so that whoever starts the guard outside of a cluster
-// (a test, a demonstration) registers the very webhooks that a cluster gets.
+// The files are embedded so that a test or demo that runs the guard outside of a
+// cluster registers the same webhooks as a cluster gets.
 package manifests
 
 import (
@@ -22,7 +22,7 @@ var Base embed.FS
 const webhookFile = "base/validatingwebhookconfiguration.yaml"
 
 // WebhookConfiguration returns the webhook configuration of the base, which
-// reaches the guard by its service. The caller owns it.
+// reaches the guard through its service. The caller owns it.
 func WebhookConfiguration() (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	data, err := Base.ReadFile(webhookFile)
 	if err != nil {
@@ -36,7 +36,7 @@ func WebhookConfiguration() (*admissionregistrationv1.ValidatingWebhookConfigura
 }
 
 // WebhookConfigurationAt returns the webhook configuration of the base, changed
-// in one point: it reaches a guard that is no service in the cluster, at base
+// in one point: it reaches a guard that is not a service in the cluster, at base
 // ("https://127.0.0.1:9443") and the service's path, with a certificate that
 // caBundle (PEM) vouches for.
 func WebhookConfigurationAt(base string, caBundle []byte) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {

@@ -33,7 +33,7 @@ import (
 
 const kustomizationFile = "kustomization.yaml"
 
-// A kustomization is what is used of kustomize's format.
+// A kustomization is the part of kustomize's format that the base uses.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -69,7 +69,7 @@ func files(t *testing.T) []string {
 	return names
 }
 
-// A file that nobody lists is never applied.
+// A file that is not listed is never applied.
 func TestKustomizationListsEveryFile(t *testing.T) {
 	var k kustomization
 	read(t, kustomizationFile, &k)
@@ -80,8 +80,8 @@ func TestKustomizationListsEveryFile(t *testing.T) {
 	}
 }
 
-// Each file is one object of a type that its API knows, and holds no field that
-// the type does not have: the API server would drop it.
+// Each file is one object of a type that its API knows, without fields that the type
+// does not have: the API server would drop them.
 func TestEveryFileIsAnObject(t *testing.T) {
 	for _, name := range files(t) {
 		if name == kustomizationFile {
@@ -199,7 +199,7 @@ func TestWebhookConfigurationAt(t *testing.T) {
 	}
 }
 
-// The service leads from the API server to the port of the process.
+// The service connects the API server to the port of the process.
 func TestServiceReachesTheProcess(t *testing.T) {
 	var service corev1.Service
 	read(t, "service.yaml", &service)
@@ -269,8 +269,8 @@ func TestDeploymentArguments(t *testing.T) {
 	}
 }
 
-// What the "restricted" Pod Security Standard asks for, and what it does not but
-// costs nothing.
+// What the "restricted" Pod Security Standard requires, and a few things more that cost
+// nothing.
 func TestDeploymentIsRestricted(t *testing.T) {
 	var namespace corev1.Namespace
 	read(t, "namespace.yaml", &namespace)
@@ -298,7 +298,7 @@ func TestDeploymentIsRestricted(t *testing.T) {
 	}
 }
 
-// One replica may go at a time, and one that is broken at any time.
+// One replica may be evicted at a time, and a broken one at any time.
 func TestDisruption(t *testing.T) {
 	var d appsv1.Deployment
 	read(t, "deployment.yaml", &d)
@@ -316,7 +316,7 @@ func TestDisruption(t *testing.T) {
 	}
 }
 
-// A grant is one thing that may be done.
+// A grant is one permitted action.
 type grant struct{ namespace, verb, group, resource, name string }
 
 func grants(namespace string, rules []rbacv1.PolicyRule) []grant {
@@ -339,8 +339,8 @@ func grants(namespace string, rules []rbacv1.PolicyRule) []grant {
 	return out
 }
 
-// What package inventory asks for, and nothing else: a wider right has to be
-// wanted here as well.
+// What package inventory asks for, and nothing else: a wider right has to be listed
+// here as well.
 func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 	var cluster rbacv1.ClusterRole
 	read(t, "clusterrole.yaml", &cluster)
@@ -351,14 +351,14 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		got = append(got, grants(role.Namespace, role.Rules)...)
 	}
 
-	c, err := live.New(&rest.Config{Host: "https://127.0.0.1:1"}, live.Options{}) // contacts nobody before Run
+	c, err := live.New(&rest.Config{Host: "https://127.0.0.1:1"}, live.Options{}) // makes no connection before Run
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := append(grants("", c.Rules()), grants("openshift-config", []rbacv1.PolicyRule{live.PullSecretRule()})...)
 	want = append(want, grant{"", "create", "authentication.k8s.io", "tokenreviews", ""}, // who sees /metrics and /inventory
 		grant{"", "create", "authorization.k8s.io", "subjectaccessreviews", ""})
-	for _, verb := range []string{"list", "watch"} { // what package trust follows, beside what both do
+	for _, verb := range []string{"list", "watch"} { // what package trust follows, besides what both do
 		want = append(want, grant{"", verb, "config.openshift.io", "criocredentialproviderconfigs", "cluster"},
 			grant{"openshift-config", verb, "", "configmaps", ""},
 			grant{"openshift-config-managed", verb, "", "configmaps", "image-registry-ca"})
@@ -376,7 +376,7 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 	}
 }
 
-// roles are the files that hold one.
+// roles are the files that hold a role.
 func roles(t *testing.T) []string {
 	return slices.DeleteFunc(files(t), func(name string) bool { return !strings.HasSuffix(name, "-role.yaml") })
 }
@@ -409,8 +409,7 @@ func TestBindingsNameTheServiceAccount(t *testing.T) {
 	}
 }
 
-// The overlay adds a right to look and nothing that could be done: what it grants is what
-// "view" does, which keeps Secrets out.
+// The overlay adds only rights to read: those of "view", which exclude Secrets.
 func TestOverlayAllKinds(t *testing.T) {
 	overlay := func(name string, into any) {
 		t.Helper()

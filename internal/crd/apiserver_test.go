@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-// TestAPIServer: a kube-apiserver with the same definitions takes what Validate takes,
+// TestAPIServer: a kube-apiserver with the same definitions accepts what Validate accepts,
 // and refuses what it refuses.
 func TestAPIServer(t *testing.T) {
 	c, err := cluster.Start(t.TempDir())
@@ -29,7 +29,7 @@ func TestAPIServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Most are there already.
+		// Most exist already.
 		if out, err := c.Kubectl(t.Context(), string(text), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 			t.Fatalf("%s: %v\n%s", gvk.Kind, err, out)
 		}
@@ -41,7 +41,7 @@ func TestAPIServer(t *testing.T) {
 			if taken := err == nil; taken != (tc.want == nil) {
 				t.Errorf("the API server says: %v\n%s", err, out)
 			}
-			decoded := !strings.Contains(out, "strict decoding error") // if not, it says no more
+			decoded := !strings.Contains(out, "strict decoding error") // otherwise it says nothing else
 			for _, want := range tc.want {
 				field, _, _ := strings.Cut(want, ":")
 				if !strings.Contains(out, field) && (decoded || strings.Contains(want, "unknown field")) {

@@ -1,10 +1,10 @@
 package crd
 
-// cases are objects, and what an API server says of each. The real one is asked for its
-// verdict in apiserver_test.go.
+// cases are objects, and what an API server says about each. apiserver_test.go asks a real
+// one.
 var cases = []struct {
 	name, object string
-	want         []string // nil for an object that is taken
+	want         []string // nil for an object that is accepted
 }{
 	{"a tag mirror set", itms(`imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop], mirrorSourcePolicy: NeverContactSource}]`), nil},
 	{"no entries", itms(``), nil},

@@ -1,18 +1,17 @@
-// Package crd says of an object what an API server would object to that serves
-// OpenShift's CustomResourceDefinitions: before the object is sent, and without
-// a cluster. A policy that is misspelt is none, and a pipeline must not be green
-// for it.
+// Package crd says what an API server with OpenShift's CustomResourceDefinitions would
+// object to in an object, before the object is sent and without a cluster. A misspelled
+// policy has no effect, and a pipeline must not be green for it.
 //
-// It is the API server's own code (k8s.io/apiextensions-apiserver) that judges,
-// by the definitions in folder manifests. These are copies of those in the module
+// The judgment is made by the API server's own code (k8s.io/apiextensions-apiserver),
+// with the definitions in folder manifests. These are copies of those in the module
 // github.com/openshift/api that go.mod names, since go:embed does not reach into
-// another module; a test compares them, and writes them with -update. None of
-// them has variants by feature set in that version; where one gets them, take
-// that of the set Default.
+// another module; a test compares them, and writes them with -update. None of them has
+// variants by feature set in that version; if one gets them, use that of the set
+// Default.
 //
-// What an API server makes of an object that is there already (an old value that
-// has become invalid may stay, if nothing else is changed about it) is not looked
-// at: objects are judged as if they were created.
+// Validation against an existing object (an old value that has become invalid may stay
+// if nothing else about it changes) is not covered: objects are judged as if they were
+// created.
 package crd
 
 import (
@@ -46,8 +45,8 @@ import (
 //go:embed manifests
 var manifests embed.FS
 
-// files are the definitions, by the kind that each is for. To add a kind, add a line
-// and run the tests with -update.
+// files are the definitions by their kinds. To add a kind, add a line and run the tests
+// with -update.
 var files = map[schema.GroupVersionKind]string{
 	config("ClusterImagePolicy"):   "config/v1/clusterimagepolicies",
 	config("Image"):                "config/v1/images",
@@ -64,11 +63,10 @@ func config(kind string) schema.GroupVersionKind {
 // Knows reports whether Validate can judge objects of a kind.
 func Knows(gvk schema.GroupVersionKind) bool { return files[gvk] != "" }
 
-// Validate returns all that an API server would object to in an object of a kind that
-// Knows, which data is in JSON, at its creation and with fields held to be known
-// (kubectl's default, --validate=strict); nil for an object that it would take. Each
-// error has the path of the field and, where there is one, the value; they are sorted by
-// the path.
+// Validate returns everything that an API server would object to when the object in data
+// (JSON) is created with strict field validation (kubectl's default, --validate=strict); nil
+// if it would accept the object. Its kind must be one that Knows reports. Each error has the
+// path of the field and its value, if any; they are sorted by path.
 func Validate(gvk schema.GroupVersionKind, data []byte) field.ErrorList {
 	d, err := definitionOf(gvk)
 	if err != nil {
@@ -100,8 +98,8 @@ var (
 	definitions   = map[schema.GroupVersionKind]*definition{}
 )
 
-// definitionOf prepares a definition when it is first wanted: compiling its rules takes
-// milliseconds that other commands do without.
+// definitionOf prepares a definition when it is first needed: compiling its rules takes
+// milliseconds, which other commands save.
 func definitionOf(gvk schema.GroupVersionKind) (*definition, error) {
 	definitionsMu.Lock()
 	defer definitionsMu.Unlock()
@@ -159,7 +157,7 @@ func prepareVersion(spec apiextensionsv1.CustomResourceDefinitionSpec, v apiexte
 	}, nil
 }
 
-// embedded returns where the definition is that the module has as name.
+// embedded returns the path of our copy of the module's definition name.
 func embedded(name string) string { return path.Join("manifests", path.Base(name)+".yaml") }
 
 // validate takes the steps of an API server: decoding
@@ -190,7 +188,7 @@ func (d *definition) validate(gvk schema.GroupVersionKind, object map[string]any
 	return append(errs, wrong...)
 }
 
-// typeErrors says whether object calls itself what it is read as. A field in the wrong
+// typeErrors reports whether object declares the type that it is read as. A field in the wrong
 // case ("Kind") does not count.
 func typeErrors(gvk schema.GroupVersionKind, object map[string]any) field.ErrorList {
 	var errs field.ErrorList
@@ -202,7 +200,7 @@ func typeErrors(gvk schema.GroupVersionKind, object map[string]any) field.ErrorL
 	return errs
 }
 
-// metadata returns what object says of itself, nil if that cannot be read.
+// metadata returns the metadata of object, nil if it cannot be read.
 func (d *definition) metadata(object map[string]any) (*metav1.ObjectMeta, field.ErrorList) {
 	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
@@ -218,8 +216,8 @@ func (d *definition) metadata(object map[string]any) (*metav1.ObjectMeta, field.
 	return meta, errs
 }
 
-// metadataErrors judges metadata after kubectl and the API server have put the namespace
-// right: that of the context where it is missing, none where there are none (BeforeCreate
+// metadataErrors judges metadata after kubectl and the API server have corrected the
+// namespace: that of the context if it is missing, none for cluster-scoped kinds (BeforeCreate
 // in k8s.io/apiserver, pkg/registry/rest/create.go).
 func (d *definition) metadataErrors(meta *metav1.ObjectMeta) field.ErrorList {
 	switch {
@@ -235,7 +233,7 @@ func unknownField(path string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "unknown field"}
 }
 
-// blocksRules reports whether errs keep an API server from trying the rules, as
+// blocksRules reports whether errs keep an API server from evaluating the rules, like
 // hasBlockingErr in strategy.go.
 func blocksRules(errs field.ErrorList) bool {
 	for _, err := range errs {

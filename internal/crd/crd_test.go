@@ -17,8 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "copy the definitions from the module openshift/api")
 
-// TestManifests: the definitions are those of the module that go.mod names, and there
-// are no others.
+// TestManifests: the definitions are exactly those of the module version in go.mod.
 func TestManifests(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output()
 	if err != nil {
@@ -106,7 +105,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		for gvk := range files {
-			Validate(gvk, data) // and does not panic
+			Validate(gvk, data) // must not panic
 		}
 	})
 }

@@ -1,9 +1,9 @@
-// Package onedoc turns a document of YAML into JSON without losing a part of it.
+// Package onedoc turns a YAML document into JSON without losing a part of it.
 //
 // sigs.k8s.io/yaml, as kubectl and others use it, reads the first value of a text and
-// does not look whether there is more: of "{...}\n{...}", which is two documents as
-// JSON and none as YAML, it drops the second without a word. What is dropped may be
-// the object that matters.
+// does not check whether there is more: of "{...}\n{...}", which is two documents in
+// JSON and invalid in YAML, it silently drops the second. What is dropped may be the
+// object that matters.
 package onedoc
 
 import (
@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrMore is the error of JSON where the value is not all of the text.
+// ErrMore is the error of JSON if something follows the first value.
 var ErrMore = errors.New("more follows the first value: a line with --- has to stand between documents")
 
-// JSON returns text, which is one document of YAML or JSON, as JSON. It fails where a
+// JSON returns text, which is one document of YAML or JSON, as JSON. It fails if a
 // part of text would be left out.
 func JSON(text []byte) ([]byte, error) {
 	if trimmed := bytes.TrimSpace(text); json.Valid(trimmed) {
@@ -35,11 +35,11 @@ func JSON(text []byte) ([]byte, error) {
 }
 
 // Duplicate returns the error that names keys which text, one document of YAML or JSON,
-// has more than once in one mapping. Readers take the last of them.
+// has more than once in one mapping. Readers take the last one.
 func Duplicate(text []byte) error {
 	var value any
 	if goyaml.Unmarshal(text, &value) != nil {
-		return nil // it is wrong in another way
+		return nil // it is invalid for another reason
 	}
 	err := goyaml.UnmarshalStrict(text, &value)
 	var all *goyaml.TypeError
@@ -54,17 +54,17 @@ func hasMore(text []byte) bool {
 	decoder := goyaml.NewDecoder(bytes.NewReader(text))
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return false // nothing is there at all
+		return false // the text is empty
 	}
 	return !errors.Is(decoder.Decode(&value), io.EOF)
 }
 
-// isBlock reports whether text, which begins with a mapping, is written as everybody does:
-// keys on lines of their own, none of which stands to the left of the first. Such a mapping
-// goes on until the end, so it need not be parsed again to know.
+// isBlock reports whether text, which begins with a mapping, is written in the usual style:
+// keys on separate lines, none of them to the left of the first. Such a mapping goes on to
+// the end of the text, so there is no need to parse it again to find out.
 func isBlock(text []byte) bool {
 	if hasOddBreaks(text) {
-		return false // "---" may stand behind one
+		return false // "---" may follow one
 	}
 	column := -1
 	for line := range bytes.Lines(text) {
@@ -87,7 +87,7 @@ func isMarker(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("---")) || bytes.HasPrefix(line, []byte("..."))
 }
 
-// hasOddBreaks reports whether lines end for YAML where they do not for others.
+// hasOddBreaks reports whether text has line breaks that only YAML recognizes.
 func hasOddBreaks(text []byte) bool {
 	if bytes.Count(text, []byte("\r")) != bytes.Count(text, []byte("\r\n")) {
 		return true

@@ -53,7 +53,7 @@ func TestDuplicate(t *testing.T) {
 	}
 }
 
-// utf16 writes ASCII as PowerShell does.
+// utf16 encodes ASCII as PowerShell does.
 func utf16(text string) string {
 	var b strings.Builder
 	b.WriteString("\xff\xfe")
@@ -63,7 +63,7 @@ func utf16(text string) string {
 	return b.String()
 }
 
-// FuzzJSON: what is converted is all there is.
+// FuzzJSON: nothing is lost in the conversion.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{"a: 1\nb:\n- c\n", "{a: 1}\n{b: 2}", "  a: 1\nb: 2", "a: |\n  x\n y\n", "a: b\r---\rc: d", "? a\n: b\n", "a\nb: c\n", "a: 'x\n y'\n"} {
 		f.Add(seed)

@@ -1,14 +1,14 @@
-// Package text makes text that a stranger has written fit for people: an image
-// reference, a name in a dump, what a registry answers. Any tenant of a cluster
-// can put line feeds, escape sequences of terminals and marks that turn the
-// direction of writing into the field "image" of a pod.
+// Package text makes untrusted text safe to show to people: an image reference, a name
+// in a dump, a registry's answer. Any tenant of a cluster can put line feeds, terminal
+// escape sequences and marks that change the text direction into the field "image" of
+// a pod.
 //
-// Whoever writes such text to a terminal, a log, an Event, an audit annotation or
-// a warning calls Line for each value, or Lines for a text of several lines whose
-// values have been through Line. Encoders (JSON, YAML, XML) keep values as they
-// are, and have an escape for what does not print; see JSON.
+// Code that writes such text to a terminal, a log, an Event, an audit annotation or a
+// warning calls Line for each value, or Lines for a text of several lines whose values
+// have been through Line. Encoders (JSON, YAML, XML) keep values unchanged and escape
+// what does not print; see JSON.
 //
-// The package is pure and knows nothing of images.
+// The package is pure and knows nothing about images.
 package text
 
 import (
@@ -21,10 +21,9 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns s as text that may follow other text on a line: every run of
-// white space is one space, and what does not print is gone (control characters
-// and escape sequences' ESC, marks that turn the direction of writing), as are
-// bytes that are no UTF-8.
+// Line returns s as text that may follow other text on a line: it replaces every run of
+// white space by one space, and removes what does not print (control characters, the ESC of
+// escape sequences, marks that change the text direction) and bytes that are not UTF-8.
 func Line(s string) string {
 	if isPlain(s) {
 		return s
@@ -32,7 +31,7 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(Lines(s)), " ")
 }
 
-// isPlain reports whether Line leaves s as it is, for almost all that it is given.
+// isPlain reports, for almost all text in practice, that Line leaves s unchanged.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -43,8 +42,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Lines returns s without what does not print. Line feeds and tabs stay; other
-// white space (a carriage return, which hides what stands before it) is a space.
+// Lines returns s without what does not print. Line feeds and tabs stay; other white space
+// becomes a space (a carriage return would hide what stands before it).
 func Lines(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -59,13 +58,13 @@ func Lines(s string) string {
 	}, s)
 }
 
-// IsPrintable reports whether r is a character that a terminal shows and does
-// nothing else with. White space other than the space is not.
+// IsPrintable reports whether r is a character that a terminal shows and does nothing else
+// with. Of white space, only the space is.
 func IsPrintable(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
 
-// JSON returns JSON with an escape for each character that does not print, all of which
-// stand in strings. encoding/json leaves those beyond ASCII as they are: the single
-// character for ESC [, and marks that turn the direction of writing.
+// JSON returns JSON data with all characters escaped that do not print; they can only occur
+// in strings. encoding/json leaves those beyond ASCII unescaped: the single character for
+// ESC [, and marks that change the text direction.
 func JSON(data []byte) []byte {
 	var b bytes.Buffer
 	for _, r := range string(data) {
@@ -82,7 +81,7 @@ func JSON(data []byte) []byte {
 	return b.Bytes()
 }
 
-// Cut returns the first n runes of s; where some are missing, the last is "…".
+// Cut returns the first n runes of s; if some are cut off, the last one is "…".
 func Cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s
@@ -90,9 +89,8 @@ func Cut(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// Writer returns a Writer that passes Lines of each write on to w: the last
-// resort for a stream that people read. A character must not be spread over two
-// writes.
+// Writer returns a Writer that applies Lines to each write and passes it on to w: the last
+// resort for a stream that people read. No character may be split across two writes.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ to io.Writer }

@@ -57,7 +57,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// FuzzLine holds Line to what it promises, and its short way to the long one.
+// FuzzLine holds Line to its contract, and its fast path to the slow one.
 func FuzzLine(f *testing.F) {
 	f.Add("plain")
 	f.Add(" \x1b[31m\u202e\xff\r\n a  b ")

@@ -1,10 +1,9 @@
 // Package cluster starts a real kube-apiserver and etcd with OpenShift's own
-// CustomResourceDefinitions, for tests and for the demo: what is missing of a
-// cluster is everything that would run pods, so that objects stay as they are
-// written.
+// CustomResourceDefinitions, for tests and for the demo. It has nothing that would
+// run pods, so objects stay as they are written.
 //
-// It wants the programs that test/controlplane/assets puts in place, and only
-// talks to loopback.
+// It needs the programs that test/controlplane/assets provides, and talks only to
+// loopback.
 package cluster
 
 import (
@@ -39,7 +38,7 @@ type Cluster struct {
 	env     *envtest.Environment
 }
 
-// ErrNoAssets is returned by Start where the programs are not in place.
+// ErrNoAssets is returned by Start if the programs are missing.
 var ErrNoAssets = errors.New("kube-apiserver, etcd and kubectl are not in place: run test/controlplane/assets (make assets)")
 
 // Assets returns the folder that holds kube-apiserver, etcd, kubectl and, unless
@@ -74,8 +73,8 @@ func WithEtcdQuota(bytes int64) Option {
 	}
 }
 
-// WithAudit makes the API server write to a file, one JSON object a line, who asks
-// for what, as far as an audit policy in another file wants it.
+// WithAudit makes the API server write an audit log to a file, one JSON object per line,
+// by an audit policy in another file.
 func WithAudit(policyFile, logFile string) Option {
 	return func(c *envtest.ControlPlane) {
 		c.GetAPIServer().Configure().Append("audit-policy-file", policyFile).Append("audit-log-path", logFile)
@@ -98,12 +97,12 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 		// A busy machine takes longer than envtest's 20 s.
 		ControlPlaneStartTimeout: startTimeout,
 	}
-	// Pods name service accounts that no controller makes here.
+	// Pods name service accounts that no controller creates here.
 	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
 	for _, option := range options {
 		option(&env.ControlPlane)
 	}
-	log.SetLogger(logr.Discard()) // else controller-runtime complains that nobody did
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime complains that it was not called
 	config, err := env.Start()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), env.Stop())

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// BuildGuard builds the command mirrorset-guard as file. In a test with the race
-// detector it gets the race detector as well: a race is then the end of it where
-// GORACE says halt_on_error=1, and what was compiled for the test serves twice.
+// BuildGuard builds the command mirrorset-guard as file. In a test with the race detector
+// the command gets it as well: a race then ends it if GORACE says halt_on_error=1, and
+// what was compiled for the test is used twice.
 func BuildGuard(file string) error {
 	args := []string{"build", "-o", file}
 	env := append(os.Environ(), "CGO_ENABLED=0")
@@ -25,8 +25,8 @@ func BuildGuard(file string) error {
 	return touchSources()
 }
 
-// touchSources looks at the guard's sources. The test does not import them, so that go
-// test would take an earlier result for that of a guard that has changed since.
+// touchSources opens the guard's sources. The test does not import them, so without this
+// go test would reuse a cached result although the guard has changed.
 func touchSources() error {
 	for _, folder := range []string{"cmd", "webhook", "review", "policy", "inventory", "certs", "manifests"} {
 		err := filepath.WalkDir(filepath.Join(Root(), folder), func(path string, d fs.DirEntry, err error) error {

@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// AwaitRight waits until user may do something. An API server learns of a role or a
-// binding a while after it has stored it, and refuses what they grant until then.
+// AwaitRight waits until user may do something. An API server notices a role or a
+// binding some time after storing it, and refuses what they grant until then.
 // Config is that of an administrator.
 func AwaitRight(ctx context.Context, config *rest.Config, user string, right authorizationv1.ResourceAttributes) error {
 	return awaitRight(ctx, config, user, right, true)
 }
 
-// AwaitRefusal waits until user may not do something any more.
+// AwaitRefusal waits until user may no longer do something.
 func AwaitRefusal(ctx context.Context, config *rest.Config, user string, right authorizationv1.ResourceAttributes) error {
 	return awaitRight(ctx, config, user, right, false)
 }
@@ -41,8 +41,8 @@ func awaitRight(ctx context.Context, config *rest.Config, user string, right aut
 	return nil
 }
 
-// AwaitRights waits for what each of a role's rules grants first. Rules are known
-// together, as they are of one object.
+// AwaitRights waits for what each of a role's rules grants first. The rules
+// of one object take effect together.
 func AwaitRights(ctx context.Context, config *rest.Config, user, namespace string, rules []rbacv1.PolicyRule) error {
 	for _, rule := range rules {
 		right := authorizationv1.ResourceAttributes{

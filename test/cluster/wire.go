@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Wire passes TCP connections on to an API server until it is cut: what a client
-// meets then is a server that is away, though it goes on for others.
+// A Wire forwards TCP connections to an API server until it is cut: the client then sees
+// a server that is away, although it keeps running for others.
 type Wire struct {
 	// Config is the way to the API server through the wire.
 	Config *rest.Config
@@ -21,7 +21,7 @@ type Wire struct {
 
 	mu     sync.Mutex
 	state  wireState
-	turned *sync.Cond // wakes those who wait while the wire is held
+	turned *sync.Cond // wakes connections that wait while the wire is held
 	conns  []net.Conn
 }
 
@@ -33,8 +33,8 @@ const (
 	held
 )
 
-// NewWire returns a wire to where config leads, which is left as it is. The caller
-// closes it.
+// NewWire returns a wire to the API server of config, which it does not change. The
+// caller closes it.
 func NewWire(config *rest.Config) (*Wire, error) {
 	server, err := url.Parse(config.Host)
 	if err != nil {
@@ -58,13 +58,13 @@ func (w *Wire) Close() error {
 	return err
 }
 
-// Cut ends all connections, and those that are made from now on.
+// Cut closes all connections, present and future.
 func (w *Wire) Cut() { w.turn(cut) }
 
-// Hold ends all connections, and lets those wait that are made from now on.
+// Hold closes all connections, and makes new ones wait.
 func (w *Wire) Hold() { w.turn(held) }
 
-// Mend lets connections through again, those first that wait.
+// Mend lets connections through again, waiting ones first.
 func (w *Wire) Mend() { w.turn(mended) }
 
 func (w *Wire) turn(s wireState) {

@@ -1,9 +1,9 @@
 // Command demo tells the story of a mirror change on a real API server with real
 // registries: it starts them on loopback, runs the guard as its manifests
 // register it, types kubectl as an administrator would, and shows what comes
-// back. It exits with 1 if anything turns out other than it should.
+// back. It exits with 1 if anything turns out differently from what it should.
 //
-// With -keep everything goes on running until the demo is interrupted.
+// With -keep, everything keeps running until the demo is interrupted.
 package main
 
 import (

@@ -87,7 +87,7 @@ func setUp(ctx context.Context, binary string, out io.Writer) (_ *stage, err err
 	return s, nil
 }
 
-// tearDown ends what was started, the last first.
+// tearDown stops what was started, in reverse order.
 func (s *stage) tearDown() {
 	for i := len(s.close) - 1; i >= 0; i-- {
 		s.close[i]()
@@ -167,7 +167,7 @@ func (s *stage) push(ctx context.Context, image string) error {
 	if err != nil {
 		return err
 	}
-	_, repo, _ := strings.Cut(image, "/") // the same content at both
+	_, repo, _ := strings.Cut(image, "/") // both hold the same content
 	img, err := registries.Image(repo)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (s *stage) copyImage(ctx context.Context, from, to string) error {
 	return remote.WriteIndex(target, index, s.remote(ctx)...)
 }
 
-// remote leads the names of the story's registries to loopback.
+// remote directs the names of the story's registries to loopback.
 func (s *stage) remote(ctx context.Context) []remote.Option {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.ca)
@@ -260,7 +260,7 @@ func (s *stage) startGuard(ctx context.Context) error {
 	s.guard = exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig,
 		"--tls-dir", filepath.Join(s.dir, "tls"), "--listen", s.listen, "--health", s.health, "--metrics", ports[2],
 		"--registry-ca", caFile, "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr,
-		"--fact-lifetime", "1ms", // the story goes faster than registries change
+		"--fact-lifetime", "1ms", // the story changes registries faster than facts expire
 		"--drain", "0s")
 	if s.logs, err = os.Create(filepath.Join(s.dir, "guard.log")); err != nil {
 		return err
@@ -271,7 +271,7 @@ func (s *stage) startGuard(ctx context.Context) error {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = s.guard.Wait() // it is ended by a signal
+		_ = s.guard.Wait() // a signal ends it
 		close(ended)
 	}()
 	s.close = append(s.close, func() {
@@ -346,7 +346,7 @@ func (s *stage) register(ctx context.Context) error {
 	return s.waitGuarded(ctx)
 }
 
-// waitGuarded tries, as a dry run, what the guard is sure to refuse, until it does.
+// waitGuarded repeats a dry run that the guard is sure to refuse, until it is refused.
 func (s *stage) waitGuarded(ctx context.Context) error {
 	text, err := s.object("everything.yaml")
 	if err != nil {
@@ -379,7 +379,7 @@ func freePorts(n int) ([]string, error) {
 	return addrs, nil
 }
 
-// residentKB returns the memory of the guard in kB, 0 where /proc does not tell.
+// residentKB returns the memory of the guard in kB, 0 if /proc does not say.
 func (s *stage) residentKB() int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.guard.Process.Pid))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 func base64CA(pem []byte) string { return base64.StdEncoding.EncodeToString(pem) }
 
-// tell tells the story. The error says at which step it took another turn.
+// tell tells the story. The error says which step went differently.
 func (s *stage) tell(ctx context.Context) error {
 	for _, step := range []struct {
 		letter, narration string
@@ -83,7 +83,7 @@ func (s *stage) deletePlatform(ctx context.Context) error {
 	return nil
 }
 
-// check asks the command, which must say what the webhook said in step d.
+// check runs the command, which must give the webhook's answer of step d.
 func (s *stage) check(ctx context.Context) error {
 	refusal, err := s.dryRun(ctx, "narrow.yaml")
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *stage) check(ctx context.Context) error {
 	return contains(string(out), refusal)
 }
 
-// dryRun returns the findings of a refusal, without what frames them.
+// dryRun returns the findings of a refusal, without the text around them.
 func (s *stage) dryRun(ctx context.Context, file string) (string, error) {
 	text, err := s.object(file)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *stage) dryRun(ctx context.Context, file string) (string, error) {
 	return findings, nil
 }
 
-// refused types kubectl and wants the refusal to hold all of texts.
+// refused types kubectl and expects the refusal to contain all of texts.
 func (s *stage) refused(ctx context.Context, file, verb string, texts ...string) error {
 	out, err := s.kubectl(ctx, file, verb)
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-// TestStory tells the story of the demo to nobody.
+// TestStory runs the demo's story and discards its output.
 func TestStory(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "mirrorset-guard")
 	t.Setenv("GORACE", "halt_on_error=1")

@@ -23,23 +23,23 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// inFlight is how many requests everybody has under way, who can have several.
+// inFlight is the number of concurrent requests of every contender that supports them.
 const inFlight = 64
 
-// A contender can find out whether images are there.
+// A contender is a way to find out whether images are there.
 type contender struct {
 	name string
-	// prepare returns what is measured: it fails unless all images are there. It may
-	// need a stop.
+	// prepare returns the function to measure, which fails unless all images are there,
+	// and one that stops it, if needed.
 	prepare func(context.Context, *stage, []image) (ask func() error, stop func(), err error)
-	// sample is how many images are asked for at most, 0 for all; the rest is counted
-	// as if it took as long.
+	// sample is the most images that are asked for, 0 for all; the result is scaled up
+	// to the rest.
 	sample int
 	// limits is set where the registry throttles as Quay does.
 	limits bool
 }
 
-// share returns how many of so many images are asked for.
+// share returns how many of n images are asked for.
 func (c contender) share(images int) int {
 	if c.sample == 0 {
 		return images
@@ -47,7 +47,7 @@ func (c contender) share(images int) int {
 	return min(images, c.sample)
 }
 
-// contenders returns everybody, the floor first. The tools are asked about few images.
+// contenders returns all of them, the floor first. The tools are asked about few images.
 func contenders(sample int) []contender {
 	all := []contender{
 		{name: "floor: net/http, HTTP/2", prepare: floor},
@@ -67,7 +67,7 @@ func contenders(sample int) []contender {
 	return all
 }
 
-// A result is what it took.
+// A result is what a measurement cost.
 type result struct {
 	took                           time.Duration
 	requests, connections, refused int64
@@ -109,15 +109,15 @@ func (s *stage) measure(ctx context.Context, c contender, images int) (result, e
 }
 
 // floor asks with nothing but net/http: one ping, a token for 50 repositories each, one
-// after the other, then a HEAD for each image. It does no registry's work: it looks at
-// nothing but the status.
+// after the other, then a HEAD for each image. It does none of a client's other work: it
+// looks at nothing but the status.
 func floor(ctx context.Context, s *stage, images []image) (func() error, func(), error) {
 	transport := s.transport()
 	c := &bare{ctx: ctx, client: &http.Client{Transport: transport}, tokens: map[string]string{}}
 	return func() error { return c.ask(images) }, transport.CloseIdleConnections, nil
 }
 
-// transport finds the host at the front.
+// transport connects to the front, whatever the host.
 func (s *stage) transport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -129,7 +129,7 @@ func (s *stage) transport() *http.Transport {
 	}
 }
 
-// A bare client is the least that can be done.
+// A bareClient does the least that can be done.
 type bare struct {
 	ctx    context.Context
 	client *http.Client
@@ -176,7 +176,7 @@ func (b *bare) fetchTokens(images []image) error {
 	return nil
 }
 
-// do asks, wants a status, and decodes the answer into out if it is not nil.
+// do sends a request, expects a status, and decodes the answer into out unless that is nil.
 func (b *bare) do(method, path, token string, want int, out any) error {
 	req, err := http.NewRequestWithContext(b.ctx, method, "https://"+host+path, nil)
 	if err != nil {
@@ -222,9 +222,9 @@ func cold(ctx context.Context, s *stage, images []image) (func() error, func(), 
 	return ask, stop, nil
 }
 
-// again asks a new Store by HTTP/1.1, as reviews do that are refused and tried again: each
-// time for as long as an API server waits, until all is known. At 50 answers a second no
-// first time is enough for a whole cluster.
+// again asks a new Store by HTTP/1.1, like a review that is refused and tried again: each
+// time for as long as an API server waits, until all is known. At 50 answers a second, one
+// attempt is never enough for a whole cluster.
 func again(ctx context.Context, s *stage, images []image) (func() error, func(), error) {
 	client := registry.NewClient(registry.Options{
 		RootCAs: s.front.roots(), Resolve: map[string]string{host: s.front.old.Listener.Addr().String()}, PerRegistry: inFlight,
@@ -280,7 +280,7 @@ func warm(ctx context.Context, s *stage, images []image) (func() error, func(), 
 	return ask, stop, ask()
 }
 
-// naive asks as a loop around go-containerregistry does.
+// naive asks in a loop around go-containerregistry.
 func naive(ctx context.Context, s *stage, images []image) (func() error, func(), error) {
 	transport := s.transport()
 	ask := func() error {
@@ -292,7 +292,7 @@ func naive(ctx context.Context, s *stage, images []image) (func() error, func(),
 	return ask, transport.CloseIdleConnections, nil
 }
 
-// puller asks by one Puller of go-containerregistry, which pings once for each
+// puller asks through one Puller of go-containerregistry, which pings once for each
 // repository, in the order that suits it best: no two images of a repository in a row.
 func puller(ctx context.Context, s *stage, images []image) (func() error, func(), error) {
 	transport := s.transport()
@@ -335,7 +335,7 @@ func interleaved(images []image) []image {
 	return order
 }
 
-// skopeo asks as the usual script does.
+// skopeo asks the way the usual script does.
 func skopeo(program string) func(context.Context, *stage, []image) (func() error, func(), error) {
 	return func(ctx context.Context, s *stage, images []image) (func() error, func(), error) {
 		return loop(images, func(i image) *exec.Cmd {
@@ -344,7 +344,7 @@ func skopeo(program string) func(context.Context, *stage, []image) (func() error
 	}
 }
 
-// crane asks as the other usual script does.
+// crane asks the way the other usual script does.
 func crane(program string) func(context.Context, *stage, []image) (func() error, func(), error) {
 	return func(ctx context.Context, s *stage, images []image) (func() error, func(), error) {
 		return loop(images, func(i image) *exec.Cmd {

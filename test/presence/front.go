@@ -21,7 +21,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A front stands before a registry. It is set while nobody asks.
+// A front stands before a registry. Its settings change only between measurements.
 type front struct {
 	server *httptest.Server
 	old    *httptest.Server // the same without HTTP/2
@@ -37,7 +37,7 @@ type front struct {
 	grants map[string][]string // scopes, by token
 }
 
-// limits answer 429 beyond them.
+// limits are request limits, beyond which the front answers 429.
 type limits struct{ manifests, manifestsHTTP1, tokens *rate.Limiter }
 
 // likeQuay returns what Quay publishes in its nginx configuration (conf/nginx of
@@ -82,14 +82,14 @@ func (f *front) close() {
 
 func (f *front) address() string { return f.server.Listener.Addr().String() }
 
-// roots trust the front's certificate.
+// roots returns a pool that trusts the front's certificate.
 func (f *front) roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(f.server.Certificate())
 	return pool
 }
 
-// reset starts to count from nothing, and forgets all tokens.
+// reset sets all counts to zero and forgets all tokens.
 func (f *front) reset() {
 	f.requests.Store(0)
 	f.connections.Store(0)
@@ -102,7 +102,7 @@ func (f *front) reset() {
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.requests.Add(1)
-	time.Sleep(f.delay) // that is what is measured: the way to the registry and back
+	time.Sleep(f.delay) // the thing to measure: the round trip to the registry
 	repository, kind := about(r.URL.Path)
 	switch {
 	case f.limits.refuse(r, kind):
@@ -117,7 +117,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// about returns the repository that a path is about, and what of it: "manifests",
+// about returns the repository that a path names, and what part of it: "manifests",
 // "blobs", "tags".
 func about(path string) (repository, kind string) {
 	rest := strings.TrimPrefix(path, "/v2/")
@@ -143,7 +143,7 @@ func (l *limits) refuse(r *http.Request, kind string) bool {
 	return false
 }
 
-// grant answers with a token for all scopes that are asked for.
+// grant answers with a token for all requested scopes.
 func (f *front) grant(w http.ResponseWriter, r *http.Request) {
 	token := rand.Text()
 	f.mu.Lock()

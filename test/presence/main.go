@@ -1,12 +1,12 @@
 // Command presence measures what it costs to ask a registry about many images: by
-// the guard's Store, by others who could be used in its place, and by bare net/http,
-// the floor under them all.
+// the guard's Store, by alternatives to it, and by bare net/http, the floor under them
+// all.
 //
 // The registry is distribution's, behind a front on loopback that speaks TLS and
 // HTTP/2, waits before each answer as a distant registry would, wants a Bearer token
 // for each repository and, for some rows, throttles as Quay's published limits do. It
 // prints a table; the numbers that matter are the ratios, because all rows come from
-// one run on one machine. Up to 2,000 images each row is the median of three.
+// one run on one machine. Up to 2,000 images, each row is the median of three.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(args []string, out, errs io.Writer) int {
 		return 0
 	}
 	if err != nil {
-		return 2 // the flag set has said why
+		return 2 // the flag set has printed why
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -105,7 +105,7 @@ func (o options) run(ctx context.Context, out, progress io.Writer) error {
 	return nil
 }
 
-// compare measures everybody with the same images, the floor first.
+// compare measures all contenders with the same images, the floor first.
 func (o options) compare(ctx context.Context, s *stage, images int, t *table) error {
 	everybody := contenders(o.tools)
 	results := make([][]result, len(everybody))
@@ -129,13 +129,13 @@ func (o options) compare(ctx context.Context, s *stage, images int, t *table) er
 	return nil
 }
 
-// maxShort is how many images take seconds, so that they can be asked for more often
-// than once.
+// maxShort is the number of images up to which a measurement takes seconds, so that it
+// can be repeated.
 const maxShort = 2_000
 
-// rounds returns how often everybody is measured, in turn: what else the machine does
-// must not decide a comparison. What takes a tenth of a second needs more of them than
-// what takes seconds.
+// rounds returns how often each contender is measured, in turn: other load on the machine
+// must not decide a comparison. A measurement of a tenth of a second needs more rounds than
+// one of seconds.
 func rounds(images int) int {
 	switch {
 	case images > maxShort:
@@ -149,11 +149,11 @@ func rounds(images int) int {
 
 const (
 	manyRounds = 21
-	// fewRounds is for those whose time is set by the registry's limits.
+	// fewRounds is for contenders whose time is determined by the registry's limits.
 	fewRounds = 3
 )
 
-// median returns the result that took neither longest nor shortest.
+// median returns the result with the median time.
 func median(results []result) result {
 	slices.SortFunc(results, func(a, b result) int { return cmp.Compare(a.took, b.took) })
 	return results[len(results)/2]

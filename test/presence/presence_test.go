@@ -27,7 +27,7 @@ func testStage(t *testing.T, images int) *stage {
 }
 
 // TestRequests: the Store asks a real registry no more often than the floor does, and
-// not at all for what it knows. Times are for the table: they depend on the machine.
+// not at all for what it knows. Times are only for the table: they depend on the machine.
 func TestRequests(t *testing.T) {
 	const images = 505
 	s := testStage(t, images)
@@ -54,7 +54,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestMissing: nobody takes a registry that lacks an image for one that has it.
+// TestMissing: no contender takes a registry that lacks an image for one that has it.
 func TestMissing(t *testing.T) {
 	s := testStage(t, 20)
 	s.images[7].repository = "team0/gone"
@@ -97,7 +97,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestRun runs the program as make does.
+// TestRun runs the program the way make does.
 func TestRun(t *testing.T) {
 	if _, err := registries.Binary(); err != nil {
 		t.Skip(err)
@@ -122,7 +122,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestInterrupted: the program ends when it is told to.
+// TestInterrupted: the program ends when it is interrupted.
 func TestInterrupted(t *testing.T) {
 	if _, err := registries.Binary(); err != nil {
 		t.Skip(err)

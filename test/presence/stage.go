@@ -40,7 +40,7 @@ func (i image) scope() string { return "repository:" + i.repository + ":pull" }
 // ref names the image at a host, "host" or "host:port".
 func (i image) ref(host string) string { return host + "/" + i.repository + "@" + i.digest.String() }
 
-// A stage is a registry, its front, and what is in it.
+// A stage is a registry with its contents, and its front.
 type stage struct {
 	process *registries.Process
 	front   *front
@@ -71,13 +71,13 @@ func (s *stage) writeCertificate() error {
 
 func (s *stage) close() {
 	s.front.close()
-	s.process.Stop() //nolint:errcheck // it was ended, and held nothing
+	s.process.Stop() //nolint:errcheck // it holds nothing worth keeping
 }
 
 // config is the one blob that all images share.
 var config = []byte(`{"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[]}}`)
 
-// fill puts images into the registry, past the front.
+// fill pushes images to the registry, bypassing the front.
 func (s *stage) fill(ctx context.Context, images int) error {
 	if err := s.upload(ctx); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *stage) fillRepository(ctx context.Context, first, end int) error {
 		if err != nil {
 			return err
 		}
-		// By a tag, so that there are tags for those who list them.
+		// By tag, for contenders that list tags.
 		path := fmt.Sprintf("/v2/%s/manifests/v%d", repository, i%perRepository)
 		if _, err := s.send(ctx, http.MethodPut, path, manifestType, manifest); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (s *stage) fillRepository(ctx context.Context, first, end int) error {
 	return nil
 }
 
-// manifestOf returns the manifest of an image without layers, one of its own.
+// manifestOf returns a distinct manifest of an image without layers.
 func manifestOf(i int) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"schemaVersion": 2,

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A table prints results as they come, aligned at the end.
+// A table prints results as they arrive, and aligned at the end.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(out io.Writer) *table {

@@ -29,7 +29,7 @@ import (
 // A Behaviour is how a registry answers for a host or a reference.
 type Behaviour string
 
-// The behaviours of a Front. What is not named behaves honestly.
+// The behaviours of a Front. Hosts and references without one behave honestly.
 const (
 	Honest      Behaviour = "present"     // serves what was pushed
 	Absent      Behaviour = "absent"      // 404
@@ -41,18 +41,18 @@ const (
 	HeadFails   Behaviour = "head-fails"  // of an image: 500 to HEAD, and served to GET
 	Forgotten   Behaviour = "forgotten"   // of an image: HEAD shows it, and GET gets 404
 	Hollow      Behaviour = "hollow"      // of a repository: serves manifests, and 404 for every blob
-	Moved       Behaviour = "moved"       // of a host: wants User and Password, and redirects to another path of its own
+	Moved       Behaviour = "moved"       // of a host: wants User and Password, and redirects to another of its own paths
 	Private     Behaviour = "private-ca"  // of a host: its certificate is signed by PrivateCA
 )
 
-// Who knows both of these is let in by a host that is Moved.
+// The credentials that a host that is Moved accepts.
 const (
 	User     = "node"
 	Password = "right"
 )
 
-// A Front serves one registry under any host name over TLS, each host with a
-// content of its own. It is safe for concurrent use.
+// A Front serves one registry under any host name over TLS, each host with
+// its own content. It is safe for concurrent use.
 type Front struct {
 	// CA is the PEM certificate that signs the certificate of every host.
 	CA []byte
@@ -103,7 +103,7 @@ func (f *Front) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 // Close ends the front, not the registry behind it.
 func (f *Front) Close() { f.server.Close() }
 
-// Requests returns how many requests have come so far.
+// Requests returns the number of requests so far.
 func (f *Front) Requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,8 +124,7 @@ func (f *Front) Reset() {
 	f.behaviour = map[string]Behaviour{}
 }
 
-// Addr returns where a host is to be found: the front, or a port on which
-// nothing listens.
+// Addr returns the address of a host: the front, or a port on which nothing listens.
 func (f *Front) Addr(host string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +134,7 @@ func (f *Front) Addr(host string) string {
 	return f.server.Listener.Addr().String()
 }
 
-// Push puts an image behind a reference, past the front.
+// Push pushes an image under a reference, bypassing the front.
 func (f *Front) Push(ref string, img v1.Image) error {
 	host, rest, _ := strings.Cut(ref, "/")
 	target, err := name.ParseReference(f.registry.Addr+"/"+folder(host)+"/"+rest, name.Insecure)
@@ -145,7 +144,7 @@ func (f *Front) Push(ref string, img v1.Image) error {
 	return remote.Write(target, img)
 }
 
-// PushIndex puts an index, with all that it lists, behind a reference.
+// PushIndex pushes an index, with all that it lists, under a reference.
 func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
 	host, rest, _ := strings.Cut(ref, "/")
 	target, err := name.ParseReference(f.registry.Addr+"/"+folder(host)+"/"+rest, name.Insecure)
@@ -155,7 +154,7 @@ func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
 	return remote.WriteIndex(target, index)
 }
 
-// HubAPI is the host that speaks for docker.io.
+// HubAPI is the host that serves the API of docker.io.
 const HubAPI = "registry-1.docker.io"
 
 // registryOf returns the registry that is asked, by the name that references have for it.
@@ -166,7 +165,7 @@ func registryOf(r *http.Request) string {
 	return r.Host
 }
 
-// folder is where the content of a host lies in the registry.
+// folder returns where the registry has the content of a host.
 func folder(host string) string { return strings.ReplaceAll(strings.ToLower(host), ":", "_") }
 
 func (f *Front) rewrite(r *httputil.ProxyRequest) {
@@ -218,7 +217,7 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveMoved sends who asks for content to where it is, with the same door in front.
+// serveMoved redirects requests for content to a path that requires the same credentials.
 func (f *Front) serveMoved(w http.ResponseWriter, r *http.Request) {
 	user, password, _ := r.BasicAuth()
 	rest := strings.TrimPrefix(r.URL.Path, "/v2/")
@@ -259,7 +258,7 @@ func blobRepository(r *http.Request) string {
 	return registryOf(r) + "/" + repo
 }
 
-// refuse answers in the words of the distribution registry.
+// refuse answers as the distribution registry does.
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

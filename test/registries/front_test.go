@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestFront: two hosts of one front have a content of their own, and each
-// behaviour answers as its name says.
+// TestFront: two hosts of one front each have their own content, and each behaviour
+// answers as its name says.
 func TestFront(t *testing.T) {
 	p, err := StartProcess(t.TempDir(), "", "", io.Discard)
 	if err != nil {

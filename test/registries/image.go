@@ -11,7 +11,7 @@ import (
 )
 
 // Image makes a small image whose digest depends on its name only, so that a
-// story can speak of it before it is pushed.
+// story can refer to it before it is pushed.
 // It is for linux/amd64.
 func Image(name string) (v1.Image, error) { return imageFor(name, "amd64") }
 
@@ -33,8 +33,8 @@ func imageFor(name, arch string) (v1.Image, error) {
 // Index makes a small image for two architectures.
 func Index(name string) (v1.ImageIndex, error) { return IndexOf(name, "linux/amd64", "linux/arm64") }
 
-// IndexOf makes a small image for platforms ("linux/arm64/v8"). One that is "any" is listed
-// without a platform, and for arm64 by its config.
+// IndexOf makes a small image for platforms ("linux/arm64/v8"). "any" stands for a part
+// that is listed without a platform, and is for arm64 by its config.
 func IndexOf(name string, platforms ...string) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range platforms {

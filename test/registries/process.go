@@ -1,5 +1,5 @@
 // Package registries runs real registries on loopback for tests and for the
-// demo: the distribution registry as a process of its own, and a front that
+// demo: the distribution registry in its own process, and a front that
 // serves it under any host name and misbehaves on request.
 package registries
 
@@ -99,14 +99,14 @@ func (p *Process) read(stderr io.Reader, logs io.Writer, found chan<- string) {
 			}
 		}
 	}
-	_ = p.cmd.Wait() // it is ended by a signal
+	_ = p.cmd.Wait() // a signal ends it
 }
 
 // Stop ends the registry and waits for its end. It may be called twice.
 func (p *Process) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = p.cmd.Process.Kill() // gone already is as good
+	_ = p.cmd.Process.Kill() // it may be gone already
 	select {
 	case <-p.done:
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 )
 
-// auditPolicy has every request of the guard logged, and nobody else's.
+// auditPolicy logs every request of the guard, and no others.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -23,7 +23,7 @@ rules:
 - {level: None}
 `
 
-// An event is what is used of a line of the audit log.
+// An event is the part of a line of the audit log that the test uses.
 type event struct {
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
@@ -34,7 +34,7 @@ type event struct {
 		Name      string `json:"name"`
 	} `json:"objectRef"`
 	ResponseStatus struct {
-		Code int `json:"code"` // 0 where the request has only begun
+		Code int `json:"code"` // 0 if the request has only begun
 	} `json:"responseStatus"`
 }
 
@@ -51,7 +51,7 @@ func readAudit(t *testing.T, file string) []event {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			break // the line that is being written
+			break // a line that is still being written
 		}
 		events = append(events, e)
 	}
@@ -87,7 +87,7 @@ type role struct {
 	Rules []rbacv1.PolicyRule `json:"rules"`
 }
 
-// granted returns what the roles in the manifests grant that are bound to the guard.
+// granted returns what the manifests grant to the guard, by roles that are bound to it.
 func granted(t *testing.T) []grant {
 	t.Helper()
 	bound := map[[2]string]bool{} // by kind and name
@@ -122,7 +122,7 @@ func grantsOf(namespace string, r rbacv1.PolicyRule) []grant {
 	return grants
 }
 
-// manifest reads the files of the base that a pattern matches.
+// manifest reads the files of the base that match a pattern.
 func manifest[T any](t *testing.T, pattern string, take func(T)) {
 	t.Helper()
 	entries, err := manifests.Base.ReadDir("base")

@@ -1,4 +1,4 @@
-// Package rights holds the test that the rights in the manifests are what the guard
+// Package rights tests that the rights in the manifests are exactly what the guard
 // needs: it runs the guard as its service account, with role-based access control
-// on, and reads in the audit log of the API server what was asked for.
+// enabled, and reads in the API server's audit log what the guard requested.
 package rights

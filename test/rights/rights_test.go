@@ -30,8 +30,8 @@ import (
 
 const guardUser = "system:serviceaccount:" + webhook.Namespace + ":" + webhook.ServiceName
 
-// TestRights runs the guard with the rights of the manifests and with nothing else.
-// It is run twice, as an API server that cannot stream lists is asked otherwise.
+// TestRights runs the guard with the rights of the manifests and nothing else. It does
+// so twice, because an API server that cannot stream lists gets different requests.
 func TestRights(t *testing.T) {
 	s := newStage(t)
 	streaming := s.serve(t)
@@ -65,7 +65,7 @@ type stage struct {
 	cluster            *cluster.Cluster
 	dir, audit, binary string
 	ca                 []byte
-	registry           string // where mirror.example.com and quay.io are found
+	registry           string // the address of mirror.example.com and quay.io
 }
 
 func newStage(t *testing.T) *stage {
@@ -111,8 +111,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// emptyRegistry returns the address of a registry that holds nothing: what is in
-// force and lost is reported as an Event.
+// emptyRegistry returns the address of a registry that holds nothing, so that the
+// images of the configuration in force are reported as lost, by an Event.
 func (s *stage) emptyRegistry(t *testing.T) string {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(s.dir, "tls", certs.CertFile), filepath.Join(s.dir, "tls", certs.KeyFile))
@@ -130,7 +130,7 @@ func (s *stage) emptyRegistry(t *testing.T) string {
 	return registry.Listener.Addr().String()
 }
 
-// looseCRDs are the resources of the manifests that test/cluster does not have.
+// looseCRDs are the resources in the manifests for which test/cluster has no CRD.
 func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, r := range []struct{ plural, group, version, kind string }{
@@ -170,8 +170,8 @@ func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	return crds
 }
 
-// objects are what has to be there for the guard to have something to read, and the
-// accounts of those who look at it.
+// objects are what the guard needs to have something to read, and the accounts that
+// read from the guard.
 const objects = `
 apiVersion: v1
 kind: Namespace
@@ -257,7 +257,7 @@ func (s *stage) token(t *testing.T, namespace, account string) string {
 	return strings.TrimSpace(token)
 }
 
-// A guard is a running one.
+// A guard is a running process.
 type guard struct {
 	observe string
 	client  *http.Client
@@ -330,8 +330,8 @@ func waitReady(t *testing.T, url string) {
 	t.Fatalf("the guard is not ready: %s", last)
 }
 
-// review has the guard read the mirror configuration. The change has no effect, so
-// that no registry is asked.
+// review makes the guard read the mirror configuration. The change has no effect, so
+// no registry is asked.
 func review(t *testing.T, client *http.Client, url string) {
 	t.Helper()
 	const request = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
@@ -361,8 +361,8 @@ func freeAddresses(t *testing.T, n int) []string {
 	return addresses
 }
 
-// testReaders asks for what the guard knows, as somebody, as somebody else, and as
-// nobody.
+// testReaders asks for what the guard knows with the right to, without it, and
+// anonymously.
 func (s *stage) testReaders(t *testing.T, g *guard) {
 	reader, stranger := s.token(t, "default", "reader"), s.token(t, "default", "stranger")
 	const image = `"image": "quay.io/shop/cart:v1"`
@@ -381,7 +381,7 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"no role", "/metrics", stranger, http.StatusForbidden, ""},
 		{"no token", "/inventory", "", http.StatusUnauthorized, ""},
 		{"no token", "/metrics", "", http.StatusUnauthorized, ""},
-		// controller-runtime's filter does not tell a bad token from a failure to ask.
+		// controller-runtime's filter does not distinguish a bad token from a failure to ask.
 		{"a token of nobody", "/inventory", "x" + reader, http.StatusInternalServerError, ""},
 		{"another path is not in the role", "/", reader, http.StatusForbidden, ""},
 	} {

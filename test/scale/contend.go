@@ -29,11 +29,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 )
 
-// A report is what a contender says of itself.
+// A report is what a contender measures of itself.
 type report struct {
 	Role   string
 	Ready  time.Duration // from its start until it knows all objects
-	Images int           // 0 where they are not counted
+	Images int           // 0 if they are not counted
 	Heap   uint64        // bytes in use after a collection
 	RSS    uint64        // at the end
 	Peak   uint64        // the largest resident set since its start
@@ -42,7 +42,7 @@ type report struct {
 	Churned uint64
 }
 
-// spawn measures a contender in a process of its own.
+// spawn measures a contender in its own process.
 func spawn(ctx context.Context, role, kubeconfig string, errs io.Writer) (report, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -62,9 +62,9 @@ func spawn(ctx context.Context, role, kubeconfig string, errs io.Writer) (report
 	return r, nil
 }
 
-// contend is the process of a contender: it prints a report.
+// contend runs in a contender's process, and prints a report.
 func (o options) contend(ctx context.Context, out, _ io.Writer) error {
-	log.SetLogger(logr.Discard()) // else controller-runtime complains that nobody did
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime complains that it was not called
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (o options) contend(ctx context.Context, out, _ io.Writer) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// bareList reads the objects as fast as may be and keeps none.
+// bareList reads the objects as fast as possible and keeps none.
 func bareList(ctx context.Context, config *rest.Config) (report, error) {
 	kube, err := unlimitedClient(config)
 	if err != nil {
@@ -177,7 +177,7 @@ func count(ctx context.Context, c *cluster.Inventory) (int, error) {
 	return images.Len(), err
 }
 
-// delay makes a pod and waits until its image is known.
+// delay creates a pod and waits until its image is known.
 func delay(ctx context.Context, kube kubernetes.Interface, knows func(string) (bool, error)) (time.Duration, error) {
 	start := time.Now()
 	pod := onePod("late", "registry.example.com/late:1")
@@ -188,10 +188,10 @@ func delay(ctx context.Context, kube kubernetes.Interface, knows func(string) (b
 		return 0, err
 	}
 	took := time.Since(start)
-	return took, kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, atOnce()) // the next contender makes it again
+	return took, kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, atOnce()) // the next contender creates it again
 }
 
-// atOnce does not wait for a kubelet.
+// atOnce returns options that delete a pod without waiting for a kubelet.
 func atOnce() metav1.DeleteOptions { return metav1.DeleteOptions{GracePeriodSeconds: new(int64)} }
 
 func onePod(name, image string) *corev1.Pod {
@@ -201,9 +201,9 @@ func onePod(name, image string) *corev1.Pod {
 	}
 }
 
-// until waits until ref is known, or is not.
+// until waits until ref is known, or no longer known.
 func until(ctx context.Context, known bool, ref string, knows func(string) (bool, error)) error {
-	ticker := time.NewTicker(10 * time.Millisecond) // an event of the server is not ours to hook into
+	ticker := time.NewTicker(10 * time.Millisecond) // there is no event to wait for here
 	defer ticker.Stop()
 	for {
 		if now, err := knows(ref); err != nil || now == known {
@@ -217,7 +217,7 @@ func until(ctx context.Context, known bool, ref string, knows func(string) (bool
 	}
 }
 
-// churn makes and removes pods in one namespace, each with an image of its own.
+// churn creates and deletes pods in one namespace, each with its own image.
 func churn(ctx context.Context, kube kubernetes.Interface, knows func(string) (bool, error)) error {
 	const rounds, pods = 5, 1000
 	f := &filler{kube: kube}
@@ -238,7 +238,7 @@ func churn(ctx context.Context, kube kubernetes.Interface, knows func(string) (b
 	if _, err := kube.CoreV1().Pods(last.Namespace).Create(ctx, last, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := until(ctx, true, "registry.example.com/churn-last:1", knows); err != nil { // so that all before it has been seen
+	if err := until(ctx, true, "registry.example.com/churn-last:1", knows); err != nil { // so everything before it has been seen
 		return err
 	}
 	if err := kube.CoreV1().Pods(last.Namespace).Delete(ctx, last.Name, atOnce()); err != nil {
@@ -280,7 +280,7 @@ func plainCache(ctx context.Context, config *rest.Config) (report, error) {
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what finalizers held on to
+	runtime.GC() // frees what finalizers held on to
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }

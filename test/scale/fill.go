@@ -19,11 +19,11 @@ import (
 
 const (
 	namespaces = 500
-	// writers are enough to keep kube-apiserver and etcd busy.
+	// writers is enough to keep kube-apiserver and etcd busy.
 	writers = 64
 )
 
-// fill makes the objects of a cluster, as controllers and kubelets would: pods of
+// fill creates the objects of a cluster as controllers and kubelets would: pods of
 // about 10 kB with three containers and their status.
 func fill(ctx context.Context, config *rest.Config, s size, progress io.Writer) error {
 	kube, err := unlimitedClient(config)
@@ -42,7 +42,7 @@ func fill(ctx context.Context, config *rest.Config, s size, progress io.Writer) 
 	return f.each(ctx, s.pods, f.pod)
 }
 
-// unlimitedClient speaks protobuf, as fast as the server answers.
+// unlimitedClient returns a client that speaks protobuf, as fast as the server answers.
 func unlimitedClient(config *rest.Config) (*kubernetes.Clientset, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = -1, 0
@@ -57,7 +57,7 @@ type filler struct {
 	made atomic.Int64
 }
 
-// tell says how far the filler has come, until it is stopped.
+// tell prints the filler's progress until it is stopped.
 func (f *filler) tell(progress io.Writer) (stop func()) {
 	ticker := time.NewTicker(15 * time.Second)
 	done := make(chan struct{})
@@ -100,12 +100,12 @@ func (f *filler) namespace(ctx context.Context, i int) error {
 
 func namespaceOf(i int) string { return fmt.Sprint("team-", i%namespaces) }
 
-// image returns one of the images, those of pods of one workload being alike.
+// image returns one of the images; pods of one workload have the same.
 func (f *filler) image(i, container int) string {
 	return fmt.Sprintf("registry.example.com/team-%d/application-%d:1.2.3", i%namespaces, (i*3+container)%f.size.images)
 }
 
-// pod makes pod i. Its status is a second request, as it is for the kubelet.
+// pod creates pod i. Its status is a second request, as it is for the kubelet.
 func (f *filler) pod(ctx context.Context, i int) error {
 	application := i / 10 // ten pods of each
 	pod := &corev1.Pod{
@@ -142,7 +142,7 @@ func (f *filler) podSpec(i int) corev1.PodSpec {
 	return spec
 }
 
-// workload makes object i of all kinds in turn.
+// workload creates object i, cycling through the kinds.
 func (f *filler) workload(ctx context.Context, i int) error {
 	meta := metav1.ObjectMeta{Namespace: namespaceOf(i), Name: fmt.Sprint("application-", i)}
 	labels := map[string]string{"app": meta.Name}

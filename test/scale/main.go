@@ -2,8 +2,8 @@
 // inventory, and by a plain cache of controller-runtime, which keeps whole objects.
 // The floor under both is a bare LIST of the same objects, page by page.
 //
-// The objects live in a real kube-apiserver and etcd. Each contender is a process of
-// its own, so that its memory is its own. It prints a table; the numbers that matter
+// The objects live in a real kube-apiserver and etcd. Each contender runs in a process of
+// its own, so that memory can be told apart. It prints a table; the numbers that matter
 // are the ratios, because all rows come from one run on one machine.
 package main
 
@@ -44,7 +44,7 @@ func run(args []string, out, errs io.Writer) int {
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
-		return 2 // the flag set has said why
+		return 2 // the flag set has printed why
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// addOns are the kinds of stories' objects that the control plane does not have. They take
-// any fields, and their status as it is written.
+// addOns are kinds in the stories that the control plane does not have. They accept any
+// fields, and their status as written.
 func addOns() []*apiextensionsv1.CustomResourceDefinition {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, r := range []struct{ plural, group, version, kind string }{

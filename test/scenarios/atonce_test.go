@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// testAtOnce: of two changes that break each other one is refused, though both are made
+// testAtOnce: of two changes that break each other, one is refused, although both are made
 // at the same moment and neither finds the other among the objects in force.
 func testAtOnce(t *testing.T, w *world) {
 	for round := range 5 {

@@ -50,14 +50,14 @@ import (
 
 var update = flag.Bool("update", false, "write what the pure policy says into the stories")
 
-// A door is a way to ask.
+// A door is a way to ask for a review.
 type door struct {
 	name string
 	ask  func(*testing.T, *Scenario) Answer
 }
 
-// TestScenarios puts every story to every door. The registries are real, but for
-// the pure policy, which is told what the story says of them.
+// TestScenarios tells every story at every door. The registries are real, except for
+// the pure policy, which is given what the story says about them.
 func TestScenarios(t *testing.T) {
 	all, err := Load("testdata")
 	if err != nil {
@@ -112,10 +112,10 @@ func writeWant(t *testing.T, s *Scenario, got string) {
 	}
 }
 
-// names are the images and indexes that stories speak of.
+// names are the images and indexes that stories mention.
 var names = []string{"router", "dns", "cart", "web", "payload", "pause", "tag", "router-index", "cart-index", "tag-index"}
 
-// nodePlatforms are those of the nodes of every story.
+// nodePlatforms are the nodes' platforms in every story.
 var nodePlatforms = []string{"linux/amd64", "linux/arm64"}
 
 // askPolicy asks the pure policy, with the facts that the story states.
@@ -157,7 +157,7 @@ func (s *Scenario) factAs(l mirrors.Location, trusted string) policy.Fact {
 	return s.fact(l)
 }
 
-// casIn is what a ConfigMap holds; which certificates these are is for the other doors.
+// casIn is what a ConfigMap holds; the certificates themselves matter only at other doors.
 func (s *Scenario) casIn(name string) map[string]string {
 	cas := map[string]string{}
 	for _, host := range s.CAs[name] {
@@ -203,7 +203,7 @@ func apiHost(host string) string {
 	return host
 }
 
-// fact is what the story says of a location, in the words of the prober.
+// fact is what the story says about a location, in the words of the prober.
 func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	host, _, _ := strings.Cut(l.Ref, "/")
 	state := s.States[host]
@@ -241,7 +241,7 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	}
 }
 
-// presentFact is what a prober learns of an image that is there.
+// presentFact is what a prober learns about an image that is there.
 func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	name := imageName(l.Ref)
 	if state != registries.Honest {
@@ -273,7 +273,7 @@ func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	return f
 }
 
-// indexFact is what a prober learns of an index that says its platforms.
+// indexFact is what a prober learns about an index that states its platforms.
 func indexFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	lists, held := platformsOf(state)
 	if len(lists) == 0 {
@@ -307,7 +307,7 @@ func indexFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	return f
 }
 
-// hollowFact is what a prober learns of an image that has lost its config and layer.
+// hollowFact is what a prober learns about an image that has lost its config and layer.
 func hollowFact(l mirrors.Location) policy.Fact {
 	img, err := registries.Image(imageName(l.Ref))
 	if err != nil {
@@ -414,7 +414,7 @@ func (w *world) startCluster(t *testing.T, dir string) {
 
 const stageHand = "stage-hand"
 
-// stage runs kubectl as the one who sets the stories up.
+// stage runs kubectl as the user who sets up the stories.
 func (w *world) stage(t *testing.T, stdin string, args ...string) {
 	t.Helper()
 	if out, err := w.cluster.Kubectl(t.Context(), stdin, append(args, "--as="+stageHand, "--as-group=system:masters")...); err != nil {
@@ -438,7 +438,7 @@ func (w *world) waitForWebhook(t *testing.T) {
 	t.Fatal("the API server does not ask the guard")
 }
 
-// ServeHTTP asks the guard that is there for the story that is on.
+// ServeHTTP asks the guard of the current story.
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) { w.guard.Load().ServeHTTP(rw, r) }
 
 func newMux(t *testing.T, reviewer webhook.Reviewer) *http.ServeMux {
@@ -450,12 +450,12 @@ func newMux(t *testing.T, reviewer webhook.Reviewer) *http.ServeMux {
 	return mux
 }
 
-// noStory is a Reviewer.
+// noStory is the Reviewer between stories.
 func noStory(context.Context, mirrors.Edit) (review.Record, error) {
 	return review.Record{}, errors.New("no story is on")
 }
 
-// arrange makes the registries and the cluster what the story says.
+// arrange sets up the registries and the cluster as the story says.
 func (w *world) arrange(t *testing.T, s *Scenario) {
 	w.front.Reset()
 	for key, state := range s.States {
@@ -480,7 +480,7 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 	}
 	for ref := range w.pushed {
 		host, _, _ := strings.Cut(ref, "/")
-		if s.States[ref] == "" && s.States[host] == "" { // the content of another story
+		if s.States[ref] == "" && s.States[host] == "" { // left over from another story
 			w.front.Set(ref, registries.Absent)
 		}
 	}
@@ -501,7 +501,7 @@ func (w *world) push(t *testing.T, ref string) {
 	w.pushed[ref] = true
 }
 
-// pushIndex pushes an index with its two parts, and hides one if it is to be sparse.
+// pushIndex pushes an index with its two parts, and hides one to make it sparse.
 func (w *world) pushIndex(t *testing.T, ref string, state registries.Behaviour) {
 	t.Helper()
 	index, err := registries.Index(strings.TrimSuffix(indexName(ref), "-index"))
@@ -521,7 +521,7 @@ func (w *world) pushIndex(t *testing.T, ref string, state registries.Behaviour) 
 	}
 }
 
-// pushIndexOf pushes an index that says its platforms, and hides what is not held.
+// pushIndexOf pushes an index that states its platforms, and hides the parts not held.
 func (w *world) pushIndexOf(t *testing.T, ref string, state registries.Behaviour) {
 	t.Helper()
 	lists, held := platformsOf(state)
@@ -544,7 +544,7 @@ func (w *world) pushIndexOf(t *testing.T, ref string, state registries.Behaviour
 	}
 }
 
-// repositoryOf takes the tag or digest off a reference.
+// repositoryOf strips the tag or digest from a reference.
 func repositoryOf(ref string) string {
 	repo, _, _ := strings.Cut(ref, "@")
 	if i := strings.LastIndex(repo, ":"); i > strings.LastIndex(repo, "/") {
@@ -595,7 +595,7 @@ func (w *world) newStore(t *testing.T, s *Scenario) *presence.Store {
 	return store
 }
 
-// casInForce are the certificates that nodes trust for single hosts.
+// casInForce returns the certificates that nodes trust for individual hosts.
 func (w *world) casInForce(t *testing.T, s *Scenario) map[string]string {
 	set, err := s.Set()
 	if err != nil {
@@ -625,8 +625,8 @@ func (w *world) resolve(s *Scenario) map[string]string {
 	return resolve
 }
 
-// populate puts the story's objects into the cluster, takes them away when the
-// story is over, and waits until the inventory has seen them.
+// populate creates the story's objects in the cluster, deletes them when the story is
+// over, and waits until the inventory has seen them.
 func (w *world) populate(t *testing.T, s *Scenario) {
 	workloads, err := s.Workloads()
 	if err != nil {
@@ -662,7 +662,7 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	w.waitForTrust(t, s)
 }
 
-// waitForTrust waits until it is known whom nodes trust now.
+// waitForTrust waits until it is known which CAs nodes trust now.
 func (w *world) waitForTrust(t *testing.T, s *Scenario) {
 	t.Helper()
 	set, err := s.Set()
@@ -694,7 +694,7 @@ func (w *world) reportPods(t *testing.T, s *Scenario) {
 	}
 }
 
-// reportRunning writes the status of pods, as a node would: apply leaves it out.
+// reportRunning writes the status of pods as a node would, since apply leaves it out.
 func (w *world) reportRunning(t *testing.T, s *Scenario) {
 	t.Helper()
 	for _, img := range s.Images {
@@ -735,7 +735,7 @@ func (w *world) waitForImages(t *testing.T, s *Scenario) {
 	}
 }
 
-// digests returns the references of images, each with what runs under it.
+// digests returns the references of images, each with the digest that runs.
 func digests(images []policy.Image) map[string]bool {
 	set := map[string]bool{}
 	for _, img := range images {
@@ -796,7 +796,7 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	return path
 }
 
-// nodes are those of every story.
+// nodes are the nodes in every story.
 const nodes = `apiVersion: v1
 kind: Node
 metadata: {name: worker-0}
@@ -865,7 +865,7 @@ func admissionReview(t *testing.T, s *Scenario) []byte {
 	return body
 }
 
-// finalizer holds the objects whose finalizer a story removes.
+// finalizer is the finalizer that a story removes from its objects.
 const finalizer = "example.com/held"
 
 // underDeletion returns an object, as JSON, after its deletion was asked for.
@@ -892,13 +892,13 @@ const (
 	releases = `{"metadata": {"finalizers": null}}`
 )
 
-// markDeleted has the story's objects deleted, which a finalizer holds.
+// markDeleted deletes the story's objects, which a finalizer holds.
 func (w *world) markDeleted(t *testing.T, s *Scenario) {
 	t.Helper()
 	objects := strings.Join(s.Change, "\n---\n")
 	w.stage(t, objects, "patch", "--type=merge", "-p", holds, "-f", "-")
 	w.stage(t, objects, "delete", "--wait=false", "-f", "-")
-	t.Cleanup(func() { // unless the story did: none is left that hinders the next
+	t.Cleanup(func() { // unless the story did, so that nothing interferes with the next one
 		out, err := w.cluster.Kubectl(context.WithoutCancel(t.Context()), objects, "patch", "--type=merge", "-p", releases, "-f", "-", "--as="+stageHand, "--as-group=system:masters")
 		if err != nil && !strings.Contains(out, "NotFound") {
 			t.Errorf("releasing the story's objects: %v\n%s", err, out)

@@ -22,14 +22,14 @@ import (
 )
 
 // testFinalizers shows what an API server asks about an object with finalizers: its DELETE,
-// which only marks it, and each UPDATE of the finalizers. By the last of these it goes, and
-// nothing is asked any more.
+// which only marks it, and each UPDATE of the finalizers. The last of these removes it, and
+// nothing more is asked.
 func testFinalizers(t *testing.T, w *world) {
 	for _, tt := range []struct {
 		name    string
 		holds   []string // the finalizers before the deletion
 		cascade string
-		steps   []string // what the finalizers are set to, one after the other
+		steps   []string // the values that the finalizers are set to, one after the other
 		want    []string // the requests
 	}{
 		{"of somebody", []string{finalizer}, "background", []string{"null"}, []string{"DELETE", "UPDATE", "UPDATE"}},
@@ -43,7 +43,7 @@ func testFinalizers(t *testing.T, w *world) {
 			s.States = map[string]registries.Behaviour{"mirror.example.com/shop/cart:v1": registries.Honest, "quay.io/shop/cart:v1": registries.Honest}
 			w.arrange(t, &s)
 			var store atomic.Pointer[presence.Store]
-			look := func(state registries.Behaviour) { // and forget what was found before
+			look := func(state registries.Behaviour) { // and forget earlier facts
 				w.front.Set("quay.io/shop/cart:v1", state)
 				store.Store(w.newStore(t, &s))
 			}
@@ -72,7 +72,7 @@ func testFinalizers(t *testing.T, w *world) {
 			}
 
 			mustDo("delete", set, "--wait=false", "--cascade="+tt.cascade)
-			mustDo("get", set) // nodes have it still
+			mustDo("get", set) // nodes still have it
 
 			look(registries.Absent)
 			for _, to := range tt.steps[:len(tt.steps)-1] {
@@ -100,8 +100,8 @@ func testFinalizers(t *testing.T, w *world) {
 	}
 }
 
-// recordRequests puts reviewer behind the webhook and returns the operations that it is
-// asked about from now on.
+// recordRequests puts reviewer behind the webhook and returns the operations that it
+// receives from now on.
 func (w *world) recordRequests(t *testing.T, reviewer webhook.Reviewer) (asked func() []string) {
 	var mu sync.Mutex
 	var operations []string

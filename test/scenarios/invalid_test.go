@@ -15,8 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 )
 
-// testInvalid puts a change to the doors at which an API server's own checks count: its
-// code, the command with exit code 2, and kubectl. Each has to name every field.
+// testInvalid tries a change at the doors where an API server's own checks count: its
+// code, the command (exit code 2), and kubectl. Each has to name every field.
 func testInvalid(t *testing.T, w *world, s *Scenario, fields []string) {
 	for _, d := range []struct {
 		name string
@@ -70,8 +70,8 @@ func (w *world) refusalByCheck(t *testing.T, s *Scenario) string {
 	return string(out)
 }
 
-// refusalByAPIServer tries without a trace, and object by object: kubectl's --validate
-// sends none if the first is refused.
+// refusalByAPIServer does a dry run, object by object: kubectl's --validate sends none of
+// them if the first is refused.
 func (w *world) refusalByAPIServer(t *testing.T, s *Scenario) string {
 	var all []string
 	for _, text := range s.objects() {

@@ -15,8 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
-// testNarrowed: what `check -o narrowed` prints of a refused change is an object
-// that is admitted.
+// testNarrowed: for a refused change, `check -o narrowed` prints an object that is
+// admitted.
 func testNarrowed(t *testing.T, w *world) {
 	s := load(t, "36_broad_source_says_what_would_do")
 	w.arrange(t, &s)
@@ -80,7 +80,7 @@ func (w *world) checkAs(t *testing.T, s *Scenario, format string) string {
 }
 
 // testApplyTimes reports how long kubectl waits for the answer about 200 images,
-// with and without facts at hand. It asserts the answers, not the times.
+// with and without known facts. It asserts the answers, not the times.
 func testApplyTimes(t *testing.T, w *world) {
 	s := Scenario{States: map[string]registries.Behaviour{}, Change: []string{
 		"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: many}\nspec: {imageTagMirrors: [{source: quay.io/many, mirrors: [mirror.example.com/many]}]}\n",

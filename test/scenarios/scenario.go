@@ -1,34 +1,34 @@
-// Package scenarios holds the stories that every way of asking the guard must
-// answer alike: testdata/*.txtar, each a cluster, a change and what comes of it,
+// Package scenarios holds the stories to which every way of asking the guard must
+// give the same answer: testdata/*.txtar, each a cluster, a change and the outcome,
 // written so that an operator can read it.
 //
 // The sections of a story:
 //
 //	-- cluster/*.yaml --  mirror objects in force
-//	-- applied --         the registries.conf that nodes have, where it is not what the
+//	-- applied --         the registries.conf that nodes have, if it differs from what the
 //	                      objects in force say
-//	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME lays on nodes
-//	-- cas/NAME --        the hosts, a line each, for which ConfigMap NAME of openshift-config
+//	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME puts on nodes
+//	-- cas/NAME --        the hosts, one per line, for which ConfigMap NAME of openshift-config
 //	                      holds the CA that private-ca needs
 //	-- payload --         the release image of the cluster, which ClusterVersion names
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]];
 //	                      a reference in quotes is written as in Go
-//	-- workloads.yaml --  the objects that name these; without it, they are made from the lines
+//	-- workloads.yaml --  the objects that name these; by default they are made from the lines
 //	-- objects*.yaml --   further objects of the cluster, whose images are found in them
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
 //	                      amd64 and arm64: index, or sparse, which lacks the part for
 //	                      arm64; head-fails, forgotten, moved or private-ca, see
 //	                      test/registries; or
-//	                      index=PLATFORM,... for an index of these, of which those
-//	                      behind a ! are not held and "any" has no platform, nothing
-//	                      for an index of nothing. A reference that is not named is absent.
+//	                      index=PLATFORM,... for an index of these platforms: those after
+//	                      a ! are not held, "any" has no platform, and an empty list
+//	                      gives an empty index. A reference that is not named is absent.
 //	-- put*.yaml --       objects that the change applies, or
-//	-- delete*.yaml --    objects that it takes away, or
+//	-- delete*.yaml --    objects that it deletes, or
 //	-- finalize*.yaml --  objects under deletion whose last finalizer it removes
 //	-- want --            "admitted" or "denied", the message, and the warnings; or
 //	                      "invalid" and the fields for which an API server refuses
-//	                      the change before it asks anybody
+//	                      the change before it asks the guard
 //
 // {name} stands for the digest of an image of that name, {name:12} for its first
 // twelve digits, {name-index} for that of an index. A tag holds the image "tag" or
@@ -72,7 +72,7 @@ const indexOf = "index="
 
 func isIndexOf(b registries.Behaviour) bool { return strings.HasPrefix(string(b), indexOf) }
 
-// platformsOf returns what an index of state b lists, and what of that is held.
+// platformsOf returns what an index of state b lists, and which of that is held.
 func platformsOf(b registries.Behaviour) (lists []string, held map[string]bool) {
 	held = map[string]bool{}
 	for _, entry := range strings.FieldsFunc(strings.TrimPrefix(string(b), indexOf), func(r rune) bool { return r == ',' }) {
@@ -89,24 +89,25 @@ type Scenario struct {
 	Before []string
 	// Payload is the release image, "" if there is no ClusterVersion.
 	Payload string
-	// Applied is the registries.conf that nodes have, "" for one that is not known.
+	// Applied is the registries.conf that nodes have, "" if it is not known.
 	Applied string
-	// CAs are the hosts that ConfigMaps of openshift-config hold CAs for, by their names.
+	// CAs are the hosts for which ConfigMaps of openshift-config hold CAs, by the
+	// ConfigMaps' names.
 	CAs map[string][]string
-	// Files are those that MachineConfigs lay on nodes.
+	// Files are those that MachineConfigs put on nodes.
 	Files []mirrors.File
 	// Images are what the cluster depends on.
 	Images []policy.Image
-	// Given name Images, as YAML; nil for objects made from their users.
+	// Given name Images, as YAML; nil for objects made from their consumers.
 	Given []string
 	// Objects are further objects of the cluster, as YAML. Their images are among Images.
 	Objects []string
 	// States say what registries do, by host or reference.
 	States map[string]registries.Behaviour
-	// Change are the objects that are applied, or taken away, as YAML.
+	// Change are the objects that are applied, or deleted, as YAML.
 	Change []string
 	Delete bool
-	// Finalize is set beside Delete where a finalizer is what still holds the objects.
+	// Finalize is set with Delete if only a finalizer still holds the objects.
 	Finalize bool
 	// Want is the answer, in the form of Answer.String.
 	Want string
@@ -114,13 +115,13 @@ type Scenario struct {
 	written []written // the lines of section "images"
 }
 
-// A written image is one that a workload is made up for.
+// A written image is one for which a workload is made up.
 type written struct {
 	ref  string
 	user policy.Consumer
 }
 
-// An Answer is what one way of asking says.
+// An Answer is the answer at one door.
 type Answer struct {
 	Allowed  bool
 	Message  string
@@ -300,7 +301,7 @@ func (s *Scenario) readImages(text string) error {
 	return nil
 }
 
-// cutReference cuts the first word off a line, or what stands in quotes.
+// cutReference cuts the first word, or a quoted string, off a line.
 func cutReference(line string) (ref, rest string, err error) {
 	quoted, err := strconv.QuotedPrefix(line)
 	if err != nil {
@@ -311,7 +312,7 @@ func cutReference(line string) (ref, rest string, err error) {
 	return ref, line[len(quoted):], err
 }
 
-// readPayload enters the release image, on which the cluster depends too.
+// readPayload adds the release image, on which the cluster depends too.
 func (s *Scenario) readPayload(ref string) {
 	s.Payload = ref
 	s.addImage(ref, policy.Consumer{Kind: "ClusterVersion", Name: "version", Container: "status.desired.image"})
@@ -390,7 +391,7 @@ func (s *Scenario) readStates(text string) error {
 	return nil
 }
 
-// Edit returns the change as the policy takes it.
+// Edit returns the change as an edit.
 func (s *Scenario) Edit() (mirrors.Edit, error) {
 	var edits []mirrors.Edit
 	for _, text := range s.objects() {
@@ -407,7 +408,7 @@ func (s *Scenario) Edit() (mirrors.Edit, error) {
 	return mirrors.Join(edits...), nil
 }
 
-// objects returns the mirror objects of the change: those in a List too, without others.
+// objects returns the mirror objects of the change, including those in a List.
 func (s *Scenario) objects() []string {
 	var all []string
 	for _, text := range s.Change {
@@ -453,7 +454,7 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 	return set, nil
 }
 
-// addFile takes a section "files/NAME/ROLE".
+// addFile adds the file of a section "files/NAME/ROLE".
 func (s *Scenario) addFile(section, text string) error {
 	parts := strings.Split(section, "/")
 	if len(parts) != 3 {
@@ -526,7 +527,7 @@ func accounts(namespaces []string) []string {
 	return docs
 }
 
-// Namespaces returns the namespaces of the users, sorted.
+// Namespaces returns the namespaces of the consumers, sorted.
 func (s *Scenario) Namespaces() []string { return namespacesOf(s.Images) }
 
 func namespacesOf(images []policy.Image) []string {
@@ -589,8 +590,7 @@ func podStatus(ref string, u policy.Consumer) corev1.PodStatus {
 	}
 }
 
-// Hosts returns every registry host that the story speaks of, or that its routes
-// lead to.
+// Hosts returns every registry host that the story mentions or its routes lead to.
 func (s *Scenario) Hosts() []string {
 	hosts := map[string]bool{}
 	for key := range s.States {

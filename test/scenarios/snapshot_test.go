@@ -15,8 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// askSnapshot asks on the ground of a dump that was written from the cluster the
-// story is on. It sees the registries that the cluster's own guard sees.
+// askSnapshot asks for a review based on a dump of the story's cluster. It sees the same
+// registries as the cluster's own guard.
 func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	var dump bytes.Buffer
 	if err := snapshot.Write(t.Context(), &dump, followed{w.images, w.trust}); err != nil {
@@ -38,7 +38,7 @@ func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
 }
 
-// followed is a cluster of which it is known whom its nodes trust.
+// followed is a cluster whose nodes' CAs and proxies are known.
 type followed struct {
 	*cluster.Inventory
 	trust *trust.Follower
@@ -47,9 +47,9 @@ type followed struct {
 // TrustSettings implements snapshot.TrustSource.
 func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 
-// testSnapshotCommand writes a dump by the command, from the API server, and has
-// check judge the change both by it and by the cluster. The output is to be the
-// same to the letter, but for how long it took.
+// testSnapshotCommand writes a dump with the command, from the API server, and has
+// check judge the change by the dump and by the cluster. The outputs must be
+// identical except for the time taken.
 func testSnapshotCommand(t *testing.T, w *world, all []Scenario) {
 	for _, name := range []string{"02_story_source_of_everything_never", "18_never_without_mirrors_is_no_rule", "30_tag_drift", "37_mirror_in_the_cluster", "38_blocked_registry"} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func find(t *testing.T, all []Scenario, name string) *Scenario {
 	return nil
 }
 
-// command runs the binary, which has to end with a code, and returns its output.
+// command runs the binary, expects an exit code, and returns its output.
 func (w *world) command(t *testing.T, s *Scenario, code int, args ...string) string {
 	t.Helper()
 	args = append(args, "--registry-ca", w.caFile)
@@ -102,7 +102,7 @@ func (w *world) command(t *testing.T, s *Scenario, code int, args ...string) str
 	return stdout.String()
 }
 
-// withoutNotes leaves out the remarks on where the pull secret was looked for.
+// withoutNotes removes the remarks about where the pull secret was looked for.
 func withoutNotes(report string) string {
 	var kept bytes.Buffer
 	for line := range bytes.Lines([]byte(report)) {

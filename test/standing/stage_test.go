@@ -1,5 +1,5 @@
-// Package standing runs the standing verification as it is installed: the program with
-// the rights of its manifests, a real API server and real registries.
+// Package standing tests the standing verification as installed: the program with the
+// rights of its manifests, a real API server and real registries.
 package standing
 
 import (
@@ -95,7 +95,7 @@ func (s *stage) registry(t *testing.T, name string) *registries.Process {
 	return p
 }
 
-// away returns a registry that is gone.
+// away returns the address of a registry that is gone.
 func (s *stage) away(t *testing.T) *registries.Process {
 	t.Helper()
 	p := s.registry(t, "away")
@@ -103,7 +103,7 @@ func (s *stage) away(t *testing.T) *registries.Process {
 	return p
 }
 
-// push puts image shop/NAME:v1 to a host.
+// push pushes image shop/NAME:v1 to a host.
 func (s *stage) push(t *testing.T, host, image string) {
 	t.Helper()
 	img, err := registries.Image(image)
@@ -130,7 +130,7 @@ func (s *stage) tag(t *testing.T, host, image string) name.Tag {
 	return tag
 }
 
-// remote leads the names of the registries to loopback.
+// remote directs the names of the registries to loopback.
 func (s *stage) remote() []remote.Option {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.ca)
@@ -143,7 +143,7 @@ func (s *stage) remote() []remote.Option {
 	})}
 }
 
-// populate makes what uses the images, the mirror sets and the guard's account.
+// populate creates the workloads, the mirror sets and the guard's account.
 func (s *stage) populate(t *testing.T) {
 	t.Helper()
 	for _, namespace := range []string{"shop", "openshift-config", "openshift-config-managed"} {
@@ -222,7 +222,7 @@ current-context: test
 type guard struct {
 	health, metrics string
 	cmd             *exec.Cmd
-	log             *bytes.Buffer // to be read when it has ended
+	log             *bytes.Buffer // to be read after it has ended
 	ended           chan struct{}
 }
 
@@ -240,7 +240,7 @@ func (s *stage) start(t *testing.T, args ...string) *guard {
 	g.cmd.Stderr = g.log
 	must(t, g.cmd.Start())
 	go func() {
-		_ = g.cmd.Wait() // it is ended by a signal
+		_ = g.cmd.Wait() // a signal ends it
 		close(g.ended)
 	}()
 	t.Cleanup(func() {
@@ -253,7 +253,7 @@ func (s *stage) start(t *testing.T, args ...string) *guard {
 	return g
 }
 
-// stop ends the guard as a cluster does. It may be called twice.
+// stop stops the guard as a cluster does. It may be called twice.
 func (g *guard) stop(t *testing.T) {
 	t.Helper()
 	_ = g.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
@@ -281,7 +281,7 @@ func (g *guard) readyz() (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// value returns that of a metric with a label value, -1 if there is none.
+// value returns the value of a metric for a label value, -1 if there is none.
 func (g *guard) value(name, label string) float64 {
 	resp, err := http.Get("http://" + g.metrics + "/metrics")
 	if err != nil {
@@ -313,7 +313,7 @@ func (g *guard) rounds() float64 { return g.value("mirrorset_guard_standing_roun
 const patience = 90 * time.Second
 
 // eventually waits until ok is true. What it waits for happens in another process, so
-// it looks again and again.
+// it polls.
 func (g *guard) eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)

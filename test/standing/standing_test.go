@@ -26,14 +26,14 @@ func TestStanding(t *testing.T) {
 }
 
 // testTwoReplicas: one of two replicas reports what the mirror loses and has again. A
-// mirror that is away is no news. The leader that is none any more stops reporting, and
+// mirror that is away is no news. A replica that loses the lead stops reporting, and
 // nothing else.
 func (s *stage) testTwoReplicas(t *testing.T) {
 	flags := []string{"--leader-elect", "--fact-lifetime", "1s"}
 	guards := []*guard{s.start(t, flags...), s.start(t, flags...)}
 	leader := s.leader(t, guards)
 	leader.eventually(t, "all images are held", func() bool { return leader.images("held") == 3 })
-	s.wantEvents(t) // what is fine is not told
+	s.wantEvents(t) // what is fine is not reported
 
 	s.remove(t, "cart")
 	lost := s.nextEvent(t, standing.MirrorLostImage)
@@ -96,7 +96,7 @@ func (s *stage) leader(t *testing.T, guards []*guard) *guard {
 	}
 }
 
-// depose makes somebody else the leader, for long.
+// depose makes another holder the leader for a long time.
 func (s *stage) depose(t *testing.T) {
 	t.Helper()
 	leases := s.kube.CoordinationV1().Leases(webhook.Namespace)
@@ -148,7 +148,7 @@ func (s *stage) nextEvent(t *testing.T, reason string) eventsv1.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	watch, err := s.kube.EventsV1().Events(standing.EventsNamespace).Watch(ctx, metav1.ListOptions{}) // those that are there first
+	watch, err := s.kube.EventsV1().Events(standing.EventsNamespace).Watch(ctx, metav1.ListOptions{}) // existing ones first
 	must(t, err)
 	defer watch.Stop()
 	for e := range watch.ResultChan() {
@@ -170,8 +170,8 @@ func wantEvent(t *testing.T, e eventsv1.Event, kind, object, note string) {
 	}
 }
 
-// testFactFile: what a guard knew, the next one knows though the mirror is away; what
-// is damaged is not used, said, and replaced.
+// testFactFile: a guard knows what its predecessor knew, although the mirror is away; a
+// damaged file is not used, is reported, and is replaced.
 func (s *stage) testFactFile(t *testing.T) {
 	mirror := s.mirror
 	defer func() { s.mirror = mirror }()

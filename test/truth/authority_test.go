@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An authority signs certificates for addresses. One key does for all of them:
-// nobody here has a secret.
+// An authority signs certificates for addresses. One key serves for all of them:
+// there are no secrets here.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey

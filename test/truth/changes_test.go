@@ -22,13 +22,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A change is a step from one configuration to another, of which the guard has to say
-// whether it may be made. Its scenario is what nodes meet afterwards; while the guard
+// A change is a step from one configuration to another; the guard has to say whether it
+// may be made. Its scenario is what nodes meet afterwards; while the guard
 // looks, some hosts may be out of reach, and it does not have the secrets of pods.
 type change struct {
 	*scenario
 	before mirrors.Set
-	// stuck is set if MCO rejects before. Nodes have what comes of this set then.
+	// stuck is set if MCO rejects before: nodes then have what this set resolves to.
 	stuck *mirrors.Set
 	// nodes are their architectures.
 	nodes []string
@@ -61,7 +61,7 @@ var calm = []share[state]{
 	{headUnfit, 2},
 }
 
-// testChanges makes up changes, has the guard review each, and lets a runtime pull with
+// testChanges generates changes, has the guard review each, and lets a runtime pull with
 // the configuration before and the one after, as nodes of each architecture. What could be
 // pulled before and cannot be afterwards must have been denied.
 func (w *world) testChanges(t *testing.T) {
@@ -99,8 +99,8 @@ func newChange(w *world, i int) *change {
 	}
 }
 
-// changePlots are changes that are there on purpose. Each makes of the plainest, a first
-// mirror of a source that has the image, something that a careless guard would admit.
+// changePlots are systematic changes. Each turns the plainest, a first mirror for a source
+// that has the image, into something that a careless guard would admit.
 func changePlots() []func(*change) {
 	return []func(*change){
 		func(c *change) { // the mirror in front comes back as a login page
@@ -108,19 +108,19 @@ func changePlots() []func(*change) {
 			c.hosts[mirror].atReview, c.hosts[mirror].places["team/app"] = ill, html
 			c.addMirror(c.hosts[second].addr)
 		},
-		func(c *change) { // the old mirror has it, and is out of reach at the moment
+		func(c *change) { // the old mirror has it, and is currently out of reach
 			c.hosts[mirror].places["team/app"], c.hosts[source].places["team/app"] = absent, absent
 			c.hosts[second].atReview = ill
 			c.before = c.set
 			c.before.Objects = c.mirrorSets(c.hosts[second].addr)
 		},
-		func(c *change) { // the same, and it denies the guard at the moment
+		func(c *change) { // the same, and it currently denies the guard
 			c.hosts[mirror].places["team/app"], c.hosts[source].places["team/app"] = absent, absent
 			c.hosts[second].atReview = closed
 			c.before = c.set
 			c.before.Objects = c.mirrorSets(c.hosts[second].addr)
 		},
-		func(c *change) { // the source hides it from strangers
+		func(c *change) { // the source hides it from unauthenticated clients
 			c.never()
 			c.hosts[mirror].places["team/app"] = absent
 			c.hosts[source].door, c.podSecret = hiding, user+":"+password
@@ -137,7 +137,7 @@ func changePlots() []func(*change) {
 			c.never()
 			c.hosts[mirror].places["team/app"] = headOnly
 		},
-		(*change).heldUp, // what cuts nodes off is let loose
+		(*change).heldUp, // a held-back change that cuts nodes off is released
 		func(c *change) { // the same, and what nodes have could not be read
 			c.heldUp()
 			c.before.Applied = nil
@@ -145,8 +145,8 @@ func changePlots() []func(*change) {
 	}
 }
 
-// heldUp has a first mirror applied and one that lacks the image held up behind a conflict,
-// which c mends.
+// heldUp has a first mirror applied, and one that lacks the image held back by a conflict,
+// which c repairs.
 func (c *change) heldUp() {
 	applied := c.set
 	c.set.Objects = c.mirrorSets(c.hosts[second].addr)
@@ -155,8 +155,8 @@ func (c *change) heldUp() {
 	c.getStuck(applied, c.set, c.hosts[second].addr, true)
 }
 
-// getStuck makes c the mending of a conflict about source, which came with other objects
-// after MCO had applied a set: one of its two sides is taken away.
+// getStuck makes c the repair of a conflict about source, which came with other objects
+// after MCO had applied a set: one of its two sides is deleted.
 func (c *change) getStuck(applied, with mirrors.Set, source string, tags bool) {
 	one, other := &configv1.ImageTagMirrorSet{}, &configv1.ImageDigestMirrorSet{}
 	one.Name, other.Name = "one-side", "other-side"
@@ -185,7 +185,7 @@ func filesOf(set mirrors.Set) *mirrors.Applied {
 func written(table *mirrors.Table, set mirrors.Set) *mirrors.Applied {
 	var conf bytes.Buffer
 	if err := toml.NewEncoder(&conf).Encode(table.Config()); err != nil {
-		panic(err) // it is to be a file
+		panic(err) // it came from a valid set
 	}
 	policy, err := signaturePolicy(set)
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *change) mirrorSets(location string) []mirrors.Object {
 	return []mirrors.Object{tags, digests}
 }
 
-// addMirror adds a mirror behind those that are there.
+// addMirror adds a mirror behind the existing ones.
 func (c *change) addMirror(location string) {
 	for _, o := range c.set.Objects {
 		switch o := o.(type) {
@@ -241,7 +241,7 @@ func (c *change) addMirror(location string) {
 	}
 }
 
-// draw makes c up, and reports whether it alters the route of its image.
+// draw makes c up at random, and reports whether it alters the route of its image.
 func (c *change) draw(g gen) bool {
 	c.index = g.chance(60)
 	c.secretive(g)
@@ -280,7 +280,7 @@ func (c *change) draw(g gen) bool {
 }
 
 // isKnown reports whether the objects have anything to say about the image, before c or
-// after it. What nodes have without an object that says so, nobody can know but by reading
+// after it. What nodes have without an object that says so can only be known by reading
 // it.
 func (c *change) isKnown() bool {
 	for _, set := range []mirrors.Set{c.before, c.set} {
@@ -295,7 +295,7 @@ func (c *change) isKnown() bool {
 	return false
 }
 
-// secretive draws who is let in where: hosts want the password that all nodes have, or
+// secretive draws which credentials each host accepts: hosts want the password that all nodes have, or
 // the first of them one that the pod alone has, and hides what it holds from others.
 func (c *change) secretive(g gen) {
 	auths := map[string]any{"unrelated.example.com": entry(user, password)}
@@ -312,8 +312,8 @@ func (c *change) secretive(g gen) {
 	c.pullSecret = dockerConfig(auths)
 }
 
-// edited returns what comes of the set before: an object more, one that is another, or
-// one less.
+// edited returns the set after an edit of before: one object more, one replaced, or one
+// less.
 func (c *change) edited(g gen) mirrors.Set {
 	after := c.before
 	if len(after.Objects) > 0 && g.chance(30) {
@@ -325,7 +325,7 @@ func (c *change) edited(g gen) mirrors.Set {
 	return after
 }
 
-// settle gives a calm state to every place where the image may be looked for.
+// settle gives a calm state to every place where the image might be looked up.
 func (c *change) settle(g gen, set mirrors.Set) {
 	put := func(name string) {
 		if h, repository := c.find(name); h != nil && h.places[repository] == "" {
@@ -345,7 +345,7 @@ func (c *change) settle(g gen, set mirrors.Set) {
 	}
 }
 
-// users are who depends on the image: the routers, so that every rule is in force.
+// users are the image's consumers: the routers, so that every rule is in force.
 func (c *change) users() []policy.Consumer {
 	u := policy.Consumer{Kind: "Deployment", Namespace: "openshift-ingress", Name: "router-default", Container: "router", OwnPullSecret: c.podSecret != ""}
 	users := []policy.Consumer{u}
@@ -369,7 +369,7 @@ type misjudgement struct {
 	name string
 	// fact changes what is found at a place, which is on the old route, the new or both.
 	fact func(l mirrors.Location, after bool, f policy.Fact) policy.Fact
-	// user changes what is known of a user, plan what is asked.
+	// user changes what is known of a consumer, plan what is looked up.
 	user  func(*policy.Consumer)
 	depth bool // whether each place is only asked by HEAD
 	// before changes the configuration in force.
@@ -473,9 +473,9 @@ func (w *world) playChange(t *testing.T, i int, l *changeLedger) {
 }
 
 // isExcused reports whether c was admitted with the warning that a place in front could
-// not be verified, while the source is left; or as it mends what MCO rejects, what nodes
-// have is not known, and no object says anything of the image: docs/truth.md says why these
-// stay.
+// not be verified, while the source is left; or because it repairs what MCO
+// rejects, what nodes have is not known, and no object says anything about the image:
+// docs/truth.md says why these stay.
 func (c *change) isExcused(v policy.Verdict) bool {
 	if _, err := mirrors.Resolve(c.before); err != nil && c.before.Applied == nil && v.Counts.Rerouted == 0 {
 		return true
@@ -568,7 +568,7 @@ func architectureOf(folder string) (string, error) {
 	return config.Architecture, nil
 }
 
-// String describes c to who has to find out about it.
+// String describes c for whoever has to investigate it.
 func (c *change) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "nodes %v, running %v\nbefore\n", c.nodes, c.running)
@@ -589,7 +589,7 @@ func (c *change) String() string {
 	return b.String() + "after\n" + c.scenario.String()
 }
 
-// A changeLedger adds changes up.
+// A changeLedger sums up changes.
 type changeLedger struct {
 	mu                          sync.Mutex
 	all, denied, lost, stranger int
@@ -624,7 +624,7 @@ func (l *changeLedger) add(c *change, v policy.Verdict, lost string, mistaken ma
 	}
 }
 
-// check reports what makes the comparison worth little.
+// check reports what would make the comparison worthless.
 func (l *changeLedger) check(t *testing.T) {
 	t.Helper()
 	if l.lost < l.all/10 || l.denied > l.all*4/5 {

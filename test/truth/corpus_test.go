@@ -25,7 +25,7 @@ type corpus struct {
 	single, index string
 }
 
-// tags are those that references use; "latest" is what a reference without one means.
+// tags are those that references use; a reference without one means "latest".
 var tags = []string{"v1", "latest"}
 
 // The repositories of a corpus.
@@ -37,15 +37,15 @@ const (
 	otherImage   = "other-image"
 	partOfIndex  = "part-of-index" // the index's part for amd64 alone
 	smallIndex   = "small-index"   // an index of that part
-	nothing      = "nothing"       // nobody pushes there
+	nothing      = "nothing"       // nothing is pushed there
 )
 
-// An oddIndex is an index of other parts than the one that references name. So it is found
-// by tag alone.
+// An oddIndex is an index of other parts than the one that references name, so it is found
+// only by tag.
 type oddIndex struct {
 	repository string
 	platforms  []string
-	lost       int // the part that is not there, -1 for none
+	lost       int // the missing part, -1 for none
 }
 
 var oddIndexes = map[state]oddIndex{
@@ -111,14 +111,14 @@ func newCorpus(t *testing.T) *corpus {
 	return c
 }
 
-// dropLayer takes the first layer of an image away from a repository.
+// dropLayer removes the first layer of an image from a repository.
 func (c *corpus) dropLayer(t *testing.T, repository string, image v1.Image) {
 	t.Helper()
 	layers := must(image.Layers())(t)
 	c.drop(t, repository, "blobs", must(layers[0].Digest())(t).String())
 }
 
-// must takes the error away from a pair of results.
+// must returns the first of two results, and panics on an error.
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -140,7 +140,7 @@ func indexOf(image v1.Image, arch string) v1.ImageIndex {
 	})
 }
 
-// push puts a v1.Image or a v1.ImageIndex under all tags of a repository.
+// push pushes a v1.Image or a v1.ImageIndex under all tags of a repository.
 func (c *corpus) push(t *testing.T, repository string, content remote.Taggable) {
 	t.Helper()
 	for _, tag := range tags {
@@ -151,7 +151,7 @@ func (c *corpus) push(t *testing.T, repository string, content remote.Taggable) 
 	}
 }
 
-// drop takes a part away from a repository.
+// drop removes a part from a repository.
 func (c *corpus) drop(t *testing.T, repository, kind, digest string) {
 	t.Helper()
 	req := must(http.NewRequestWithContext(t.Context(), http.MethodDelete, fmt.Sprintf("http://%s/v2/%s/%s/%s", c.addr, repository, kind, digest), nil))(t)

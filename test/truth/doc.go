@@ -1,4 +1,4 @@
-// Package truth holds the guard to real runtimes. Its test makes up scenarios (a
+// Package truth compares the guard with real runtimes. Its test generates scenarios (a
 // mirror configuration, registries on loopback that hold an image or misbehave, and
 // a reference), writes the registries.conf and the policy.json that nodes would
 // get, and lets skopeo and containers/image itself pull. The guard must say "can be

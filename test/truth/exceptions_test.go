@@ -7,10 +7,10 @@ import (
 )
 
 // An exception is a difference between the guard and a runtime that has a reason
-// and stays. docs/truth.md tells the reasons.
+// and stays. docs/truth.md gives the reasons.
 type exception struct {
 	name string
-	// covers recognises the difference by the place it comes from, so that nothing
+	// covers recognizes the difference by the place it comes from, so that nothing
 	// else hides behind it.
 	covers func(*scenario, verdict, result) bool
 }
@@ -33,19 +33,19 @@ var exceptions = []exception{
 			closed := h != nil && (h.door != open || slices.Contains(s.unusable, h.addr))
 			return closed && slices.ContainsFunc(s.candidates(), func(c string) bool { return hostOf(c) == h.addr })
 		}
-		// Where the source is among its own mirrors, nodes may get in at a place in front.
+		// If the source is among its own mirrors, nodes may be let in at a place in front.
 		front := slices.Index(v.places, got.from)
 		inFront := v.works() && front >= 0 && front < slices.Index(v.places, repositoryOf(v.from.Ref))
 		return s.podSecret != "" && (v.works() && locked(repositoryOf(v.from.Ref)) || (got.pulled || inFront) && locked(got.from))
 	}},
 }
 
-// faults are differences in which the guard is wrong. Each is to be mended, and
-// then to be taken off the list.
+// faults are differences in which the guard is wrong. Each has to be fixed and then
+// removed from the list.
 var faults []exception
 
-// taken covers a place that the guard says nodes take the image from, and where a
-// runtime gets nothing. That is the end of the pull, but for a short name.
+// taken covers a place from which the guard says nodes take the image, and where a
+// runtime gets nothing. That ends the pull, unless the name is short.
 func taken(at state) func(*scenario, verdict, result) bool {
 	return func(s *scenario, v verdict, got result) bool {
 		stopped := !got.pulled && got.from == repositoryOf(v.from.Ref)
@@ -53,16 +53,16 @@ func taken(at state) func(*scenario, verdict, result) bool {
 	}
 }
 
-// passed covers a place that the guard says nodes take the image from, and that a
-// runtime passes by.
+// passed covers a place from which the guard says nodes take the image, and which a
+// runtime skips.
 func passed(at state) func(*scenario, verdict, result) bool {
 	return func(s *scenario, v verdict, _ result) bool {
 		return v.works() && s.stateAt(v.from.Ref) == at
 	}
 }
 
-// missed covers a place that a runtime takes the image from, and that the guard has
-// asked in vain.
+// missed covers a place from which a runtime takes the image, and which the guard asked
+// in vain.
 func missed(at state) func(*scenario, verdict, result) bool {
 	return func(s *scenario, v verdict, got result) bool {
 		return got.pulled && s.stateAt(got.from) == at && slices.Contains(v.places, got.from)

@@ -13,14 +13,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A verdict is what the guard says will come of a pull.
+// A verdict is what the guard says a pull will do.
 type verdict struct {
 	outcome policy.Outcome
 	// from is the place that nodes would take the image from, if the outcome is
 	// Works.
 	from mirrors.Location
-	// sparse is set if that place lacks the node's part of an index, or the index is not for it, about which
-	// the rule PlatformMissing speaks.
+	// sparse is set if that place lacks the node's part of an index, or the index has none
+	// for it: the rule PlatformMissing.
 	sparse bool
 	// places are the repositories that the guard looked at.
 	places []string
@@ -38,7 +38,7 @@ type guard struct {
 
 func newGuard(w *world, s *scenario) *guard { return newGuardOf(w, s, []string{"linux/" + s.arch}) }
 
-// newGuardOf returns a guard of a cluster whose nodes are of these platforms.
+// newGuardOf returns a guard for a cluster whose nodes have these platforms.
 func newGuardOf(w *world, s *scenario, platforms []string) *guard {
 	credentials, err := registry.ParseCredentials(s.pullSecret)
 	if err != nil {
@@ -58,7 +58,7 @@ func newGuardOf(w *world, s *scenario, platforms []string) *guard {
 	return &guard{scenario: s, client: registry.NewClient(o), facts: policy.Facts{}}
 }
 
-// judge says what comes of pulling the scenario's image with r.
+// judge says what a pull of the scenario's image does with r.
 func (g *guard) judge(ctx context.Context, r reading) verdict {
 	table, err := mirrors.ResolveUnchecked(r.set(g.scenario.set))
 	if err != nil {
@@ -97,7 +97,7 @@ func (g *guard) look(ctx context.Context, l mirrors.Location) policy.Fact {
 	return fact
 }
 
-// A reading is a way to understand a configuration and the answers of registries.
+// A reading is one interpretation of a configuration and of registries' answers.
 type reading struct {
 	name    string
 	set     func(mirrors.Set) mirrors.Set
@@ -115,7 +115,7 @@ func plain(name string) reading {
 	}
 }
 
-// misreadings are mistakes that a guard could make. The test has to notice each.
+// misreadings are mistakes that a guard could make. The test must notice each.
 func misreadings() []reading {
 	set := func(name string, change func(*mirrors.Set)) reading {
 		r := plain(name)

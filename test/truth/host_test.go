@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A manner is how a registry can be reached at all.
+// A manner is a way in which a registry can be reached, or not.
 type manner string
 
 const (
@@ -32,7 +32,7 @@ const (
 	closed    manner = "403 to /v2/"
 )
 
-// A door is how a registry wants to be asked.
+// A door is the authentication that a registry requires.
 type door string
 
 const (
@@ -47,7 +47,7 @@ const (
 	hiding       door = "Bearer, 404 to strangers"
 )
 
-// A state is what a registry does about one repository.
+// A state is how a registry behaves for one repository.
 type state string
 
 const (
@@ -95,18 +95,18 @@ const (
 	token    = "granted"
 )
 
-// A host is a registry at an address of its own on loopback.
+// A host is a registry at its own address on loopback.
 type host struct {
 	ip, addr string
 	manner   manner
 	door     door
-	places   map[string]state // by repository; absent if not there
+	places   map[string]state // by repository; absent if missing
 	corpus   *corpus
 	tokens   string // a token server without TLS
 	index    bool   // whether the image is an index
 	arch     string // of the node
-	// atReview is what the host is like while a change is reviewed, "" if no different
-	// from later.
+	// atReview is how the host behaves while a change is reviewed, "" if it behaves the
+	// same later.
 	atReview  manner
 	reviewing atomic.Bool
 
@@ -121,7 +121,7 @@ type request struct {
 	repository string // with its host
 }
 
-// begin forgets what was asked, so that the next client meets the same host.
+// begin forgets past requests, so that the next client meets the host in the same state.
 func (h *host) begin() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -235,8 +235,8 @@ func (h *host) challenge(w http.ResponseWriter) {
 	}
 }
 
-// grant gives a token to those who know the password, or to everybody. Others get
-// one that is good for nothing, as from distribution's token servers.
+// grant gives a token to clients that know the password, or to all. Others get a useless
+// one, as from distribution's token servers.
 func grant(w http.ResponseWriter, r *http.Request, toAll bool) {
 	name, pass, ok := r.BasicAuth()
 	value := "anonymous"
@@ -278,7 +278,7 @@ func (h *host) serveContent(w http.ResponseWriter, r *http.Request) {
 	h.serveManifest(w, r, repository, id, h.note(r, repository))
 }
 
-// split takes the path of a request apart.
+// split splits the path of a request into its parts.
 func split(path string) (repository, kind, id string) {
 	rest := strings.TrimPrefix(path, "/v2/")
 	for _, kind := range []string{"manifests", "blobs"} {
@@ -313,7 +313,7 @@ func (h *host) serveManifest(w http.ResponseWriter, r *http.Request, repository,
 	case wrong:
 		h.forward(w, r, otherImage, "manifests", tags[0])
 	case untyped:
-		w.Header()["Content-Type"] = nil // or net/http would find one
+		w.Header()["Content-Type"] = nil // otherwise net/http would guess one
 		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped(nil))
 	case mistyped:
 		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped([]string{"application/json"}))
@@ -358,13 +358,13 @@ func (h *host) serveManifest(w http.ResponseWriter, r *http.Request, repository,
 	}
 }
 
-// interrupted answers with status if it is the time, and else goes on.
+// interrupted answers with status when it is time to, and otherwise goes on.
 func interrupted(w http.ResponseWriter, now bool, status int, goOn func()) {
 	if !now {
 		goOn()
 		return
 	}
-	w.Header().Set("Retry-After", "0") // or the runtime waits two seconds and more
+	w.Header().Set("Retry-After", "0") // otherwise the runtime waits two seconds or more
 	w.WriteHeader(status)
 }
 
@@ -405,7 +405,7 @@ func (h *host) forward(w http.ResponseWriter, r *http.Request, repository, kind,
 	h.forwardWith(w, r, repository, kind, id, nil)
 }
 
-// forwardWith passes a request on to the corpus, and its answer back through change.
+// forwardWith forwards a request to the corpus, and its answer back through change.
 func (h *host) forwardWith(w http.ResponseWriter, r *http.Request, repository, kind, id string, change func(*http.Response) error) {
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
@@ -431,7 +431,7 @@ func withCharset(resp *http.Response) error {
 	return nil
 }
 
-// halved cuts a manifest in two. The header still speaks of the whole.
+// halved cuts a manifest in half. The header still describes the whole.
 func halved(resp *http.Response) error {
 	if resp.Request.Method == http.MethodHead {
 		return nil

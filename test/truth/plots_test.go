@@ -10,7 +10,7 @@ import (
 )
 
 // A plot changes the plainest of scenarios: one source, one mirror of it for tags
-// and for digests, both in order and with the image.
+// and for digests, both well-behaved and with the image.
 type plot struct {
 	name string
 	turn func(*scenario)
@@ -23,8 +23,8 @@ const (
 	mirror = 2
 )
 
-// plots are the scenarios that are there on purpose: every way in which a mirror
-// can fail, for a tag and for a digest, with a source behind it that has the image.
+// plots are the systematic scenarios: every way in which a mirror can fail, for a tag
+// and for a digest, with a source behind it that has the image.
 func plots() []plot {
 	var all []plot
 	add := func(name string, turn func(*scenario)) { all = append(all, plot{name, turn}) }
@@ -108,7 +108,7 @@ func plots() []plot {
 	return all
 }
 
-// stage makes s the plainest scenario but for p.
+// stage makes s the plainest scenario, changed by p.
 func (s *scenario) stage(p plot) {
 	s.image = s.hosts[source].addr + "/team/app:v1"
 	s.hosts[source].places["team/app"], s.hosts[second].places["team/app"], s.hosts[mirror].places["team/app"] = present, present, present
@@ -126,7 +126,7 @@ func (s *scenario) stage(p plot) {
 	s.trait("plot")
 }
 
-// never forbids the source.
+// never forbids contacting the source.
 func (s *scenario) never() {
 	for _, o := range s.set.Objects {
 		switch o := o.(type) {
@@ -138,13 +138,13 @@ func (s *scenario) never() {
 	}
 }
 
-// byDigest makes the image an index that is named by its digest.
+// byDigest makes the image an index referenced by its digest.
 func (s *scenario) byDigest() {
 	s.index = true
 	s.image = s.hosts[source].addr + "/team/app@" + s.digest()
 }
 
-// nameless leaves the registry out of the image, and has nodes search two.
+// nameless removes the registry from the image, and has nodes search two.
 func (s *scenario) nameless() {
 	s.index = true
 	s.image = "team/app@" + s.digest()
@@ -152,7 +152,7 @@ func (s *scenario) nameless() {
 	s.set.Registries.ContainerRuntimeSearchRegistries = []string{s.hosts[source].addr, s.hosts[second].addr}
 }
 
-// locked puts a door to a host, and a password for it into the pull secret.
+// locked gives a host a door, and puts a password for it into the pull secret.
 func (s *scenario) locked(host int, d door, pass string) {
 	s.hosts[host].door = d
 	if pass != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A requirement and a policyJSON are what policy.json consists of.
+// A requirement and a policyJSON are the parts of policy.json.
 type requirement struct {
 	Type string `json:"type"`
 }

@@ -24,19 +24,19 @@ type result struct {
 	// from is the repository whose manifest it asked for last, which is where the
 	// image came from if it was pulled.
 	from string
-	// says is what it wrote.
+	// says is its output.
 	says string
 }
 
 // A runtime is a program that pulls images as nodes do.
 type runtime struct {
 	name string
-	// command returns the call that pulls the image of a scenario, nil if the
-	// runtime cannot be asked that.
+	// command returns the command that pulls the image of a scenario, nil if the runtime
+	// cannot do that.
 	command func(*scenario, node) []string
 }
 
-// A node is a folder with the files of a node.
+// A node is a folder with a node's files.
 type node struct {
 	folder string
 	env    []string
@@ -95,7 +95,7 @@ func (n node) write(t *testing.T, name string, content []byte) {
 const patience = time.Minute
 
 // pull lets a runtime pull, and asks the hosts from where. It returns false if the
-// runtime cannot be asked.
+// runtime cannot do that.
 func (r runtime) pull(t *testing.T, s *scenario, n node) (result, bool) {
 	t.Helper()
 	args := r.command(s, n)
@@ -127,7 +127,7 @@ func (s *scenario) lastAsked() string {
 	return last.repository
 }
 
-// skopeo is the packaged program, an error if there is none.
+// skopeo returns the packaged program, or an error if there is none.
 func skopeo() (runtime, error) {
 	program, err := exec.LookPath("skopeo")
 	if err != nil {
@@ -151,7 +151,7 @@ func skopeo() (runtime, error) {
 }
 
 // fullName returns the reference as CRI-O passes it on: with a digest or a tag. A
-// short name is more than one reference, of which skopeo knows nothing.
+// short name is more than one reference, which skopeo does not support.
 func fullName(s *scenario) (string, bool) {
 	if s.short() {
 		return "", false
@@ -163,7 +163,7 @@ func fullName(s *scenario) (string, bool) {
 	return ref.String(), true
 }
 
-// puller builds the program in the folder of that name.
+// puller builds the program in the folder puller.
 func puller(dir string) (runtime, error) {
 	program := filepath.Join(dir, "puller")
 	build := exec.Command("go", "build", "-tags", "containers_image_openpgp,containers_image_fulcio_stub,containers_image_rekor_stub", "-o", program, ".")

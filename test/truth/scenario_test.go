@@ -14,8 +14,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A scenario is one pull: of an image, with a configuration, from hosts. It follows
-// from the seed and its number alone, but for the port.
+// A scenario is one pull: of an image, with a configuration, from hosts. Except for the
+// port, it follows from the seed and its number alone.
 type scenario struct {
 	number int
 	// hosts are two that sources name and two for mirrors, though each may be
@@ -29,26 +29,26 @@ type scenario struct {
 	index  bool // whether the image is an index
 	arch   string
 	corpus *corpus
-	// pullSecret is the global one; podSecret, "user:password", that of the pod, ""
-	// if it has none.
+	// pullSecret is the global one; podSecret, "user:password", is the pod's, "" if it has
+	// none.
 	pullSecret []byte
 	podSecret  string
 	// unusable are the hosts with an entry in pullSecret that nodes cannot read.
 	unusable []string
-	// blobs is set if the guard looks for layers too.
+	// blobs is set if the guard looks up layers too.
 	blobs bool
-	// traits are what the scenario is a case of.
+	// traits are the cases that the scenario exemplifies.
 	traits []string
 }
 
-// A gen draws what a scenario consists of.
+// A gen draws the parts of a scenario at random.
 type gen struct{ *rand.Rand }
 
 func (g gen) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g gen, from ...T) T { return from[g.IntN(len(from))] }
 
-// A share is something to draw, and how often in relation to the others.
+// A share is something to draw, with its weight.
 type share[T any] struct {
 	of     T
 	weight int
@@ -91,8 +91,8 @@ var (
 		{negotiate, 1},
 		{unannounced, 2},
 	}
-	// One state in two is that all is well: a route has several places, and the more
-	// of them are odd the less depends on each.
+	// Half of the states are good: a route has several places, and the more of them are
+	// odd, the less depends on each.
 	states = []share[state]{
 		{present, 100},
 		{absent, 45},
@@ -131,8 +131,7 @@ var (
 	}
 )
 
-// newScenario makes up scenario number: one of those that are there on purpose, or
-// one by chance.
+// newScenario returns a scenario by its number: a systematic one, or a random one.
 func newScenario(w *world, number int) *scenario {
 	g := gen{rand.New(rand.NewPCG(w.seed, uint64(number)))}
 	s := &scenario{number: number, arch: pick(g, "amd64", "arm64"), corpus: w.corpus, blobs: number%2 == 1}
@@ -150,7 +149,7 @@ func newScenario(w *world, number int) *scenario {
 	return s
 }
 
-// newHost returns a host that is in order and holds nothing.
+// newHost returns a host that behaves well and holds nothing.
 func (s *scenario) newHost(w *world, i int) *host {
 	ip := fmt.Sprintf("127.%d.%d.%d", 100+s.number/250, 1+s.number%250, 1+i)
 	h := &host{ip: ip, addr: ip + ":" + w.port, manner: trusted, door: open, places: map[string]state{}, corpus: s.corpus, tokens: w.tokens, arch: s.arch}
@@ -158,7 +157,7 @@ func (s *scenario) newHost(w *world, i int) *host {
 	return h
 }
 
-// draw makes s up by chance.
+// draw makes s up at random.
 func (s *scenario) draw(g gen) {
 	s.index = g.chance(40)
 	for _, h := range s.hosts {
@@ -185,7 +184,7 @@ func (s *scenario) configure(g gen) {
 	}
 }
 
-// resolve works out what nodes would get, and what s is a case of.
+// resolve works out what nodes would get, and the traits of s.
 func (s *scenario) resolve() (mirrors.Route, error) {
 	var err error
 	if s.table, err = mirrors.Resolve(s.set); err != nil {
@@ -201,7 +200,7 @@ func (s *scenario) resolve() (mirrors.Route, error) {
 	return route, err
 }
 
-// digest is that of the image that hosts hold.
+// digest returns the digest of the image that hosts hold.
 func (s *scenario) digest() string {
 	if s.index {
 		return s.corpus.index
@@ -221,19 +220,19 @@ func (s *scenario) newImage(g gen) string {
 
 func (s *scenario) trait(text string) { s.traits = append(s.traits, text) }
 
-// scope draws what an entry may name.
+// scope draws a scope for an entry.
 func (s *scenario) scope(g gen) string {
 	h := pick(g, s.hosts[0], s.hosts[0], s.hosts[0], s.hosts[1])
 	switch {
 	case g.chance(4):
 		return "*." + h.ip[strings.Index(h.ip, ".")+1:]
 	case g.chance(4):
-		return h.ip // covers every port of it
+		return h.ip // covers all its ports
 	}
 	return h.addr + pick(g, "", "/team", "/team", "/team/app", "/team/app", "/team/app/part", "/team/web")
 }
 
-// location draws what a mirror may be.
+// location draws a location for a mirror.
 func (s *scenario) location(g gen) string {
 	switch {
 	case g.chance(6):
@@ -290,7 +289,7 @@ func (s *scenario) newSet(g gen) mirrors.Set {
 	return set
 }
 
-// lists draws the registry lists of image.config. A registry that needs it is
+// lists draws the registry lists of image.config. A registry that needs to be is
 // usually listed as insecure.
 func (s *scenario) lists(g gen) {
 	r := &s.set.Registries
@@ -318,7 +317,7 @@ func (s *scenario) short() bool {
 	return !found || !strings.Contains(host, ":")
 }
 
-// describe notes what s is a case of, for the table at the end.
+// describe notes the traits of s, for the table at the end.
 func (s *scenario) describe(route mirrors.Route) {
 	tail := s.image[strings.LastIndex(s.image, "/")+1:]
 	digest := strings.Contains(tail, "@")
@@ -354,7 +353,7 @@ func (s *scenario) describe(route mirrors.Route) {
 	}
 }
 
-// nested reports whether an entry lies around the one that covers the image.
+// nested reports whether another entry encloses the one that covers the image.
 func (s *scenario) nested(route mirrors.Route) bool {
 	return slices.ContainsFunc(s.set.Entries(), func(e mirrors.Entry) bool {
 		return strings.HasPrefix(route.Entry, e.Source+"/")
@@ -365,7 +364,7 @@ func (s *scenario) has(kind string) bool {
 	return slices.ContainsFunc(s.set.Objects, func(o mirrors.Object) bool { return mirrors.KindOf(o) == kind })
 }
 
-// secrets draws what nodes may log in with: mostly what is right.
+// secrets draws the nodes' credentials, which are mostly right.
 func (s *scenario) secrets(g gen) {
 	auths := map[string]any{"unrelated.example.com": entry(user, password)}
 	for _, h := range s.hosts {
@@ -414,7 +413,7 @@ func (s *scenario) place(g gen) {
 	}
 }
 
-// candidates are the repositories that the image may name.
+// candidates returns the repositories that the image may refer to.
 func (s *scenario) candidates() []string {
 	names, err := s.table.Candidates(s.image)
 	if err != nil {
@@ -454,7 +453,7 @@ func (s *scenario) find(name string) (*host, string) {
 	return nil, ""
 }
 
-// repositoryOf cuts tag and digest off.
+// repositoryOf strips the tag and the digest.
 func repositoryOf(ref string) string {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -463,7 +462,7 @@ func repositoryOf(ref string) string {
 	return named.Name()
 }
 
-// stateAt returns what the host at ref does about it.
+// stateAt returns how the host at ref behaves for it.
 func (s *scenario) stateAt(ref string) state {
 	h, repository := s.find(repositoryOf(ref))
 	if h == nil || h.places[repository] == "" {
@@ -472,7 +471,7 @@ func (s *scenario) stateAt(ref string) state {
 	return h.places[repository]
 }
 
-// String describes s to who has to find out about it.
+// String describes s for whoever has to investigate it.
 func (s *scenario) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "image %s for %s, index %v, pod secret %q\n", s.image, s.arch, s.index, s.podSecret)

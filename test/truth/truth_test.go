@@ -16,7 +16,7 @@ import (
 	"text/tabwriter"
 )
 
-// A world is what all scenarios share.
+// A world holds what all scenarios share.
 type world struct {
 	seed uint64
 	port string
@@ -33,8 +33,8 @@ const defaultSeed = 20260810
 // usual is how many scenarios there are unless TRUTH_SCENARIOS says otherwise.
 const usual = 400
 
-// TestTruth says of each scenario what will come of the pull, and then pulls. A
-// scenario that fails is run again by its number: -run 'TestTruth/scenarios/0042'.
+// TestTruth predicts the pull of each scenario, and then pulls. To rerun a scenario that
+// failed, use its number: -run 'TestTruth/scenarios/0042'.
 func TestTruth(t *testing.T) {
 	w := newWorld(t)
 	count := number(t, "TRUTH_SCENARIOS", usual)
@@ -88,7 +88,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// findRuntimes skips the test if there is nothing to compare with.
+// findRuntimes returns the runtimes, and skips the test if there are none.
 func (w *world) findRuntimes(t *testing.T) {
 	t.Helper()
 	packaged, noSkopeo := skopeo()
@@ -108,14 +108,14 @@ func (w *world) findRuntimes(t *testing.T) {
 	}
 }
 
-// freePort returns a port that every host gets at an address of its own.
+// freePort returns a port that is free at every host's own address.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.99.0.1:0")
 	if err != nil {
 		t.Skipf("hosts need addresses of their own in 127.0.0.0/8, which this system does not give: %v", err)
 	}
-	defer listener.Close() //nolint:errcheck // nobody connected
+	defer listener.Close() //nolint:errcheck // no client connected
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// A play is what came of a scenario.
+// A play is the result of a scenario.
 type play struct {
 	scenario *scenario
 	verdict  verdict
@@ -207,7 +207,7 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%s (outcome %d, from %+v, sparse %v)", word, v.outcome, v.from, v.sparse)
 }
 
-// A ledger adds the plays up.
+// A ledger sums up the plays.
 type ledger struct {
 	mu    sync.Mutex
 	plays []play
@@ -219,8 +219,8 @@ func (l *ledger) add(p play) {
 	l.plays = append(l.plays, p)
 }
 
-// check reports what makes the comparison worth little: too few pulls of one sort,
-// or a mistake that would have gone unnoticed.
+// check reports what would make the comparison worthless: too few pulls of one sort, or
+// a mistake that would have gone unnoticed.
 func (l *ledger) check(t *testing.T) {
 	t.Helper()
 	pulled := 0
@@ -243,7 +243,7 @@ func (l *ledger) check(t *testing.T) {
 	}
 }
 
-// checkExceptions reports those that nothing needs: each of them has a plot.
+// checkExceptions reports exceptions that no scenario needs: each of them has a plot.
 func (w *world) checkExceptions(t *testing.T, l *ledger) {
 	t.Helper()
 	if len(w.runtimes) < 2 {

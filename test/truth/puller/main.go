@@ -1,11 +1,11 @@
 // Puller pulls one image the way CRI-O does: with copy.Image of containers/image,
-// in the version that the guard restates, which no packaged skopeo has. Unlike
-// skopeo it knows short names, each candidate of which is a pull of its own.
+// in the version that the guard follows, which no packaged skopeo has. Unlike
+// skopeo it supports short names, each candidate of which is a separate pull.
 //
 //	puller -registries-conf FILE -policy FILE -authfile FILE -arch ARCH IMAGE FOLDER
 //
-// It ends with 0 if the image is in FOLDER, with 1 and the reason if it is not.
-// It is a module of its own because copy.Image needs a hundred modules that the
+// It exits with 0 if the image is in FOLDER, with 1 and the reason if it is not.
+// It is a separate module because copy.Image needs a hundred modules that the
 // guard must not have.
 package main
 
@@ -34,7 +34,7 @@ func main() {
 }
 
 func run(args []string) error {
-	disabled := types.ShortNameModeDisabled // CRI-O has nobody to ask
+	disabled := types.ShortNameModeDisabled // CRI-O cannot ask anyone
 	sys := &types.SystemContext{OSChoice: "linux", ShortNameMode: &disabled}
 	var creds string
 	flags := flag.NewFlagSet("puller", flag.ContinueOnError)
@@ -100,8 +100,7 @@ func pullCandidate(ctx context.Context, sys *types.SystemContext, trust *signatu
 	return err
 }
 
-// canonical drops the tag where there is a digest, and adds one where there is
-// neither.
+// canonical drops the tag if there is a digest, and adds one if there is neither.
 func canonical(name reference.Named) (reference.Named, error) {
 	digested, ok := name.(reference.Digested)
 	if !ok {
