@@ -52,10 +52,9 @@ func NewWire(config *rest.Config) (*Wire, error) {
 }
 
 // Close cuts the wire for good.
-func (w *Wire) Close() error {
-	err := w.listener.Close()
+func (w *Wire) Close() {
+	w.listener.Close()
 	w.Cut()
-	return err
 }
 
 // Cut ends all connections, and those that are made from now on.
