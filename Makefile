@@ -4,16 +4,21 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# One set of flags for whatever is compiled here, make assets included: a package that
+# is compiled with other flags, or with cgo, is compiled again, with Kubernetes'
+# libraries below it. So there is no -trimpath (the Dockerfile, which starts from
+# nothing, has it), -ldflags are for the linker alone, and only the race detector and
+# the release have flags of their own.
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets demo test truth lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build assets demo check test truth lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/mirrorset-guard, static
-	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
+	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/mirrorset-guard ./cmd/mirrorset-guard
 
 assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
 	@test/controlplane/assets >/dev/null
@@ -21,20 +26,29 @@ assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 min
 demo: build assets ## tell the story on a real API server with real registries (KEEP=1 leaves it running)
 	@go run ./test/demo $(if $(KEEP),-keep)
 
-test: assets ## run every test, with the race detector
-	@CGO_ENABLED=1 go test -race -run '^$$' ./... >/dev/null # builds on all cores
+check: ## the inner loop: tests that need no other programs, and the linters (under a minute once built)
+	@go test -short ./...
+	@$(MAKE) --no-print-directory lint
+
+# The race detector needs cgo, and so everything compiled apart from the rest.
+test: assets ## run every test, with the race detector (NO_SKIP=1: a test that is skipped fails)
+	@CGO_ENABLED=1 go list -race -test -deps -export ./... >/dev/null # compiles on all cores
 	@CGO_ENABLED=1 go test -race -p 1 -timeout 40m ./... # one package at a time: some measure time
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
 	@export TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000}; TRUTH_CHANGES=$${TRUTH_CHANGES:-$$((TRUTH_SCENARIOS / 5))} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
 
-lint: bin/golangci-lint ## gofumpt, go vet, staticcheck and the rules of .golangci.yml; nothing built is tracked
+lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked
 	@bin/golangci-lint run ./...
+	@tools/dead
 
 bin/golangci-lint: tools/go.mod tools/go.sum
 	@echo "building golangci-lint (some minutes the first time)"
 	@cd tools && go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/deadcode: tools/go.mod tools/go.sum
+	@cd tools && go build -o ../$@ golang.org/x/tools/cmd/deadcode
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
@@ -53,4 +67,4 @@ fuzz: ## fuzz each fuzz test for FUZZTIME (30s)
 	done
 
 clean: ## remove what was built, but for the control plane
-	rm -rf bin/mirrorset-guard bin/golangci-lint dist
+	rm -rf bin/mirrorset-guard bin/golangci-lint bin/deadcode dist

@@ -9,9 +9,6 @@
 //	reloader, err := certs.Load(dir)
 //	go reloader.Run(ctx, logger)
 //	server.TLSConfig = reloader.TLSConfig()
-//
-// SelfSigned writes such a folder for demonstrations and tests. The package
-// issues nothing that a cluster should rely on for long.
 package certs
 
 import (
@@ -28,12 +25,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// The files of a folder, named as in a secret of type kubernetes.io/tls. CAFile is
-// written by SelfSigned only.
+// The files of a folder, named as in a secret of type kubernetes.io/tls.
 const (
 	CertFile = "tls.crt"
 	KeyFile  = "tls.key"
-	CAFile   = "ca.crt"
 )
 
 // interval is how often the files are read. The kubelet takes a minute or more to

@@ -19,6 +19,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 var hosts = []string{"mirrorset-guard.mirrorset-guard.svc", "127.0.0.1", "::1"}
@@ -27,7 +29,7 @@ var hosts = []string{"mirrorset-guard.mirrorset-guard.svc", "127.0.0.1", "::1"}
 func folder(t testing.TB) (dir string, ca []byte) {
 	t.Helper()
 	dir = t.TempDir()
-	ca, err := SelfSigned(dir, hosts, time.Hour)
+	ca, err := certificates.SelfSigned(dir, hosts, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,59 +64,6 @@ func copyFile(t testing.TB, from, to, name string) {
 	}
 	if err := os.WriteFile(filepath.Join(to, name), data, 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestSelfSigned(t *testing.T) {
-	dir, ca := folder(t)
-	leaf := load(t, dir).pair.Leaf
-	for _, host := range append(hosts, "mirrorset-guard.mirrorset-guard.svc") {
-		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool(t, ca)}); err != nil {
-			t.Errorf("%s: %v", host, err)
-		}
-	}
-	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: "example.com", Roots: pool(t, ca)}); err == nil {
-		t.Error("it is valid for another host")
-	}
-	if left := time.Until(leaf.NotAfter); left > time.Hour || left < 59*time.Minute {
-		t.Errorf("it is valid for %s, want an hour", left)
-	}
-	for name, want := range map[string]os.FileMode{CertFile: 0o644, KeyFile: 0o600, CAFile: 0o644} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode() != want {
-			t.Errorf("%s has mode %s, want %s", name, info.Mode(), want)
-		}
-	}
-	written, err := os.ReadFile(filepath.Join(dir, CAFile))
-	if err != nil || string(written) != string(ca) {
-		t.Errorf("%s is not what was returned (%v)", CAFile, err)
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
-		t.Errorf("got %v, %v; want three files", entries, err)
-	}
-}
-
-func TestSelfSignedErrors(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		hosts    []string
-		validity time.Duration
-		want     string
-	}{
-		{"nobody to speak for", nil, time.Hour, "self-signed certificate: no hosts"},
-		{"expired at birth", hosts, 0, "self-signed certificate: validity 0s is not positive"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if _, err := SelfSigned(t.TempDir(), tc.hosts, tc.validity); err == nil || err.Error() != tc.want {
-				t.Errorf("got %v, want %s", err, tc.want)
-			}
-		})
-	}
-	if _, err := SelfSigned(filepath.Join(t.TempDir(), "missing"), hosts, time.Hour); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("into a missing folder: got %v", err)
 	}
 }
 
@@ -188,7 +137,7 @@ func TestNotAfterFollowsTheFiles(t *testing.T) {
 	if changed, err := r.Reload(); changed || err != nil {
 		t.Errorf("with the same files: got %t, %v", changed, err)
 	}
-	if _, err := SelfSigned(dir, hosts, 48*time.Hour); err != nil {
+	if _, err := certificates.SelfSigned(dir, hosts, 48*time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if changed, err := r.Reload(); !changed || err != nil {
@@ -247,7 +196,7 @@ func generations(t *testing.T, root string, n int) (names []string, cas [][]byte
 		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		ca, err := SelfSigned(filepath.Join(root, name), hosts, time.Hour)
+		ca, err := certificates.SelfSigned(filepath.Join(root, name), hosts, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 func reviewOf(req admission.Request) []byte {
@@ -219,7 +220,7 @@ func TestEndpointNotReady(t *testing.T) {
 func serve(t *testing.T, mux http.Handler) (url string, ca []byte) {
 	t.Helper()
 	dir := t.TempDir()
-	ca, err := certs.SelfSigned(dir, []string{"127.0.0.1"}, time.Hour)
+	ca, err := certificates.SelfSigned(dir, []string{"127.0.0.1"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // deployments returns as many, of an image each, separated by commas.
@@ -49,6 +51,7 @@ func holdsAll(w http.ResponseWriter, r *http.Request) {
 // no request, and none of them fails. Times and memory are reported, not asserted: the
 // machine may be busy.
 func TestManyReviewsAtOnce(t *testing.T) {
+	skip.IfShort(t, "it takes seconds")
 	var asked atomic.Int32
 	flags := registryAt(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -85,6 +88,7 @@ func TestManyReviewsAtOnce(t *testing.T) {
 // some, and is silent then. The answer comes before the API server gives up, and says
 // how far it got.
 func TestTooMuchForOneDeadline(t *testing.T) {
+	skip.IfShort(t, "it takes seconds")
 	var asked atomic.Int32
 	flags := registryAt(t, func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 1000 {
@@ -109,6 +113,7 @@ func TestTooMuchForOneDeadline(t *testing.T) {
 
 // TestEnormousMirrorSets are answered in time, in few words and with bounded memory.
 func TestEnormousMirrorSets(t *testing.T) {
+	skip.IfShort(t, "it takes seconds")
 	entries := make([]string, 30_000)
 	for i := range entries {
 		entries[i] = fmt.Sprintf(`{"source":"quay.example.com/shop/cart%d","mirrors":["example.com/m%d"]}`, i, i)

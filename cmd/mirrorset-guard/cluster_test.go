@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"testing"
 
@@ -15,19 +14,7 @@ type realCluster struct{ *cluster.Cluster }
 
 func newCluster(t *testing.T) realCluster {
 	t.Helper()
-	c, err := cluster.Start(t.TempDir())
-	if errors.Is(err, cluster.ErrNoAssets) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return realCluster{c}
+	return realCluster{cluster.New(t)}
 }
 
 // apply does what kubectl apply does.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
@@ -102,7 +102,7 @@ func waitUntilReady(t *testing.T, g *guard) {
 func startTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := certs.SelfSigned(dir, []string{"localhost"}, time.Hour); err != nil {
+	if _, err := certificates.SelfSigned(dir, []string{"localhost"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	var o serveOptions

@@ -35,6 +35,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // An outcome is what a command wrote and ended with.
@@ -812,6 +813,7 @@ func explanation(t *testing.T, args []string) review.Explanation {
 // TestReasons holds what is restated of the generator, who made an entry and whose
 // mirrors it has, to what it generates.
 func TestReasons(t *testing.T) {
+	skip.IfShort(t, "it takes seconds")
 	inherited := 0
 	for seed := range uint64(2000) {
 		r := random{rand.New(rand.NewPCG(seed, 3))}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 )
 
 // TestCheckOtherCAs changes additionalTrustedCA of a real API server while a mirror whose
@@ -128,7 +129,7 @@ func newPrivateMirror(t *testing.T, host, image string) (address, ca string) {
 func serveTLS(t *testing.T, host string, handler http.Handler) (address, ca string) {
 	t.Helper()
 	dir := t.TempDir()
-	bundle, err := certs.SelfSigned(dir, []string{host}, time.Hour)
+	bundle, err := certificates.SelfSigned(dir, []string{host}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

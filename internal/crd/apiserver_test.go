@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,18 +11,7 @@ import (
 // TestAPIServer: a kube-apiserver with the same definitions accepts what Validate accepts,
 // and refuses what it refuses.
 func TestAPIServer(t *testing.T) {
-	c, err := cluster.Start(t.TempDir())
-	if errors.Is(err, cluster.ErrNoAssets) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := cluster.New(t)
 	for gvk, name := range files {
 		text, err := manifests.ReadFile(embedded(name))
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // apiServer is a real kube-apiserver with its etcd, started by the first test
@@ -48,13 +49,14 @@ func TestMain(m *testing.M) {
 // where there is no binary to start.
 func newAPIServer(t *testing.T) *envtest.Environment {
 	t.Helper()
+	skip.IfShort(t, "it starts an API server")
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join("..", "..", "bin", "k8s")
 	}
 	for _, name := range []string{"kube-apiserver", "etcd"} {
 		if _, err := os.Stat(filepath.Join(assets, name)); err != nil {
-			t.Skipf("no API server to test with: %v; set KUBEBUILDER_ASSETS, or build it by test/controlplane", err)
+			skip.Now(t, fmt.Errorf("no API server to test with: %w; set KUBEBUILDER_ASSETS, or build it by test/controlplane", err))
 		}
 	}
 	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}

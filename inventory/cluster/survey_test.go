@@ -32,6 +32,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // surveying runs a Cluster that surveys all the time.
@@ -345,6 +346,7 @@ func TestSurveyHasPatience(t *testing.T) {
 // TestSurveyStaysSmall lists large objects, of which only one is to be in memory, and asks
 // for fewer of them at a time.
 func TestSurveyStaysSmall(t *testing.T) {
+	skip.IfShort(t, "it takes seconds")
 	var limits []string
 	blob := strings.Repeat("x", 100<<10)
 	api := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {
@@ -377,6 +379,7 @@ func TestSurveyStaysSmall(t *testing.T) {
 // of JSON, it keeps 2.5 MB, has 12 MB at most, and takes 12 s on two busy processors, most
 // of it on the side of the server.
 func TestSurveyOfALargeCluster(t *testing.T) {
+	skip.IfShort(t, "it takes seconds")
 	const kinds, objects = 200, 100
 	filler := strings.Repeat(`{"a": "some text of an object", "b": [1, 2, 3]},`, 60)
 	var most atomic.Int64

@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // A loadServer is a registry with tokens, a delay and, if limits are set, throttles.
@@ -160,9 +161,7 @@ func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func
 // TestLoad verifies 2,000 images in 200 repositories and compares that with the
 // floor in the same run. Times are reported, not asserted: the machine may be busy.
 func TestLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	skip.IfShort(t, "it takes seconds")
 	locs := images(2000)
 	s := newLoadServer(t, 20*time.Millisecond)
 	bare := floor(t, s, locs)
@@ -188,9 +187,7 @@ func TestLoad(t *testing.T) {
 // manifests a second with a burst of 50; 120 tokens a second with a burst of 2), and
 // finds its pace where they are not.
 func TestThrottledLikeQuay(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	skip.IfShort(t, "it takes seconds")
 	for _, tc := range []struct {
 		reason string
 		rates  map[string]float64

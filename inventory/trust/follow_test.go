@@ -49,19 +49,9 @@ type world struct {
 // newWorld starts an API server that serves OpenShift's configuration.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	c, err := cluster.Start(t.TempDir())
-	if errors.Is(err, cluster.ErrNoAssets) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := cluster.New(t)
 	w := &world{t: t, cfg: c.Config}
+	var err error
 	if w.kube, err = kubernetes.NewForConfig(c.Config); err != nil {
 		t.Fatal(err)
 	}

@@ -8,17 +8,16 @@ import (
 	"path/filepath"
 )
 
-// BuildGuard builds the command mirrorset-guard as file. In a test with the race detector
-// the command gets it as well: a race then ends it if GORACE says halt_on_error=1, and
-// what was compiled for the test is used twice.
+// BuildGuard builds the command mirrorset-guard as file, as the test is built: what was
+// compiled for the one serves the other. In a test with the race detector it gets the
+// race detector as well; a race is then the end of it where GORACE says halt_on_error=1.
 func BuildGuard(file string) error {
 	args := []string{"build", "-o", file}
-	env := append(os.Environ(), "CGO_ENABLED=0")
 	if raceEnabled {
-		args, env = append(args, "-race"), append(os.Environ(), "CGO_ENABLED=1")
+		args = append(args, "-race")
 	}
 	build := exec.Command("go", append(args, "./cmd/mirrorset-guard")...)
-	build.Dir, build.Env = Root(), env
+	build.Dir = Root()
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the guard: %w\n%s", err, out)
 	}

@@ -52,10 +52,9 @@ func NewWire(config *rest.Config) (*Wire, error) {
 }
 
 // Close cuts the wire for good.
-func (w *Wire) Close() error {
-	err := w.listener.Close()
+func (w *Wire) Close() {
+	w.listener.Close()
 	w.Cut()
-	return err
 }
 
 // Cut closes all connections, present and future.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -64,7 +65,7 @@ func setUp(ctx context.Context, binary string, out io.Writer) (_ *stage, err err
 	if s.dir, err = os.MkdirTemp("", "mirrorset-guard-demo-"); err != nil {
 		return nil, err
 	}
-	s.close = append(s.close, func() { os.RemoveAll(s.dir) })
+	s.close = append(s.close, func() { _ = os.RemoveAll(s.dir) })
 	start := time.Now()
 	for _, step := range []struct {
 		what string
@@ -100,7 +101,7 @@ func (s *stage) startCluster(context.Context) (err error) {
 		return err
 	}
 	s.cluster.Dir = s.dir
-	s.close = append(s.close, func() { s.cluster.Stop() })
+	s.close = append(s.close, func() { _ = s.cluster.Stop() })
 	return nil
 }
 
@@ -109,7 +110,7 @@ func (s *stage) startRegistries(context.Context) (err error) {
 	if err = os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	if s.ca, err = certs.SelfSigned(dir, []string{"127.0.0.1", sourceHost, mirrorHost}, 24*time.Hour); err != nil {
+	if s.ca, err = certificates.SelfSigned(dir, []string{"127.0.0.1", sourceHost, mirrorHost}, 24*time.Hour); err != nil {
 		return err
 	}
 	if s.source, err = s.startRegistry("source"); err != nil {
@@ -132,7 +133,7 @@ func (s *stage) startRegistry(name string) (*registries.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.close = append(s.close, func() { p.Stop() })
+	s.close = append(s.close, func() { _ = p.Stop() })
 	return p, nil
 }
 
@@ -256,7 +257,7 @@ func (s *stage) startGuard(ctx context.Context) error {
 		return err
 	}
 	s.listen, s.health = ports[0], ports[1]
-	caFile := filepath.Join(s.dir, "tls", certs.CAFile)
+	caFile := filepath.Join(s.dir, "tls", certificates.CAFile)
 	s.guard = exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig,
 		"--tls-dir", filepath.Join(s.dir, "tls"), "--listen", s.listen, "--health", s.health, "--metrics", ports[2],
 		"--registry-ca", caFile, "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr,

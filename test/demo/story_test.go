@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
 // TestStory runs the demo's story and discards its output.
 func TestStory(t *testing.T) {
+	registries.Need(t)
 	binary := filepath.Join(t.TempDir(), "mirrorset-guard")
 	t.Setenv("GORACE", "halt_on_error=1")
 	if err := cluster.BuildGuard(binary); err != nil {

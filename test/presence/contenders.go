@@ -190,7 +190,7 @@ func (b *bare) do(method, path, token string, want int, out any) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // short, or read to its end
+	defer resp.Body.Close()
 	if resp.StatusCode != want {
 		return fmt.Errorf("%s %s: %s", method, path, resp.Status)
 	}

@@ -12,9 +12,7 @@ import (
 
 func testStage(t *testing.T, images int) *stage {
 	t.Helper()
-	if _, err := registries.Binary(); err != nil {
-		t.Skip(err)
-	}
+	registries.Need(t)
 	s, err := newStage(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +97,7 @@ func TestMedian(t *testing.T) {
 
 // TestRun runs the program the way make does.
 func TestRun(t *testing.T) {
-	if _, err := registries.Binary(); err != nil {
-		t.Skip(err)
-	}
+	registries.Need(t)
 	var out, errs bytes.Buffer
 	if code := run([]string{"-images", "20,30", "-delays", "0s", "-tools", "1"}, &out, &errs); code != 0 {
 		t.Fatalf("exit %d: %s", code, &errs)
@@ -124,9 +120,7 @@ func TestBadFlags(t *testing.T) {
 
 // TestInterrupted: the program ends when it is interrupted.
 func TestInterrupted(t *testing.T) {
-	if _, err := registries.Binary(); err != nil {
-		t.Skip(err)
-	}
+	registries.Need(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o := options{images: []int{10}, delays: []time.Duration{0}}

@@ -147,7 +147,7 @@ func (s *stage) sendTo(ctx context.Context, method, url, contentType string, bod
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	if err == nil && resp.StatusCode >= 300 {
 		err = fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, said)

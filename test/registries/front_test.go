@@ -13,11 +13,16 @@ import (
 // TestFront: two hosts of one front each have their own content, and each behaviour
 // answers as its name says.
 func TestFront(t *testing.T) {
+	Need(t)
 	p, err := StartProcess(t.TempDir(), "", "", io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Stop()
+	defer func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
 	f, err := NewFront(p)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 )
 
 func TestProcess(t *testing.T) {
+	Need(t)
 	p, err := StartProcess(t.TempDir(), "", "", io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -15,14 +16,15 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("GET /v2/: %s", resp.Status)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := http.Get("http://" + p.Addr + "/v2/"); err == nil {
+	if resp, err := http.Get("http://" + p.Addr + "/v2/"); err == nil {
+		defer resp.Body.Close()
 		t.Error("it still answers")
 	}
 }

@@ -44,7 +44,7 @@ func readAudit(t *testing.T, file string) []event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	var events []event
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -75,15 +76,7 @@ func newStage(t *testing.T) *stage {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if s.cluster, err = cluster.Start(dir, cluster.WithAudit(policy, s.audit)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.audit))
 	if _, err := envtest.InstallCRDs(s.cluster.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +97,8 @@ func newStage(t *testing.T) *stage {
 	if err := os.Mkdir(filepath.Join(dir, "tls"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if s.ca, err = certs.SelfSigned(filepath.Join(dir, "tls"), []string{"127.0.0.1", "mirror.example.com", "quay.io"}, time.Hour); err != nil {
+	var err error
+	if s.ca, err = certificates.SelfSigned(filepath.Join(dir, "tls"), []string{"127.0.0.1", "mirror.example.com", "quay.io"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	s.registry = s.emptyRegistry(t)
@@ -283,7 +277,7 @@ current-context: c
 	var log bytes.Buffer
 	cmd := exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig, "--tls-dir", filepath.Join(s.dir, "tls"),
 		"--listen", addresses[0], "--health", addresses[1], "--metrics", addresses[2], "--drain", "0s",
-		"--registry-ca", filepath.Join(s.dir, "tls", certs.CAFile), "--resolve", "mirror.example.com="+s.registry, "--resolve", "quay.io="+s.registry,
+		"--registry-ca", filepath.Join(s.dir, "tls", certificates.CAFile), "--resolve", "mirror.example.com="+s.registry, "--resolve", "quay.io="+s.registry,
 		"--leader-elect", "--verify-every", "1s")
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = &log

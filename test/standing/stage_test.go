@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -54,18 +54,13 @@ func setUp(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{dir: t.TempDir()}
 	s.binary = filepath.Join(s.dir, "mirrorset-guard")
+	s.cluster = cluster.New(t)
 	must(t, cluster.BuildGuard(s.binary))
 	var err error
-	s.cluster, err = cluster.Start(s.dir)
-	if errors.Is(err, cluster.ErrNoAssets) {
-		t.Skip(err)
-	}
-	must(t, err)
-	t.Cleanup(func() { must(t, s.cluster.Stop()) })
 	s.kube, err = kubernetes.NewForConfig(s.cluster.Config)
 	must(t, err)
 	must(t, os.Mkdir(filepath.Join(s.dir, "tls"), 0o700))
-	s.ca, err = certs.SelfSigned(filepath.Join(s.dir, "tls"), []string{"127.0.0.1", sourceHost, mirrorHost}, 24*time.Hour)
+	s.ca, err = certificates.SelfSigned(filepath.Join(s.dir, "tls"), []string{"127.0.0.1", sourceHost, mirrorHost}, 24*time.Hour)
 	must(t, err)
 	s.source, s.mirror = s.registry(t, "source"), s.registry(t, "mirror")
 	for _, host := range []string{sourceHost, mirrorHost} {
@@ -233,7 +228,7 @@ func (s *stage) start(t *testing.T, args ...string) *guard {
 	tls := filepath.Join(s.dir, "tls")
 	g.cmd = exec.Command(s.binary, append([]string{
 		"serve", "--kubeconfig", s.kubeconfig(t), "--tls-dir", tls, "--listen", "127.0.0.1:0", "--health", g.health, "--metrics", g.metrics, "--metrics-plain",
-		"--registry-ca", filepath.Join(tls, certs.CAFile), "--allow-loopback", "--drain", "0s",
+		"--registry-ca", filepath.Join(tls, certificates.CAFile), "--allow-loopback", "--drain", "0s",
 		"--resolve", sourceHost + "=" + s.source.Addr, "--resolve", mirrorHost + "=" + s.mirror.Addr,
 		"--verify-every", "200ms",
 	}, args...)...)

@@ -155,8 +155,11 @@ func (c *corpus) push(t *testing.T, repository string, content remote.Taggable) 
 func (c *corpus) drop(t *testing.T, repository, kind, digest string) {
 	t.Helper()
 	req := must(http.NewRequestWithContext(t.Context(), http.MethodDelete, fmt.Sprintf("http://%s/v2/%s/%s/%s", c.addr, repository, kind, digest), nil))(t)
-	resp := must(http.DefaultClient.Do(req))(t)
-	resp.Body.Close()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusAccepted {
 		t.Fatalf("deleting %s %s of %s: %s", kind, digest, repository, resp.Status)
 	}

@@ -162,7 +162,7 @@ func (h *host) start(t *testing.T, w *world) {
 		_ = server.ServeTLS(listener, "", "")
 	}()
 	t.Cleanup(func() {
-		server.Close()
+		_ = server.Close() // of a listener that may be closed already
 		<-served
 	})
 }
@@ -313,10 +313,10 @@ func (h *host) serveManifest(w http.ResponseWriter, r *http.Request, repository,
 	case wrong:
 		h.forward(w, r, otherImage, "manifests", tags[0])
 	case untyped:
-		w.Header()["Content-Type"] = nil // otherwise net/http would guess one
-		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped(nil))
+		w.Header()["Content-Type"] = nil                                             // otherwise net/http would guess one
+		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped(nil)) //nolint:bodyclose // retyped makes no request
 	case mistyped:
-		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped([]string{"application/json"}))
+		h.forwardWith(w, r, h.repository(repository), "manifests", id, retyped([]string{"application/json"})) //nolint:bodyclose // as above
 	case huge:
 		w.Header().Set("Content-Type", "text/html")
 		io.WriteString(w, strings.Repeat("<p>much</p>", 5<<20/11+1)) //nolint:errcheck // the client may leave

@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 	"text/tabwriter"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // A world holds what all scenarios share.
@@ -75,6 +78,7 @@ func number(t *testing.T, variable string, fallback int) int {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	registries.Need(t)
 	w := &world{
 		seed: uint64(number(t, "TRUTH_SEED", defaultSeed)),
 		port: freePort(t),
@@ -94,17 +98,17 @@ func (w *world) findRuntimes(t *testing.T) {
 	packaged, noSkopeo := skopeo()
 	built, noPuller := puller(t.TempDir())
 	if noSkopeo != nil && noPuller != nil {
-		t.Skipf("there is no runtime to compare with: %v; %v", noSkopeo, noPuller)
+		skip.Now(t, fmt.Sprintf("there is no runtime to compare with: %v; %v", noSkopeo, noPuller))
 	}
 	if noSkopeo == nil {
 		w.runtimes = append(w.runtimes, packaged)
 	} else {
-		t.Logf("without skopeo: %v", noSkopeo)
+		skip.Part(t, fmt.Sprint("without skopeo: ", noSkopeo))
 	}
 	if noPuller == nil {
 		w.runtimes = append(w.runtimes, built)
 	} else {
-		t.Logf("without containers/image: %v", noPuller)
+		skip.Part(t, fmt.Sprint("without containers/image: ", noPuller))
 	}
 }
 
@@ -113,9 +117,9 @@ func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.99.0.1:0")
 	if err != nil {
-		t.Skipf("hosts need addresses of their own in 127.0.0.0/8, which this system does not give: %v", err)
+		skip.Now(t, fmt.Errorf("hosts need addresses of their own in 127.0.0.0/8, which this system does not give: %w", err))
 	}
-	defer listener.Close() //nolint:errcheck // no client connected
+	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)

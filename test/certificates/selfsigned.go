@@ -1,4 +1,6 @@
-package certs
+// Package certificates issues serving certificates for tests and for the demo. Nothing
+// that a cluster relies on should come from it.
+package certificates
 
 import (
 	"crypto/ecdsa"
@@ -16,12 +18,20 @@ import (
 	"time"
 )
 
+// The files of a folder. The pair is named as in a secret of type kubernetes.io/tls,
+// which is how package certs reads it; CAFile is for clients.
+const (
+	certFile = "tls.crt"
+	keyFile  = "tls.key"
+	CAFile   = "ca.crt"
+)
+
 // clockSkew is by how much a client's clock may be behind ours.
 const clockSkew = time.Hour
 
 // SelfSigned writes a serving certificate for hosts (DNS names and IP addresses),
-// valid from now for validity, to dir: CertFile, KeyFile, which only the owner
-// can read, and CAFile. It returns what CAFile holds, which is what clients have
+// valid from now for validity, to dir: tls.crt, tls.key, which only the
+// owner can read, and CAFile. It returns what CAFile holds, which is what clients have
 // to trust. The CA is new each time and its key is thrown away, so that nothing
 // else can be issued by it. Files that are there are replaced.
 func SelfSigned(dir string, hosts []string, validity time.Duration) (caPEM []byte, err error) {
@@ -47,8 +57,8 @@ func SelfSigned(dir string, hosts []string, validity time.Duration) (caPEM []byt
 	caPEM = encode("CERTIFICATE", ca.Raw)
 	return caPEM, errors.Join(
 		replace(filepath.Join(dir, CAFile), caPEM, 0o644),
-		replace(filepath.Join(dir, KeyFile), encode("PRIVATE KEY", keyDER), 0o600),
-		replace(filepath.Join(dir, CertFile), encode("CERTIFICATE", leaf.Raw), 0o644),
+		replace(filepath.Join(dir, keyFile), encode("PRIVATE KEY", keyDER), 0o600),
+		replace(filepath.Join(dir, certFile), encode("CERTIFICATE", leaf.Raw), 0o644),
 	)
 }
 
@@ -112,8 +122,8 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// replace puts a file of the given mode in the place of path in one step, so
-// that nobody reads half of it, and a key is at no time open to others.
+// replace puts a file of the given mode at path in one step: no reader sees half of it,
+// and a key is never readable by others.
 func replace(path string, data []byte, mode os.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
 	if err != nil {
