@@ -76,7 +76,9 @@ func (x Images) All() iter.Seq[Image] {
 
 // ByReference returns all images, sorted by reference.
 func (x Images) ByReference() []Image {
-	return slices.SortedFunc(x.All(), func(a, b Image) int { return strings.Compare(a.Ref, b.Ref) })
+	images := slices.AppendSeq(make([]Image, 0, x.Len()), x.All())
+	slices.SortFunc(images, func(a, b Image) int { return strings.Compare(a.Ref, b.Ref) })
+	return images
 }
 
 // touched returns the images whose routes may differ where those of two tables differ by d, each once,
