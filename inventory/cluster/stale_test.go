@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -84,12 +85,12 @@ func TestClusterKnowsThatItIsCutOff(t *testing.T) {
 
 // A noted resource tells at which versions it is watched.
 type noted struct {
-	resource
+	follow.Resource
 	versions chan string
 }
 
 func (r *noted) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	w, err := r.resource.Watch(ctx, o)
+	w, err := r.Resource.Watch(ctx, o)
 	r.versions <- o.ResourceVersion
 	return w, err
 }
@@ -128,11 +129,11 @@ func TestClusterComesBackAfterCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := c.sources[0]
-	if source.name != "pods" {
-		t.Fatalf("the first source is %s", source.name)
+	if source.Name != "pods" {
+		t.Fatalf("the first source is %s", source.Name)
 	}
-	watches := &noted{source.client, make(chan string, 1000)}
-	source.client = watches
+	watches := &noted{source.Client, make(chan string, 1000)}
+	source.Client = watches
 	run(t, c)
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
