@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -81,6 +82,48 @@ func TestClusterKnowsThatItIsCutOff(t *testing.T) {
 	eventually(t, "what was missed is known, and there is no gap", func() bool {
 		return len(c.Gaps()) == 0 && len(c.Notes()) == 0 && len(usersOf(t, c, ns, image)) == 1
 	})
+}
+
+// Where a load balancer accepts connections and closes them before an answer, client-go
+// returns a watch without an error. Every resource that is followed is known to be out of
+// date all the same.
+func TestEverythingFollowedKnowsThatItIsCutOff(t *testing.T) {
+	cfg := fromAPIServer(t)
+	all, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range images.CustomKinds() {
+		if k.Resource.Group != "" {
+			installLoose(t, cfg, k.Resource.Group, k.Kind, k.Resource.Resource, k.Resource.Version)
+		}
+	}
+	for _, r := range []struct{ group, kind, plural string }{
+		{"machineconfiguration.openshift.io", "MachineConfigPool", "machineconfigpools"},
+		{"operator.openshift.io", "MachineConfiguration", "machineconfigurations"},
+		{"config.openshift.io", "Image", "images"},
+		{"config.openshift.io", "Proxy", "proxies"},
+	} {
+		installLoose(t, cfg, r.group, r.kind, r.plural, "v1")
+	}
+	w := wired(t, cfg)
+	c := impatient(t, w.Config, Options{StaleAfter: 100 * time.Millisecond, OnPullSecret: func([]byte, error) {}})
+	if got, want := len(c.Sources()), len(all.Sources())+1; got != want {
+		t.Fatalf("%d sources, want %d", got, want)
+	}
+	eventually(t, "everything is served", func() bool {
+		return !slices.ContainsFunc(c.Sources(), func(s follow.Status) bool { return !s.IsReadable() })
+	})
+	w.Cut()
+	for _, s := range c.sources {
+		eventually(t, s.Name+" is stale", func() bool { return s.Status().Stale })
+		isGap := slices.ContainsFunc(c.Gaps(), func(g policy.Gap) bool { return g.Source == s.Name && g.Kind == s.kind })
+		if isGap != (s.kind != "") {
+			t.Errorf("%s of kind %q is among the gaps: %t", s.Name, s.kind, isGap)
+		}
+	}
+	w.Mend()
+	eventually(t, "nothing is stale any more", func() bool { return len(c.Gaps()) == 0 && len(c.Notes()) == 0 })
 }
 
 // A noted resource tells at which versions it is watched.
