@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
 // inventoryDump has an image of each use, one that two namespaces share, one that no
@@ -148,9 +148,9 @@ func TestInventoryTrouble(t *testing.T) {
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		var sources atomic.Pointer[[]cluster.SourceStatus]
-		sources.Store(&[]cluster.SourceStatus{{Name: "pods"}, {Name: "jobs"}, {Name: "nodes"}, {Name: "a"}, {Name: "b"}})
-		read := func() []cluster.SourceStatus { return *sources.Load() }
+		var sources atomic.Pointer[[]follow.Status]
+		sources.Store(&[]follow.Status{{Name: "pods"}, {Name: "jobs"}, {Name: "nodes"}, {Name: "a"}, {Name: "b"}})
+		read := func() []follow.Status { return *sources.Load() }
 		stop := showProgress(&out, read)
 		time.Sleep(2 * time.Second)
 		stop()
@@ -160,7 +160,7 @@ func TestProgress(t *testing.T) {
 
 		stop = showProgress(&out, read)
 		time.Sleep(4 * time.Second)
-		sources.Store(&[]cluster.SourceStatus{{Name: "pods"}, {Name: "jobs", Synced: true}, {Name: "nodes", Synced: true}})
+		sources.Store(&[]follow.Status{{Name: "pods"}, {Name: "jobs", Synced: true}, {Name: "nodes", Synced: true}})
 		time.Sleep(10 * time.Second)
 		stop()
 		const want = `mirrorset-guard: reading the cluster: 0 of 5 lists, waiting for pods, jobs, nodes, 2 more

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // showProgress says on w how far the reading of the cluster has come, a line at a
 // time, until the returned function is called. What is done soon is not talked about.
-func showProgress(w io.Writer, sources func() []cluster.SourceStatus) (stop func()) {
+func showProgress(w io.Writer, sources func() []follow.Status) (stop func()) {
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -38,7 +38,7 @@ func showProgress(w io.Writer, sources func() []cluster.SourceStatus) (stop func
 }
 
 // progress names at most three of the lists that are missing.
-func progress(sources []cluster.SourceStatus) string {
+func progress(sources []follow.Status) string {
 	var missing []string
 	for _, s := range sources {
 		if !s.Synced {

@@ -1,13 +1,16 @@
 package cluster
 
 import (
-	"errors"
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
 func TestCollector(t *testing.T) {
@@ -27,7 +30,14 @@ mirrorset_guard_inventory_images 0
 		(<-api.watches).Stop()
 		time.Sleep(90 * time.Second)
 		c.sources = c.sources[:2] // pods and replicationcontrollers
-		c.sources[1].lacking(errors.New("not served"))
+		absent := &follow.Source{
+			Name: "replicationcontrollers", Client: follow.Custom(noCustom(), poolResource), IsAnswer: follow.NotServedOrForbidden, Sink: &c.pools,
+		}
+		c.sources[1] = &source{Source: absent}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go absent.Run(ctx, logr.Discard())
+		synctest.Wait()
 		const want = `
 # HELP mirrorset_guard_inventory_images Images that something in the cluster names.
 # TYPE mirrorset_guard_inventory_images gauge

@@ -3,11 +3,11 @@ package cluster
 import (
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 )
 
@@ -52,22 +52,16 @@ func (c *configuration) sources(dyn dynamic.Interface) []*source {
 
 // single returns the source of the object "cluster" of a resource. It asks for this
 // one only, which a role can grant by its name.
-func single[T any](dyn dynamic.Interface, r schema.GroupVersionResource, trim func(*T) *T, sink sink) *source {
-	s := optional(r, dyn)
-	s.only("cluster")
-	s.page = 1
-	s.trim = decoded(trim)
-	s.sink = sink
+func single[T any](dyn dynamic.Interface, r schema.GroupVersionResource, trim func(*T) *T, sink follow.Sink) *source {
+	s := optional(dyn, r)
+	s.Object = "cluster"
+	s.PageSize = 1
+	s.Trim = decoded(trim)
+	s.Sink = sink
 	return s
 }
 
 // decoded returns trim for objects without a type.
 func decoded[T any](trim func(*T) *T) func(runtime.Object) any {
-	return func(o runtime.Object) any {
-		var object T
-		// The API server has checked the types. Should they differ from ours all the
-		// same, an object with what could be read is more than none.
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, &object)
-		return trim(&object)
-	}
+	return func(o runtime.Object) any { return trim(follow.Typed[T](o)) }
 }

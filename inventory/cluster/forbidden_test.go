@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -59,7 +61,7 @@ func TestClusterKeepsWhatItMayNotReadForAMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := kube.CoreV1().Nodes().Delete(t.Context(), user, metav1.DeleteOptions{}); err != nil && !errors.Is(err, t.Context().Err()) {
+		if err := kube.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), user, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -174,11 +176,11 @@ func TestForbiddenAtTheStart(t *testing.T) {
 				c := newInventory(mirrorReader{}, refusing(&refuse, node), noCustom(), Options{})
 				run(t, c)
 				time.AfterFunc(tt.lasts, func() { refuse.Store(false) })
-				time.Sleep(min(tt.lasts, DefaultForbiddenAfter) - time.Second)
+				time.Sleep(min(tt.lasts, follow.DefaultForbiddenAfter) - time.Second)
 				if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "nodes not read: nodes is forbidden: not yet") {
 					t.Errorf("Ready() = %v, want that nodes are refused", err)
 				}
-				time.Sleep(tt.ready - min(tt.lasts, DefaultForbiddenAfter))
+				time.Sleep(tt.ready - min(tt.lasts, follow.DefaultForbiddenAfter))
 				if err := c.Ready(); err != nil {
 					t.Errorf("after %s: Ready() = %v", tt.ready, err)
 				}

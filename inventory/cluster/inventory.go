@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -36,11 +37,11 @@ type Options struct {
 	// at a time and should return at once. Nil means that the secret is not read.
 	OnPullSecret func(dockerconfigjson []byte, err error)
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
-	// lists it, and Notes says so. Zero means DefaultStaleAfter.
+	// lists it, and Notes says so. Zero means follow.DefaultStaleAfter.
 	StaleAfter time.Duration
 	// ForbiddenAfter is how long a source that has never been read has to be refused,
 	// without another answer in between, to count as one that may not be read. Until
-	// then the Inventory is not ready. Zero means DefaultForbiddenAfter.
+	// then the Inventory is not ready. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
 	// SurveyEvery is how often objects of kinds that are not known are looked through for
 	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
@@ -50,14 +51,6 @@ type Options struct {
 	// served from now on or not any more. The zero value is silent.
 	Logger logr.Logger
 }
-
-// DefaultStaleAfter spans the restart of an API server behind a load balancer,
-// and several attempts to reach it (retryPromptly).
-const DefaultStaleAfter = 2 * time.Minute
-
-// DefaultForbiddenAfter is longer than an API server that has just started takes to
-// read its own roles, which it does within a few seconds, and refuses until then.
-const DefaultForbiddenAfter = 15 * time.Second
 
 // An Inventory is that of a running cluster. It is safe for concurrent
 // use. Until Run has been called it knows nothing.
@@ -99,8 +92,8 @@ func New(cfg *rest.Config, o Options) (*Inventory, error) {
 	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
 		return nil, err
 	}
-	c.survey.times.every = cmp.Or(o.SurveyEvery, DefaultSurveyEvery)
-	c.survey.times.look = min(c.survey.times.look, c.survey.times.every)
+	c.survey.times.list = cmp.Or(o.SurveyEvery, DefaultSurveyEvery)
+	c.survey.times.discover = min(c.survey.times.discover, c.survey.times.list)
 	c.pending.Add(1)
 	c.survey.complete = c.sourceSynced
 	return c, nil
@@ -115,13 +108,13 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
 	for _, s := range c.sources {
-		switch s.name {
+		switch s.Name {
 		case "clusterversions.config.openshift.io":
-			s.alsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
+			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
 		case "imagestreams.image.openshift.io":
-			s.alsoKeep(trimStream, streamSink{&c.index})
+			s.AlsoKeep(trimStream, streamSink{&c.index})
 		case "machineconfigs.machineconfiguration.openshift.io":
-			s.alsoKeep(trimFiles, &c.files)
+			s.AlsoKeep(trimFiles, &c.files)
 		}
 	}
 	if o.OnPullSecret != nil {
@@ -129,17 +122,15 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	}
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {
-		s.status.Name = s.name
-		s.onSync = func() {
-			c.reads(s)
+		s.StaleAfter, s.ForbiddenAfter = o.StaleAfter, o.ForbiddenAfter
+		s.OnSync = func() {
+			c.noteTemplates(s)
 			c.sourceSynced()
 		}
-		s.onTurn = func(lacking error) {
-			c.reads(s)
-			c.logTurn(s.name, lacking)
+		s.OnServedChange = func(lacking error) {
+			c.noteTemplates(s)
+			c.logServedChange(s.Name, lacking)
 		}
-		s.staleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
-		s.forbiddenAfter = cmp.Or(o.ForbiddenAfter, DefaultForbiddenAfter)
 	}
 	return c
 }
@@ -162,11 +153,11 @@ func protobuf(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// reads tells the Index whether the templates of a source are read.
-func (c *Inventory) reads(s *source) {
+// noteTemplates tells the Index whether the templates of a source are read.
+func (c *Inventory) noteTemplates(s *source) {
 	if s.templates {
-		kind := schema.GroupKind{Group: schema.ParseGroupResource(s.name).Group, Kind: s.kind}
-		c.index.Reads(kind, s.isReadable())
+		kind := schema.GroupKind{Group: schema.ParseGroupResource(s.Name).Group, Kind: s.kind}
+		c.index.Reads(kind, s.Status().IsReadable())
 	}
 }
 
@@ -176,8 +167,8 @@ func (c *Inventory) sourceSynced() {
 	}
 }
 
-// logTurn logs that an API has come or gone, and its images with it.
-func (c *Inventory) logTurn(source string, lacking error) {
+// logServedChange logs that an API has come or gone, and its images with it.
+func (c *Inventory) logServedChange(source string, lacking error) {
 	if lacking == nil {
 		c.log.Info("Source is served now", "source", source)
 		return
@@ -190,7 +181,7 @@ func (c *Inventory) logTurn(source string, lacking error) {
 func (c *Inventory) Run(ctx context.Context) error {
 	var sources sync.WaitGroup
 	for _, s := range c.sources {
-		sources.Go(func() { s.follow(ctx, c.log) })
+		sources.Go(func() { s.Run(ctx, c.log) })
 	}
 	if c.survey != nil {
 		sources.Go(func() { c.survey.run(ctx) })
@@ -206,7 +197,7 @@ func (c *Inventory) Ready() error {
 	var waiting []string
 	for _, s := range c.sources {
 		if status := s.Status(); !status.Synced {
-			waiting = append(waiting, waitingFor(status))
+			waiting = append(waiting, status.Waiting())
 		}
 	}
 	if c.survey != nil && !c.survey.isComplete() {
@@ -216,13 +207,6 @@ func (c *Inventory) Ready() error {
 		return nil
 	}
 	return fmt.Errorf("the inventory is not complete: %s", strings.Join(waiting, "; "))
-}
-
-func waitingFor(s SourceStatus) string {
-	if s.Err == nil {
-		return s.Name + " not read yet"
-	}
-	return fmt.Sprintf("%s not read: %v", s.Name, s.Err)
 }
 
 // WaitReady returns nil as soon as Ready would. When ctx ends before, the error
@@ -269,11 +253,11 @@ func (c *Inventory) Images(context.Context) (policy.Images, error) {
 }
 
 // Sources returns the status of every source, sorted by name.
-func (c *Inventory) Sources() []SourceStatus {
-	statuses := make([]SourceStatus, len(c.sources))
+func (c *Inventory) Sources() []follow.Status {
+	statuses := make([]follow.Status, len(c.sources))
 	for i, s := range c.sources {
 		statuses[i] = s.Status()
 	}
-	slices.SortFunc(statuses, func(a, b SourceStatus) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(statuses, func(a, b follow.Status) int { return strings.Compare(a.Name, b.Name) })
 	return statuses
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -216,7 +217,7 @@ func TestClusterReadsMirrorsLive(t *testing.T) {
 
 	install(t, cfg, mirrorCRDs...)
 	dyn := dynamic.NewForConfigOrDie(cfg)
-	const count = pageSize + 1 // a second page
+	const count = follow.DefaultPageSize + 1 // a second page
 	for i := range count {
 		create(t, dyn, "config.openshift.io/v1", "ImageTagMirrorSet", "imagetagmirrorsets", fmt.Sprintf("set-%04d", i), map[string]any{
 			"imageTagMirrors": []any{map[string]any{"source": fmt.Sprintf("quay.io/n%d", i), "mirrors": []any{"mirror.example.com/n"}}},
@@ -513,8 +514,8 @@ func TestClusterPicksUpWhatAppears(t *testing.T) {
 	cfg := fromAPIServer(t)
 	var turns turnLog
 	c := impatient(t, cfg, Options{Logger: funcr.New(turns.add, funcr.Options{})})
-	status := func() SourceStatus {
-		i := slices.IndexFunc(c.Sources(), func(s SourceStatus) bool { return s.Name == "catalogsources.operators.coreos.com" })
+	status := func() follow.Status {
+		i := slices.IndexFunc(c.Sources(), func(s follow.Status) bool { return s.Name == "catalogsources.operators.coreos.com" })
 		return c.Sources()[i]
 	}
 	if s := status(); !apierrors.IsNotFound(s.Lacking) || !s.Synced {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -124,7 +125,7 @@ type listOf[T any] struct {
 // list took minutes fails the whole; the next call starts over.
 func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, error) {
 	var all []*T
-	query := map[string]string{"limit": strconv.Itoa(pageSize)}
+	query := map[string]string{"limit": strconv.Itoa(follow.DefaultPageSize)}
 	for {
 		var page listOf[T]
 		if err := r.get(ctx, path, query, &page); err != nil {

@@ -66,7 +66,7 @@ func impatient(t *testing.T, cfg *rest.Config, o Options) *Inventory {
 		t.Fatal(err)
 	}
 	for _, s := range c.sources {
-		s.retry = &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 1}
+		s.Retry = &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 1}
 	}
 	run(t, c)
 	if err := c.WaitReady(timeout(t)); err != nil {

@@ -19,15 +19,15 @@ import (
 func (c *Inventory) Rules() []rbacv1.PolicyRule {
 	followed := map[[2]string][]string{} // by group and name
 	for _, s := range c.sources {
-		if s.isSecret() {
+		if s.isSecret {
 			continue
 		}
 		if s.kind == images.ConfigMapKind.Kind {
-			followed[[2]string{"", s.object}] = []string{"configmaps"}
+			followed[[2]string{"", s.Object}] = []string{"configmaps"}
 			continue
 		}
-		r := schema.ParseGroupResource(s.name)
-		followed[[2]string{r.Group, s.object}] = append(followed[[2]string{r.Group, s.object}], r.Resource)
+		r := schema.ParseGroupResource(s.Name)
+		followed[[2]string{r.Group, s.Object}] = append(followed[[2]string{r.Group, s.Object}], r.Resource)
 	}
 	// Mirror objects are read live, not followed.
 	rules := []rbacv1.PolicyRule{
@@ -47,12 +47,6 @@ func (c *Inventory) Rules() []rbacv1.PolicyRule {
 			strings.Compare(a.Resources[0], b.Resources[0]), strings.Compare(a.Verbs[0], b.Verbs[0]))
 	})
 	return rules
-}
-
-// PullSecretRule returns what a role in namespace openshift-config has to allow
-// for the global pull secret to be followed.
-func PullSecretRule() rbacv1.PolicyRule {
-	return rule("", pullSecretName, []string{"list", "watch"}, "secrets")
 }
 
 // rule is for one object of the resources, or for all if name is "".

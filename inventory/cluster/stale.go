@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -20,19 +18,10 @@ func (c *Inventory) Gaps() []policy.Gap {
 	var gaps []policy.Gap
 	for _, s := range c.sources {
 		if status := s.Status(); status.Stale && s.kind != "" {
-			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.kind, Detail: status.staleness()})
+			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.kind, Detail: status.Staleness()})
 		}
 	}
 	return gaps
-}
-
-// staleness says for how long a stale source has been so, and why.
-func (s SourceStatus) staleness() string {
-	age := time.Since(s.Heard).Round(time.Second)
-	if s.Err == nil {
-		return fmt.Sprintf("not heard from for %s", age)
-	}
-	return fmt.Sprintf("out of reach for %s: %v", age, s.Err)
 }
 
 // Notes says on what the inventory does not rest: a line for the sources that are
@@ -42,11 +31,11 @@ func (s SourceStatus) staleness() string {
 // read warnings.
 func (c *Inventory) Notes() []string {
 	notes, forbidden := c.applied.notes(), []string(nil)
-	var stale []SourceStatus
+	var stale []follow.Status
 	for _, s := range c.sources {
 		status := s.Status()
 		switch {
-		case apierrors.IsForbidden(status.Lacking) && !s.isSecret():
+		case status.IsForbidden() && !s.isSecret:
 			forbidden = append(forbidden, status.Name)
 		case status.Stale:
 			stale = append(stale, status)
@@ -69,13 +58,13 @@ func (c *Inventory) Notes() []string {
 
 // staleNote is one line for all: mostly the API server is away, and they share the
 // reason. The reason told is that of the one that is stale for longest.
-func staleNote(stale []SourceStatus) string {
-	oldest := slices.MinFunc(stale, func(a, b SourceStatus) int { return a.Heard.Compare(b.Heard) })
+func staleNote(stale []follow.Status) string {
+	oldest := slices.MinFunc(stale, func(a, b follow.Status) int { return a.Heard.Compare(b.Heard) })
 	names := make([]string, len(stale))
 	for i, s := range stale {
 		names[i] = s.Name
 	}
-	return firstOf(names, namedSources) + " " + oldest.staleness()
+	return firstOf(names, namedSources) + " " + oldest.Staleness()
 }
 
 // namedSources is how many sources a note names: a line has 120 characters.

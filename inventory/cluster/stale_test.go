@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -82,14 +84,56 @@ func TestClusterKnowsThatItIsCutOff(t *testing.T) {
 	})
 }
 
+// Where a load balancer accepts connections and closes them before an answer, client-go
+// returns a watch without an error. Every resource that is followed is known to be out of
+// date all the same.
+func TestEverythingFollowedKnowsThatItIsCutOff(t *testing.T) {
+	cfg := fromAPIServer(t)
+	all, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range images.CustomKinds() {
+		if k.Resource.Group != "" {
+			installLoose(t, cfg, k.Resource.Group, k.Kind, k.Resource.Resource, k.Resource.Version)
+		}
+	}
+	for _, r := range []struct{ group, kind, plural string }{
+		{"machineconfiguration.openshift.io", "MachineConfigPool", "machineconfigpools"},
+		{"operator.openshift.io", "MachineConfiguration", "machineconfigurations"},
+		{"config.openshift.io", "Image", "images"},
+		{"config.openshift.io", "Proxy", "proxies"},
+	} {
+		installLoose(t, cfg, r.group, r.kind, r.plural, "v1")
+	}
+	w := wired(t, cfg)
+	c := impatient(t, w.Config, Options{StaleAfter: 100 * time.Millisecond, OnPullSecret: func([]byte, error) {}})
+	if got, want := len(c.Sources()), len(all.Sources())+1; got != want {
+		t.Fatalf("%d sources, want %d", got, want)
+	}
+	eventually(t, "everything is served", func() bool {
+		return !slices.ContainsFunc(c.Sources(), func(s follow.Status) bool { return !s.IsReadable() })
+	})
+	w.Cut()
+	for _, s := range c.sources {
+		eventually(t, s.Name+" is stale", func() bool { return s.Status().Stale })
+		isGap := slices.ContainsFunc(c.Gaps(), func(g policy.Gap) bool { return g.Source == s.Name && g.Kind == s.kind })
+		if isGap != (s.kind != "") {
+			t.Errorf("%s of kind %q is among the gaps: %t", s.Name, s.kind, isGap)
+		}
+	}
+	w.Mend()
+	eventually(t, "nothing is stale any more", func() bool { return len(c.Gaps()) == 0 && len(c.Notes()) == 0 })
+}
+
 // A noted resource tells at which versions it is watched.
 type noted struct {
-	resource
+	follow.Resource
 	versions chan string
 }
 
 func (r *noted) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	w, err := r.resource.Watch(ctx, o)
+	w, err := r.Resource.Watch(ctx, o)
 	r.versions <- o.ResourceVersion
 	return w, err
 }
@@ -128,11 +172,11 @@ func TestClusterComesBackAfterCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := c.sources[0]
-	if source.name != "pods" {
-		t.Fatalf("the first source is %s", source.name)
+	if source.Name != "pods" {
+		t.Fatalf("the first source is %s", source.Name)
 	}
-	watches := &noted{source.client, make(chan string, 1000)}
-	source.client = watches
+	watches := &noted{source.Client, make(chan string, 1000)}
+	source.Client = watches
 	run(t, c)
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)

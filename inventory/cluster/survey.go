@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 )
 
@@ -34,7 +36,7 @@ import (
 // for such an object is a pod, which is followed. Objects are decoded one at a time, so
 // that the largest of them, not the longest list, says how much memory a survey takes.
 type survey struct {
-	list     func(context.Context, listing, func(*unstructured.Unstructured)) error
+	list     func(context.Context, follow.Listing, func(*unstructured.Unstructured)) error
 	served   func() ([]*metav1.APIResourceList, error)
 	rules    func(context.Context) (authorizationv1.SubjectRulesReviewStatus, error)
 	schemas  *schemas
@@ -52,18 +54,18 @@ type survey struct {
 	blind  error                                     // why it is not known which kinds have pod templates
 }
 
-// surveyTimes are how often what is done, and how long it may take.
+// surveyTimes say how often things are done, and how long they may take.
 type surveyTimes struct {
-	look     time.Duration // from one look for new kinds to the next
-	every    time.Duration // from one list of a kind to the next
-	patience time.Duration // how long the first round may hold up Inventory.Ready
+	discover   time.Duration // from one look for new kinds to the next
+	list       time.Duration // from one list of a kind to the next
+	readyAfter time.Duration // how long the first round may hold up Inventory.Ready
 }
 
 // DefaultSurveyEvery makes of 100,000 objects of 3 kB, which are 300 MB, half a megabyte a
 // second on average.
 const DefaultSurveyEvery = 10 * time.Minute
 
-var defaultSurveyTimes = surveyTimes{look: time.Minute, every: DefaultSurveyEvery, patience: time.Minute}
+var defaultSurveyTimes = surveyTimes{discover: time.Minute, list: DefaultSurveyEvery, readyAfter: time.Minute}
 
 // surveyAtOnce is how many kinds are listed at once.
 const surveyAtOnce = 2
@@ -74,6 +76,7 @@ type surveyed struct {
 	read    time.Time                     // when it was last listed to the end; zero for never
 	tried   time.Time                     // when it was last asked for
 	err     error                         // why the last attempt failed, nil if it did not
+	failed  int                           // how many attempts in a row have failed
 	holders map[types.NamespacedName]bool // what is in the Index; used for ConfigMaps only
 }
 
@@ -83,8 +86,8 @@ func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *images.Index,
 		return nil, fmt.Errorf("making a client for discovery: %w", err)
 	}
 	return &survey{
-		list: func(ctx context.Context, l listing, visit func(*unstructured.Unstructured)) error {
-			return eachObject(ctx, client.RESTClient(), l, visit)
+		list: func(ctx context.Context, l follow.Listing, visit func(*unstructured.Unstructured)) error {
+			return follow.EachObject(ctx, client.RESTClient(), l, visit)
 		},
 		served: client.ServerPreferredResources, schemas: &schemas{api: client.RESTClient()},
 		rules: func(ctx context.Context) (authorizationv1.SubjectRulesReviewStatus, error) {
@@ -101,9 +104,9 @@ func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *images.Index,
 
 // run surveys until ctx ends.
 func (s *survey) run(ctx context.Context) {
-	late := time.AfterFunc(s.times.patience, s.done)
+	late := time.AfterFunc(s.times.readyAfter, s.done)
 	defer late.Stop()
-	tick := time.NewTicker(s.times.look)
+	tick := time.NewTicker(s.times.discover)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		s.round(ctx)
@@ -246,13 +249,26 @@ func (s *survey) readDue(ctx context.Context) {
 	readers.Wait()
 }
 
+// untilNext is how long a kind waits for its next list after so many failures in a row. The
+// first retry comes with the next round, the others after twice as many rounds each. Half a
+// round is taken off, as a list ends some time after its round has begun.
+func (t surveyTimes) untilNext(failed int) time.Duration {
+	if failed == 0 || failed > maxDoublings {
+		return t.list
+	}
+	return min(t.list, t.discover<<(failed-1)-t.discover/2)
+}
+
+// maxDoublings is when a kind that fails has long been listed as seldom as one that does not.
+const maxDoublings = 10
+
 // due returns the kinds that are to be listed, those first that have waited for longest.
 func (s *survey) due() []schema.GroupVersionResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []schema.GroupVersionResource
 	for r, k := range s.kinds {
-		if k.err != nil || time.Since(k.tried) >= s.times.every {
+		if time.Since(k.tried) >= s.times.untilNext(k.failed) {
 			due = append(due, r)
 		}
 	}
@@ -286,23 +302,24 @@ func (s *survey) readKind(ctx context.Context, r schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.tried, k.err = time.Now(), err
+	k.failed++
 	if err == nil {
-		k.read = k.tried
+		k.read, k.failed = k.tried, 0
 	}
 }
 
 func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource, kind schema.GroupKind) error {
-	var all []*trimmed
-	err := s.list(ctx, listing{path: pathOf(r)}, func(o *unstructured.Unstructured) {
+	var all []*follow.Object
+	err := s.list(ctx, follow.Listing{Path: pathOf(r)}, func(o *unstructured.Unstructured) {
 		if h := images.Guess(kind, o); len(h.References) > 0 {
-			all = append(all, &trimmed{Namespace: h.Namespace, Name: h.Name, value: images.Pack(h.References)})
+			all = append(all, &follow.Object{Namespace: h.Namespace, Name: h.Name, Value: images.Pack(h.References)})
 		}
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		err = nil // it has gone since, or lists nothing in spite of what it says
 	}
 	if err == nil {
-		holderSink{s.index, images.GuessedKind(kind)}.replace(all)
+		holderSink{s.index, images.GuessedKind(kind)}.Replace(all)
 	}
 	return err
 }
@@ -311,7 +328,7 @@ func (s *survey) readObjects(ctx context.Context, r schema.GroupVersionResource,
 // without their content: all ConfigMaps of a cluster may be a hundred megabytes.
 func (s *survey) readConfigMaps(ctx context.Context, k *surveyed) error {
 	var wanted []types.NamespacedName
-	err := s.list(ctx, listing{path: "/api/v1/configmaps", namesOnly: true}, func(o *unstructured.Unstructured) {
+	err := s.list(ctx, follow.Listing{Path: "/api/v1/configmaps", NamesOnly: true}, func(o *unstructured.Unstructured) {
 		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 		if images.IsGuessableConfigMap(key.Namespace, key.Name) {
 			wanted = append(wanted, key)
@@ -323,9 +340,9 @@ func (s *survey) readConfigMaps(ctx context.Context, k *surveyed) error {
 	now := map[types.NamespacedName]bool{}
 	for _, key := range wanted {
 		path := "/api/v1/namespaces/" + key.Namespace + "/configmaps"
-		err := s.list(ctx, listing{path: path, name: key.Name}, func(o *unstructured.Unstructured) {
+		err := s.list(ctx, follow.Listing{Path: path, Name: key.Name}, func(o *unstructured.Unstructured) {
 			now[key] = true
-			s.index.Put(images.ExtractConfigMap(asConfigMap(o)))
+			s.index.Put(images.ExtractConfigMap(follow.Typed[corev1.ConfigMap](o)))
 		})
 		if err != nil {
 			return err
@@ -380,4 +397,12 @@ func counted(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// pathOf is where a resource is listed over all namespaces.
+func pathOf(r schema.GroupVersionResource) string {
+	if r.Group == "" {
+		return "/api/" + r.Version + "/" + r.Resource
+	}
+	return "/apis/" + r.Group + "/" + r.Version + "/" + r.Resource
 }

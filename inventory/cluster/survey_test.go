@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -42,7 +43,7 @@ func surveying(t *testing.T, cfg *rest.Config) *Inventory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.survey.times = surveyTimes{look: 50 * time.Millisecond, every: 50 * time.Millisecond, patience: time.Minute}
+	c.survey.times = surveyTimes{discover: 50 * time.Millisecond, list: 50 * time.Millisecond, readyAfter: time.Minute}
 	run(t, c)
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func TestSurvey(t *testing.T) {
 		return map[string]any{"containers": []any{map[string]any{"name": "app", "image": image}}}
 	}
 	create(t, dyn, "early.example.com/v1", "Early", "earlies", "a", spec("quay.io/survey/early:1"))
-	for i := range 3 * firstPage {
+	for i := range 3 * follow.FirstPageSize {
 		create(t, dyn, "early.example.com/v1", "Early", "earlies", fmt.Sprintf("many-%d", i), spec("quay.io/survey/many:1"))
 	}
 	c := surveying(t, cfg)
@@ -88,8 +89,8 @@ func TestSurvey(t *testing.T) {
 	if diff := cmp.Diff(guessUser("Early.early.example.com", "a", "spec.containers[app]"), usersOf(t, c, "", "quay.io/survey/early:1")); diff != "" {
 		t.Errorf("when ready (-want +got):\n%s", diff)
 	}
-	if got := len(usersOf(t, c, "", "quay.io/survey/many:1")); got != 3*firstPage {
-		t.Errorf("%d objects of several pages, want %d", got, 3*firstPage)
+	if got := len(usersOf(t, c, "", "quay.io/survey/many:1")); got != 3*follow.FirstPageSize {
+		t.Errorf("%d objects of several pages, want %d", got, 3*follow.FirstPageSize)
 	}
 
 	remove := installCRD(t, cfg, looseCRD("late.example.com", "Late", "lates", "v1"))
@@ -227,9 +228,9 @@ func fakeAPI(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) 
 }
 
 // from lists what an API has.
-func from(api rest.Interface) func(context.Context, listing, func(*unstructured.Unstructured)) error {
-	return func(ctx context.Context, l listing, visit func(*unstructured.Unstructured)) error {
-		return eachObject(ctx, api, l, visit)
+func from(api rest.Interface) func(context.Context, follow.Listing, func(*unstructured.Unstructured)) error {
+	return func(ctx context.Context, l follow.Listing, visit func(*unstructured.Unstructured)) error {
+		return follow.EachObject(ctx, api, l, visit)
 	}
 }
 
@@ -311,20 +312,49 @@ func TestSurveyOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// A kind that cannot be listed is tried again at once, then less and less often, but no
+// less often than one that can be.
+func TestSurveyBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Duration
+		begun := time.Now()
+		s := &survey{
+			index: &images.Index{}, schemas: &schemas{}, complete: func() {}, kinds: map[schema.GroupVersionResource]*surveyed{},
+			times: defaultSurveyTimes,
+			served: func() ([]*metav1.APIResourceList, error) {
+				broken := metav1.APIResource{Name: "brokens", Kind: "Broken", Verbs: []string{"list"}}
+				return []*metav1.APIResourceList{{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{broken}}}, nil
+			},
+			rules: mayAll,
+			list: func(context.Context, follow.Listing, func(*unstructured.Unstructured)) error {
+				asked = append(asked, time.Since(begun))
+				return errors.New("conversion webhook failed")
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+		defer cancel()
+		s.run(ctx)
+		want := []time.Duration{0, 1 * time.Minute, 3 * time.Minute, 7 * time.Minute, 15 * time.Minute, 25 * time.Minute, 35 * time.Minute}
+		if diff := cmp.Diff(want, asked); diff != "" {
+			t.Errorf("asked after (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A kind that takes long does not hold up the guard for ever, and that is said.
-func TestSurveyHasPatience(t *testing.T) {
+func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan struct{})
 		ready := make(chan struct{})
 		s := &survey{
 			index: &images.Index{}, schemas: &schemas{}, complete: func() { close(ready) }, kinds: map[schema.GroupVersionResource]*surveyed{},
-			times: surveyTimes{look: time.Minute, every: time.Minute, patience: time.Minute},
+			times: surveyTimes{discover: time.Minute, list: time.Minute, readyAfter: time.Minute},
 			served: func() ([]*metav1.APIResourceList, error) {
 				slow := metav1.APIResource{Name: "slows", Kind: "Slow", Verbs: []string{"list"}}
 				return []*metav1.APIResourceList{{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{slow}}}, nil
 			},
 			rules: mayAll,
-			list: func(ctx context.Context, _ listing, _ func(*unstructured.Unstructured)) error {
+			list: func(ctx context.Context, _ follow.Listing, _ func(*unstructured.Unstructured)) error {
 				close(asked)
 				<-ctx.Done()
 				return ctx.Err()
@@ -341,36 +371,6 @@ func TestSurveyHasPatience(t *testing.T) {
 		cancel()
 		<-done
 	})
-}
-
-// TestSurveyStaysSmall lists large objects, of which only one is to be in memory, and asks
-// for fewer of them at a time.
-func TestSurveyStaysSmall(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
-	var limits []string
-	blob := strings.Repeat("x", 100<<10)
-	api := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {
-		limits = append(limits, r.URL.Query().Get("limit"))
-		token := fmt.Sprint(len(limits))
-		if len(limits) == 3 {
-			token = ""
-		}
-		fmt.Fprintf(w, `{"metadata": {"continue": %q}, "items": [`, token)
-		for i := range 50 {
-			if i > 0 {
-				io.WriteString(w, ",")
-			}
-			fmt.Fprintf(w, `{"metadata": {"name": "a-%d"}, "spec": %q}`, i, blob)
-		}
-		io.WriteString(w, "]}")
-	})
-	n := 0
-	if err := eachObject(t.Context(), api, listing{path: "/apis/x/v1/y"}, func(*unstructured.Unstructured) { n++ }); err != nil {
-		t.Fatal(err)
-	}
-	if n != 150 || limits[0] != "50" || limits[1] != "10" {
-		t.Errorf("%d objects by pages of %q", n, limits)
-	}
 }
 
 // TestSurveyOfALargeCluster reads 200 kinds with 100 objects each, a tenth of which name
@@ -447,29 +447,4 @@ func heap() int64 {
 func mayAll(context.Context) (authorizationv1.SubjectRulesReviewStatus, error) {
 	all := authorizationv1.ResourceRule{Verbs: []string{"list"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
 	return authorizationv1.SubjectRulesReviewStatus{ResourceRules: []authorizationv1.ResourceRule{all}}, nil
-}
-
-func TestDecodeList(t *testing.T) {
-	for _, tt := range []struct {
-		reason, text, token, err string
-		names                    []string
-	}{
-		{"a page, its metadata first", `{"kind": "XList", "metadata": {"continue": "t"}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`, "t", "", []string{"a", "b"}},
-		{"its metadata last", `{"items": [{"metadata": {"name": "a"}}], "metadata": {"resourceVersion": "1"}}`, "", "", []string{"a"}},
-		{"no items", `{"items": null, "metadata": {}}`, "", "", nil},
-		{"half a page", `{"items": [{"metadata": {"name": "a"}}`, "", "EOF", []string{"a"}},
-		{"a page without its end", `{"items": []`, "", "EOF", nil},
-		{"no list", `[]`, "", "[ instead of {", nil},
-		{"items that are none", `{"items": {}}`, "", "items is {, not a list", nil},
-	} {
-		var names []string
-		token, err := decodeList(strings.NewReader(tt.text), func(o *unstructured.Unstructured) { names = append(names, o.GetName()) })
-		got := ""
-		if err != nil {
-			got = err.Error()
-		}
-		if token != tt.token || got != tt.err || !slices.Equal(names, tt.names) {
-			t.Errorf("%s: %q, %q, error %q", tt.reason, token, names, got)
-		}
-	}
 }

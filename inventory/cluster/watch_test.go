@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -12,14 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -145,46 +142,6 @@ func TestQuietIsNotStale(t *testing.T) {
 	})
 }
 
-// A silentAPI takes requests for watches and, while it is silent, never answers.
-type silentAPI struct {
-	resource
-	silent atomic.Bool
-}
-
-func (r *silentAPI) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	if !r.silent.Load() {
-		return r.resource.Watch(ctx, o)
-	}
-	<-ctx.Done()
-	return watch.NewEmptyWatch(), nil // what client-go makes of a timeout
-}
-
-func (*silentAPI) IsWatchListSemanticsUnSupported() bool { return true }
-
-// A connection may be dead without either end having heard of it: no error comes,
-// and no event. It is what does not come that tells.
-func TestSilenceIsStale(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newInventory(mirrorReader{}, newFlakyAPI(runningPod("a", "quay.io/a:1")), noCustom(), Options{StaleAfter: time.Minute})
-		api := &silentAPI{resource: c.sources[0].client}
-		c.sources[0].client = api
-		run(t, c)
-		synctest.Wait()
-		api.silent.Store(true)
-		longest := 2*watchFor + watchGrace
-		time.Sleep(longest + time.Second)
-		want := []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "not heard from for 2m11s"}}
-		if diff := cmp.Diff(want, c.Gaps()); diff != "" {
-			t.Errorf("the end of the watch did not come: -want +got:\n%s", diff)
-		}
-		api.silent.Store(false)
-		time.Sleep(longest + time.Second)
-		if gaps := c.Gaps(); len(gaps) != 0 {
-			t.Errorf("it answers again: Gaps() = %v, want none", gaps)
-		}
-	})
-}
-
 // What was deleted while nobody listened is gone after the next list.
 func TestClusterCatchesUpAfterA410(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,32 +184,6 @@ func TestClusterTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	})
-}
-
-func TestListReadsEveryPage(t *testing.T) {
-	cfg := fromAPIServer(t)
-	kube := kubernetes.NewForConfigOrDie(cfg)
-	const ns = "pages"
-	namespace(t, kube, ns)
-	for i := range 5 {
-		if _, err := kube.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: named(ns, fmt.Sprint("p", i)), Spec: containers("quay.io/page:1")}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := workloads(kube, &images.Index{})[0]
-	s.page = 2
-	s.client = builtin(kube.CoreV1().Pods(ns), kube)
-	list, err := s.list(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, o := range list.(*metainternalversion.List).Items {
-		names = append(names, o.(*trimmed).Name)
-	}
-	if diff := cmp.Diff([]string{"p0", "p1", "p2", "p3", "p4"}, names); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
 }
 
 func TestReadyNamesTheLastError(t *testing.T) {

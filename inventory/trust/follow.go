@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -14,13 +13,9 @@ import (
 	"github.com/go-logr/logr"
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 )
 
 // Options are the choices a user of Follow has. The zero value is the default.
@@ -31,10 +26,10 @@ type Options struct {
 	// Roots are trusted whatever the cluster says; nil means the system's.
 	Roots *x509.CertPool
 	// StaleAfter is how long an object may be out of reach before Notes says so. Zero
-	// means 2 min, which spans the restart of an API server behind a load balancer.
+	// means follow.DefaultStaleAfter.
 	StaleAfter time.Duration
 	// ForbiddenAfter is how long an object that has never been read has to be refused to
-	// count as one that may not be read. Zero means cluster.DefaultForbiddenAfter.
+	// count as one that may not be read. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
 	// Logger gets what client-go has to say about watches. The zero value is silent.
 	Logger logr.Logger
@@ -43,13 +38,14 @@ type Options struct {
 // A Follower keeps a Trust up to date from a cluster. It is safe for concurrent use.
 type Follower struct {
 	options Options
+	kube    kubernetes.Interface
+	dyn     dynamic.Interface
 	objects fixed
-	clients clients
 	dirty   chan struct{} // has room for one
 	ready   chan struct{} // closed once OnChange has been told
 
 	mu    sync.Mutex
-	named [2]*follow // the ConfigMaps that objects name: for registries, for the proxy
+	named [2]*running // the ConfigMaps that objects name: for registries, for the proxy
 	trust Trust
 }
 
@@ -64,13 +60,6 @@ func (f *fixed) all() []*object {
 	return []*object{f.image, f.proxy, f.providers, f.providersAlpha, f.registryCAs, f.userCAs}
 }
 
-// A follow is an object that is followed for as long as something names it.
-type follow struct {
-	*object
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
 // Follow returns a Follower of the cluster that cfg leads to. It does not contact it
 // yet, and leaves cfg as it is.
 func Follow(cfg *rest.Config, o Options) (*Follower, error) {
@@ -82,13 +71,10 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the cluster's configuration: %w", err)
 	}
-	if o.StaleAfter <= 0 {
-		o.StaleAfter = 2 * time.Minute
-	}
-	o.ForbiddenAfter = cmp.Or(o.ForbiddenAfter, cluster.DefaultForbiddenAfter)
 	f := &Follower{
 		options: o,
-		clients: clients{kube, dyn},
+		kube:    kube,
+		dyn:     dyn,
 		dirty:   make(chan struct{}, 1),
 		ready:   make(chan struct{}),
 	}
@@ -109,7 +95,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	var objects sync.WaitGroup
 	defer objects.Wait()
 	for _, o := range f.objects.all() {
-		objects.Go(func() { o.follow(ctx, f.options.Logger) })
+		objects.Go(func() { o.Run(ctx, f.options.Logger) })
 	}
 	defer f.leave()
 	for {
@@ -132,12 +118,8 @@ func (f *Follower) Ready() error {
 	}
 	var waiting []string
 	for _, o := range f.all() {
-		switch s := o.read(); {
-		case s.synced:
-		case s.err != nil:
-			waiting = append(waiting, fmt.Sprintf("%s not read: %v", o, s.err))
-		default:
-			waiting = append(waiting, fmt.Sprintf("%s not read yet", o))
+		if status := o.Status(); !status.Synced {
+			waiting = append(waiting, status.Waiting())
 		}
 	}
 	return fmt.Errorf("whom nodes trust is not known: %s", strings.Join(waiting, "; "))
@@ -159,12 +141,11 @@ func (f *Follower) WaitReady(ctx context.Context) error {
 func (f *Follower) Notes() []string {
 	var notes []string
 	for _, o := range f.all() {
-		s := o.read()
-		if s.denied {
-			notes = append(notes, fmt.Sprintf("no permission to read %s: nodes may trust other CAs or use other proxies", o))
-		}
-		if age := time.Since(s.heard); s.err != nil && s.synced && age >= f.options.StaleAfter {
-			notes = append(notes, fmt.Sprintf("%s out of reach for %s: %v", o, age.Round(time.Second), s.err))
+		switch status := o.Status(); {
+		case status.IsForbidden():
+			notes = append(notes, fmt.Sprintf("no permission to read %s: nodes may trust other CAs or use other proxies", status.Name))
+		case status.Stale:
+			notes = append(notes, status.Name+" "+status.Staleness())
 		}
 	}
 	f.mu.Lock()
@@ -216,7 +197,7 @@ func (f *Follower) renew(ctx context.Context) {
 	}
 	f.name(ctx, 1, proxyCA)
 	for _, o := range f.all() {
-		if !o.read().synced {
+		if !o.Status().Synced {
 			return
 		}
 	}
@@ -246,14 +227,14 @@ func (f *Follower) keep(trust Trust) bool {
 	return true
 }
 
-// name makes f follow the ConfigMap of that name in the place of the one followed
+// name makes f follow the ConfigMap of that name instead of the one followed
 // before, none if it is "".
 func (f *Follower) name(ctx context.Context, slot int, name string) {
 	old := f.named[slot] // only Run writes to it
-	if old == nil && name == "" || old != nil && old.name == name {
+	if old == nil && name == "" || old != nil && old.Object == name {
 		return
 	}
-	var fresh *follow
+	var fresh *running
 	if name != "" {
 		fresh = f.start(ctx, f.configMap(configNamespace, name))
 	}
@@ -263,21 +244,6 @@ func (f *Follower) name(ctx context.Context, slot int, name string) {
 	if old != nil {
 		old.stop()
 	}
-}
-
-func (f *Follower) start(ctx context.Context, o *object) *follow {
-	ctx, cancel := context.WithCancel(ctx)
-	n := &follow{object: o, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(n.done)
-		o.follow(ctx, f.options.Logger)
-	}()
-	return n
-}
-
-func (n *follow) stop() {
-	n.cancel()
-	<-n.done
 }
 
 // leave ends what name has started.
@@ -302,26 +268,13 @@ func (f *Follower) settings() Settings {
 		}
 	}
 	for _, o := range f.all() {
-		switch state := o.read(); {
+		switch value, denied := o.read(); {
 		case o.namespace == "":
-		case state.value != nil:
-			s.ConfigMaps = append(s.ConfigMaps, state.value.(*corev1.ConfigMap))
-		case state.denied:
-			s.Unread = append(s.Unread, o.namespace+"/"+o.name)
+		case value != nil:
+			s.ConfigMaps = append(s.ConfigMaps, value.(*corev1.ConfigMap))
+		case denied:
+			s.Unread = append(s.Unread, o.namespace+"/"+o.Object)
 		}
 	}
 	return s
-}
-
-// typed returns the value of a custom resource, nil if there is none. The API server
-// has checked its types; should they differ from ours all the same, what could be
-// read is more than nothing.
-func typed[T any](o *object) *T {
-	u, ok := o.read().value.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	value := new(T)
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, value)
-	return value
 }

@@ -390,9 +390,7 @@ func TestFollowNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- f.Run(ctx) }()
-	for f.objects.image.read().err == nil {
-		time.Sleep(time.Millisecond) // the other end is not ours to hook into
-	}
+	eventually(t, "the API server has been asked", func() bool { return f.objects.image.Status().Err != nil && f.objects.userCAs.Status().Err != nil })
 	err = f.Ready()
 	for _, name := range []string{"image.config/cluster not read", "ConfigMap openshift-config/user-ca-bundle not read"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
@@ -461,21 +459,44 @@ func serveManifest(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, manifest)
 }
 
-// TestNotesOfStaleObjects: what was read once stays, and its age is told.
-func TestNotesOfStaleObjects(t *testing.T) {
-	f, err := Follow(&rest.Config{Host: "https://api.example.com"}, Options{StaleAfter: time.Minute})
+// TestFollowerKnowsThatItIsCutOff: where a load balancer accepts connections and closes
+// them before an answer, client-go returns a watch without an error. Everything that is
+// followed is said to be out of date, and is known again afterwards.
+func TestFollowerKnowsThatItIsCutOff(t *testing.T) {
+	w := newWorld(t)
+	ca, later := newAuthority(t, "registry"), newAuthority(t, "later")
+	w.installProviders()
+	w.put("images", "Image", imageConfig("registry-cas"))
+	w.put("proxies", "Proxy", proxyConfig("proxy-ca", configv1.ProxyStatus{}))
+	w.putConfigMap(configNamespace, "registry-cas", map[string]string{"mirror.example.com": ca.pem})
+	w.putConfigMap(configNamespace, "proxy-ca", map[string]string{"ca-bundle.crt": ca.pem})
+	w.putConfigMap(configNamespace, "user-ca-bundle", map[string]string{"ca-bundle.crt": ca.pem})
+	wire, err := cluster.NewWire(w.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := f.objects.image
-	o.set(nil)
-	o.update(func(s *status) { s.err, s.heard = errors.New("connection refused"), time.Now().Add(-30*time.Second) })
-	if notes := f.Notes(); len(notes) != 0 {
-		t.Errorf("notes after a short while: %q", notes)
+	defer wire.Close()
+	f, told := w.follow(wire.Config, Options{StaleAfter: 100 * time.Millisecond})
+	at := func(a authority) func(Trust) bool {
+		return func(trust Trust) bool {
+			return len(trust.Problems()) == 0 && trust.HostRootCAs["mirror.example.com"] != nil && trust.HostRootCAs["mirror.example.com"].Equal(with(trust.RootCAs, []*x509.Certificate{a.certificate}))
+		}
 	}
-	o.update(func(s *status) { s.heard = time.Now().Add(-2 * time.Minute) })
-	want := []string{"image.config/cluster out of reach for 2m0s: connection refused"}
-	if notes := f.Notes(); !slices.Equal(notes, want) {
-		t.Errorf("notes %q, want %q", notes, want)
+	next(t, "the CA of the registry", told, at(ca))
+	eventually(t, "no note while all is well", func() bool { return len(f.Notes()) == 0 })
+
+	wire.Cut()
+	w.putConfigMap(configNamespace, "registry-cas", map[string]string{"mirror.example.com": later.pem})
+	for _, name := range []string{
+		"image.config/cluster", "proxy.config/cluster", "criocredentialproviderconfig.config/cluster",
+		"ConfigMap openshift-config-managed/image-registry-ca", "ConfigMap openshift-config/user-ca-bundle",
+		"ConfigMap openshift-config/registry-cas", "ConfigMap openshift-config/proxy-ca",
+	} {
+		eventually(t, "a note says that "+name+" is out of reach", func() bool {
+			return slices.ContainsFunc(f.Notes(), func(n string) bool { return strings.HasPrefix(n, name+" out of reach for ") })
+		})
 	}
+	wire.Mend()
+	next(t, "what was missed", told, at(later))
+	eventually(t, "no note any more", func() bool { return len(f.Notes()) == 0 })
 }

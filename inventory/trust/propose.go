@@ -15,7 +15,7 @@ import (
 // ConfigMap.
 func (f *Follower) CAs(ctx context.Context, name string) (map[string]string, error) {
 	// The role allows to list, which is what a Follower does.
-	maps, err := f.clients.kube.CoreV1().ConfigMaps(configNamespace).List(ctx, metav1.ListOptions{
+	maps, err := f.kube.CoreV1().ConfigMaps(configNamespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
 	})
 	if err != nil {

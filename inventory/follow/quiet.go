@@ -1,11 +1,11 @@
-package cluster
+package follow
 
 import "github.com/go-logr/logr"
 
-// Quiet returns log without the errors that are answers. client-go logs an error each
+// quiet returns log without the errors that are answers. client-go logs an error each
 // time it asks for a resource that the cluster does not serve, which it does for ever:
 // people would look for the cause of what is no fault, and miss what is one.
-func Quiet(log logr.Logger, isAnswer func(error) bool) logr.Logger {
+func quiet(log logr.Logger, isAnswer func(error) bool) logr.Logger {
 	if sink := log.GetSink(); sink != nil && isAnswer != nil {
 		return log.WithSink(quietSink{sink, isAnswer})
 	}

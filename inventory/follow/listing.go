@@ -1,4 +1,4 @@
-package cluster
+package follow
 
 import (
 	"context"
@@ -7,28 +7,27 @@ import (
 	"io"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
-// A listing says what of a collection is wanted.
-type listing struct {
-	path string
-	// name is the one object that is wanted, "" for all.
-	name string
-	// namesOnly leaves out all but the metadata.
-	namesOnly bool
+// A Listing says what of a collection is wanted.
+type Listing struct {
+	// Path is that of the collection on the API server: "/apis/apps/v1/deployments".
+	Path string
+	// Name is the one object that is wanted, "" for all.
+	Name string
+	// NamesOnly leaves out all but the metadata.
+	NamesOnly bool
 }
 
 const (
-	// firstPage is small, as nothing is known yet of the size of the objects.
-	firstPage = 50
-	// pageBytes is how large the pages that follow are to be: the API server has a whole
-	// page in memory, and so has etcd.
+	// FirstPageSize is how many objects EachObject asks for at first. It is small, as
+	// nothing is known yet of their size.
+	FirstPageSize = 50
+	// pageBytes is how large the pages after it should be: the API server has a whole page
+	// in memory, and so has etcd.
 	pageBytes = 1 << 20
 )
 
@@ -36,11 +35,11 @@ const (
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches).
 const namesOnlyJSON = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
-// eachObject visits the objects of a collection one by one. None is kept: of a page of a
+// EachObject visits the objects of a collection one by one. None is kept: of a page of a
 // hundred megabytes, one object is in memory. A list whose continuation has expired begins
-// anew, once, so that an object may be visited twice.
-func eachObject(ctx context.Context, api rest.Interface, l listing, visit func(*unstructured.Unstructured)) error {
-	limit, token, anew := firstPage, "", false
+// again, once: an object may be visited twice.
+func EachObject(ctx context.Context, api rest.Interface, l Listing, visit func(*unstructured.Unstructured)) error {
+	limit, token, anew := FirstPageSize, "", false
 	for {
 		page, err := onePage(ctx, api, l, limit, token, visit)
 		if apierrors.IsResourceExpired(err) && token != "" && !anew {
@@ -60,7 +59,7 @@ func eachObject(ctx context.Context, api rest.Interface, l listing, visit func(*
 // nextLimit is how many objects make a page of pageBytes, if limit of them had so many
 // bytes.
 func nextLimit(limit int, bytes int64) int {
-	return int(min(pageSize, max(1, int64(limit)*pageBytes/max(1, bytes))))
+	return int(min(DefaultPageSize, max(1, int64(limit)*pageBytes/max(1, bytes))))
 }
 
 // A listPage is what is left of a page.
@@ -69,17 +68,17 @@ type listPage struct {
 	bytes int64
 }
 
-func onePage(ctx context.Context, api rest.Interface, l listing, limit int, token string, visit func(*unstructured.Unstructured)) (listPage, error) {
+func onePage(ctx context.Context, api rest.Interface, l Listing, limit int, token string, visit func(*unstructured.Unstructured)) (listPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	request := api.Get().AbsPath(l.path).Param("limit", strconv.Itoa(limit)).SetHeader("Accept", "application/json")
+	request := api.Get().AbsPath(l.Path).Param("limit", strconv.Itoa(limit)).SetHeader("Accept", "application/json")
 	if token != "" {
 		request.Param("continue", token)
 	}
-	if l.name != "" {
-		request.Param("fieldSelector", "metadata.name="+l.name)
+	if l.Name != "" {
+		request.Param("fieldSelector", "metadata.name="+l.Name)
 	}
-	if l.namesOnly {
+	if l.NamesOnly {
 		request.SetHeader("Accept", namesOnlyJSON)
 	}
 	body, err := request.Stream(ctx)
@@ -90,7 +89,7 @@ func onePage(ctx context.Context, api rest.Interface, l listing, limit int, toke
 	counting := &counter{Reader: body}
 	next, err := decodeList(counting, visit)
 	if err != nil {
-		return listPage{}, fmt.Errorf("reading %s: %w", l.path, err)
+		return listPage{}, fmt.Errorf("reading %s: %w", l.Path, err)
 	}
 	return listPage{next, counting.n}, nil
 }
@@ -161,19 +160,4 @@ func expect(d *json.Decoder, want json.Delim) error {
 		return fmt.Errorf("%v instead of %v", got, want)
 	}
 	return err
-}
-
-// pathOf is where a resource is listed over all namespaces.
-func pathOf(r schema.GroupVersionResource) string {
-	if r.Group == "" {
-		return "/api/" + r.Version + "/" + r.Resource
-	}
-	return "/apis/" + r.Group + "/" + r.Version + "/" + r.Resource
-}
-
-// asConfigMap reads the data of a ConfigMap as far as it is what it should be.
-func asConfigMap(o *unstructured.Unstructured) *corev1.ConfigMap {
-	var c corev1.ConfigMap
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c) // the API server has checked it
-	return &c
 }

@@ -1,4 +1,4 @@
-package cluster
+package follow
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 func TestQuiet(t *testing.T) {
 	var said []string
 	log := funcr.New(func(prefix, args string) { said = append(said, prefix+" "+args) }, funcr.Options{})
-	log = Quiet(log, apierrors.IsNotFound).WithName("inventory").WithValues("k", "v")
+	log = quiet(log, apierrors.IsNotFound).WithName("inventory").WithValues("k", "v")
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "nodepools"}, "")
 	log.Error(fmt.Errorf("failed to list: %w", missing), "Failed to watch")
 	log.Error(errors.New("connection refused"), "Failed to watch")
@@ -27,5 +27,5 @@ func TestQuiet(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
-	Quiet(logr.Discard(), apierrors.IsNotFound).Error(missing, "nobody listens")
+	quiet(logr.Discard(), apierrors.IsNotFound).Error(missing, "discarded")
 }

@@ -1,4 +1,4 @@
-package cluster
+package follow
 
 import (
 	"context"
@@ -14,24 +14,24 @@ import (
 const (
 	// watchFor is how long a watch lasts at least, and half of what it lasts at
 	// most. client-go would have 5 to 10 minutes, for which a connection could be
-	// dead with nobody saying so; it is made for clusters with thousands of clients
+	// dead without an error; it is made for clusters with thousands of clients
 	// of a kind. Each source costs the API server a request a minute.
 	watchFor = time.Minute
 	// watchGrace is how much later than agreed the API server may end a watch.
 	watchGrace = 10 * time.Second
 )
 
-// watch begins a watch that ends in any case: by the API server, as agreed, or
-// else by ourselves. A quiet source is so told from one that is out of reach.
-func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.FieldSelector, options.LabelSelector = s.selects.FieldSelector, s.selects.LabelSelector
+// watch begins a watch that is sure to end: the API server ends it as agreed, or else we
+// do. That tells a source where nothing happens from one that is out of reach.
+func (s *Source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	s.selects(&options)
 	lasts := watchFor + rand.N(watchFor)
 	if options.SendInitialEvents != nil && options.TimeoutSeconds != nil {
 		lasts = time.Duration(*options.TimeoutSeconds) * time.Second // to stream a long list takes its time
 	}
 	options.TimeoutSeconds = new(int64(lasts / time.Second))
 	ctx, end := context.WithTimeout(ctx, lasts+watchGrace)
-	w, err := s.client.Watch(ctx, options)
+	w, err := s.Client.Watch(ctx, options)
 	if err == nil && reflect.TypeOf(w) == noAnswer {
 		err = errNoAnswer
 	}
@@ -39,16 +39,17 @@ func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 		end()
 		return nil, s.fail(err)
 	}
-	s.succeed()
-	s.expect(lasts + watchGrace)
+	s.health.succeed()
+	s.health.expect(lasts + watchGrace)
 	context.AfterFunc(ctx, w.Stop)
 	return endingWatch{w, end}, nil
 }
 
 // noAnswer is the type that client-go returns, without an error, where the
 // connection ends or times out before the API server has answered
-// (k8s.io/client-go/rest, Request.Watch). To a Reflector it is a watch that ended
-// at once; taken for a sign of life, it would hide that the API server is away.
+// (k8s.io/client-go/rest, Request.Watch), as it does where a load balancer accepts
+// connections for an API server that is away. To a Reflector it is a watch that ended at
+// once; taken for a sign of life, it would hide that nothing is known any more.
 var noAnswer = reflect.TypeOf(watch.NewEmptyWatch())
 
 var errNoAnswer = errors.New("the connection ended before there was an answer")

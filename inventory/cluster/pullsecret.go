@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+)
+
+// The global pull secret: the credentials of the nodes.
+const (
+	pullSecretNamespace = "openshift-config"
+	pullSecretName      = "pull-secret"
+)
+
+// pullSecret returns the source of the global pull secret. It asks for this one
+// secret only, which a role can grant by its name. Being refused it is an
+// answer: registries are then asked without credentials, and that is said.
+func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
+	return &source{
+		isSecret: true,
+		Source: &follow.Source{
+			Name:     "secret " + pullSecretNamespace + "/" + pullSecretName,
+			Client:   follow.Builtin(kube.CoreV1().Secrets(pullSecretNamespace), kube),
+			Object:   pullSecretName,
+			PageSize: 1,
+			IsAnswer: apierrors.IsForbidden,
+			Trim:     trimSecret,
+			Sink:     &secretSink{tell: tell},
+		},
+	}
+}
+
+// PullSecretRule returns what a role in namespace openshift-config has to allow
+// for the global pull secret to be followed.
+func PullSecretRule() rbacv1.PolicyRule {
+	return rule("", pullSecretName, []string{"list", "watch"}, "secrets")
+}
+
+// A secretSink passes the global pull secret on to whoever wants it, at first
+// and when it has changed, and keeps only what it needs to tell a change.
+type secretSink struct {
+	tell func(dockerconfigjson []byte, err error)
+	last string // what was told last, "" for nothing yet
+}
+
+// secretContent is what is left of the pull secret.
+type secretContent struct {
+	data []byte
+	err  error
+}
+
+func trimSecret(o runtime.Object) any {
+	data := o.(*corev1.Secret).Data[corev1.DockerConfigJsonKey]
+	if len(data) == 0 {
+		return secretContent{err: fmt.Errorf("secret %s/%s has no %s",
+			pullSecretNamespace, pullSecretName, corev1.DockerConfigJsonKey)}
+	}
+	return secretContent{data: data}
+}
+
+// Put implements follow.Sink.
+func (s *secretSink) Put(t *follow.Object) { s.report(t.Value.(secretContent)) }
+
+// Remove implements follow.Sink.
+func (s *secretSink) Remove(string, string) { s.Replace(nil) }
+
+// Replace implements follow.Sink.
+func (s *secretSink) Replace(all []*follow.Object) {
+	if len(all) == 0 {
+		s.None(errors.New("there is no such secret"))
+		return
+	}
+	s.Put(all[0])
+}
+
+// None implements follow.Sink.
+func (s *secretSink) None(reason error) {
+	s.report(secretContent{err: fmt.Errorf("reading secret %s/%s: %w", pullSecretNamespace, pullSecretName, reason)})
+}
+
+func (s *secretSink) report(c secretContent) {
+	now := "data " + string(c.data)
+	if c.err != nil {
+		now = "error " + c.err.Error()
+	}
+	if now == s.last {
+		return
+	}
+	s.last = now
+	s.tell(c.data, c.err)
+}

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+)
+
+// A table holds what is left of the objects of one kind. The zero value is
+// empty and ready.
+type table[T any] struct {
+	mu   sync.Mutex
+	rows map[types.NamespacedName]T
+}
+
+// Put implements follow.Sink.
+func (t *table[T]) Put(o *follow.Object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rows == nil {
+		t.rows = map[types.NamespacedName]T{}
+	}
+	t.rows[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o.Value.(T)
+}
+
+// Remove implements follow.Sink.
+func (t *table[T]) Remove(namespace, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// None implements follow.Sink.
+func (t *table[T]) None(error) { t.Replace(nil) }
+
+// Replace implements follow.Sink.
+func (t *table[T]) Replace(all []*follow.Object) {
+	rows := make(map[types.NamespacedName]T, len(all))
+	for _, o := range all {
+		rows[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = o.Value.(T)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = rows
+}
+
+// sorted returns the rows in the order of compare.
+func (t *table[T]) sorted(compare func(a, b T) int) []T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Values(t.rows), compare)
+}
+
+// named returns the row of a cluster-scoped object, the zero T if there is none.
+func (t *table[T]) named(name string) T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rows[types.NamespacedName{Name: name}]
+}

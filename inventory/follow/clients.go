@@ -1,0 +1,108 @@
+package follow
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/watchlist"
+)
+
+// A Resource is one collection on an API server.
+type Resource interface {
+	List(context.Context, metav1.ListOptions) (runtime.Object, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// Custom returns a resource without a Go type of its own. Its objects are
+// *unstructured.Unstructured; Typed decodes them.
+func Custom(dyn dynamic.Interface, r schema.GroupVersionResource) Resource {
+	return custom{dyn.Resource(r), dyn}
+}
+
+type custom struct {
+	dynamic.NamespaceableResourceInterface
+	dyn dynamic.Interface
+}
+
+// List implements Resource.
+func (r custom) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return r.NamespaceableResourceInterface.List(ctx, o)
+}
+
+// IsWatchListSemanticsUnSupported passes on what the client says: a fake one does not
+// stream lists.
+func (r custom) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(r.dyn)
+}
+
+// Typed decodes an object of a Custom resource. The API server has checked its types.
+// Should they differ from ours all the same, an object with what could be read is more than
+// none.
+func Typed[T any](o runtime.Object) *T {
+	object := new(T)
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, object)
+	return object
+}
+
+// A client is one of the interfaces of client-go for a built-in resource, whose List returns
+// a type of its own.
+type client[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// Builtin returns the resource that a client, which kube has made, leads to.
+func Builtin[L runtime.Object](c client[L], kube kubernetes.Interface) Resource {
+	return builtin[L]{c, kube}
+}
+
+type builtin[L runtime.Object] struct {
+	client[L]
+	kube kubernetes.Interface
+}
+
+// List implements Resource.
+func (r builtin[L]) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return r.client.List(ctx, o)
+}
+
+// IsWatchListSemanticsUnSupported passes on what the client says.
+func (r builtin[L]) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(r.kube)
+}
+
+// FirstServed returns a resource in the version that the cluster serves: now, or else
+// before.
+func FirstServed(now, before Resource) Resource { return firstServed{now, before} }
+
+type firstServed struct{ now, before Resource }
+
+// List implements Resource.
+func (r firstServed) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := r.now.List(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return r.before.List(ctx, o)
+	}
+	return list, err
+}
+
+// Watch implements Resource.
+func (r firstServed) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := r.now.Watch(ctx, o)
+	if apierrors.IsNotFound(err) {
+		return r.before.Watch(ctx, o)
+	}
+	return w, err
+}
+
+// IsWatchListSemanticsUnSupported passes on what the client says.
+func (r firstServed) IsWatchListSemanticsUnSupported() bool {
+	return watchlist.DoesClientNotSupportWatchListSemantics(r.now)
+}

@@ -1,0 +1,174 @@
+package follow
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// A Source is one resource that is followed. It never holds more objects than one page of a
+// list: each is trimmed as soon as it is decoded, and only what is left of it goes to the
+// Sink. Its fields must not be changed once it runs.
+type Source struct {
+	// Name is what people call the resource: "pods", "deployments.apps".
+	Name   string
+	Client Resource
+	// Object is the name of the one object that is wanted, "" for all. It is asked for by
+	// that name, which a role can grant.
+	Object string
+	// Labels is a selector that narrows the resource down to what is wanted of it.
+	Labels string
+	// PageSize is how many objects are listed at a time. Zero means DefaultPageSize.
+	PageSize int64
+	// IsAnswer tells errors that are an answer, such as 404 for an API that not every
+	// cluster has, from those that are the lack of one. Nil means that none is an answer.
+	// See NotServedOrForbidden.
+	IsAnswer func(error) bool
+	// Retry is how long to wait after a failure; nil means RetryPromptly.
+	Retry *wait.Backoff
+	// Trim returns what is kept of an object; nil keeps it whole.
+	Trim func(runtime.Object) any
+	Sink Sink
+	// StaleAfter is how long the source may be out of reach before it is stale. Zero means
+	// DefaultStaleAfter.
+	StaleAfter time.Duration
+	// ForbiddenAfter is how long a source that has never been read has to be refused,
+	// without another answer in between, to count as one that may not be read. Zero means
+	// DefaultForbiddenAfter.
+	ForbiddenAfter time.Duration
+	// OnSync is called once, when the source has synced. OnServedChange is called
+	// afterwards, when what was not served is, or the other way round, with the new
+	// Status.Lacking. Either may be nil. The Sink has been told before.
+	OnSync         func()
+	OnServedChange func(lacking error)
+
+	health health
+}
+
+// DefaultStaleAfter spans the restart of an API server behind a load balancer,
+// and several attempts to reach it (RetryPromptly).
+const DefaultStaleAfter = 2 * time.Minute
+
+// DefaultForbiddenAfter is longer than an API server that has just started takes to
+// read its own roles, which it does within a few seconds, and refuses until then.
+const DefaultForbiddenAfter = 15 * time.Second
+
+// RetryPromptly goes up to 15 s. client-go's own goes up to a minute, during
+// which what is known would be out of date after the API server has come back;
+// it is made for clusters with thousands of clients of a kind, and there are two
+// replicas of the guard.
+var RetryPromptly = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 10 * time.Second}
+
+// RetryNowAndThen is for what is not there, which is asked for by two requests
+// each time: a watch, then a list. At first it is prompt: what is refused for a
+// moment when the guard starts should not keep it waiting.
+var RetryNowAndThen = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
+
+// A Sink takes what is left of the objects of a Source. Its methods are called one at a
+// time.
+type Sink interface {
+	Put(*Object)
+	Remove(namespace, name string)
+	// Replace says that these are all there are.
+	Replace([]*Object)
+	// None says that there are no such objects, and why. It may be called again and again.
+	None(reason error)
+}
+
+// An Object is what is left of an object on the way to a Sink. To a Reflector it is
+// itself an object. The 100,000 of a large cluster are all there at once before the
+// first Replace, so that it has no ObjectMeta of its own, five times its size.
+type Object struct {
+	Namespace, Name string
+	// Value is what Source.Trim returned.
+	Value any
+
+	resourceVersion string
+}
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor.
+func (o *Object) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, ResourceVersion: o.resourceVersion}
+}
+
+// GetObjectKind implements runtime.Object.
+func (o *Object) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object.
+func (o *Object) DeepCopyObject() runtime.Object {
+	c := *o
+	return &c
+}
+
+// Run keeps the Sink up to date until ctx ends. log gets what client-go has to say. Run is
+// called once.
+func (s *Source) Run(ctx context.Context, log logr.Logger) {
+	log = quiet(log, s.isNoFault)
+	retry := cmp.Or(s.Retry, &RetryPromptly)
+	lw := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
+	r := cache.NewReflectorWithOptions(
+		cache.ToListWatcherWithWatchListSemantics(lw, s.Client),
+		nil, // any type: lists are trimmed already, events are not
+		store{s},
+		cache.ReflectorOptions{Name: s.Name, TypeDescription: s.Name, Logger: &log, Backoff: retry},
+	)
+	r.RunWithContext(klog.NewContext(ctx, log))
+}
+
+// selects narrows a list or a watch down to what is wanted.
+func (s *Source) selects(options *metav1.ListOptions) {
+	options.LabelSelector = s.Labels
+	if s.Object != "" {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.Object).String()
+	}
+}
+
+// wants reports whether an object of that name is followed, whatever a server makes of field
+// selectors.
+func (s *Source) wants(name string) bool { return s.Object == "" || s.Object == name }
+
+// fail notes err and returns it, so that the Reflector backs off.
+func (s *Source) fail(err error) error {
+	switch {
+	case s.IsAnswer == nil || !s.IsAnswer(err):
+		s.health.failed(err)
+	case apierrors.IsForbidden(err) && !s.health.forbidden(err, cmp.Or(s.ForbiddenAfter, DefaultForbiddenAfter)):
+	default:
+		s.Sink.None(err)
+		s.synced(err)
+	}
+	return err
+}
+
+// synced says that the Sink has all objects, or why there are none.
+func (s *Source) synced(lacking error) {
+	first, changed := s.health.sync(lacking)
+	if first && s.OnSync != nil {
+		s.OnSync()
+	}
+	if !first && changed && s.OnServedChange != nil {
+		s.OnServedChange(lacking)
+	}
+}
+
+// isNoFault reports whether err is an answer: that what never could be read is not there,
+// or may not be read.
+func (s *Source) isNoFault(err error) bool {
+	return s.IsAnswer != nil && s.IsAnswer(err) && (!apierrors.IsForbidden(err) || !s.Status().IsReadable())
+}
+
+// NotServedOrForbidden is a Source.IsAnswer for APIs that not every cluster has. An API
+// server that has just started, or whose aggregated API is down, answers 503, not 404.
+func NotServedOrForbidden(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}

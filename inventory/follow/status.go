@@ -1,0 +1,146 @@
+package follow
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A Status says how far the knowledge of one Source can be trusted.
+type Status struct {
+	// Name is Source.Name.
+	Name string
+	// Synced is set once all objects have been read, or the cluster has said that
+	// it does not serve the resource, or for long enough that it may not be read.
+	Synced bool
+	// Lacking is why there are no objects though there is no error either: the
+	// resource is not served here, or may not be read and never could be. Nil otherwise.
+	Lacking error
+	// Heard is when the source last answered: a list, an event, a sign of life.
+	// Zero if it never did.
+	Heard time.Time
+	// Err is what stands between the cluster and fresher knowledge; nil if
+	// nothing does, or nobody has noticed yet.
+	Err error
+	// Stale is set when a source that is served has been out of reach for too long
+	// (Source.StaleAfter): objects may have come, changed and gone since Heard.
+	Stale bool
+}
+
+// Status returns the status of the source as it is now.
+func (s *Source) Status() Status {
+	status := s.health.read(cmp.Or(s.StaleAfter, DefaultStaleAfter))
+	status.Name = s.Name
+	return status
+}
+
+// IsReadable reports whether the source has been read, and was served when it was last
+// heard from.
+func (s Status) IsReadable() bool { return s.Synced && s.Lacking == nil }
+
+// IsForbidden reports whether the source may not be read.
+func (s Status) IsForbidden() bool { return apierrors.IsForbidden(s.Lacking) }
+
+// Waiting says for whom there is nothing yet that the source has not synced, and what was
+// wrong when it was last asked.
+func (s Status) Waiting() string {
+	if s.Err == nil {
+		return s.Name + " not read yet"
+	}
+	return fmt.Sprintf("%s not read: %v", s.Name, s.Err)
+}
+
+// Staleness says for how long a stale source has been so, and why. It goes behind a name.
+func (s Status) Staleness() string {
+	age := time.Since(s.Heard).Round(time.Second)
+	if s.Err == nil {
+		return fmt.Sprintf("not heard from for %s", age)
+	}
+	return fmt.Sprintf("out of reach for %s: %v", age, s.Err)
+}
+
+// A health keeps the Status of a Source. Its zero value is that of one that has not run.
+type health struct {
+	mu     sync.Mutex
+	status Status
+	// due is when the source should have been heard from again at the latest, even if only
+	// because a watch has ended; zero if nothing is under way.
+	due time.Time
+	// refused is when the source was refused first since it was last answered
+	// otherwise; zero if it was not.
+	refused time.Time
+}
+
+func (h *health) read(staleAfter time.Duration) Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.status
+	s.Stale = s.IsReadable() && time.Since(s.Heard) >= staleAfter && (s.Err != nil || h.overdue())
+	return s
+}
+
+// overdue tells a connection that is dead, though nobody has said so, from a
+// source where nothing happens.
+func (h *health) overdue() bool { return !h.due.IsZero() && time.Now().After(h.due) }
+
+// succeed says that the source has answered.
+func (h *health) succeed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Heard = time.Now()
+	h.status.Err = nil
+	h.refused = time.Time{}
+}
+
+// expect says that something will be heard within d: the end of a watch, if
+// nothing else.
+func (h *health) expect(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.due = time.Now().Add(d)
+}
+
+func (h *health) failed(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Err = err
+	h.refused = time.Time{}
+}
+
+// forbidden takes a refusal and reports whether it says that the source may not be
+// read. That is never so of one that could be read: an API server that starts or
+// is being configured refuses for a moment what it grants afterwards, and to forget
+// all images for that would admit anything. What never could be read is asked for
+// again for the same reason, until the refusal has lasted for as long as lasts.
+func (h *health) forbidden(err error, lasts time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused.IsZero() {
+		h.refused = time.Now()
+	}
+	if !h.status.IsReadable() && time.Since(h.refused) >= lasts {
+		return true
+	}
+	h.status.Err = err
+	return false
+}
+
+// sync says that all objects have been read, or why there are none. It reports whether this
+// is the first time, and whether what was not served is now, or the other way round.
+func (h *health) sync(lacking error) (first, changed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first = !h.status.Synced
+	changed = (h.status.Lacking == nil) != (lacking == nil)
+	h.status.Synced = true
+	h.status.Lacking = lacking
+	h.status.Heard = time.Now()
+	h.status.Err = nil
+	if !apierrors.IsForbidden(lacking) {
+		h.refused = time.Time{}
+	}
+	return first, changed
+}
