@@ -1,8 +1,8 @@
-// Package review puts a question to package policy and keeps the answer.
+// Package review has package policy judge a change, and keeps what the verdict rests on.
 //
-// It is the only place where planning, looking up and deciding meet, so that
-// the webhook, the command line and the standing verifier are ways to ask the
-// same question and cannot give different answers.
+// It is the only place where planning, looking up and deciding meet: the webhook, the
+// command line and the standing verification all go through it and cannot give different
+// answers.
 package review
 
 import (
@@ -75,7 +75,7 @@ type Trust interface {
 	Propose(cas map[string]string) (registries Registries, release func())
 }
 
-// A NoteSource has something to say to whoever reads an answer that rests on it:
+// A NoteSource has something to say to the readers of an answer that rests on it:
 // "the pull secret is missing; registries were asked anonymously". Inventories
 // and Registries may be NoteSources. Each note is one short line.
 type NoteSource interface {
@@ -295,7 +295,7 @@ func (r *Reviewer) notes() []string {
 // Denial returns the text that refuses the change, "" if it is admitted.
 func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 
-// Warnings returns what to tell whoever made the change, denied or not: short
+// Warnings returns what to tell the user who made the change, denied or not: short
 // lines, the most important first.
 func (r Record) Warnings() []string {
 	warnings := r.Verdict.Warnings(r.Subject)

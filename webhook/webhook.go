@@ -120,7 +120,7 @@ const (
 // the reviews under way. Failed handshakes are logged to log at verbosity 1.
 //
 // It speaks HTTP/1.1 only: so does the API server, to spread its requests over
-// the replicas (https://issue.k8s.io/75791), and nobody else has business here.
+// the replicas (https://issue.k8s.io/75791), and no other client is expected.
 func HTTPServer(h http.Handler, config *tls.Config, log logr.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -96,7 +96,7 @@ func (o *checkOptions) print(w io.Writer, r review.Record) error {
 	case "junit":
 		return r.WriteJUnit(w)
 	case "narrowed":
-		return writeNarrowed(w, r)
+		return r.WriteNarrowed(w)
 	default:
 		return o.output.write(w, r.Document())
 	}

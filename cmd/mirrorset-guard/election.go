@@ -33,7 +33,7 @@ type election struct {
 	lock *resourcelock.LeaseLock
 	log  logr.Logger
 
-	leading sync.Mutex // held by whoever does it
+	leading sync.Mutex // held by the goroutine that does it
 }
 
 // newElection returns the election by the Lease in namespace, in which this process

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,20 +65,20 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	if err != nil {
 		return err
 	}
-	e, err := newExplainer(set, edit.Apply(set))
+	e, err := review.NewExplainer(set, edit.Apply(set))
 	if err != nil {
 		return err
 	}
-	if err := e.explain(images); err != nil {
+	if err := joined(e.Add(images)); err != nil {
 		return err
 	}
 	if o.probe {
-		e.facts = o.ask(ctx, w, e.openLocations())
+		e.Facts = o.ask(ctx, w, e.Locations())
 	}
 	if o.output.format != "table" {
-		return o.output.write(io.out, e.document())
+		return o.output.write(io.out, e.Document())
 	}
-	e.print(io.out, len(o.change.files) > 0)
+	explanation{e}.print(io.out, len(o.change.files) > 0)
 	if o.probe {
 		printProbeNotes(io.out, w)
 	}
@@ -110,50 +108,6 @@ func printProbeNotes(w io.Writer, world *openWorld) {
 	fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
 }
 
-// An explainer knows the configuration before and after a change, and what it
-// does to some images.
-type explainer struct {
-	before, after side
-	images        []explained
-	facts         policy.Facts // nil if nobody was asked
-}
-
-// explained is one image, as asked, with its routes.
-type explained struct {
-	image         string
-	before, after mirrors.Route
-}
-
-func newExplainer(before, after mirrors.Set) (*explainer, error) {
-	var (
-		e   explainer
-		err error
-	)
-	if e.before, err = newSide(before, "in force"); err != nil {
-		return nil, err
-	}
-	if e.after, err = newSide(after, "after the change"); err != nil {
-		return nil, err
-	}
-	return &e, nil
-}
-
-// explain works out the routes of images. The error names every one of them that
-// no node could parse.
-func (e *explainer) explain(images []string) error {
-	var malformed []error
-	for _, image := range images {
-		before, errBefore := e.before.table.Route(image)
-		after, errAfter := e.after.table.Route(image)
-		if errBefore != nil || errAfter != nil {
-			malformed = append(malformed, cmp.Or(errBefore, errAfter))
-			continue
-		}
-		e.images = append(e.images, explained{image, before, after})
-	}
-	return joined(malformed)
-}
-
 // joined is errors.Join on one line.
 func joined(errs []error) error {
 	if len(errs) == 0 {
@@ -164,28 +118,4 @@ func joined(errs []error) error {
 		err = fmt.Errorf("%w; %w", err, next)
 	}
 	return err
-}
-
-func (e *explainer) openLocations() []mirrors.Location {
-	var locs []mirrors.Location
-	for _, img := range e.images {
-		for _, l := range slices.Concat(img.before.Open(), img.after.Open()) {
-			if !slices.Contains(locs, l) {
-				locs = append(locs, l)
-			}
-		}
-	}
-	return locs
-}
-
-func (e *explainer) document() review.Explanation {
-	doc := review.Explanation{APIVersion: review.APIVersion, Kind: "Explanation", Images: []review.Explained{}}
-	for _, img := range e.images {
-		doc.Images = append(doc.Images, review.Explained{
-			Image:  img.image,
-			Before: review.RouteDocument(img.before, e.facts),
-			After:  review.RouteDocument(img.after, e.facts),
-		})
-	}
-	return doc
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // The table is written in lines of at most tableWidth characters: what fits a
@@ -29,15 +30,18 @@ type paragraph struct {
 	body  string
 }
 
-func (e *explainer) print(w io.Writer, changed bool) {
-	for i, img := range e.images {
+// An explanation prints what an Explainer found out.
+type explanation struct{ *review.Explainer }
+
+func (e explanation) print(w io.Writer, changed bool) {
+	for i, img := range e.Images {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		writeLines(w, wrapped(short(img.image), tableWidth), 0)
+		writeLines(w, wrapped(short(img.Image), tableWidth), 0)
 		e.printRoutes(w, img, changed)
 	}
-	if variants := e.after.set.Variants(); len(variants) > 1 {
+	if variants := e.After.Set.Variants(); len(variants) > 1 {
 		fmt.Fprintln(w)
 		writeLines(w, wrapped(otherFiles(variants), tableWidth), 0)
 	}
@@ -54,8 +58,8 @@ func otherFiles(variants []mirrors.Variant) string {
 		strings.Join(variants[0].Pools, ", "), strings.Join(others, ", "))
 }
 
-func (e *explainer) printRoutes(w io.Writer, img explained, changed bool) {
-	before, after := e.paragraphs(e.before, img.image, img.before), e.paragraphs(e.after, img.image, img.after)
+func (e explanation) printRoutes(w io.Writer, img review.ImageRoutes, changed bool) {
+	before, after := e.paragraphs(e.Before, img.Image, img.Before), e.paragraphs(e.After, img.Image, img.After)
 	switch {
 	case !changed:
 		writeStacked(w, after, margin)
@@ -72,13 +76,13 @@ func (e *explainer) printRoutes(w io.Writer, img explained, changed bool) {
 	}
 }
 
-// paragraphs tells the way of a node to image by the configuration of s.
-func (e *explainer) paragraphs(s side, image string, route mirrors.Route) []paragraph {
-	candidates, err := s.table.Candidates(image)
+// paragraphs describes the route of a node to image by a configuration.
+func (e explanation) paragraphs(r mirrors.Resolution, image string, route mirrors.Route) []paragraph {
+	candidates, err := r.Candidates(image)
 	if err != nil { // then there is no route either
 		return nil
 	}
-	all := e.candidateParagraphs(s, candidates)
+	all := e.candidateParagraphs(r, candidates)
 	switch {
 	case route.Refused != "":
 		all = append(all, paragraph{head: "nodes refuse it whoever serves it: " + route.Refused})
@@ -88,61 +92,61 @@ func (e *explainer) paragraphs(s side, image string, route mirrors.Route) []para
 	return all
 }
 
-func (e *explainer) candidateParagraphs(s side, candidates []string) []paragraph {
+func (e explanation) candidateParagraphs(r mirrors.Resolution, candidates []string) []paragraph {
 	var all []paragraph
 	if len(candidates) > 1 {
 		all = append(all, paragraph{head: fmt.Sprintf("a short name: the %d search registries are tried in turn", len(candidates))})
 	}
 	tried := 0
 	for _, ref := range candidates {
-		route, err := s.table.Route(ref)
+		route, err := r.Route(ref)
 		if err != nil {
 			continue // a candidate is a reference
 		}
-		head := s.entryText(route.Entry)
+		head := entryText(r, route.Entry)
 		if len(candidates) > 1 {
 			head = short(ref) + ": " + head
 		}
 		all = append(all, paragraph{head: head})
-		all = append(all, e.stepParagraphs(s, ref, route, tried)...)
+		all = append(all, e.stepParagraphs(r, ref, route, tried)...)
 		tried += len(route.Sources)
 	}
 	return all
 }
 
 // stepParagraphs numbers the steps to ref from what has been tried before.
-func (e *explainer) stepParagraphs(s side, ref string, route mirrors.Route, tried int) []paragraph {
+func (e explanation) stepParagraphs(r mirrors.Resolution, ref string, route mirrors.Route, tried int) []paragraph {
 	if route.Err != nil {
 		return []paragraph{{head: "the pull fails before anything is asked: " + short(route.Err.Error())}}
 	}
 	var all []paragraph
-	for _, step := range s.steps(ref, route) {
+	for _, step := range r.Steps(ref, route) {
 		label := "-"
-		if step.serves == "" {
+		if step.Serves == "" {
 			tried++
 			label = fmt.Sprintf("%d.", tried)
 		}
-		all = append(all, paragraph{label: label, head: short(step.Ref), body: e.remark(s, step)})
+		all = append(all, paragraph{label: label, head: short(step.Ref), body: e.remark(r, step)})
 	}
 	return all
 }
 
-func (e *explainer) remark(s side, step step) string {
+func (e explanation) remark(r mirrors.Resolution, step mirrors.Step) string {
 	what := "source"
 	if step.Mirror {
 		what = "mirror"
 	}
 	switch {
-	case step.serves != "":
-		return fmt.Sprintf("%s, skipped: serves %s only", what, step.serves)
+	case step.Serves != "":
+		return fmt.Sprintf("%s, skipped: serves %s only", what, step.Serves)
 	case step.Blocked:
-		return fmt.Sprintf("%s, %s", what, s.blockText(step.BlockedBy))
+		return fmt.Sprintf("%s, %s", what, blockText(r, step.BlockedBy))
 	}
 	text := what + ", tried"
 	if step.Insecure {
-		text += " without verifying certificates (" + insecureList + ")"
+		text += " without verifying certificates (" + mirrors.InsecureList + ")"
 	}
-	if f, ok := e.facts[step.Location]; ok {
+	if f, ok := e.Facts[step.Location]; ok {
 		text += ": " + factText(f)
 	}
 	return text
@@ -224,8 +228,8 @@ func writeRow(w io.Writer, left, right []string) {
 	}
 }
 
-// wrapped breaks s, without what does not print, at spaces, and a word that is too long for a line where it
-// can be read best. Lines after the first are set in by two.
+// wrapped breaks s, without what does not print, at spaces, and breaks a word that is too
+// long for a line where it can be read best. Lines after the first are indented by two.
 func wrapped(s string, width int) []string {
 	const hang = "  "
 	var lines []string

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -475,8 +474,8 @@ func TestRemark(t *testing.T) {
 		{policy.Fact{}, "source, tried: unknown"},
 	}
 	for _, tt := range tests {
-		e := explainer{facts: policy.Facts{place: tt.fact}}
-		if got := e.remark(side{}, step{PullSource: mirrors.PullSource{Location: place}}); got != tt.want {
+		e := explanation{&review.Explainer{Facts: policy.Facts{place: tt.fact}}}
+		if got := e.remark(mirrors.Resolution{}, mirrors.Step{PullSource: mirrors.PullSource{Location: place}}); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
@@ -725,7 +724,7 @@ func TestExplainIsTheRuntimes(t *testing.T) {
 		for i := range images {
 			images[i] = r.image(after)
 		}
-		doc := explanation(t, append([]string{"explain", "--from", dump, "-f", change, "-o", "json"}, images...))
+		doc := explained(t, append([]string{"explain", "--from", dump, "-f", change, "-o", "json"}, images...))
 		for _, side := range []struct {
 			name  string
 			set   mirrors.Set
@@ -797,7 +796,7 @@ func refusedByMCO(s mirrors.Set) bool {
 	return err != nil
 }
 
-func explanation(t *testing.T, args []string) review.Explanation {
+func explained(t *testing.T, args []string) review.Explanation {
 	t.Helper()
 	got := invoke(t, "", args...)
 	if got.code != exitAdmitted || got.err != "" {
@@ -808,45 +807,4 @@ func explanation(t *testing.T, args []string) review.Explanation {
 		t.Fatal(err)
 	}
 	return doc
-}
-
-// TestReasons holds what is restated of the generator, who made an entry and whose
-// mirrors it has, to what it generates.
-func TestReasons(t *testing.T) {
-	skip.IfShort(t, "it takes seconds")
-	inherited := 0
-	for seed := range uint64(2000) {
-		r := random{rand.New(rand.NewPCG(seed, 3))}
-		set := mirrors.Join(mirrors.Put(r.imageConfig()), mirrors.Put(r.object()), mirrors.Put(r.object())).Apply(mirrors.Set{})
-		s, err := newSide(set, "")
-		if err != nil {
-			continue
-		}
-		for scope, entry := range s.entries {
-			if text := s.entryText(scope); strings.HasSuffix(text, "made by ") || strings.Contains(text, "made by ;") {
-				t.Fatalf("seed %d: %s", seed, text)
-			}
-			if text := s.blockText(scope); entry.Blocked == strings.Contains(text, "()") {
-				t.Fatalf("seed %d: blocked %v, but %s", seed, entry.Blocked, text)
-			}
-			wider := s.inheritedFrom(scope)
-			if own := len(entry.Mirrors) == 0 || len(s.entriesFor(scope)) > 0; own != (wider == "") {
-				t.Fatalf("seed %d: %s: mirrors of its own: %v, inherited from %q", seed, scope, own, wider)
-			}
-			if wider == "" {
-				continue
-			}
-			inherited++
-			want := slices.Clone(s.entries[wider].Mirrors)
-			for i := range want {
-				want[i].Location += strings.TrimPrefix(scope, wider)
-			}
-			if diff := cmp.Diff(want, entry.Mirrors); diff != "" {
-				t.Fatalf("seed %d: %s: not the mirrors of %s (-want +got):\n%s", seed, scope, wider, diff)
-			}
-		}
-	}
-	if inherited < 40 {
-		t.Errorf("only %d entries inherited mirrors", inherited)
-	}
 }

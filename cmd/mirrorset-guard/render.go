@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
-	"github.com/BurntSushi/toml"
-	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -68,11 +64,11 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	set.Files = nil // what stands beside the generated file is not part of it
-	r, err := newRendering(set, edit.Apply(set), o.needsBefore())
+	change := policy.Change{Before: set, After: edit.Apply(set)}
+	r, err := review.Render(change, o.needsBefore(), func() (*mirrors.Applied, error) { return readApplied(ctx, w.inventory) })
 	if err != nil {
 		return err
 	}
-	r.MachineConfig = r.compare(ctx, set, w.inventory)
 	return o.print(io, r)
 }
 
@@ -82,7 +78,7 @@ func (o *renderOptions) needsBefore() bool {
 	return len(o.change.files) == 0 || o.output.format != "toml"
 }
 
-func (o *renderOptions) print(to streams, r *rendering) error {
+func (o *renderOptions) print(to streams, r *review.Rendering) error {
 	var err error
 	switch o.output.format {
 	case "toml":
@@ -92,78 +88,6 @@ func (o *renderOptions) print(to streams, r *rendering) error {
 	default:
 		return o.output.write(to.out, r) // MachineConfig is in it
 	}
-	fmt.Fprint(to.err, r.MachineConfig.text())
+	fmt.Fprint(to.err, comparisonText(r.MachineConfig))
 	return err
-}
-
-// A rendering is registries.conf before and after a change (kind Rendering).
-type rendering struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Before and After are TOML. They are equal without a change.
-	Before string `json:"before"`
-	After  string `json:"after"`
-	// Diff is the unified diff of the two, "" if they are equal.
-	Diff string `json:"diff"`
-	// MachineConfig compares the objects in force with what nodes are given.
-	MachineConfig comparison `json:"machineConfig"`
-
-	inForce  *mirrors.Table // nil if rejected
-	rejected error
-}
-
-// newRendering renders both sides. A rejection of the first one is an error only
-// if it is needed.
-func newRendering(before, after mirrors.Set, needsBefore bool) (*rendering, error) {
-	r := &rendering{APIVersion: review.APIVersion, Kind: "Rendering"}
-	was, err := newSide(before, "in force")
-	if err != nil && needsBefore {
-		return nil, err
-	}
-	r.inForce, r.rejected = was.table, err
-	is, err := newSide(after, "after the change")
-	if err != nil {
-		return nil, err
-	}
-	if r.After, err = is.registriesConf(); err != nil {
-		return nil, err
-	}
-	if r.rejected != nil {
-		return r, nil
-	}
-	if r.Before, err = was.registriesConf(); err != nil {
-		return nil, err
-	}
-	r.Diff, err = difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: splitLines(r.Before), FromFile: "registries.conf in force",
-		B: splitLines(r.After), ToFile: "registries.conf after the change",
-		Context: 3,
-	})
-	return r, err
-}
-
-// splitLines keeps the line feeds, and unlike difflib's function of that name
-// makes no line of the nothing after the last one.
-func splitLines(text string) []string { return slices.Collect(strings.Lines(text)) }
-
-// registriesConf returns the file that MCO writes, encoded by the same library
-// from the same type. MCO's order of the entries, which means nothing to a node,
-// comes from the lists it goes through; here they are sorted by scope, so that a
-// diff shows what has changed.
-func (s side) registriesConf() (string, error) {
-	conf := s.table.Config()
-	conf.Registries = slices.Clone(conf.Registries)
-	for i := range conf.Registries {
-		if r := &conf.Registries[i]; r.Prefix == r.Location {
-			r.Prefix = "" // as the generator has it; reading the file fills it in
-		}
-	}
-	var b bytes.Buffer
-	if len(s.set.Registries.ContainerRuntimeSearchRegistries) > 0 {
-		b.WriteString("# On nodes, this list of search registries stands in\n# " + mirrors.SearchDropInPath + ".\n")
-	}
-	if err := toml.NewEncoder(&b).Encode(conf); err != nil {
-		return "", fmt.Errorf("encoding registries.conf: %w", err)
-	}
-	return b.String(), nil
 }

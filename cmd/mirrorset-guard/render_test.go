@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -20,7 +19,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/inventory"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
@@ -440,7 +442,7 @@ func TestRenderIsWhatNodesGet(t *testing.T) {
 	for seed := range uint64(150) {
 		r := random{rand.New(rand.NewPCG(seed, 4))}
 		before, after, _, _ := r.situation(t)
-		rendered, err := newRendering(before, after, true)
+		rendered, err := review.Render(policy.Change{Before: before, After: after}, true, func() (*mirrors.Applied, error) { return nil, objects.ErrNotApplied })
 		if err != nil {
 			continue
 		}
@@ -452,10 +454,10 @@ func TestRenderIsWhatNodesGet(t *testing.T) {
 			}
 		}
 		compared++
-		if d := differences(decoded(t, rendered.Before), decoded(t, mcoFile(t, before))); len(d) > 0 {
+		if d := mirrors.Differences(decoded(t, rendered.Before), decoded(t, mcoFile(t, before))); len(d) > 0 {
 			t.Fatalf("seed %d: differences where there are none: %v", seed, d)
 		}
-		found := differences(decoded(t, rendered.Before), decoded(t, mcoFile(t, after)))
+		found := mirrors.Differences(decoded(t, rendered.Before), decoded(t, mcoFile(t, after)))
 		if (len(found) > 0) != (rendered.Diff != "") {
 			t.Fatalf("seed %d: differences %v, but the diff says:\n%s", seed, found, rendered.Diff)
 		}
@@ -475,30 +477,4 @@ func decoded(t *testing.T, text string) sysregistriesv2.V2RegistriesConf {
 		t.Fatal(err)
 	}
 	return conf
-}
-
-// TestRenderKeepsTheTable: rendering must leave the table as it is.
-func TestRenderKeepsTheTable(t *testing.T) {
-	set := mirrors.Set{}
-	for _, text := range []string{teamDigests, shopTags} {
-		o, err := mirrors.Parse([]byte(strings.TrimPrefix(text, "\n---\n")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		set = mirrors.Put(o).Apply(set)
-	}
-	s, err := newSide(set, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := json.Marshal(s.table.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.registriesConf(); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(before), asJSON(t, s.table.Config())); diff != "" {
-		t.Error(diff)
-	}
 }

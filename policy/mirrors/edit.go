@@ -17,9 +17,9 @@ import (
 // that are deleted, in order. It is a value and does nothing by itself. The zero value
 // changes nothing.
 //
-// An Edit of something that is not an Object that New returns (nil, for example) has an
-// error, which Err returns. Nobody should judge such an Edit: what it was meant to change
-// is not known. Apply leaves that step out.
+// Err returns an error for an Edit of something that New does not return, such as nil. Such
+// an Edit must not be judged, as it is not known what it was meant to change. Apply leaves
+// that step out.
 type Edit struct {
 	steps []step
 	// admitted are the steps that With put before the others.
@@ -73,7 +73,7 @@ func (e Edit) With(admitted ...Edit) Edit {
 
 func (e Edit) all() []step { return slices.Concat(e.admitted, e.steps) }
 
-// Err says what e cannot be judged for, nil if it can.
+// Err returns why e cannot be judged, nil if it can.
 func (e Edit) Err() error {
 	for _, s := range e.all() {
 		switch {

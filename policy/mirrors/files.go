@@ -141,7 +141,7 @@ func (s Set) withFiles(conf sysregistriesv2.V2RegistriesConf) (sysregistriesv2.V
 		if err != nil {
 			continue
 		}
-		if f.Path == RegistriesConfPath { // in the place of the generated one
+		if f.Path == RegistriesConfPath { // instead of the generated one
 			clear(merged)
 			conf.UnqualifiedSearchRegistries = own.UnqualifiedSearchRegistries
 		}

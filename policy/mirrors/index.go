@@ -30,11 +30,14 @@ func newIndex(regs []sysregistriesv2.Registry) index {
 	return ix
 }
 
-func (ix index) has(scope string) bool {
+func (ix index) has(scope string) bool { return ix.entry(scope) != nil }
+
+// entry returns the entry for exactly this scope, nil if there is none.
+func (ix index) entry(scope string) *sysregistriesv2.Registry {
 	if suffix, ok := strings.CutPrefix(scope, "*"); ok {
-		return ix.wildcard[suffix] != nil
+		return ix.wildcard[suffix]
 	}
-	return ix.plain[scope] != nil
+	return ix.plain[scope]
 }
 
 // find returns the entry with the longest prefix that covers name, a repository

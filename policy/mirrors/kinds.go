@@ -12,7 +12,7 @@ import (
 var own = []schema.GroupVersionKind{TagMirrorSetGVK, DigestMirrorSetGVK, ContentPolicyGVK}
 
 // Meant returns the kind that Parse reads and that gvk was meant to be: one of that name
-// in another version, in another group where nobody else has such a kind, or with its
+// in another version, in another group if no other API has such a kind, or with its
 // letters in another case. An API server does not know gvk and refuses it; to take it for
 // a stranger's kind would be to lose it. It is false for kinds that Parse reads, and for
 // strangers' kinds.

@@ -71,7 +71,7 @@ type PullSource struct {
 // Tried reports whether a node asks there.
 func (s PullSource) Tried() bool { return !s.Blocked && !s.Refused }
 
-// same reports whether a node does the same at both, whoever says so.
+// same reports whether a node does the same at both, whatever entry says so.
 func (s PullSource) same(other PullSource) bool {
 	return s.Location == other.Location && s.Mirror == other.Mirror && s.Blocked == other.Blocked && s.Refused == other.Refused
 }

@@ -47,10 +47,10 @@ type Reason struct {
 	// Offenders are the parties to it, sorted: objects by name ("ImageTagMirrorSet
 	// apps"), each as often as it takes part, or where no object can be named, entries.
 	//
-	// They are whoever takes part, on whichever side. A conflict has no wrong side: who
-	// edits an object of one side to be of the other does what mends it, though the other
-	// side is larger by one afterwards; and who puts a new object on either side gives
-	// whoever mends it one more to edit.
+	// All that take part count, on either side. A conflict has no wrong side: to edit an
+	// object of one side to be of the other is a step towards mending it, though the other
+	// side is larger by one afterwards; and a new object on either side is one more that
+	// has to be edited to mend it.
 	Offenders []string
 	// Amount is how much there is of what there is too much of; 0 for other kinds.
 	Amount int

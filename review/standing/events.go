@@ -31,8 +31,7 @@ const controller = "mirrorset-guard.io/standing-verification"
 // Events returns a Reporter that writes Kubernetes Events, by whom instance names, a
 // pod as a rule. There is none on no object.
 //
-// client-go's recorders are not used: they drop what cannot be written, and nobody
-// learns of it.
+// client-go's recorders are not used: they drop what cannot be written without an error.
 func Events(client clienteventsv1.EventsGetter, instance string) Reporter {
 	return ReporterFunc(func(ctx context.Context, r Report) error {
 		if r.Object == nil {

@@ -28,10 +28,10 @@ type ledger struct {
 	accounts map[string]*account
 }
 
-// An account is about the images of one object that do not do well, or did not. An
-// image without an entry does, as far as was told.
+// An account lists the images of one object that are lost or were last reported lost. An
+// image without an entry is fine, as far as was reported.
 type account struct {
-	object  mirrors.Object // nil where nobody knows which
+	object  mirrors.Object // nil where it is not known which
 	entries map[string]*entry
 	limiter *rate.Limiter
 }
@@ -45,8 +45,9 @@ type entry struct {
 
 func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
 
-// enter enters what a round has found, the most important first. Objects that are gone, and images that no object
-// sends anywhere any more, are forgotten without a word: nothing was lost or recovered.
+// enter enters what a round has found, the most important first. Objects that are gone, and
+// images that no object sends anywhere any more, are forgotten without a report: nothing was
+// lost or recovered.
 func (l *ledger) enter(standings []policy.Standing) {
 	before := l.accounts
 	l.accounts = map[string]*account{}

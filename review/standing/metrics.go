@@ -128,7 +128,7 @@ func (m *metrics) round(err error) {
 }
 
 // verifies notes whether this replica does, and takes back what it found when it no
-// longer does: nobody would see to it.
+// longer does: it would not be updated any more.
 func (m *metrics) verifies(does bool) {
 	if does {
 		m.leads.Set(1)

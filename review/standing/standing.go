@@ -1,8 +1,8 @@
 // Package standing keeps an eye on the mirror configuration in force, so that what a
 // mirror has lost is known before the next pod is rescheduled.
 //
-// It asks the question of a review (review.Reviewer.Standing) again and again, and
-// never stands in the way of one: registries are asked in the background, by what
+// It repeats a review of the configuration in force (review.Reviewer.Standing) and never
+// delays one of a change: registries are asked in the background, by what
 // keeps facts fresh, and only an image that looks lost is asked for on purpose. What
 // has changed since it was last told is told as Kubernetes Events on the mirror sets
 // and log lines, a few for any number of images; what is so is in metrics.
@@ -45,11 +45,10 @@ type Store interface {
 
 // Options are what New needs.
 type Options struct {
-	// Reviewer is how changes are reviewed. The Store takes the place of its
-	// Registries.
+	// Reviewer is how changes are reviewed. The Store is used instead of its Registries.
 	Reviewer review.Reviewer
 	Store    Store
-	// Reporter is told what has changed. Nil for nobody but the log.
+	// Reporter is told what has changed. If it is nil, only the log is.
 	Reporter Reporter
 	// Every is how long after a round the next one comes, give or take a quarter.
 	// 0 means DefaultEvery. A round that leaves something open is followed sooner.
@@ -66,7 +65,7 @@ const DefaultEvery = time.Minute
 // A Verifier verifies the configuration in force. It keeps no state between calls of
 // Verify.
 type Verifier struct {
-	reviewer review.Reviewer // asks nobody
+	reviewer review.Reviewer // goes by what the Store knows
 	asking   review.Reviewer // asks registries
 	store    Store
 	reporter Reporter
@@ -103,7 +102,7 @@ func New(o Options) (*Verifier, error) {
 	}, nil
 }
 
-// Topic is under which the Store keeps the facts of the configuration in force.
+// Topic is the topic under which the Store keeps the facts of the configuration in force.
 const Topic = "live"
 
 // Keep names to the Store what the configuration in force rests on, until ctx ends.
@@ -135,8 +134,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 	})
 }
 
-// sooner is which part of the time to the next round passes after one that left
-// something open.
+// After an inconclusive round the next one comes after every/sooner.
 const sooner = 4
 
 // repeat calls round until ctx ends. What goes wrong in one is logged, a panic too, and

@@ -1,4 +1,4 @@
-package main
+package review
 
 import (
 	"fmt"
@@ -12,12 +12,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// writeNarrowed writes the mirror objects of the change, ready to apply, with the
-// sources that cover what their mirrors hold and nothing else.
-func writeNarrowed(w io.Writer, r review.Record) error {
+// WriteNarrowed writes the mirror objects of the change, ready to apply, with the sources
+// that cover what their mirrors hold and nothing else.
+func (r Record) WriteNarrowed(w io.Writer) error {
 	var order []mirrors.Object
 	entries := map[mirrors.Object][]mirrors.Entry{}
 	for _, e := range r.Plan.Added {

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// entryText says which entry of registries.conf decides, who made it, and whose
+// mirrors it has where they are not its own.
+func entryText(r mirrors.Resolution, scope string) string {
+	if scope == "" {
+		return "no entry of registries.conf covers it"
+	}
+	o := r.Origin(scope)
+	if o.MachineConfig != "" {
+		return fmt.Sprintf("entry %s, made by a file of MachineConfig %s", scope, o.MachineConfig)
+	}
+	text := fmt.Sprintf("entry %s, made by %s", scope, namedUpTo(o.Makers, maxMakers))
+	if o.InheritedFrom != "" {
+		text += fmt.Sprintf("; mirrors inherited from %s, made by %s", o.InheritedFrom, namedUpTo(o.InheritedMakers, maxMakers))
+	}
+	return text
+}
+
+// maxMakers is how many objects are named for one entry: more do not help to
+// find the one that is to be changed.
+const maxMakers = 4
+
+func namedUpTo(names []string, limit int) string {
+	if more := len(names) - limit; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// blockText says which entry blocks a place, and who wants it so.
+func blockText(r mirrors.Resolution, scope string) string {
+	o := r.BlockOrigin(scope)
+	if o.MachineConfig != "" {
+		return fmt.Sprintf("blocked by the entry %s (a file of MachineConfig %s)", scope, o.MachineConfig)
+	}
+	var by []string
+	if len(o.Never) > 0 {
+		by = append(by, "NeverContactSource in "+namedUpTo(o.Never, maxMakers))
+	}
+	switch {
+	case o.ListedItself:
+		by = append(by, mirrors.BlockedList)
+	case o.Listed != "":
+		by = append(by, fmt.Sprintf("%s in %s", o.Listed, mirrors.BlockedList))
+	}
+	return fmt.Sprintf("blocked by the entry %s (%s)", scope, strings.Join(by, "; "))
+}

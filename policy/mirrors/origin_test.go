@@ -1,0 +1,109 @@
+package mirrors
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOrigins holds what is restated of the generator, who made an entry and whose mirrors
+// it has, to what it generates.
+func TestOrigins(t *testing.T) {
+	inherited, blocked := 0, 0
+	for seed := range uint64(4000) {
+		r, err := NewResolution(gen{rand.New(rand.NewPCG(seed, 3))}.set())
+		if err != nil {
+			continue
+		}
+		for _, entry := range r.Config().Registries {
+			scope := entry.Prefix
+			origin, block := r.Origin(scope), r.BlockOrigin(scope)
+			wider := origin.InheritedFrom
+			if len(origin.Makers) == 0 || slices.Contains(origin.Makers, "") || (wider == "") != (len(origin.InheritedMakers) == 0) {
+				t.Fatalf("seed %d: %s: %+v", seed, scope, origin)
+			}
+			if entry.Blocked != (len(block.Never) > 0 || block.Listed != "") {
+				t.Fatalf("seed %d: %s: blocked %v, but %+v", seed, scope, entry.Blocked, block)
+			}
+			if entry.Blocked {
+				blocked++
+			}
+			if own := len(entry.Mirrors) == 0 || len(r.entriesFor(scope)) > 0; own != (wider == "") {
+				t.Fatalf("seed %d: %s: mirrors of its own: %v, inherited from %q", seed, scope, own, wider)
+			}
+			if wider == "" {
+				continue
+			}
+			inherited++
+			want := slices.Clone(r.index.entry(wider).Mirrors)
+			for i := range want {
+				want[i].Location += strings.TrimPrefix(scope, wider)
+				want[i].Insecure = entry.Mirrors[i].Insecure // by its own location
+			}
+			if diff := cmp.Diff(want, entry.Mirrors); diff != "" {
+				t.Fatalf("seed %d: %s: not the mirrors of %s (-want +got):\n%s", seed, scope, wider, diff)
+			}
+		}
+	}
+	if inherited < 40 || blocked < 40 {
+		t.Errorf("only %d entries inherited mirrors, and %d were blocked", inherited, blocked)
+	}
+}
+
+// TestRegistriesConfKeepsTheTable: rendering must leave the table as it is.
+func TestRegistriesConfKeepsTheTable(t *testing.T) {
+	r, err := NewResolution(Set{Objects: []Object{tagSet("a", "quay.io"), tagSet("b", "quay.io/x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := func() string {
+		data, err := json.Marshal(r.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	before := written()
+	if text, err := r.RegistriesConf(); err != nil || !strings.Contains(text, "quay.io/x") {
+		t.Fatalf("%q, %v", text, err)
+	}
+	if diff := cmp.Diff(before, written()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSteps: the mirrors of the entry that serve another kind of pull are passed over, and
+// stand where they would be asked.
+func TestSteps(t *testing.T) {
+	table, err := Resolve(Set{Objects: []Object{
+		itms("tags", "quay.io", allow, "t.local"), idms("digests", "quay.io", allow, "d.local/x"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{
+		"quay.io/app:v1":         "d.local/x/app:v1 skipped for digests, t.local/app:v1, quay.io/app:v1",
+		"quay.io/app@" + digestA: "d.local/x/app@" + digestA + ", t.local/app@" + digestA + " skipped for tags, quay.io/app@" + digestA,
+		"reg.local/app:v1":       "reg.local/app:v1",
+	} {
+		route, err := table.Route(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range table.Steps(ref, route) {
+			text := s.Ref
+			if s.Serves != "" {
+				text += " skipped for " + s.Serves
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(want, strings.Join(got, ", ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", ref, diff)
+		}
+	}
+}

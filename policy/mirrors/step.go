@@ -1,0 +1,67 @@
+package mirrors
+
+import (
+	"strings"
+
+	"github.com/containers/image/v5/docker/reference"
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+)
+
+// A Step is one place on a node's route to an image, or a mirror that it passes over.
+type Step struct {
+	PullSource
+	// Serves is set for a mirror of the entry that a node passes over, and says what it is
+	// for: "tags" or "digests".
+	Serves string
+}
+
+// Steps returns the places of route, which is that of ref alone, one of the Candidates;
+// and between them the mirrors of its entry that a node passes over.
+func (t *Table) Steps(ref string, route Route) []Step {
+	var steps []Step
+	rest := route.Sources
+	if entry := t.index.entry(route.Entry); entry != nil {
+		for _, m := range entry.Mirrors {
+			if serves := otherPullType(m, ref); serves != "" {
+				passed := PullSource{Location: Location{Ref: rewritten(*entry, ref, m)}, Mirror: true}
+				steps = append(steps, Step{passed, serves})
+				continue
+			}
+			steps = append(steps, Step{PullSource: rest[0]})
+			rest = rest[1:]
+		}
+	}
+	for _, source := range rest {
+		steps = append(steps, Step{PullSource: source})
+	}
+	return steps
+}
+
+// otherPullType says what m serves, if that is not the kind of pull that ref, a candidate
+// of a table, is. Candidates have either a tag or a digest.
+func otherPullType(m sysregistriesv2.Endpoint, ref string) string {
+	digested := strings.Contains(ref, "@")
+	switch {
+	case m.PullFromMirror == sysregistriesv2.MirrorByTagOnly && digested:
+		return "tags"
+	case m.PullFromMirror == sysregistriesv2.MirrorByDigestOnly && !digested:
+		return "digests"
+	default:
+		return ""
+	}
+}
+
+// rewritten returns what ref would be at m, a mirror of entry, if m served its kind of
+// pull; or just the location of m where that would be no reference.
+func rewritten(entry sysregistriesv2.Registry, ref string, m sysregistriesv2.Endpoint) string {
+	named, err := reference.ParseNamed(ref)
+	if err != nil {
+		return m.Location
+	}
+	entry.Mirrors = []sysregistriesv2.Endpoint{{Location: m.Location}}
+	pulls, err := entry.PullSourcesFromReference(named)
+	if err != nil {
+		return m.Location
+	}
+	return pulls[0].Reference.String()
+}

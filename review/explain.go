@@ -1,0 +1,102 @@
+package review
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// An Explainer says where nodes pull images from, before and after a change.
+type Explainer struct {
+	Before, After mirrors.Resolution
+	// Images are those that were added, in the order asked.
+	Images []ImageRoutes
+	// Facts are what is known of their places; nil if nothing was looked up.
+	Facts policy.Facts
+}
+
+// ImageRoutes are the routes of one image.
+type ImageRoutes struct {
+	Image         string // as asked
+	Before, After mirrors.Route
+}
+
+// NewExplainer resolves both configurations. The error says which of them no node would
+// get, or is too large to be judged.
+func NewExplainer(before, after mirrors.Set) (*Explainer, error) {
+	var (
+		e   Explainer
+		err error
+	)
+	if e.Before, err = resolve(before, "in force"); err != nil {
+		return nil, err
+	}
+	if e.After, err = resolve(after, "after the change"); err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// resolve resolves set, which the error calls which.
+func resolve(set mirrors.Set, which string) (mirrors.Resolution, error) {
+	r, err := mirrors.NewResolution(set)
+	if isTooMuch(err) {
+		return r, fmt.Errorf("the configuration %s is larger than what can be judged: %w", which, err)
+	}
+	if err != nil {
+		return r, fmt.Errorf("RejectedByMCO: the configuration %s is invalid, so that no node would get it: %s", which, text.Line(err.Error()))
+	}
+	return r, nil
+}
+
+// isTooMuch tells a configuration that the guard cannot judge from one that the Machine
+// Config Operator rejects.
+func isTooMuch(err error) bool {
+	var r *mirrors.Rejection
+	return errors.As(err, &r) && r.TooMuch
+}
+
+// Add works out the routes of images. The errors are about those that no node could parse,
+// which are left out.
+func (e *Explainer) Add(images []string) []error {
+	var malformed []error
+	for _, image := range images {
+		before, errBefore := e.Before.Route(image)
+		after, errAfter := e.After.Route(image)
+		if errBefore != nil || errAfter != nil {
+			malformed = append(malformed, cmp.Or(errBefore, errAfter))
+			continue
+		}
+		e.Images = append(e.Images, ImageRoutes{image, before, after})
+	}
+	return malformed
+}
+
+// Locations returns the places that nodes ask on any of the routes, each once.
+func (e *Explainer) Locations() []mirrors.Location {
+	var locs []mirrors.Location
+	for _, img := range e.Images {
+		for _, l := range slices.Concat(img.Before.Open(), img.After.Open()) {
+			if !slices.Contains(locs, l) {
+				locs = append(locs, l)
+			}
+		}
+	}
+	return locs
+}
+
+// Document returns e as JSON.
+func (e *Explainer) Document() Explanation {
+	doc := Explanation{APIVersion: APIVersion, Kind: "Explanation", Images: []Explained{}}
+	for _, img := range e.Images {
+		doc.Images = append(doc.Images, Explained{
+			Image: img.Image, Before: RouteDocument(img.Before, e.Facts), After: RouteDocument(img.After, e.Facts),
+		})
+	}
+	return doc
+}

@@ -1,0 +1,137 @@
+package review
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Rendering is registries.conf before and after a change, as JSON (kind Rendering).
+type Rendering struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Before and After are TOML. They are equal without a change.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Diff is the unified diff of the two, "" if they are equal.
+	Diff string `json:"diff"`
+	// MachineConfig compares the objects in force with what nodes are given.
+	MachineConfig Comparison `json:"machineConfig"`
+}
+
+// A Comparison says whether MCO has applied the objects in force.
+type Comparison struct {
+	Name  string          `json:"name"`
+	State ComparisonState `json:"state"`
+	// Detail is why the state is not known, "" otherwise.
+	Detail string `json:"detail"`
+	// Differences are the entries that differ, sorted by scope.
+	Differences []Difference `json:"differences"`
+	// SparesPayload is set where a difference may be meant: a blocked registry that holds
+	// the release image and has no mirror is left out on purpose.
+	SparesPayload bool `json:"-"`
+}
+
+// A ComparisonState is the result of a Comparison in a word.
+type ComparisonState string
+
+// The states of a Comparison.
+const (
+	StateApplied  ComparisonState = "applied"  // the MachineConfig says what the objects say
+	StateDiffers  ComparisonState = "differs"  // it says something else
+	StateRejected ComparisonState = "rejected" // MCO rejects the objects and applies nothing; where JSON is asked for, that is an error
+	StateUnknown  ComparisonState = "unknown"  // it was not found or could not be read
+)
+
+// A Difference is a mirrors.Difference as JSON.
+type Difference struct {
+	Scope         string `json:"scope"` // or "unqualified-search-registries"
+	Objects       string `json:"objects"`
+	MachineConfig string `json:"machineConfig"`
+}
+
+// Render renders the configuration in force and what would come of a change. A rejection of
+// the former is an error only if needsBefore is set: a change that repairs an invalid one
+// can be rendered.
+//
+// applied returns what MCO last wrote for the nodes; its error says why that is not known.
+func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.Applied, error)) (*Rendering, error) {
+	r := &Rendering{APIVersion: APIVersion, Kind: "Rendering"}
+	before, rejected := resolve(change.Before, "in force")
+	if rejected != nil && needsBefore {
+		return nil, rejected
+	}
+	after, err := resolve(change.After, "after the change")
+	if err != nil {
+		return nil, err
+	}
+	if r.After, err = after.RegistriesConf(); err != nil {
+		return nil, err
+	}
+	if rejected != nil {
+		r.MachineConfig = withoutComparison(rejected)
+		return r, nil
+	}
+	if r.Before, err = before.RegistriesConf(); err != nil {
+		return nil, err
+	}
+	r.MachineConfig = compare(before, applied)
+	r.Diff, err = difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: splitLines(r.Before), FromFile: "registries.conf in force",
+		B: splitLines(r.After), ToFile: "registries.conf after the change",
+		Context: 3,
+	})
+	return r, err
+}
+
+func newComparison() Comparison {
+	return Comparison{Name: mirrors.GeneratedRegistries, Differences: []Difference{}}
+}
+
+// withoutComparison says why objects are not compared that cannot be resolved.
+func withoutComparison(rejected error) Comparison {
+	c := newComparison()
+	c.State, c.Detail = StateRejected, rejected.Error()
+	if isTooMuch(rejected) {
+		c.State = StateUnknown
+	}
+	return c
+}
+
+// compare compares what the objects in force say with what nodes are given.
+func compare(inForce mirrors.Resolution, applied func() (*mirrors.Applied, error)) Comparison {
+	c := newComparison()
+	nodesHave, err := resolveApplied(applied)
+	if err != nil {
+		c.State, c.Detail = StateUnknown, err.Error()
+		return c
+	}
+	c.State = StateApplied
+	for _, d := range mirrors.Differences(inForce.Config(), nodesHave.Config()) {
+		c.State = StateDiffers
+		c.Differences = append(c.Differences, Difference(d))
+		c.SparesPayload = c.SparesPayload || d.IsSparedPayload(inForce.Set)
+	}
+	return c
+}
+
+func resolveApplied(applied func() (*mirrors.Applied, error)) (*mirrors.Table, error) {
+	files, err := applied()
+	if err != nil {
+		return nil, err
+	}
+	table, err := mirrors.ResolveApplied(mirrors.Set{Applied: files})
+	if err != nil {
+		return nil, fmt.Errorf("reading MachineConfig %s: %w", mirrors.GeneratedRegistries, err)
+	}
+	return table, nil
+}
+
+// splitLines keeps the line feeds, and unlike difflib's function of that name makes no line
+// of the nothing after the last one.
+func splitLines(text string) []string { return slices.Collect(strings.Lines(text)) }
