@@ -18,6 +18,7 @@ import (
 // no network, no client, no clock, no logger, no context. Only direct imports
 // are looked at, because the API types alone drag net/http in behind them.
 var pure = map[string]string{
+	"cmp": "", "errors": "", "fmt": "", "maps": "", "reflect": "", "regexp": "", "slices": "", "strconv": "", "strings": "",
 	"crypto/sha256": "links the digest algorithm in",
 	"time":          "the time of a fact, as a value",
 	"path":          "takes the paths of nodes' files apart, as text",

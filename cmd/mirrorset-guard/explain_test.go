@@ -34,7 +34,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	testregistries "github.com/mirrorset-guard/mirrorset-guard/test/registries"
-	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
 // An outcome is what a command wrote and ended with.
