@@ -1,8 +1,7 @@
 // Package certs holds the serving certificate of the webhook.
 //
-// The files come from whoever issues certificates in the cluster (OpenShift's
-// service CA, cert-manager) by way of a mounted secret, and change while the
-// process runs. A Reloader serves what is in the folder without a restart, and
+// The files come from the cluster's certificate issuer (OpenShift's service CA,
+// cert-manager) in a mounted secret, and change while the process runs. A Reloader serves what is in the folder without a restart, and
 // never less than it had: a pair that is half written, does not match or is gone
 // leaves the one before in use, and is reported.
 //

@@ -278,9 +278,9 @@ And 2,997 more:
 - ImageMissing: 1,997 images (team-5 285, team-0 286, team-1 285, 4 more namespaces)
 - Unverified: 1,000 images (team-0 143, team-3 143, team-6 143, 4 more namespaces)
 
-2,000 of 3,000 verified when time was up; the others are still being asked. Apply again in 10 s.
+2,000 of 3,000 verified when time was up; the others are still being looked up. Apply again in 10 s.
 
-Only images of the namespaces team-0, team-1, team-2 and 4 more hold this up; if one may not, run the guard with --namespace-severity NAMESPACE=warn.
+Only images in the namespaces team-0, team-1, team-2 and 4 more hold this up; if one of them should not, run the guard with --namespace-severity NAMESPACE=warn.
 
 Nothing was changed. The whole list: mirrorset-guard check`
 	if !strings.HasSuffix(got, want) {

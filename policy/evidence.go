@@ -57,7 +57,7 @@ func (r *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Fact
 	if differs {
 		answer, asked := facts[deeper(l)]
 		if f = answer; !asked {
-			f.Detail = "found; for which platforms was not looked up in time"
+			f.Detail = "found; its platforms were not looked up in time"
 		}
 	}
 	atSource := host(l.Ref) == source

@@ -11,7 +11,7 @@ import (
 type Presence int
 
 const (
-	// Unknown means nobody has looked, or the answer is still awaited. It is the
+	// Unknown means that the location was not looked up, or has not answered yet. It is the
 	// zero value, so that a forgotten fact never reads as good news.
 	Unknown Presence = iota
 	// Present means that the location serves a manifest that answers the reference.
@@ -45,7 +45,7 @@ type Fact struct {
 	// MediaType is that of the manifest, if Present.
 	MediaType string
 	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
-	// image or if nobody has read it. The Missing are not among them.
+	// image or if it was not read. The Missing are not among them.
 	Platforms []string
 	// Missing are platforms that the index lists for platforms that nodes have, and
 	// whose manifests, or blobs where they were asked for, the location does not hold: a
@@ -54,7 +54,7 @@ type Fact struct {
 	// Serves are the platforms of nodes ("linux/arm64") for which a node would get an
 	// image there, by the runtime's own choice of an instance, or, for a single image, by
 	// its config. Lacks are those for which it would not, because the index lists none or
-	// the single image is for another platform. Both are nil where nobody has looked, or
+	// the single image is for another platform. Both are nil if nothing was looked up, or
 	// the config of a single image does not say. A platform of nodes that is in neither is
 	// one for which a node would choose something of the Missing.
 	Serves, Lacks []string
@@ -62,7 +62,7 @@ type Fact struct {
 	// what the index lists for Linux.
 	Guessed bool
 	// Children are the digests of the manifests that an index lists, nil for a
-	// single image or if nobody has read it.
+	// single image or if it was not read.
 	Children []string
 	// Detail is for people: one line that says what the registry answered. It is
 	// set if not Present, and says what a part of the Missing lacks that is there but for
@@ -80,7 +80,7 @@ type Fact struct {
 // been asked about; one with an Unknown fact has, and gave no answer in time.
 type Facts map[mirrors.Location]Fact
 
-// unread reports whether f is about an index whose children nobody has read.
+// unread reports whether f is about an index whose children were not read.
 func (f Fact) unread() bool {
 	return len(f.Children) == 0 && slices.Contains(indexTypes, f.MediaType)
 }

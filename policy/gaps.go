@@ -8,8 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Gap is a part of the inventory that is out of date: images may have come
-// there that nobody knows of.
+// A Gap is a part of the inventory that is out of date: it may lack images.
 type Gap struct {
 	// Source is what could not be read, as a person types it: "pods".
 	Source string
@@ -17,12 +16,12 @@ type Gap struct {
 	Kind string
 	// Detail is for people: since when and why, in one line.
 	Detail string
-	// Unread is set where the source was at hand and could not be read, as a document of
-	// a dump.
+	// Unread is set if the source was available but could not be read, such as a document
+	// of a dump.
 	Unread bool
 }
 
-// An Unseen says what a change does to images that nobody knows of, at worst.
+// An Unseen is the worst that a change may do to images missing from the inventory.
 type Unseen int
 
 const (
@@ -40,12 +39,12 @@ const (
 	UnseenMoved
 )
 
-// unseenIn says what c, which r is the resolution of, does to images that nobody knows of.
+// unseenIn says what c, which r is the resolution of, does to images that are not known.
 func (c Change) unseenIn(r resolution) Unseen {
 	switch {
 	case r.after == nil: // nothing of it reaches a node, or it cannot be judged
 		return UnseenUntouched
-	case r.before == nil, r.unreadable: // nobody knows from where
+	case r.before == nil, r.unreadable: // unknown from where
 		return UnseenMoved
 	case len(c.changedCAs()) > 0: // any image may come from there
 		return UnseenMoved
@@ -57,7 +56,7 @@ func (c Change) unseenIn(r resolution) Unseen {
 	return worst
 }
 
-// unseen says what c does to images that nobody knows of, whether it brings entries or
+// unseen says what c does to images that are not known, whether it brings entries or
 // takes them away. It asks for the routes of references that stand for them: below each
 // scope that either table knows, and below none.
 func (c Change) unseen(before, after *mirrors.Table) Unseen {
@@ -98,7 +97,7 @@ func hasNewInFront(before, after []mirrors.Location) bool {
 	return first >= 0 && slices.ContainsFunc(after[first:], func(l mirrors.Location) bool { return slices.Contains(before, l) })
 }
 
-// standIns returns references for images that nobody knows of: a tag and a digest
+// standIns returns references that stand for unknown images: a tag and a digest
 // of each scope that could be a repository, and of a repository below it; and some
 // that no scope covers, for what is decided about all others.
 func (c Change) standIns(before, after *mirrors.Table) map[string]bool {

@@ -76,9 +76,9 @@ func TestGapText(t *testing.T) {
 
 	plan := shallower(NewPlan(c, Cluster{Images: NewImages([]Image{{tag, pod}}...), Gaps: gaps}, Settings{}))
 	verdict := plan.Decide(facts("m.local/x:1 present"))
-	const alone = `ImageTagMirrorSet a is refused: the inventory is out of date: the change may reroute images that nobody knows of.
-- InventoryStale: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known from there alone
-To do: see to it that the guard reaches the API server (its /readyz says what it lacks), then try again.
+	const alone = `ImageTagMirrorSet a is refused: the inventory is out of date: the change may reroute images that are not known.
+- InventoryStale: pods: out of reach for 5m0s: connection refused; jobs.batch: not heard from for 3m0s; 1 of the images it reroutes is known only from there
+To do: make sure that the guard reaches the API server (its /readyz says what is missing), then try again.
 
 Nothing was changed. The whole list: mirrorset-guard check`
 	if diff := cmp.Diff(alone, verdict.Message("ImageTagMirrorSet a")); diff != "" {
@@ -97,10 +97,10 @@ Nothing was changed. The whole list: mirrorset-guard check`
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
 
 2. the configuration as a whole
-   InventoryStale: the inventory is out of date: the change may reroute images that nobody knows of
+   InventoryStale: the inventory is out of date: the change may reroute images that are not known
    - pods: out of reach for 5m0s: connection refused
    - jobs.batch: not heard from for 3m0s
-   To do: see to it that the guard reaches the API server (its /readyz says what it lacks), then try again
+   To do: make sure that the guard reaches the API server (its /readyz says what is missing), then try again
 
 Nothing was changed. The whole list: mirrorset-guard check`
 	if diff := cmp.Diff(both, verdict.Message("ImageTagMirrorSet a")); diff != "" {
@@ -112,7 +112,7 @@ Nothing was changed. The whole list: mirrorset-guard check`
 	verdict = plan.Decide(facts("m.local/x:1 present"))
 	warnings := []string{
 		"ImageTagMirrorSet a reroutes 1 of 1 image: all verified",
-		"InventoryStale: the inventory is out of date: the change may reroute images that nobody knows of",
+		"InventoryStale: the inventory is out of date: the change may reroute images that are not known",
 	}
 	if diff := cmp.Diff(warnings, verdict.Warnings("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("warnings: -want +got:\n%s", diff)

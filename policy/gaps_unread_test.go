@@ -17,9 +17,9 @@ func TestUnreadGaps(t *testing.T) {
 	got := decide(gap)
 	want := Finding{
 		Rule: InventoryStale, Severity: Deny,
-		Reason: "not all objects could be read: the change may reroute images that nobody knows of",
+		Reason: "not all objects could be read: the change may reroute images that are not known",
 		Detail: []string{"dump.yaml: document 2: reading Pod: no"},
-		Remedy: []string{"mend the documents that could not be read, or take them out of the dump, then try again"},
+		Remedy: []string{"repair the documents that could not be read, or remove them from the dump, then try again"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

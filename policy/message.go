@@ -61,8 +61,8 @@ func (v Verdict) Report(subject string) string {
 func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	denials := v.of(Deny)
 	whole := ofConfiguration(denials)
-	if len(denials) == 0 { // the zero Verdict, which nobody has decided
-		fmt.Fprintf(b, "%s is refused, as there is no verdict.\n", subject)
+	if len(denials) == 0 { // the zero Verdict, which was never decided
+		fmt.Fprintf(b, "%s is refused because there is no verdict.\n", subject)
 		return
 	}
 	if len(whole) == len(denials) {
@@ -90,9 +90,9 @@ func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 	switch n := len(v.HeldUpBy); {
 	case n == 1:
 		ns := v.HeldUpBy[0]
-		fmt.Fprintf(b, "\nOnly images of the namespace %s hold this up; if it may not, run the guard with --namespace-severity %s=warn.\n", ns, ns)
+		fmt.Fprintf(b, "\nOnly images in the namespace %s hold this up; if they should not, run the guard with --namespace-severity %s=warn.\n", ns, ns)
 	case n > 1:
-		fmt.Fprintf(b, "\nOnly images of the namespaces %s hold this up; if one may not, run the guard with --namespace-severity NAMESPACE=warn.\n",
+		fmt.Fprintf(b, "\nOnly images in the namespaces %s hold this up; if one of them should not, run the guard with --namespace-severity NAMESPACE=warn.\n",
 			text.Names(v.HeldUpBy, maxConsumers))
 	}
 }
@@ -132,7 +132,7 @@ func outOf(n, all int) string {
 func reroutesNone(all int) string {
 	switch all {
 	case 0:
-		return "reroutes nothing, as no image is known to be in use"
+		return "reroutes nothing because no image is known to be in use"
 	case 1:
 		return "does not reroute the one image in use"
 	default:
@@ -206,7 +206,7 @@ func (v Verdict) writeProgress(b *strings.Builder) {
 	if v.Counts.Pending == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s of %s verified when time was up; the others are still being asked. Apply again in 10 s.\n",
+	fmt.Fprintf(b, "\n%s of %s verified when time was up; the others are still being looked up. Apply again in 10 s.\n",
 		text.Number(v.Counts.Verified), text.Number(v.Counts.Rerouted))
 }
 

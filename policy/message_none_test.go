@@ -23,7 +23,7 @@ func TestReroutesNone(t *testing.T) {
 	}{
 		{"of several", set(), set(other), three, []string{"X reroutes none of the 3 images in use: nothing was verified"}},
 		{"of one", set(), set(other), three[:1], []string{"X does not reroute the one image in use: nothing was verified"}},
-		{"of none", set(), set(other), nil, []string{"X reroutes nothing, as no image is known to be in use: nothing was verified"}},
+		{"of none", set(), set(other), nil, []string{"X reroutes nothing because no image is known to be in use: nothing was verified"}},
 		{"a registry list", set(), blocked, three, []string{"X reroutes none of the 3 images in use: nothing was verified"}},
 		{"what is taken away covers nobody", set(other), set(), three, nil},
 		{"nothing changes", set(other), set(other), three, nil},

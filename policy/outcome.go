@@ -6,12 +6,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Outcome is what comes of a pull, as far as is known. The zero value is
+// An Outcome is the result of a pull, as far as it is known. The zero value is
 // Unsure.
 type Outcome int
 
 const (
-	// Unsure means that it could not be told.
+	// Unsure means that it could not be determined.
 	Unsure Outcome = iota
 	// Works means that a node gets the manifest of the image.
 	Works
@@ -26,14 +26,14 @@ const (
 // Found reports whether a place that is reached has the image.
 func (o Outcome) Found() bool { return o == Works || o == WorksBehind }
 
-// Pull returns what comes of pulling along route, by facts alone; see Reroute.weigh for
+// Pull returns the outcome of a pull along route, by facts alone; see Reroute.weigh for
 // what facts prove about one image. It walks the route as a node does: whatever an
 // endpoint answers but the image moves on to the next; what looks like the image and is
 // not, or not all of it, ends the pull.
 func Pull(route mirrors.Route, facts Facts) Outcome { return walk(route.Sources, facts, false) }
 
-// walk returns what comes of asking sources, or only the mirrors among them. A candidate
-// of a short name that has come to its end leaves the others to be tried.
+// walk simulates a pull from sources, or only from the mirrors among them. When one
+// candidate of a short name ends, the others are still tried.
 func walk(sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
 	recalled := false        // whether one held nothing when it was last asked

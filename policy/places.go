@@ -27,7 +27,7 @@ func (a *assessment) places() []string {
 	return lines
 }
 
-// describe says what a fact means, in the words of whoever found it.
+// describe says what a fact means, in the prober's words if there are any.
 func describe(f Fact) string {
 	switch f.Presence {
 	case Present:

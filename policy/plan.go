@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Cluster is what is known of a cluster beside its mirror configuration.
+// A Cluster holds what is known about a cluster besides its mirror configuration.
 type Cluster struct {
 	// Images are those that something in the cluster depends on.
 	Images Images
@@ -65,8 +65,8 @@ type Plan struct {
 
 // NewPlan compares the routes of the images of a cluster before and after c.
 //
-// Where MachineConfigs lay other files on some nodes than on others, it does so for each
-// kind of them.
+// If MachineConfigs put different files on different nodes, it does so for each kind of
+// node.
 func NewPlan(c Change, known Cluster, s Settings) Plan {
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s,

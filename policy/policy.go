@@ -13,5 +13,5 @@
 //
 // What a change makes worse is denied. What is proved to be broken today, or to be no
 // worse afterwards, is reported, and never stands in the way of a repair. What could not
-// be told weakens nothing.
+// be determined weakens nothing.
 package policy

@@ -8,7 +8,7 @@ import "time"
 func NotAskedAsProposed(now time.Time) Fact {
 	return Fact{
 		Presence: Unreachable,
-		Detail:   "was not asked with the certificate authorities that are proposed",
+		Detail:   "was not asked with the proposed certificate authorities",
 		Time:     now,
 	}
 }

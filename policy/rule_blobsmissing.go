@@ -12,7 +12,7 @@ func blobsMissing(a *assessment) (Finding, bool) {
 		if a.facts[l].Presence == Incomplete {
 			return Finding{
 				Severity: severity,
-				Reason:   "a place on its new route has lost a part of it, and nodes would stop there",
+				Reason:   "a place on its new route lacks some of its blobs, and nodes would stop there",
 				Detail:   a.places(),
 				Remedy:   a.copyTo(l),
 			}, true

@@ -18,11 +18,11 @@ func TestBlobsMissingText(t *testing.T) {
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)
-   BlobsMissing: a place on its new route has lost a part of it, and nodes would stop there
+   BlobsMissing: a place on its new route lacks some of its blobs, and nodes would stop there
    - m.local/x:1: m.local serves the manifest and lacks 1 of the 3 blobs that it names (sha256:abc); nodes would stop there
    - quay.io/x:1: found
    To do: skopeo copy --all --preserve-digests docker://quay.io/x:1 docker://m.local/x:1
 
-Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
+Only images in the namespace shop hold this up; if they should not, run the guard with --namespace-severity shop=warn.
 `)
 }

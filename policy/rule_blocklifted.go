@@ -15,6 +15,6 @@ func blockLifted(a *assessment) (Finding, bool) {
 		Severity: Warn,
 		Reason:   fmt.Sprintf("the narrower source %s lifts the block of %s: nodes may contact the source again", a.HiddenBy, a.Before.Entry),
 		Detail:   a.places(),
-		Remedy:   []string{fmt.Sprintf("say NeverContactSource for %s too, once a mirror serves it", a.HiddenBy)},
+		Remedy:   []string{fmt.Sprintf("set NeverContactSource for %s too, once a mirror serves it", a.HiddenBy)},
 	}, true
 }

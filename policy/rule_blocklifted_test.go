@@ -18,6 +18,6 @@ Warnings:
    BlockLifted: the narrower source quay.io/x lifts the block of quay.io: nodes may contact the source again
    - m.local/x:1: found
    - quay.io/x:1: not asked
-   To do: say NeverContactSource for quay.io/x too, once a mirror serves it
+   To do: set NeverContactSource for quay.io/x too, once a mirror serves it
 `)
 }

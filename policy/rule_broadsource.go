@@ -32,7 +32,7 @@ func broadSource(p Plan, facts Facts) []Finding {
 		}
 		if narrow := Narrow(p, facts, e); len(narrow) > 0 && narrow[0].Source != e.Source {
 			f.Detail = append(f.Detail, "narrower sources that the mirror holds completely: "+text.Names(sourcesOf(narrow), maxNamed))
-			f.Remedy = []string{"name what is mirrored: check -o narrowed prints the object"}
+			f.Remedy = []string{"name only what is mirrored; check -o narrowed prints such an object"}
 		}
 		findings = append(findings, f)
 	}

@@ -46,7 +46,7 @@ Warnings:
    - ImageTagMirrorSet a
    - namespaces: shop
    - narrower sources that the mirror holds completely: quay.io/shop
-   To do: name what is mirrored: check -o narrowed prints the object
+   To do: name only what is mirrored; check -o narrowed prints such an object
 `
 	if diff := cmp.Diff(want, v.Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

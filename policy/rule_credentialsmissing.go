@@ -31,7 +31,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	if owner, ok := a.ownPullSecret(); ok {
-		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not show them to %s", owner, denied))
+		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not send them to %s", owner, denied))
 	}
 	return f, true
 }

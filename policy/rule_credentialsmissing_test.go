@@ -22,7 +22,7 @@ func TestCredentialsMissingText(t *testing.T) {
    - quay.io/x:1: found
    To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 
-Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
+Only images in the namespace shop hold this up; if they should not, run the guard with --namespace-severity shop=warn.
 `)
 }
 
@@ -45,10 +45,10 @@ func TestOwnPullSecret(t *testing.T) {
    CredentialsMissing: no mirror on its new route lets nodes in; only the source does
    - m.local/x:1: access denied
    - quay.io/x:1: found
-   - the pull secrets of Deployment shop/cart (app) are for the source; nodes do not show them to m.local
+   - the pull secrets of Deployment shop/cart (app) are for the source; nodes do not send them to m.local
    To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 
-Only images of the namespaces crm, shop hold this up; if one may not, run the guard with --namespace-severity NAMESPACE=warn.
+Only images in the namespaces crm, shop hold this up; if one of them should not, run the guard with --namespace-severity NAMESPACE=warn.
 `
 	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
@@ -64,12 +64,12 @@ func TestOtherCredentials(t *testing.T) {
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)
-   Unverified: nobody could tell whether a mirror has the image; the source has it
+   Unverified: it could not be verified that a mirror has the image; the source has it
    - m.local/x:1: access denied; by CRIOCredentialProviderConfig, nodes may have other credentials
    - quay.io/x:1: found
    To do: let the guard see for itself: add credentials for m.local to Secret openshift-config/pull-secret
 
-Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
+Only images in the namespace shop hold this up; if they should not, run the guard with --namespace-severity shop=warn.
 `
 	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

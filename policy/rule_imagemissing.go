@@ -28,7 +28,7 @@ func imageMissing(a *assessment) (Finding, bool) {
 	case a.after == Unsure && len(a.mirrorPlaces) > 0 && a.mirrors == Fails:
 		return Finding{
 			Severity: a.unlessSo(),
-			Reason:   "no mirror on its new route has the image, and nobody could tell whether the source has",
+			Reason:   "no mirror on its new route has the image, and it could not be verified that the source does",
 			Detail:   a.places(),
 			Remedy:   a.copyCommands(),
 		}, true

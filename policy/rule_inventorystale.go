@@ -18,16 +18,16 @@ func inventoryStale(p Plan, _ Facts) []Finding {
 	}
 	f := Finding{
 		Severity: Deny,
-		Reason:   "the inventory is out of date: the change may reroute images that nobody knows of",
+		Reason:   "the inventory is out of date: the change may reroute images that are not known",
 		Detail:   p.gapLines(),
-		Remedy:   []string{"see to it that the guard reaches the API server (its /readyz says what it lacks), then try again"},
+		Remedy:   []string{"make sure that the guard reaches the API server (its /readyz says what is missing), then try again"},
 	}
 	if p.Unseen == UnseenKept || p.Unseen == UnseenFallback && p.settings.AllowSourceFallback {
 		f.Severity = Warn
 	}
 	if !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return !g.Unread }) {
-		f.Reason = "not all objects could be read: the change may reroute images that nobody knows of"
-		f.Remedy = []string{"mend the documents that could not be read, or take them out of the dump, then try again"}
+		f.Reason = "not all objects could be read: the change may reroute images that are not known"
+		f.Remedy = []string{"repair the documents that could not be read, or remove them from the dump, then try again"}
 	}
 	return []Finding{f}
 }
@@ -41,7 +41,7 @@ func (p Plan) gapLines() []string {
 	}
 	lines = text.First(lines, maxGaps)
 	if n := p.knownFromGaps(); n > 0 {
-		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known from there alone", text.Number(n), isAre(n)))
+		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known only from there", text.Number(n), isAre(n)))
 	}
 	return lines
 }

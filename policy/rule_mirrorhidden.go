@@ -25,7 +25,7 @@ func mirrorHidden(a *assessment) (Finding, bool) {
 	}
 	f := Finding{
 		Severity: Warn,
-		Reason:   fmt.Sprintf("the narrower source %s takes its mirror from %s away", a.HiddenBy, a.Before.Entry),
+		Reason:   fmt.Sprintf("the narrower source %s takes away its mirror from %s", a.HiddenBy, a.Before.Entry),
 		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + describe(a.found[lost[0]])}, a.places()...),
 		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
 			a.HiddenBy, kindFor(a.Image.Ref), a.Before.Entry, pullType(a.Image.Ref))},

@@ -18,7 +18,7 @@ Warnings:
 
 1. quay.io/x@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
    used by Deployment shop/cart (app)
-   MirrorHidden: the narrower source quay.io/x takes its mirror from quay.io away
+   MirrorHidden: the narrower source quay.io/x takes away its mirror from quay.io
    - loses m.local/x@sha256:aaaaaaaaaaaa: found
    - quay.io/x@sha256:aaaaaaaaaaaa: found
    To do: give quay.io/x, in an ImageDigestMirrorSet, the mirrors that quay.io has for pulls by digest

@@ -14,8 +14,8 @@ func TestMirrorInClusterText(t *testing.T) {
 Warnings:
 
 1. the configuration as a whole
-   MirrorInCluster: the mirror image-registry.openshift-image-registry.svc:5000 runs on this cluster, and is away when it is needed most
+   MirrorInCluster: the mirror image-registry.openshift-image-registry.svc:5000 runs on this cluster, and is down when it is needed most
    - ImageTagMirrorSet a, source quay.io/x
-   To do: mirror to a registry outside, at least for the platform's own images
+   To do: use a registry outside of the cluster, at least for the platform's own images
 `)
 }

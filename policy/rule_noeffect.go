@@ -33,13 +33,13 @@ func idle(e mirrors.Entry) (why, remedy string) {
 	h := host(e.Source)
 	switch {
 	case !e.HasMirror():
-		return "without a mirror the generator drops it, and its mirrorSourcePolicy too", "name a mirror, or take the entry away"
+		return "without a mirror the generator drops it, and its mirrorSourcePolicy too", "name a mirror, or remove the entry"
 	case h == "index.docker.io":
 		return "nodes know this registry as docker.io", "write docker.io"
 	case e.Source == "docker.io" || strings.HasPrefix(e.Source, "*."):
 		return "", ""
 	case !strings.ContainsAny(h, ".:") && h != "localhost":
-		return "nodes take " + h + " for a name at docker.io", "write docker.io/library/" + e.Source + ", or the host with its domain"
+		return "nodes take " + h + " for a repository on docker.io", "write docker.io/library/" + e.Source + ", or the host with its domain"
 	case h == "docker.io" && strings.Count(e.Source, "/") == 1 && !strings.HasSuffix(e.Source, "/library"):
 		return "", "" // a user's namespace; whether "docker.io/nginx" was meant as a repository cannot be told
 	case h != strings.ToLower(h):

@@ -19,6 +19,6 @@ Warnings:
 1. the configuration as a whole
    NoEffect: the entry for quay.io does nothing: without a mirror the generator drops it, and its mirrorSourcePolicy too
    - ImageTagMirrorSet a
-   To do: name a mirror, or take the entry away
+   To do: name a mirror, or remove the entry
 `)
 }

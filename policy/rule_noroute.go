@@ -16,8 +16,8 @@ func noRoute(a *assessment) (Finding, bool) {
 	if a.After.Refused != "" {
 		return Finding{
 			Severity: a.unlessBroken(),
-			Reason:   "nodes would refuse it whoever serves it: " + a.After.Refused,
-			Remedy:   []string{"name its registry in allowedRegistries, or take it off blockedRegistries"},
+			Reason:   "nodes would refuse it wherever it comes from: " + a.After.Refused,
+			Remedy:   []string{"add its registry to allowedRegistries, or remove it from blockedRegistries"},
 		}, true
 	}
 	if a.After.Err != nil || len(a.open) > 0 {

@@ -35,7 +35,7 @@ func platformMissing(a *assessment) (Finding, bool) {
 		Remedy:   a.copyTo(place),
 	}
 	if !proved {
-		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and whether the image is could not be told", strings.Join(lost, ", "))
+		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
 		f.Remedy = append(f.Remedy, "or, if the image never was, run the guard with --severity PlatformMissing=warn")
 	}
 	before, served := a.servedToday()

@@ -9,7 +9,7 @@ import (
 // RejectedByMCO: the merged configuration is invalid. MCO validates all mirror
 // objects, the image configuration and the image policies together, before it generates
 // anything. An error there degrades nothing and shows in no status: it is logged and
-// retried for ever, and every later change of any mirror object is silently not
+// retried forever, and every later change of any mirror object is silently not
 // applied (semantics: "Such an error degrades nothing"). What it generates may be too
 // large for it, too: then either that is not applied, or no other MachineConfig of the pool.
 //
@@ -83,21 +83,21 @@ func rejectedFor(reason mirrors.Reason, severity Severity, text, remedy string) 
 
 const (
 	wouldReject = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
-	rejects     = "the Machine Config Operator rejects the configuration already and applies no mirror change until it is mended"
-	rejected    = "the Machine Config Operator rejected the configuration in force; this change mends it"
+	rejects     = "the Machine Config Operator already rejects the configuration and applies no mirror change until that is repaired"
+	rejected    = "the Machine Config Operator rejected the configuration in force; this change repairs it"
 
 	rejectedByLeave = "the Machine Config Operator would reject the merged configuration: no route changes until it is mended"
-	rejectedUnknown = "the configuration in force was rejected and what nodes have is not known: all of the new one is verified"
+	rejectedUnknown = "the configuration in force was rejected and what nodes have is not known, so all of the new one is verified"
 
 	mendIt  = "correct what is named above, then try again"
-	makeFit = "cover many sources with one that is wider, or take away what is not used"
+	makeFit = "replace many sources with one that is wider, or remove what is not used"
 )
 
 // tooLarge has the same for a configuration that does not fit.
 var tooLarge = map[string]string{
-	wouldReject: "the merged configuration would be too large for a MachineConfig, and pools would get no change of any kind any more",
-	rejects:     "the configuration is too large for a MachineConfig already, and this change does not make it larger",
-	rejected:    "the configuration in force was too large for a MachineConfig; this change mends it",
+	wouldReject: "the merged configuration would be too large for a MachineConfig, and pools would no longer get changes of any kind",
+	rejects:     "the configuration is already too large for a MachineConfig, and this change does not make it larger",
+	rejected:    "the configuration in force was too large for a MachineConfig; this change repairs it",
 }
 
 func reasonsOf(r *mirrors.Rejection) []mirrors.Reason {

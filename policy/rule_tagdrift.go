@@ -28,7 +28,7 @@ func tagDrift(a *assessment) (Finding, bool) {
 	}
 	return Finding{
 		Severity: Warn,
-		Reason:   "the tag is another image there than the one that runs",
+		Reason:   "the tag is a different image there from the one that runs",
 		Detail:   []string{fmt.Sprintf("%s: %s; running: %s", place.Ref, text.ShortDigest(fact.Digest), text.ShortDigest(running[0]))},
 		Remedy:   a.copyTo(place),
 	}, true

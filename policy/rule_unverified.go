@@ -2,7 +2,7 @@ package policy
 
 import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 
-// Unverified: nobody could tell whether the image stays available, because a
+// Unverified: it could not be verified that the image stays available, because a
 // registry could not be reached, was too slow, or refused to be asked so often.
 // That is not good news and not bad news. It denies, as a wrong guess costs a
 // cluster, but not where the image is lost today as well, nor where the new route is
@@ -14,7 +14,7 @@ func unverified(a *assessment) (Finding, bool) {
 	}
 	f := Finding{
 		Severity: a.unlessBroken(),
-		Reason:   "nobody could tell whether the image stays available",
+		Reason:   "it could not be verified that the image stays available",
 		Detail:   a.places(),
 		Remedy:   a.waysToVerify(),
 	}
@@ -22,7 +22,7 @@ func unverified(a *assessment) (Finding, bool) {
 	case a.after == Unsure:
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Unsure:
 		f.Severity = a.fallBack()
-		f.Reason = "nobody could tell whether a mirror has the image; the source has it"
+		f.Reason = "it could not be verified that a mirror has the image; the source has it"
 	default:
 		return Finding{}, false
 	}
@@ -40,7 +40,7 @@ func tooMuchToJudge(p Plan, _ Facts) []Finding {
 	case isTooMuch(p.Rejected):
 		return tooMuchFor(p.Rejected, Deny, tooMuch, makeSmaller)
 	case isTooMuch(p.RejectedBefore):
-		return tooMuchFor(p.RejectedBefore, Warn, wasTooMuch, "see that every image can be pulled that a removed mirror served")
+		return tooMuchFor(p.RejectedBefore, Warn, wasTooMuch, "make sure that every image that a removed mirror served can still be pulled")
 	default:
 		return nil
 	}
@@ -51,10 +51,10 @@ func tooMuchFor(r *mirrors.Rejection, severity Severity, reason, remedy string) 
 }
 
 const (
-	tooMuch      = "the merged configuration is larger than what can be judged"
-	wasTooMuch   = "the configuration in force is larger than what can be judged, and the change is judged as if it were none"
-	stillTooMuch = "the merged configuration is larger than what can be judged, and this change makes it smaller"
-	makeSmaller  = "shorten what is named above, or take it away"
+	tooMuch      = "the merged configuration is too large to be judged"
+	wasTooMuch   = "the configuration in force is too large to be judged, and the change is judged as if nothing were configured"
+	stillTooMuch = "the merged configuration is too large to be judged, and this change makes it smaller"
+	makeSmaller  = "shorten what is named above, or remove it"
 )
 
 // unknownCAs is Unverified where it is not known whom nodes would trust after c, or trust
@@ -66,8 +66,8 @@ func unknownCAs(p Plan, _ Facts) []Finding {
 	}
 	return []Finding{{
 		Severity: Deny, Reason: unknownTrust, Detail: p.UnknownCAs,
-		Remedy: []string{"see to it that the guard can read ConfigMaps of openshift-config, then try again"},
+		Remedy: []string{"make sure that the guard can read ConfigMaps of openshift-config, then try again"},
 	}}
 }
 
-const unknownTrust = "the change alters additionalTrustedCA of Image cluster, and which CAs that means is not known"
+const unknownTrust = "the change alters additionalTrustedCA of Image cluster, and it is not known which CAs that means"

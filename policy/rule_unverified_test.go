@@ -19,11 +19,11 @@ func TestUnverifiedText(t *testing.T) {
 
 1. quay.io/x:1
    used by Deployment shop/cart (app)
-   Unverified: nobody could tell whether a mirror has the image; the source has it
+   Unverified: it could not be verified that a mirror has the image; the source has it
    - m.local/x:1: could not be reached
    - quay.io/x:1: found
    To do: make the registry answer, then try again; answers that arrive late are kept for the next try
 
-Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
+Only images in the namespace shop hold this up; if they should not, run the guard with --namespace-severity shop=warn.
 `)
 }

@@ -78,7 +78,7 @@ func TestUnverifiedBySetting(t *testing.T) {
 	v := shallow(Change{set(), set(large)}, []Image{{tag, running}}, protected).Decide(nil)
 	want := []string{
 		"X: which of 1 image it reroutes is not known, and nothing was verified",
-		"Unverified: the merged configuration is larger than what can be judged",
+		"Unverified: the merged configuration is too large to be judged",
 	}
 	if diff := cmp.Diff(want, v.Warnings("X")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -101,7 +101,7 @@ func TestMalformedReferenceBySetting(t *testing.T) {
    MalformedReference: no node can parse the reference
    To do: correct the reference where it is used
 
-Only images of the namespace shop hold this up; if it may not, run the guard with --namespace-severity shop=warn.
+Only images in the namespace shop hold this up; if they should not, run the guard with --namespace-severity shop=warn.
 `)
 	v := shallow(change, []Image{{malformed, running}, {tag, running}}, severities(MalformedReference, Deny)).Decide(facts("m.local/x:1 absent", "quay.io/x:1 present"))
 	if got, want := v.lost(v.of(Deny)), "the one image it reroutes could not be pulled safely afterwards"; got != want {

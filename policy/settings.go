@@ -30,7 +30,7 @@ type Settings struct {
 	Namespaces []NamespaceSeverity
 }
 
-// A NamespaceSeverity is what findings about images of some namespaces do at most.
+// A NamespaceSeverity is the greatest severity of findings about images of some namespaces.
 type NamespaceSeverity struct {
 	Pattern  string // as in Settings.Protected
 	Severity Severity

@@ -57,7 +57,7 @@ func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
 type Standing struct {
 	Reroute
 	// Outcome is Works where a mirror serves the image, Fails where it is known that
-	// none does, or does in full, and Unsure where nobody could tell.
+	// none does, or none in full, and Unsure if that could not be determined.
 	Outcome Outcome
 	// At is the mirror that serves it, where Outcome is Works.
 	At mirrors.Location
@@ -70,7 +70,7 @@ type Standing struct {
 
 // Standings says how each image of a plan by NewStanding does, protected images first.
 // Images that only history names, or guesses that do not deny, are left out, and what the settings make Info is no
-// finding: nobody wants to hear of either unasked.
+// finding: neither is worth reporting unasked.
 func (p Plan) Standings(facts Facts) []Standing {
 	s := p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on

@@ -38,7 +38,7 @@ type Counts struct {
 	Total      int // images in the inventory
 	Rerouted   int // images whose route changes
 	Verified   int // of these, found at a place the new route reaches, for all nodes
-	Unverified int // of these, nobody could tell
+	Unverified int // of these, what could not be determined
 	Pending    int // of the unverified, still being asked when time was up
 	Malformed  int // images no node could parse
 }

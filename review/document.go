@@ -83,7 +83,7 @@ type Route struct {
 	// Error is why the route cannot be computed; the pull then fails without
 	// anything being tried.
 	Error string `json:"error"`
-	// Refused is why nodes would not run the image whoever serves it: the signature
+	// Refused is why nodes would not run the image, whichever place serves it: the signature
 	// policy, which the registry lists of Image cluster are written to as well. "" if
 	// they would.
 	Refused string `json:"refused,omitempty"`
@@ -98,7 +98,7 @@ type Source struct {
 	// Refused is set if the signature policy refuses the name under which a node would
 	// pull from here, of the several that a short name stands for. It is not asked.
 	Refused bool `json:"refused,omitempty"`
-	// Fact is what was found there, if anybody looked.
+	// Fact is what was found there, if it was looked up.
 	Fact *Fact `json:"fact,omitempty"`
 }
 

@@ -46,10 +46,10 @@ func NewExplainer(before, after mirrors.Set) (*Explainer, error) {
 func resolve(set mirrors.Set, which string) (mirrors.Resolution, error) {
 	r, err := mirrors.NewResolution(set)
 	if isTooMuch(err) {
-		return r, fmt.Errorf("the configuration %s is larger than what can be judged: %w", which, err)
+		return r, fmt.Errorf("the configuration %s is too large to be judged: %w", which, err)
 	}
 	if err != nil {
-		return r, fmt.Errorf("RejectedByMCO: the configuration %s is invalid, so that no node would get it: %s", which, text.Line(err.Error()))
+		return r, fmt.Errorf("RejectedByMCO: the configuration %s is invalid, and no node would get it: %s", which, text.Line(err.Error()))
 	}
 	return r, nil
 }

@@ -26,7 +26,7 @@ func (r Record) WriteNarrowed(w io.Writer) error {
 		entries[e.Object] = append(entries[e.Object], policy.Narrow(r.Plan, r.Facts, e)...)
 	}
 	if len(order) == 0 {
-		_, err := fmt.Fprintln(w, "# The change brings no entry that could be narrowed.")
+		_, err := fmt.Fprintln(w, "# The change adds no entry that could be narrowed.")
 		return err
 	}
 	for _, o := range order {

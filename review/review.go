@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Inventory is what a review has to know about the cluster.
+// An Inventory provides what a review has to know about the cluster.
 type Inventory interface {
 	// Mirrors returns the mirror configuration as it stands, read anew, so that
 	// two changes in a row see each other.
@@ -40,7 +40,7 @@ type PlatformSource interface {
 	NodePlatforms() []string
 }
 
-// Registries is what a review has to know about the rest of the world.
+// Registries provides what a review has to know about registries.
 type Registries interface {
 	// Presence returns what is known about the locations by the time ctx ends,
 	// looking up what is not known or too old. The first ones are the most
@@ -64,7 +64,8 @@ func (f RegistriesFunc) Presence(ctx context.Context, locs []mirrors.Location) p
 	return f(ctx, locs)
 }
 
-// Trust is what a review has to know of the CAs that nodes trust for single registries.
+// Trust provides what a review has to know about the CAs that nodes trust for single
+// registries.
 type Trust interface {
 	// CAs returns the certificates, as PEM by host, in a ConfigMap of openshift-config as it
 	// is now. It is no error, and there are none, if there is no such ConfigMap: nodes do
@@ -126,7 +127,7 @@ type Reviewer struct {
 	InForce *InForce
 }
 
-// Review says what would come of edit. An error means that there is no verdict; it
+// Review judges edit. An error means that there is no verdict; it
 // never means that the edit is safe.
 func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error) {
 	if err := edit.Err(); err != nil {
@@ -167,7 +168,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	return record, nil
 }
 
-// A state is how things are: the configuration in force, and what else is known of the
+// A state is the current situation: the configuration in force, and what else is known of the
 // cluster.
 type state struct {
 	set     mirrors.Set

@@ -27,7 +27,7 @@ func (r *Reviewer) readTrust(ctx context.Context, change *policy.Change) propose
 		return t // the plan says so, and asks nothing
 	}
 	if name := change.After.TrustedCA; name != "" && change.After.CAs == nil {
-		t.notes = []string{fmt.Sprintf("there is no ConfigMap openshift-config/%s: nodes would trust no CA by additionalTrustedCA", name)}
+		t.notes = []string{fmt.Sprintf("there is no ConfigMap openshift-config/%s: nodes would trust no CA through additionalTrustedCA", name)}
 	}
 	t.registries, t.release = r.Trust.Propose(change.After.CAs)
 	return t

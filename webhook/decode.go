@@ -126,7 +126,7 @@ func decodeObject(req admissionv1.AdmissionRequest, raw []byte) (mirrors.Object,
 func verify(req admissionv1.AdmissionRequest, obj mirrors.Object) error {
 	o, ok := obj.(runtime.Object)
 	if !ok {
-		return fmt.Errorf("%s: %T is no API object", nameIn(req), obj)
+		return fmt.Errorf("%s: %T is not an API object", nameIn(req), obj)
 	}
 	if gvk := o.GetObjectKind().GroupVersionKind(); !gvk.Empty() && gvk != kindOf(req) {
 		return fmt.Errorf("%s: the object is of another kind, %s %s", nameIn(req), gvk.GroupVersion(), gvk.Kind)
@@ -144,7 +144,7 @@ func nameIn(req admissionv1.AdmissionRequest) string {
 	if req.Namespace != "" && req.Name != "" {
 		name = req.Namespace + "/" + name
 	}
-	return cmp.Or(req.Kind.Kind, "object of no kind") + " " + name
+	return cmp.Or(req.Kind.Kind, "object without a kind") + " " + name
 }
 
 // kindOf returns the kind to read the object of req as: the one the webhook is

@@ -73,7 +73,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, refusef(http.StatusRequestEntityTooLarge, "too_large",
-			"the review has more than %d bytes, the most that is read", maxBody)
+			"the review has more than %d bytes, which is the limit", maxBody)
 	}
 	if err != nil {
 		return nil, refusef(http.StatusBadRequest, "unreadable", "reading the review: %v", err)
@@ -99,7 +99,7 @@ func decodeReview(contentType string, body []byte) (*admissionv1.AdmissionReques
 	}
 	var review admissionv1.AdmissionReview
 	if err := utiljson.Unmarshal(body, &review); err != nil {
-		return nil, refusef(http.StatusBadRequest, "malformed", "the body is no AdmissionReview: %v", explain(err))
+		return nil, refusef(http.StatusBadRequest, "malformed", "the body is not an AdmissionReview: %v", explain(err))
 	}
 	if gvk := review.GroupVersionKind(); gvk != reviewKind {
 		return nil, refusef(http.StatusBadRequest, "version",

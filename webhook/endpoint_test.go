@@ -95,11 +95,11 @@ func TestEndpointRefuses(t *testing.T) {
 	}{
 		{"no content type", "", valid, 415, `Content-Type is "", want "application/json"`},
 		{"another content type", "text/plain", valid, 415, `Content-Type is "text/plain", want "application/json"`},
-		{"no body", "application/json", nil, 400, "the body is no AdmissionReview: unexpected end of JSON input"},
-		{"no JSON", "application/json", []byte("{"), 400, "the body is no AdmissionReview: unexpected end of JSON input"},
+		{"no body", "application/json", nil, 400, "the body is not an AdmissionReview: unexpected end of JSON input"},
+		{"no JSON", "application/json", []byte("{"), 400, "the body is not an AdmissionReview: unexpected end of JSON input"},
 		{
 			"a request of the wrong type", "application/json", []byte(`{"request":7}`), 400,
-			"the body is no AdmissionReview: request is of type number, want object",
+			"the body is not an AdmissionReview: request is of type number, want object",
 		},
 		{
 			"the version before", "application/json", bytes.Replace(valid, []byte("k8s.io/v1"), []byte("k8s.io/v1beta1"), 1), 400,
@@ -118,7 +118,7 @@ func TestEndpointRefuses(t *testing.T) {
 		{"no uid", "application/json", reviewOf(anonymous), 400, "the request of the AdmissionReview has no uid"},
 		{
 			"too much", "application/json", append(valid, bytes.Repeat([]byte(" "), maxBody)...), 413,
-			"the review has more than 8388608 bytes, the most that is read",
+			"the review has more than 8388608 bytes, which is the limit",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A Reviewer says what would come of an edit by the time ctx ends. An error means that there is no verdict. *review.Reviewer is
+// A Reviewer judges an edit by the time ctx ends. An error means that there is no verdict. *review.Reviewer is
 // one; implementations must be safe for concurrent use.
 type Reviewer interface {
 	Review(ctx context.Context, edit mirrors.Edit) (review.Record, error)
@@ -42,7 +42,7 @@ func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit) (review.Rec
 // Changes that are admitted in the same moment have to be safe together.
 type Handler struct {
 	Reviewer Reviewer
-	// ComesAgain is told of reviews, as Options say; nil for nobody.
+	// ComesAgain receives reviews, as Options say; it may be nil.
 	ComesAgain func(review.Record)
 
 	metrics *metrics
@@ -145,7 +145,7 @@ func brief(err error) string { return text.Cut(text.Line(err.Error()), maxErrorR
 
 // noVerdict refuses p because of err, and says what to do about it.
 func noVerdict(req admissionv1.AdmissionRequest, p proposal, err error) decision {
-	message := fmt.Sprintf("%s is refused, as there is no verdict: %s.\n%s",
+	message := fmt.Sprintf("%s is refused because there is no verdict: %s.\n%s",
 		p.subject, brief(err), advice(req, err))
 	return decision{proposal: p, verdict: none, message: message, err: err}
 }
@@ -154,11 +154,11 @@ func noVerdict(req admissionv1.AdmissionRequest, p proposal, err error) decision
 func advice(req admissionv1.AdmissionRequest, err error) string {
 	retry := "Try again"
 	if errors.Is(err, context.DeadlineExceeded) {
-		retry = "The time ran out; what was found out meanwhile is kept, so try again in 10 seconds"
+		retry = "Time ran out; what was found so far is kept, so try again in 10 seconds"
 	}
 	text := retry + "; if that does not help, see: " + logsCommand
 	if req.Operation == admissionv1.Delete {
-		text += "\nA deletion that cannot wait passes while the guard is stopped: " + stopCommand
+		text += "\nA deletion that cannot wait is let through while the guard is stopped: " + stopCommand
 	}
 	return text
 }

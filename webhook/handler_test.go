@@ -414,7 +414,7 @@ func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 		{"nobody has a name", nameless, "ImageTagMirrorSet without a name: the object has no name"},
 		{"a kind that is no mirror object", configMap, "ConfigMap apps: v1 ConfigMap: not a mirror object"},
 		{"a kind that is no mirror object, deleted", configMapDeletion, "ConfigMap apps: v1 ConfigMap: not a mirror object"},
-		{"no kind", kindless, "object of no kind apps: (no kind): not a mirror object"},
+		{"no kind", kindless, "object without a kind apps: (no kind): not a mirror object"},
 		{"an operation there is not", patch, `ImageTagMirrorSet apps: unknown operation "PATCH"`},
 		{
 			"a deletion of nothing", request(admissionv1.Delete, mirrors.TagMirrorSetGVK, ""),
@@ -555,23 +555,23 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 	}{
 		{
 			"a creation", creation(tagMirrorSet("apps", "quay.io")), unreadable,
-			"ImageTagMirrorSet apps is refused, as there is no verdict: reading the mirror configuration in force: connection refused.\n" +
+			"ImageTagMirrorSet apps is refused because there is no verdict: reading the mirror configuration in force: connection refused.\n" +
 				"Try again; if that does not help, see: " + see,
 		},
 		{
 			"a deletion can do without", deletion(tagMirrorSet("apps", "quay.io")), unreadable,
-			"Deleting ImageTagMirrorSet apps is refused, as there is no verdict: reading the mirror configuration in force: connection refused.\n" +
+			"Deleting ImageTagMirrorSet apps is refused because there is no verdict: reading the mirror configuration in force: connection refused.\n" +
 				"Try again; if that does not help, see: " + see + "\n" +
-				"A deletion that cannot wait passes while the guard is stopped: oc -n mirrorset-guard scale deployment/mirrorset-guard --replicas=0",
+				"A deletion that cannot wait is let through while the guard is stopped: oc -n mirrorset-guard scale deployment/mirrorset-guard --replicas=0",
 		},
 		{
 			"the time ran out", creation(tagMirrorSet("apps", "quay.io")), expired,
-			"ImageTagMirrorSet apps is refused, as there is no verdict: listing the images in use: context deadline exceeded.\n" +
-				"The time ran out; what was found out meanwhile is kept, so try again in 10 seconds; if that does not help, see: " + see,
+			"ImageTagMirrorSet apps is refused because there is no verdict: listing the images in use: context deadline exceeded.\n" +
+				"Time ran out; what was found so far is kept, so try again in 10 seconds; if that does not help, see: " + see,
 		},
 		{
 			"a page in place of an answer", creation(tagMirrorSet("apps", "quay.io")), errors.New(strings.Repeat("é", 5000)),
-			"ImageTagMirrorSet apps is refused, as there is no verdict: " + strings.Repeat("é", 999) + "….\n" +
+			"ImageTagMirrorSet apps is refused because there is no verdict: " + strings.Repeat("é", 999) + "….\n" +
 				"Try again; if that does not help, see: " + see,
 		},
 	} {
@@ -600,7 +600,7 @@ func TestHandlerRefusesOnPanic(t *testing.T) {
 	resp := h.Handle(ctx, creation(tagMirrorSet("apps", "quay.io")))
 	want := &metav1.Status{
 		Status: "Failure", Code: 500, Reason: "InternalError",
-		Message: "ImageTagMirrorSet apps is refused, as there is no verdict: panic: index out of range.\n" +
+		Message: "ImageTagMirrorSet apps is refused because there is no verdict: panic: index out of range.\n" +
 			"Try again; if that does not help, see: oc -n mirrorset-guard logs deployment/mirrorset-guard",
 	}
 	if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {

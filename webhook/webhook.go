@@ -71,7 +71,7 @@ type Options struct {
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
 	// ComesAgain is told of each review after which the same change is likely to be
-	// asked for again: it was refused, or was a dry run. Nil for nobody. It is called
+	// asked for again: it was refused, or was a dry run. May be nil. It is called
 	// before the answer is sent, and must not block.
 	ComesAgain func(review.Record)
 }

@@ -20,7 +20,7 @@ type changeFlags struct {
 
 func (c *changeFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&c.files, "filename", "f", nil, "file, folder or - (standard input) with the mirror objects to apply; may be repeated, all are one change")
-	flags.BoolVar(&c.delete, "delete", false, "take the objects in -f away instead of applying them")
+	flags.BoolVar(&c.delete, "delete", false, "delete the objects in -f instead of applying them")
 }
 
 // read returns the change. Objects of other kinds are left out and named on standard error.

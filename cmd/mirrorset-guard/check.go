@@ -26,16 +26,15 @@ func newCheck() *cobra.Command {
 	o := checkOptions{output: formats("table", "json", "yaml", "junit", "narrowed")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
-		Short: "Say what the guard would say of a change, before it is made",
+		Short: "Review a change before it is made, as the webhook would",
 		Long: `check reviews the change in -f as the webhook would: against the cluster of the
 kubeconfig, or against a dump of one (--from). All documents in all -f are one
 change. Nothing is changed, and no webhook needs to be installed.
 
--o narrowed prints the objects with sources that cover what their mirrors hold and
-nothing that they lack.
+-o narrowed prints the objects with sources narrowed to what their mirrors hold.
 
-Exit code 0: admissible, warnings possible. 1: would be denied. 2: could not tell,
-or used wrongly.`,
+Exit code 0: would be admitted, possibly with warnings. 1: would be denied. 2: no
+verdict, or wrong usage.`,
 		Example: `  mirrorset-guard check -f itms.yaml
   mirrorset-guard check -f itms.yaml --delete
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json`,

@@ -88,10 +88,10 @@ func TestCheckOfADumpThatCannotBeRead(t *testing.T) {
 		want               string // on one of the streams
 	}{
 		{"all is well", good, harmless, exitAdmitted, "does not reroute the one image in use: nothing was verified"},
-		{"a pod, whose image the change may reroute", badPod, harmless, exitDenied, "ImageTagMirrorSet other is refused: not all objects could be read: the change may reroute images that nobody knows of."},
+		{"a pod, whose image the change may reroute", badPod, harmless, exitDenied, "ImageTagMirrorSet other is refused: not all objects could be read: the change may reroute images that are not known."},
 		{"a pod, and a change that moves nothing", badPod, nothing, exitAdmitted, "dump.yaml: document 2: reading Pod: "},
-		{"a mirror set", badSet, nothing, exitTrouble, "mirror objects may be in what could not be read: {dir}/dump.yaml: document 2: reading ImageTagMirrorSet: "},
-		{"a mirror set of no version", oldSet, nothing, exitTrouble, "document 2: no ImageTagMirrorSet is of config.openshift.io/v1beta1: config.openshift.io/v1 is"},
+		{"a mirror set", badSet, nothing, exitTrouble, "what could not be read may hold mirror objects: {dir}/dump.yaml: document 2: reading ImageTagMirrorSet: "},
+		{"a mirror set of no version", oldSet, nothing, exitTrouble, "document 2: ImageTagMirrorSet is not of config.openshift.io/v1beta1 but of config.openshift.io/v1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, out, stderr := check(t, map[string]string{"dump.yaml": tc.dump, "stdin": tc.change}, "-f", "-", "--from", "{dir}/dump.yaml", "-o", "json")

@@ -85,7 +85,7 @@ func (e explanation) paragraphs(r mirrors.Resolution, image string, route mirror
 	all := e.candidateParagraphs(r, candidates)
 	switch {
 	case route.Refused != "":
-		all = append(all, paragraph{head: "nodes refuse it whoever serves it: " + route.Refused})
+		all = append(all, paragraph{head: "nodes refuse it wherever it comes from: " + route.Refused})
 	case route.Err == nil && len(route.Open()) == 0:
 		all = append(all, paragraph{head: "nothing is left to try: it cannot be pulled"})
 	}

@@ -221,7 +221,7 @@ backup.example.com/x:1
   entry backup.example.com, made by blockedRegistries of Image cluster
   1. backup.example.com/x:1
      source, blocked by the entry backup.example.com (blockedRegistries of Image cluster)
-  nodes refuse it whoever serves it: blockedRegistries of Image cluster names backup.example.com
+  nodes refuse it wherever it comes from: blockedRegistries of Image cluster names backup.example.com
 `},
 		{"blocked for two reasons, the list naming something wider", tagSet("team", "quay.io/team", "NeverContactSource", "m.local") + registrySources[:strings.Index(registrySources, "    blocked")] + "    blockedRegistries: [quay.io]\n", "", []string{"quay.io/team/x:1"}, `
 quay.io/team/x:1
@@ -231,7 +231,7 @@ quay.io/team/x:1
   2. quay.io/team/x:1
      source, blocked by the entry quay.io/team (NeverContactSource in ImageTagMirrorSet team;
        quay.io in blockedRegistries of Image cluster)
-  nodes refuse it whoever serves it: blockedRegistries of Image cluster names quay.io
+  nodes refuse it wherever it comes from: blockedRegistries of Image cluster names quay.io
 `},
 		{"a short name", tagSet("hub", "docker.io/library", "AllowContactingSource", "m.local"), "", []string{"nginx"}, `
 nginx
@@ -356,7 +356,7 @@ func TestExplainTrouble(t *testing.T) {
 		{
 			"a configuration that MCO rejects", tagSet("a", "quay.io", "NeverContactSource", "m.local") + tagSet("b", "quay.io", "AllowContactingSource", "m.local"),
 			[]string{"quay.io/x"},
-			`RejectedByMCO: the configuration in force is invalid, so that no node would get it: source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`,
+			`RejectedByMCO: the configuration in force is invalid, and no node would get it: source "quay.io" is NeverContactSource in ImageTagMirrorSet a but AllowContactingSource in ImageTagMirrorSet b`,
 		},
 		{"a format that does not exist", emptyImage, []string{"quay.io/x", "-o", "xml"}, `--output "xml": choose one of table, json, yaml`},
 	}

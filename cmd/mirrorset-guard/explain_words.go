@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// entryText says which entry of registries.conf decides, who made it, and whose
+// entryText says which entry of registries.conf decides, what made it, and whose
 // mirrors it has where they are not its own.
 func entryText(r mirrors.Resolution, scope string) string {
 	if scope == "" {
@@ -35,7 +35,7 @@ func namedUpTo(names []string, limit int) string {
 	return strings.Join(names, ", ")
 }
 
-// blockText says which entry blocks a place, and who wants it so.
+// blockText says which entry blocks a place, and what it comes from.
 func blockText(r mirrors.Resolution, scope string) string {
 	o := r.BlockOrigin(scope)
 	if o.MachineConfig != "" {

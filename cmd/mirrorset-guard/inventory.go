@@ -20,7 +20,7 @@ func newInventory() *cobra.Command {
 	o := inventoryOptions{output: formats("table", "wide", "json", "yaml", "csv", "refs")}
 	cmd := &cobra.Command{
 		Use:   "inventory",
-		Short: "List the images that the cluster may have to pull, and who uses them",
+		Short: "List the images that the cluster may have to pull, and what uses them",
 		Example: `  mirrorset-guard inventory --registry quay.io -o wide
   mirrorset-guard inventory -n shop -o csv > shop.csv
   mirrorset-guard inventory --unused -o refs`,

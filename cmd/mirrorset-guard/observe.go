@@ -23,8 +23,8 @@ type observeFlags struct {
 }
 
 func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.address, "metrics", "", "where to answer /metrics and /inventory, over TLS, to those whose token the cluster lets do so; empty for nowhere")
-	flags.BoolVar(&f.plain, "metrics-plain", false, "answer /metrics to anybody, without TLS, and nothing else; for an address that nobody else reaches")
+	flags.StringVar(&f.address, "metrics", "", "where to serve /metrics and /inventory, over TLS, to bearers of a token with the right to read them; empty for nowhere")
+	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
 }
 
 // An observer is what answers there.
@@ -54,7 +54,7 @@ func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, er
 	return s, nil
 }
 
-// authorized lets those through whose token the cluster knows, and whom a role
+// authorized lets clients through whose token the cluster knows, and whom a role
 // permits the path as a nonResourceURL. It contacts the cluster for a token that it
 // has not seen for a minute.
 func authorized(config *rest.Config, h http.Handler, log logr.Logger) (http.Handler, error) {

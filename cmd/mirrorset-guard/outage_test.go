@@ -36,7 +36,7 @@ func TestServeWithoutAnAPIServer(t *testing.T) {
 
 	wire.Cut()
 	answer := askGuard(t, g, shopMirror, 15*time.Second)
-	const want = "ImageTagMirrorSet shop is refused, as there is no verdict: reading the mirror configuration in force: "
+	const want = "ImageTagMirrorSet shop is refused because there is no verdict: reading the mirror configuration in force: "
 	if answer.Allowed || !strings.HasPrefix(answer.Result.Message, want) {
 		t.Errorf("cut off: allowed %t, %v, want %q...", answer.Allowed, answer.Result, want)
 	}

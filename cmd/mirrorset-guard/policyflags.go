@@ -20,12 +20,12 @@ type policyFlags struct {
 }
 
 func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&p.protected, "protect", policy.DefaultProtected, "namespaces whose images come first, the most important first (a * at the end matches any ending)")
+	flags.StringSliceVar(&p.protected, "protect", policy.DefaultProtected, "namespaces whose images come first, the most important first (a trailing * matches any ending)")
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
-	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "whose layers to look up, not only the manifest: those of all images, of protected ones, or of none")
-	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: what comes of images outside of protected namespaces that only the look of an object tells of")
+	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "all, protected or none: the images whose layers are looked up, not only the manifest")
+	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: how to treat images outside of protected namespaces that are only guessed from the look of an object")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
-	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: what images that only such namespaces use do at most (a * at the end matches any ending; the first match counts); never for protected namespaces; may be repeated")
+	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: the greatest severity for images used only in such namespaces (a trailing * matches any ending; the first match counts); never for protected namespaces; may be repeated")
 }
 
 func (p *policyFlags) settings() (policy.Settings, error) {

@@ -53,7 +53,7 @@ spec: {schedule: "0 4 * * *", jobTemplate: {spec: {template: {spec: {restartPoli
 		{"one more CA beside it", "renewed", 0, "it reroutes 1 of 1 image, all verified"},
 		{"a CA that did not sign the mirror's certificate", "wrong", 1, "mirror.example.com has a certificate of an unknown authority"},
 		{"the CA is for another registry", "elsewhere", 1, "mirror.example.com has a certificate of an unknown authority"},
-		{"a ConfigMap that is not there", "nowhere", 1, "there is no ConfigMap openshift-config/nowhere: nodes would trust no CA by additionalTrustedCA"},
+		{"a ConfigMap that is not there", "nowhere", 1, "there is no ConfigMap openshift-config/nowhere: nodes would trust no CA through additionalTrustedCA"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke(t, image(tt.cas), "check", "-f", "-", "--kubeconfig", c.Kubeconfig, "-o", "table",

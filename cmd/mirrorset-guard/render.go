@@ -29,11 +29,11 @@ mirror objects: of those in force, or with -f, of those after the change. -o dif
 prints what the change does to it.
 
 On standard error it says whether the Machine Config Operator has applied the
-objects in force, by what MachineConfig ` + mirrors.GeneratedRegistries + `
+objects in force, judging by what MachineConfig ` + mirrors.GeneratedRegistries + `
 holds. A difference means that it is still at work, or stuck.
 
 Exit code 0: rendered. 2: the Machine Config Operator would reject the objects, or
-used wrongly.`,
+wrong usage.`,
 		Example: `  mirrorset-guard render
   mirrorset-guard render -f itms.yaml -o diff
   mirrorset-guard render --from must-gather/ -f itms.yaml --delete -o diff`,

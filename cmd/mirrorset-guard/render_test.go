@@ -19,7 +19,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -157,14 +156,14 @@ unqualified-search-registries = ["quay.io"]
 short-name-mode = ""
 additional-layer-store-auth-helper = ""
 `, saysNone, 0}},
-		{"a change that MCO rejects", teamDigests, tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration after the change is invalid, so that no node would get it: source "quay.io/team" is NeverContactSource in ImageTagMirrorSet bad but AllowContactingSource in ImageDigestMirrorSet team
+		{"a change that MCO rejects", teamDigests, tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration after the change is invalid, and no node would get it: source "quay.io/team" is NeverContactSource in ImageTagMirrorSet bad but AllowContactingSource in ImageDigestMirrorSet team
 `, exitTrouble}},
-		{"objects in force that MCO rejects", teamDigests + tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), "", nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration in force is invalid, so that no node would get it: source "quay.io/team" is NeverContactSource in ImageTagMirrorSet bad but AllowContactingSource in ImageDigestMirrorSet team
+		{"objects in force that MCO rejects", teamDigests + tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), "", nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration in force is invalid, and no node would get it: source "quay.io/team" is NeverContactSource in ImageTagMirrorSet bad but AllowContactingSource in ImageDigestMirrorSet team
 `, exitTrouble}},
 		{"a change that repairs them", teamDigests + tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), tagSet("bad", "quay.io/team", "NeverContactSource", "m.local"), []string{"--delete"}, outcome{teamConf, `The Machine Config Operator is stuck, and will stay so until the objects are repaired.
-RejectedByMCO: the configuration in force is invalid, so that no node would get it: source "quay.io/team" is NeverContactSource in ImageTagMirrorSet bad but AllowContactingSource in ImageDigestMirrorSet team
+RejectedByMCO: the configuration in force is invalid, and no node would get it: source "quay.io/team" is NeverContactSource in ImageTagMirrorSet bad but AllowContactingSource in ImageDigestMirrorSet team
 `, 0}},
-		{"a policy that MCO rejects", "apiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {registrySources: {allowedRegistries: [allowed.io/namespace1/namespace2]}}\n", "apiVersion: config.openshift.io/v1\nkind: ImagePolicy\nmetadata: {name: signed, namespace: shop}\nspec: {scopes: [allowed.io/app/policysigned], policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KQUEKLS0tLS1FTkQgUFVCTElDIEtFWS0tLS0t}}}}\n", nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration after the change is invalid, so that no node would get it: scope "allowed.io/app/policysigned" of ImagePolicy shop/signed is outside allowedRegistries of Image cluster (allowed.io/namespace1/namespace2)
+		{"a policy that MCO rejects", "apiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {registrySources: {allowedRegistries: [allowed.io/namespace1/namespace2]}}\n", "apiVersion: config.openshift.io/v1\nkind: ImagePolicy\nmetadata: {name: signed, namespace: shop}\nspec: {scopes: [allowed.io/app/policysigned], policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KQUEKLS0tLS1FTkQgUFVCTElDIEtFWS0tLS0t}}}}\n", nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration after the change is invalid, and no node would get it: scope "allowed.io/app/policysigned" of ImagePolicy shop/signed is outside allowedRegistries of Image cluster (allowed.io/namespace1/namespace2)
 `, exitTrouble}},
 		{"a format that does not exist", emptyImage, "", []string{"-o", "table"}, outcome{"", "mirrorset-guard: --output \"table\": choose one of toml, diff, json, yaml\n", exitTrouble}},
 	}

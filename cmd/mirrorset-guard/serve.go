@@ -56,7 +56,7 @@ func newServe() *cobra.Command {
 		Long: `serve follows the images of the cluster and answers admission reviews of mirror
 sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cluster.
 
-Beside that it verifies the mirror configuration in force, and reports images that
+It also keeps verifying the mirror configuration in force, and reports images that
 their mirrors have lost as Events on the mirror sets.`,
 		Args: cobra.NoArgs,
 		// Instead of the root's: run sets a logger.
@@ -71,13 +71,13 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
 	flags.StringVar(&o.health, "health", ":8081", "where to answer /healthz and /readyz")
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
-	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, not ready, after the signal to end")
+	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to look for images in objects of kinds that are not known; new kinds are looked for every minute")
+	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
 	o.observe.addFlags(flags)
 	o.cluster.addFlags(flags)
 	o.registries.addFlags(flags)
-	flags.StringVar(&o.registries.factFile, "fact-file", "", "file in which what is known about images survives a restart; empty for none")
+	flags.StringVar(&o.registries.factFile, "fact-file", "", "file in which facts about images survive a restart; empty for none")
 	o.policy.addFlags(flags)
 	o.standing.addFlags(flags)
 }

@@ -25,9 +25,10 @@ func newSnapshot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot -o FILE",
 		Short: "Write what a check needs of a cluster into a file, for --from",
-		Long: `snapshot writes the mirror configuration, the images with their users and the
-nodes' architectures: trimmed, the same file for the same cluster, and without any
-secret. check, explain and inventory read it with --from, elsewhere and later.`,
+		Long: `snapshot writes the mirror configuration, the images with what uses them, and the
+nodes' architectures: trimmed, identical for an identical cluster, and without any
+secret. check, explain, render and inventory read it with --from, anywhere and at any
+time.`,
 		Args: cobra.NoArgs,
 		RunE: runs(o.run),
 	}
@@ -72,7 +73,7 @@ func whole(inventory review.Inventory) error {
 	if len(gaps) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a snapshot would not be whole: %w", joined(gaps))
+	return fmt.Errorf("the snapshot would be incomplete: %w", joined(gaps))
 }
 
 // writeFile writes a file whole or not at all.

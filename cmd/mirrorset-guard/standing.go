@@ -25,7 +25,7 @@ type standingFlags struct {
 }
 
 func (s *standingFlags) addFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often the mirror configuration in force is verified, and what has changed is reported as Events; 0 for never")
+	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often to verify the mirror configuration in force and report as Events what has changed; 0 for never")
 	flags.BoolVar(&s.elect, "leader-elect", false, "verify only while holding a Lease, so that one of several replicas reports; reviews are answered in any case")
 	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Lease "+leaseName)
 }
@@ -47,7 +47,7 @@ func validateFactFile(path string) error {
 		return nil
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("--fact-file %q: it is there, and is not a regular file", path)
+		return fmt.Errorf("--fact-file %q: exists and is not a regular file", path)
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return fmt.Errorf("--fact-file %q: there is no folder %s", path, filepath.Dir(path))

@@ -64,10 +64,10 @@ type registryFlags struct {
 }
 
 func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&r.cas, "registry-ca", nil, "PEM file of certificate authorities to trust for registries, beside the system's; may be repeated")
+	flags.StringArrayVar(&r.cas, "registry-ca", nil, "PEM file of certificate authorities to trust for registries, in addition to the system's; may be repeated")
 	flags.StringArrayVar(&r.resolve, "resolve", nil, "HOST[:PORT]=ADDRESS:PORT: where to find a registry instead of asking DNS; may be repeated")
-	flags.StringArrayVar(&r.rates, "registry-rate", nil, "HOST[:PORT]=N: requests a second to a registry, at most (default quay.io=450; 0 for no limit); may be repeated")
-	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is taken to be still there; misses are asked about again wherever a verdict depends on them")
+	flags.StringArrayVar(&r.rates, "registry-rate", nil, "HOST[:PORT]=N: the most requests per second to a registry (default quay.io=450; 0 for no limit); may be repeated")
+	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is assumed to be still there; misses are looked up again wherever a verdict depends on them")
 	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
 }
 
@@ -277,7 +277,7 @@ func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) e
 	return w.trustDump(open, dump)
 }
 
-// trustDump makes the client trust whom the nodes in the dump trust. It does not go by
+// trustDump makes the client trust the CAs that the nodes in the dump trust. It does not go by
 // their proxies, which this machine may not reach.
 func (w *world) trustDump(open *openWorld, dump *snapshot.Snapshot) error {
 	roots, err := w.registries.roots()

@@ -43,7 +43,7 @@ type Options struct {
 	// without another answer in between, to count as one that may not be read. Until
 	// then the Inventory is not ready. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
-	// SurveyEvery is how often objects of kinds that are not known are looked through for
+	// SurveyEvery is how often objects of unknown kinds are searched for
 	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
 	// often if that is more often.
 	SurveyEvery time.Duration
@@ -173,7 +173,7 @@ func (c *Inventory) logServedChange(source string, lacking error) {
 		c.log.Info("Source is served now", "source", source)
 		return
 	}
-	c.log.Info("Source is gone, and what it named", "source", source, "reason", lacking.Error())
+	c.log.Info("Source is gone, with what it named", "source", source, "reason", lacking.Error())
 }
 
 // Run follows the cluster until ctx ends, and then returns nil. It must be
@@ -201,7 +201,7 @@ func (c *Inventory) Ready() error {
 		}
 	}
 	if c.survey != nil && !c.survey.isComplete() {
-		waiting = append(waiting, "kinds that are not known not looked through yet")
+		waiting = append(waiting, "unknown kinds not searched yet")
 	}
 	if len(waiting) == 0 {
 		return nil
@@ -247,7 +247,7 @@ func (c *Inventory) Images(context.Context) (policy.Images, error) {
 	c.index.TrustAccounts(accountsKnown(c.accounts.Status()))
 	images := c.index.Images()
 	if nodes := len(c.Nodes()); images.Len() == 0 && nodes > 0 {
-		return policy.Images{}, fmt.Errorf("no object names an image though there are nodes (%d): the inventory cannot be complete", nodes)
+		return policy.Images{}, fmt.Errorf("no object names an image although there are nodes (%d): the inventory cannot be complete", nodes)
 	}
 	return images, nil
 }

@@ -549,7 +549,7 @@ func TestClusterPicksUpWhatAppears(t *testing.T) {
 	remove()
 	eventually(t, "the image of a kind that has vanished is gone", func() bool { return len(usersOf(t, c, "", image)) == 0 })
 	eventually(t, "and the kind is lacking", func() bool { return apierrors.IsNotFound(status().Lacking) })
-	want := []string{`"level"=0 "msg"="Source is served now"`, `"level"=0 "msg"="Source is gone, and what it named"`}
+	want := []string{`"level"=0 "msg"="Source is served now"`, `"level"=0 "msg"="Source is gone, with what it named"`}
 	eventually(t, "both turns are logged", func() bool { return len(turns.all()) >= len(want) })
 	if diff := cmp.Diff(want, turns.all()); diff != "" {
 		t.Errorf("logged -want +got:\n%s", diff)

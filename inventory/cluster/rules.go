@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Rules returns what a cluster role has to allow for everything in c to be read,
+// Rules returns what a ClusterRole has to permit for everything in c to be readable,
 // and nothing more: a rule for each API group and way of reading, sorted. The
 // global pull secret is not among it; that takes a role in its namespace, by
 // PullSecretRule.

@@ -120,7 +120,7 @@ func (s *survey) run(ctx context.Context) {
 	}
 }
 
-// done says that the survey holds up nobody any more.
+// done says that nothing has to wait for the survey any more.
 func (s *survey) done() {
 	s.once.Do(func() {
 		s.isDone.Store(true)
@@ -297,7 +297,7 @@ func (s *survey) readKind(ctx context.Context, r schema.GroupVersionResource) {
 		return
 	}
 	if err != nil && (k.err == nil || k.err.Error() != err.Error()) {
-		s.log.Info("Kind could not be looked through", "resource", r.GroupResource().String(), "reason", err.Error())
+		s.log.Info("Kind could not be searched", "resource", r.GroupResource().String(), "reason", err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,20 +374,20 @@ func (s *survey) notes() []string {
 		}
 	}
 	if s.err != nil {
-		notes = append(notes, "kinds that are not known were not looked through: "+s.err.Error())
+		notes = append(notes, "unknown kinds were not searched: "+s.err.Error())
 	}
 	if len(failed) > 0 {
-		notes = append(notes, fmt.Sprintf("%s could not be looked through: %v", firstOf(failed, namedSources), reason))
+		notes = append(notes, fmt.Sprintf("%s could not be searched: %v", firstOf(failed, namedSources), reason))
 	}
 	if waiting > 0 {
-		notes = append(notes, fmt.Sprintf("%s of those that are not known not looked through yet", counted(waiting, "kind")))
+		notes = append(notes, fmt.Sprintf("%s not searched yet", counted(waiting, "unknown kind")))
 	}
 	if n := len(s.unread); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s with pod templates may not be read (%s): see manifests/overlays/all-kinds",
 			counted(n, "kind"), firstOf(s.unread, namedSources)))
 	}
 	if s.blind != nil {
-		notes = append(notes, fmt.Sprintf("which of the kinds that may not be read have pod templates is not known: %v", s.blind))
+		notes = append(notes, fmt.Sprintf("it is not known which of the kinds that may not be read have pod templates: %v", s.blind))
 	}
 	return notes
 }

@@ -267,7 +267,7 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	if diff := cmp.Diff(want, x.Images().ByReference()); diff != "" {
 		t.Errorf("while they are away (-want +got):\n%s", diff)
 	}
-	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.failing.example.com, things.lost.example.com could not be looked through: ") {
+	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.failing.example.com, things.lost.example.com could not be searched: ") {
 		t.Errorf("notes: %q", notes)
 	}
 	discoveryErr, down = nil, false
@@ -277,7 +277,7 @@ func TestSurveyKeepsWhatItKnew(t *testing.T) {
 	}
 	lists, discoveryErr = nil, errors.New("discovery is down")
 	s.round(t.Context())
-	if notes := s.notes(); len(x.Images().ByReference()) != 1 || !slices.Equal(notes, []string{"kinds that are not known were not looked through: listing the kinds that are served: discovery is down"}) {
+	if notes := s.notes(); len(x.Images().ByReference()) != 1 || !slices.Equal(notes, []string{"unknown kinds were not searched: listing the kinds that are served: discovery is down"}) {
 		t.Errorf("without discovery: %v, notes %q", x.Images().ByReference(), notes)
 	}
 }
@@ -307,7 +307,7 @@ func TestSurveyOfAnotherVersion(t *testing.T) {
 	if got := x.Images().ByReference(); len(got) != 1 {
 		t.Errorf("in another version: %v", got)
 	}
-	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.example.com could not be looked through: ") {
+	if notes := s.notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "things.example.com could not be searched: ") {
 		t.Errorf("notes: %q", notes)
 	}
 }
@@ -365,7 +365,7 @@ func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 		go func() { s.run(ctx); close(done) }()
 		<-asked
 		<-ready
-		if want := []string{"1 kind of those that are not known not looked through yet"}; !slices.Equal(s.notes(), want) {
+		if want := []string{"1 unknown kind not searched yet"}; !slices.Equal(s.notes(), want) {
 			t.Errorf("notes %q, want %q", s.notes(), want)
 		}
 		cancel()

@@ -214,7 +214,7 @@ func TestNodesWithoutImagesAreAFault(t *testing.T) {
 		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
 		run(t, c)
 		synctest.Wait()
-		const want = "no object names an image though there are nodes (1): the inventory cannot be complete"
+		const want = "no object names an image although there are nodes (1): the inventory cannot be complete"
 		if images, err := c.Images(t.Context()); err == nil || err.Error() != want {
 			t.Errorf("Images() = %v, %v, want %s", images, err, want)
 		}

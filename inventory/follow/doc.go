@@ -1,5 +1,5 @@
-// Package follow keeps up with the objects of an API server, and knows how far what it has
-// told of them can be trusted.
+// Package follow keeps up with the objects of an API server, and knows how far its
+// knowledge of them can be trusted.
 //
 //	source := &follow.Source{
 //		Name:   "pods",
@@ -15,8 +15,8 @@
 // The Status (status.go) says whether the source has been read, whether the cluster serves
 // it and lets it be read, and since when it has not been heard from.
 //
-// client-go does most of the work. What it leaves out is here: it takes a connection that
-// is closed before an answer for a watch that ended, lets a watch last for up to ten
+// client-go does most of the work. This package makes up for what it leaves out: it takes
+// a connection that is closed before an answer for a watch that ended, lets a watch last for up to ten
 // minutes during which the other end may be dead, asks a minute after the API server has
 // come back, and lists 100,000 objects in one piece.
 //

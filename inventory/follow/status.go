@@ -16,14 +16,14 @@ type Status struct {
 	// Synced is set once all objects have been read, or the cluster has said that
 	// it does not serve the resource, or for long enough that it may not be read.
 	Synced bool
-	// Lacking is why there are no objects though there is no error either: the
+	// Lacking is why there are no objects although there is no error either: the
 	// resource is not served here, or may not be read and never could be. Nil otherwise.
 	Lacking error
 	// Heard is when the source last answered: a list, an event, a sign of life.
 	// Zero if it never did.
 	Heard time.Time
-	// Err is what stands between the cluster and fresher knowledge; nil if
-	// nothing does, or nobody has noticed yet.
+	// Err is what prevents fresher knowledge of the cluster; nil if nothing does, or nothing
+	// was noticed yet.
 	Err error
 	// Stale is set when a source that is served has been out of reach for too long
 	// (Source.StaleAfter): objects may have come, changed and gone since Heard.
@@ -44,8 +44,8 @@ func (s Status) IsReadable() bool { return s.Synced && s.Lacking == nil }
 // IsForbidden reports whether the source may not be read.
 func (s Status) IsForbidden() bool { return apierrors.IsForbidden(s.Lacking) }
 
-// Waiting says for whom there is nothing yet that the source has not synced, and what was
-// wrong when it was last asked.
+// Waiting says that the source has not synced yet, and what was wrong when it was last
+// asked.
 func (s Status) Waiting() string {
 	if s.Err == nil {
 		return s.Name + " not read yet"
@@ -82,7 +82,7 @@ func (h *health) read(staleAfter time.Duration) Status {
 	return s
 }
 
-// overdue tells a connection that is dead, though nobody has said so, from a
+// overdue tells a connection that is silently dead from a
 // source where nothing happens.
 func (h *health) overdue() bool { return !h.due.IsZero() && time.Now().After(h.due) }
 

@@ -77,7 +77,7 @@ func jobUse(job *batchv1.Job) policy.Use {
 // fromPod reads a pod. Admission has completed it: with the pull secrets of its service
 // account, and with what ImageStreams say. A pod that has finished names images that it needed, and no
 // node runs it again. A cluster is full of such pods, of installers and builds,
-// whose images nobody mirrors any more. A static pod that has finished is run again by its
+// whose images are no longer mirrored. A static pod that has finished is run again by its
 // kubelet, after a restart at the latest: its mirror pod is only what the API shows of it.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
@@ -95,7 +95,7 @@ func fromPod(pod *corev1.Pod) Holder {
 
 // keeperOf returns the kind of the controller that keeps a ReplicaSet or a
 // ReplicationController without replicas for a rollback only. One that stands alone may
-// be scaled up at any time, and so may one whose owner nobody reads: its template would
+// be scaled up at any time, and so may one whose owner is not read: its template would
 // not be known otherwise.
 func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
 	owner := metav1.GetControllerOf(o)

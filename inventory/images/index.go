@@ -80,7 +80,7 @@ type changedObject struct {
 	objectKey
 }
 
-// Put enters h, in the place of what was known of the same object. A Holder
+// Put enters h, replacing what was known about the same object. A Holder
 // that names no images is forgotten.
 func (x *Index) Put(h Holder) {
 	x.mu.Lock()
@@ -287,7 +287,7 @@ func (x *Index) enter(h Holder) {
 }
 
 // image returns the image with the reference, made if need be. The caller
-// enters a use of it, or it would stay for ever.
+// enters a use of it, or it would stay forever.
 func (x *Index) image(ref string) *image {
 	if img := x.images[ref]; img != nil {
 		return img

@@ -76,7 +76,7 @@ func (l Lookup) of(image string) Lookup {
 	return l
 }
 
-// A Stream is what the names of an ImageStream's tags stand for.
+// A Stream says what an ImageStream's tags stand for.
 type Stream struct {
 	// Local is spec.lookupPolicy.local.
 	Local bool

@@ -1,4 +1,4 @@
-// Package presence keeps what is known of images at locations: the facts that a
+// Package presence keeps what is known about images at locations: the facts that a
 // [Prober] finds, for as long as they can be trusted.
 //
 //	client := registry.NewClient(registry.Options{Credentials: credentials})
@@ -10,13 +10,13 @@
 // A Store answers from facts that are fresh enough ([Lifetimes]) and asks for the rest,
 // about many locations at once and each once however many callers want it. It goes on
 // asking when a caller has to leave, for the next call to find. A miss is remembered
-// for a while beyond its life, to plan by ([Store.Recall]). While Run runs, what Keep has
+// for a while beyond its lifetime, for planning ([Store.Recall]). While Run runs, what Keep has
 // named stays fresh; with a Path and a call of Restore, good news about digests outlives a
 // restart. A [Proposal] answers for certificate authorities that are not in force yet,
 // and what it learns never mixes with the Store's facts.
 //
-// The package knows no registry: whatever is a Prober can be asked. It refuses to take
-// a fact for an answer under other credentials, other trust or other platforms of nodes
-// than those it was found with, to keep bad news where good news was known for want of
-// an answer, and to use a file of facts that is damaged or could not be its own.
+// The package knows no registry: it asks any Prober. It refuses to answer with a fact
+// that was found with other credentials, other trust or other node platforms than the
+// present ones, to replace good news by the lack of an answer, and to use a file of facts
+// that is damaged or cannot be its own.
 package presence

@@ -227,7 +227,7 @@ func (f *file) parse(body []byte) ([]memo, error) {
 	for line := range bytes.Lines(body) {
 		var fact fileFact
 		if err := json.Unmarshal(line, &fact); err != nil {
-			return nil, fmt.Errorf("%s has a line that is no fact", f.path)
+			return nil, fmt.Errorf("%s has a line that is not a fact", f.path)
 		}
 		m, ok := fact.memo()
 		if !ok {

@@ -224,7 +224,7 @@ func TestFilesThatAreNotUsed(t *testing.T) {
 		{"one bit is wrong", edited(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), "is damaged"},
 		{"cut off", edited(func(b []byte) []byte { return b[:len(b)-10] }), "is damaged"},
 		{"longer than any", edited(func([]byte) []byte { return make([]byte, maxFileSize+1) }), "is longer than any file of facts"},
-		{"a line that is no fact", replaced(`{"ref":`, `["ref":`), "has a line that is no fact"},
+		{"a line that is no fact", replaced(`{"ref":`, `["ref":`), "has a line that is not a fact"},
 		{"a tag", replaced("@"+manifestSum.String(), ":1"), "has a fact that cannot be true"},
 		{"a type that no node reads", replaced(ociManifest, "text/html"), "has a fact that cannot be true"},
 		{"a reference that no node reads", replaced(host, "UPPER CASE"), "has a fact that cannot be true"},

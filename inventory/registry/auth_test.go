@@ -361,7 +361,7 @@ func TestWhatNodesIgnore(t *testing.T) {
 
 // TestTokenServers that do not do what they should.
 func TestTokenServers(t *testing.T) {
-	useless := "mirror.example.com answers with something that is no token; check the registry's authentication settings"
+	useless := "mirror.example.com answers with something that is not a token; check the registry's authentication settings"
 	for _, tc := range []struct {
 		reason string
 		status int
@@ -373,7 +373,7 @@ func TestTokenServers(t *testing.T) {
 		{"a token that is no header", 200, `{"token":"a\nb"}`, useless},
 		{"huge", 200, `{"token":"` + strings.Repeat("x", 1<<20) + `"}`, useless},
 		{"not found", 404, "", "mirror.example.com answers 404 Not Found"},
-		{"not well", 503, "", "mirror.example.com is not well: it answers 503"},
+		{"not well", 503, "", "mirror.example.com is failing: it answers 503"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			s := newTLSServer(t, bearer(ownRealm, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -207,7 +207,7 @@ func TestBlobAnswers(t *testing.T) {
 		{"a storage without TLS", redirectTo("http://cdn.example.com/layer"), policy.Unreachable, "redirects to plain http, which is not followed"},
 		{"the metadata service", redirectTo("https://169.254.169.254/layer"), policy.Unreachable, "is a link-local address, which is never asked"},
 		{"denied", status(http.StatusForbidden, ""), policy.Unreachable, "mirror.example.com answers 403 to the entry"},
-		{"not well", status(http.StatusServiceUnavailable, ""), policy.Unreachable, "mirror.example.com is not well: it answers 503"},
+		{"not well", status(http.StatusServiceUnavailable, ""), policy.Unreachable, "mirror.example.com is failing: it answers 503"},
 		{"odd", status(http.StatusTeapot, ""), policy.Unreachable, "mirror.example.com answers 418"},
 		{"empty", status(http.StatusRequestedRangeNotSatisfiable, ""), policy.Present, ""},
 	} {

@@ -178,7 +178,7 @@ func TestDNS(t *testing.T) {
 		mute   bool
 		detail string
 	}{
-		{"no such name", dnsmessage.RCodeNameError, "", false, `there is no host of the name "mirror.example.com"`},
+		{"no such name", dnsmessage.RCodeNameError, "", false, `there is no host named "mirror.example.com"`},
 		{"a name server that fails", dnsmessage.RCodeServerFailure, "", false, "the DNS "},
 		{"a name server that is silent", dnsmessage.RCodeSuccess, "", true, "the DNS did not answer in time"},
 		{"this machine", dnsmessage.RCodeSuccess, "127.0.0.1", false, "127.0.0.1 is a loopback address"},

@@ -79,7 +79,7 @@ func statusFailure(host string, r response) *failure {
 		f.detail = fmt.Sprintf("%s limits the rate of requests (429); try again %s", host, inAWhile(f.after))
 	case r.status >= 500 && r.status != http.StatusNotImplemented:
 		f.load, f.again, f.after = overloaded, true, retryAfter(r.header, time.Now())
-		f.detail = fmt.Sprintf("%s is not well: it answers %s%s; try again when it is", host, statusText(r.status), says(r))
+		f.detail = fmt.Sprintf("%s is failing: it answers %s%s; try again when it has recovered", host, statusText(r.status), says(r))
 	case r.redirected != "" && (r.status == http.StatusUnauthorized || r.status == http.StatusForbidden):
 		f.detail = fmt.Sprintf("%s redirects to %s, which answers %d; credentials are not sent along a redirect",
 			host, text.OneLine(r.redirected, maxQuote), r.status)
@@ -159,7 +159,7 @@ func describeConnection(host string, err error, timeout time.Duration) string {
 	case isTimeout(err):
 		return fmt.Sprintf("%s did not answer within %s; check the registry, the network and its firewalls", host, timeout)
 	case isReset(err):
-		return fmt.Sprintf("%s broke the connection off; check the registry and what is in front of it, and try again", host)
+		return fmt.Sprintf("%s closed the connection; check the registry and what is in front of it, and try again", host)
 	default:
 		return fmt.Sprintf("%s gives no usable answer: %s; check the registry", host, quote(innermost(err).Error()))
 	}
@@ -168,7 +168,7 @@ func describeConnection(host string, err error, timeout time.Duration) string {
 func describeDNS(host string, err *net.DNSError) string {
 	switch {
 	case err.IsNotFound:
-		return fmt.Sprintf("%s: there is no host of the name %s; check the spelling and the DNS", host, quote(err.Name))
+		return fmt.Sprintf("%s: there is no host named %s; check the spelling and the DNS", host, quote(err.Name))
 	case err.IsTimeout:
 		return fmt.Sprintf("%s: the DNS did not answer in time for %s; check the DNS", host, quote(err.Name))
 	default:
@@ -196,7 +196,7 @@ func describeTLS(host string, err error) string {
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return fmt.Sprintf("%s does not speak TLS there; if that is meant, list it in insecureRegistries of image.config", host)
 	case errors.As(err, &alert), strings.Contains(err.Error(), "tls: "):
-		return fmt.Sprintf("%s and TLS 1.2 or later do not come together (%s); check its TLS settings", host, quote(innermost(err).Error()))
+		return fmt.Sprintf("%s does not negotiate TLS 1.2 or later (%s); check its TLS settings", host, quote(innermost(err).Error()))
 	}
 	return ""
 }

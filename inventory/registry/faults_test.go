@@ -74,14 +74,14 @@ func TestDeadInDifferentWays(t *testing.T) {
 		timeout time.Duration // 0: longer than anything takes
 		detail  string
 	}{
-		{"the ping fails", status500, 0, "is not well"},
+		{"the ping fails", status500, 0, "is failing"},
 		{"manifests are silent", byMethod(silent, silent), short, "did not answer within 2s"},
-		{"manifests fail", byMethod(status500, status500), 0, "is not well"},
-		{"the token server fails", bearer(ownRealm, http.HandlerFunc(status500)), 0, "is not well"},
+		{"manifests fail", byMethod(status500, status500), 0, "is failing"},
+		{"the token server fails", bearer(ownRealm, http.HandlerFunc(status500)), 0, "is failing"},
 		{"the token server is silent", bearer(ownRealm, http.HandlerFunc(silent)), short, "did not answer within 2s"},
 		{"the token server has no tokens", bearer(ownRealm, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "{}")
-		})), 0, "something that is no token"},
+		})), 0, "something that is not a token"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			s := newTLSServer(t, tc.handler)

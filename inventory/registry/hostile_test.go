@@ -110,12 +110,12 @@ func TestHostileRegistries(t *testing.T) {
 		want    policy.Presence
 		detail  string
 	}{
-		{"an endless body", head405(endless), policy.Unreachable, "mirror.example.com answers with more than 4 MiB, which nodes take for no manifest"},
+		{"an endless body", head405(endless), policy.Unreachable, "mirror.example.com answers with more than 4 MiB, which nodes do not accept as a manifest"},
 		{"a gzip bomb", head405(bomb), policy.Unreachable, "more than 4 MiB"},
 		{"one byte at a time", head405(drip), policy.Unreachable, "mirror.example.com did not answer within 500ms"},
 		{"silence after the ping", byMethod(silent, silent), policy.Unreachable, "mirror.example.com did not answer within 500ms"},
 		{"silence", silent, policy.Unreachable, "mirror.example.com did not answer within 500ms"},
-		{"a connection that is cut", head405(cutOff), policy.Unreachable, "mirror.example.com broke the connection off"},
+		{"a connection that is cut", head405(cutOff), policy.Unreachable, "mirror.example.com closed the connection"},
 		{"an endless ping, and an endless manifest after it", endless, policy.Unreachable, "more than 4 MiB"},
 		{"a ping that drips", drip, policy.Unreachable, "did not answer within 500ms"},
 		{"huge headers", byMethod(hugeHeader, hugeHeader), policy.Unreachable, "mirror.example.com "},

@@ -106,7 +106,7 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 		return policy.Fact{}, statusFailure(host, r)
 	case r.cut:
 		// containers/image fails while it reads, so that it goes on to the next place.
-		return policy.Fact{}, unreachable("%s answers with more than 4 MiB, which nodes take for no manifest", host)
+		return policy.Fact{}, unreachable("%s answers with more than 4 MiB, which nodes do not accept as a manifest", host)
 	}
 	mediaType, ok := l.manifestType(r)
 	if !ok {

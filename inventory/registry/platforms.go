@@ -254,7 +254,7 @@ func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map
 			return nil, mismatch("%s serves an index that cannot be read; push the image again", l.endpoint.api)
 		}
 		if len(parts) == maxLookedUp {
-			return nil, unreachable("%s serves an index of more than %d images that nodes might choose, of which no more are looked up",
+			return nil, unreachable("%s serves an index of more than %d images that nodes might choose; no more are looked up",
 				l.endpoint.api, maxLookedUp)
 		}
 		found, err := l.checkChild(ctx, child)
@@ -268,7 +268,7 @@ func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map
 
 // nested says what is wrong with a child that is an index (containers/image
 // copy/single.go, copySingleImage).
-const nested = "is an index again, which nodes do not take"
+const nested = "is itself an index, which nodes do not accept"
 
 // checkChild looks a child up: whether the registry has its manifest and, where the blobs are
 // wanted, these.

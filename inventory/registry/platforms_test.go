@@ -223,7 +223,7 @@ func TestChildIsAnIndex(t *testing.T) {
 	registry.add("1", ociIndex, indexOf(entryOf("linux/amd64", inner)))
 	for _, l := range []mirrors.Location{tagged(), deep(tagged())} {
 		got := probe(t, newTestClient(t, newTLSServer(t, registry.serve), reading("linux/amd64")), l)
-		wantFact(t, got, policy.Present, "its part for linux/amd64 is an index again, which nodes do not take")
+		wantFact(t, got, policy.Present, "its part for linux/amd64 is itself an index, which nodes do not accept")
 		if diff := cmp.Diff([]string{"linux/amd64"}, got.Missing); diff != "" {
 			t.Error(diff)
 		}
@@ -331,7 +331,7 @@ func TestBadConfigs(t *testing.T) {
 		{"other content", serve("text/html", "", "<html>"), policy.Mismatch, "mirror.example.com serves other content under the digest of the config"},
 		{"no end", endless, policy.Unreachable, "mirror.example.com serves a config of more than 4 MiB, which nodes do not take"},
 		{"denied", status(403, ""), policy.Unreachable, "mirror.example.com answers 403"},
-		{"not well", status(503, ""), policy.Unreachable, "mirror.example.com is not well: it answers 503"},
+		{"not well", status(503, ""), policy.Unreachable, "mirror.example.com is failing: it answers 503"},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			registry := newShop()

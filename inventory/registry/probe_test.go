@@ -137,8 +137,8 @@ func TestTroubledAnswers(t *testing.T) {
 	}{
 		{429, "", "mirror.example.com limits the rate of requests (429); try again later"},
 		{429, "30", "mirror.example.com limits the rate of requests (429); try again in 30s"},
-		{500, "", "mirror.example.com is not well: it answers 500 Internal Server Error; try again when it is"},
-		{503, "", "mirror.example.com is not well: it answers 503 Service Unavailable; try again when it is"},
+		{500, "", "mirror.example.com is failing: it answers 500 Internal Server Error; try again when it has recovered"},
+		{503, "", "mirror.example.com is failing: it answers 503 Service Unavailable; try again when it has recovered"},
 	} {
 		t.Run(fmt.Sprint(tc.status, " ", tc.header), func(t *testing.T) {
 			c := newTestClient(t, newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +200,7 @@ func TestPing(t *testing.T) {
 		{403, policy.Unreachable, "mirror.example.com answers 403 Forbidden to GET /v2/, where nodes want 200 or 401; is it a registry?"},
 		{404, policy.Unreachable, "mirror.example.com answers 404 Not Found to GET /v2/, where nodes want 200 or 401"},
 		{204, policy.Unreachable, "answers 204 No Content to GET /v2/"},
-		{503, policy.Unreachable, "mirror.example.com is not well: it answers 503 Service Unavailable"},
+		{503, policy.Unreachable, "mirror.example.com is failing: it answers 503 Service Unavailable"},
 		{429, policy.Unreachable, "mirror.example.com limits the rate of requests (429)"},
 	} {
 		t.Run(fmt.Sprint(tc.status), func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestConnections(t *testing.T) {
 			"expired", expired, func(o *Options) { o.RootCAs.AddCert(expired.Certificate()) }, host,
 			"mirror.example.com has a certificate that is expired or not yet valid; renew it",
 		},
-		{"old TLS", tls11, nil, host, "mirror.example.com and TLS 1.2 or later do not come together"},
+		{"old TLS", tls11, nil, host, "mirror.example.com does not negotiate TLS 1.2 or later"},
 		{
 			"no TLS", newPlainServer(t, healthy), nil, host,
 			"mirror.example.com does not speak TLS there; if that is meant, list it in insecureRegistries of image.config",

@@ -83,7 +83,7 @@ func TestProposed(t *testing.T) {
 // TestNothingIsProposed: a Client in force does not pretend to be a proposed one.
 func TestNothingIsProposed(t *testing.T) {
 	client := newTestClient(t, newTLSServer(t, healthy))
-	wantFact(t, probe(t, client, proposed(tagged())), policy.Unreachable, "was not asked with the certificate authorities that are proposed")
+	wantFact(t, probe(t, client, proposed(tagged())), policy.Unreachable, "was not asked with the proposed certificate authorities")
 }
 
 // TestProposalSharesThePace: a registry that limits its clients does not get twice as

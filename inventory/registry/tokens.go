@@ -176,7 +176,7 @@ func (k *keychain) needed(s *session) bool {
 }
 
 // plan enters grants for those of scopes that have none, in this order, many
-// scopes each. Whoever needs one of them waits for it from now on.
+// scopes each. Callers that need one of them wait for it from now on.
 func (k *keychain) plan(scopes []string) []*grant {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -412,7 +412,7 @@ func (q *tokenRequest) parse(realm *url.URL, r response) (token, error) {
 		AccessToken string  `json:"access_token"`
 		ExpiresIn   float64 `json:"expires_in"`
 	}
-	useless := unreachable("%s answers with something that is no token; check the registry's authentication settings", q.server(realm))
+	useless := unreachable("%s answers with something that is not a token; check the registry's authentication settings", q.server(realm))
 	if r.cut || json.Unmarshal(r.body, &body) != nil {
 		return token{}, useless
 	}

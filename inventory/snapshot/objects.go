@@ -206,7 +206,7 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 
 func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 	if want, ok := mirrors.Meant(gvk); ok {
-		return fmt.Errorf("no %s is of %s: %s is", gvk.Kind, gvk.GroupVersion(), want.GroupVersion())
+		return fmt.Errorf("%s is not of %s but of %s", gvk.Kind, gvk.GroupVersion(), want.GroupVersion())
 	}
 	o, err := decodeMirrors(data, gvk)
 	if err != nil {

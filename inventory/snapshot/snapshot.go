@@ -10,7 +10,7 @@
 //
 // A dump is seldom perfect. What cannot be read is a Problem with its place,
 // and the rest is read all the same; whether an answer may rest on it is for
-// the caller to decide. What a dump does not hold, nobody can know: there are
+// the caller to decide. What a dump does not hold cannot be known: there are
 // no credentials or presence facts in it, and images of objects that were not
 // dumped are missing without a trace.
 package snapshot

@@ -165,7 +165,7 @@ spec:
 			reason:   "a list cut at a line's end is good YAML; its kind, which comes last, is missing",
 			text:     "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n---\n" + podYAML,
 			images:   podImages,
-			mirrors:  []string{"mirror objects may be in what could not be read: f.yaml: document 1: an object without a kind: is the end missing?"},
+			mirrors:  []string{"what could not be read may hold mirror objects: f.yaml: document 1: an object without a kind: is the end missing?"},
 			problems: []string{"f.yaml: document 1: item 1: a Pod without a name", "f.yaml: document 1: an object without a kind: is the end missing?"},
 			notes: []string{
 				"not read: f.yaml: document 1: item 1: a Pod without a name",
@@ -199,7 +199,7 @@ spec:
 		{
 			reason:   "JSON cannot be taken up again after an error",
 			text:     `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}} {"apiVersion": `,
-			mirrors:  []string{"mirror objects may be in what could not be read: f.yaml: document 2: unexpected EOF"},
+			mirrors:  []string{"what could not be read may hold mirror objects: f.yaml: document 2: unexpected EOF"},
 			problems: []string{"f.yaml: document 2: unexpected EOF"},
 			notes:    []string{"the dump has no object that names an image", "not read: f.yaml: document 2: unexpected EOF"},
 		},

@@ -26,7 +26,7 @@ import (
 // errEndMissing is the root of errors after which the rest of a file is lost.
 var errEndMissing = errors.New("the end is missing")
 
-// isCut reports whether something is lost with err that nobody has seen.
+// isCut reports whether err means that unseen data is lost.
 func isCut(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errEndMissing) || errors.Is(err, errNoKind)
 }
@@ -112,7 +112,7 @@ func (s *Snapshot) unreadMirrorsError() error {
 		}
 		all = append(all, p.Error())
 	}
-	return fmt.Errorf("mirror objects may be in what could not be read: %s", strings.Join(all, "; "))
+	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(all, "; "))
 }
 
 // decodeMirrors reads a mirror object, whose fields count with their case. encoding/json

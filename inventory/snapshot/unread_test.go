@@ -28,7 +28,7 @@ func TestUnread(t *testing.T) {
 		{
 			"a mirror set of a version that there is not",
 			"apiVersion: config.openshift.io/v1alpha1\nkind: ImageTagMirrorSet\nmetadata: {name: a}\nspec: {}\n",
-			"f.yaml: document 2: no ImageTagMirrorSet is of config.openshift.io/v1alpha1: config.openshift.io/v1 is", nil,
+			"f.yaml: document 2: ImageTagMirrorSet is not of config.openshift.io/v1alpha1 but of config.openshift.io/v1", nil,
 		},
 		{
 			"fields in the wrong case, which the API server does not know",
@@ -99,7 +99,7 @@ func TestUnread(t *testing.T) {
 			_, err = s.Mirrors(t.Context())
 			got := none
 			if err != nil {
-				got = strings.TrimPrefix(err.Error(), "mirror objects may be in what could not be read: ")
+				got = strings.TrimPrefix(err.Error(), "what could not be read may hold mirror objects: ")
 			}
 			if diff := cmp.Diff(tt.mirrors, got); diff != "" {
 				t.Errorf("mirrors (-want +got):\n%s", diff)

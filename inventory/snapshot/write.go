@@ -28,7 +28,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Source is what a dump can be written from: an *cluster.Inventory, or a
+// A Source is something from which a dump can be written: an *cluster.Inventory, or a
 // *Snapshot.
 type Source interface {
 	Mirrors(context.Context) (mirrors.Set, error)
@@ -256,5 +256,5 @@ func parseUse(text string) (policy.Use, error) {
 			return use, nil
 		}
 	}
-	return 0, fmt.Errorf("use %q is none of referenced, running and history", text)
+	return 0, fmt.Errorf("use %q is not one of referenced, running and history", text)
 }

@@ -249,7 +249,7 @@ func TestWriteAndRead(t *testing.T) {
 
 func TestReadBrokenImageUsers(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"image": "a", "users": [{"kind": "Pod", "name": "p", "use": "eaten"}]}`: `f: document 1: item 1: reading ImageUsers: use "eaten" is none of referenced, running and history`,
+		`{"image": "a", "users": [{"kind": "Pod", "name": "p", "use": "eaten"}]}`: `f: document 1: item 1: reading ImageUsers: use "eaten" is not one of referenced, running and history`,
 		`{"users": []}`: `f: document 1: item 1: reading ImageUsers: no image`,
 	} {
 		item := `{"apiVersion": "mirrorset-guard.io/v1alpha1", "kind": "ImageUsers", ` + text[1:]

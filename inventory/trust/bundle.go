@@ -56,7 +56,7 @@ func parseBundle(bundle []byte) (certificates []*x509.Certificate, problems []st
 }
 
 // undecodable is what pem.Decode passes over.
-const undecodable = "is no whole PEM block on lines of its own"
+const undecodable = "is not a complete PEM block on lines of its own"
 
 // parseBlock returns the certificate in a block, or what is wrong with it.
 func parseBlock(block *pem.Block) (*x509.Certificate, string) {
@@ -65,7 +65,7 @@ func parseBlock(block *pem.Block) (*x509.Certificate, string) {
 	}
 	c, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, "is no certificate that can be read"
+		return nil, "is not a certificate that can be read"
 	}
 	return c, ""
 }

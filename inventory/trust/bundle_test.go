@@ -75,7 +75,7 @@ func TestParseBundle(t *testing.T) {
 	a, b := newAuthority(t, "a"), newAuthority(t, "b")
 	garbage := "-----BEGIN CERTIFICATE-----\n" + base64.StdEncoding.EncodeToString([]byte("no certificate")) + "\n-----END CERTIFICATE-----\n"
 	key := "-----BEGIN EC PRIVATE KEY-----\nY2FuYXJ5\n-----END EC PRIVATE KEY-----\n"
-	const torn = "is no whole PEM block on lines of its own"
+	const torn = "is not a complete PEM block on lines of its own"
 	for _, tc := range []struct {
 		reason   string
 		bundle   string
@@ -87,7 +87,7 @@ func TestParseBundle(t *testing.T) {
 		{reason: "two, with the comments that tools write", bundle: "# a\n" + a.pem + "\n# b\n" + b.pem, want: []authority{a, b}},
 		{
 			reason: "a bad one among good ones", bundle: a.pem + garbage + b.pem, want: []authority{a, b},
-			problems: []string{"block 2 of 3 is no certificate that can be read"},
+			problems: []string{"block 2 of 3 is not a certificate that can be read"},
 		},
 		{
 			reason: "one that was not copied whole", bundle: a.pem + b.pem[:len(b.pem)/2], want: []authority{a},
@@ -109,11 +109,11 @@ func TestParseBundle(t *testing.T) {
 		{
 			reason: "many are counted", bundle: strings.Repeat(garbage, 9) + a.pem, want: []authority{a},
 			problems: []string{
-				"block 1 of 10 is no certificate that can be read",
-				"block 2 of 10 is no certificate that can be read",
-				"block 3 of 10 is no certificate that can be read",
-				"block 4 of 10 is no certificate that can be read",
-				"block 5 of 10 is no certificate that can be read",
+				"block 1 of 10 is not a certificate that can be read",
+				"block 2 of 10 is not a certificate that can be read",
+				"block 3 of 10 is not a certificate that can be read",
+				"block 4 of 10 is not a certificate that can be read",
+				"block 5 of 10 is not a certificate that can be read",
 				"4 more blocks cannot be used",
 			},
 		},

@@ -55,5 +55,5 @@ func TrimBundle(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	return t
 }
 
-// Settings returns the objects that say whom nodes trust, as they are known now.
+// Settings returns the objects that determine what nodes trust, as currently known.
 func (f *Follower) Settings() Settings { return f.settings() }

@@ -1,12 +1,12 @@
-// Package trust knows whom the nodes of a cluster trust when they pull, and by
-// which way they go: certificate authorities and proxies.
+// Package trust knows which certificate authorities the nodes of a cluster trust when
+// they pull, and which proxies they use.
 //
 //	follower, err := trust.Follow(config, trust.Options{OnChange: func(t trust.Trust) {
 //		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
 //	}})
 //	go follower.Run(ctx)
 //
-// New makes a Trust of objects at hand, such as those of a dump; a Follower does so
+// New makes a Trust from given objects, such as those of a dump; a Follower does so
 // each time one of them changes in a running cluster. Both go by what the
 // machine-config-operator puts on nodes (pkg/operator/sync.go, getImageRegistryBundles
 // and getTrustedBundle; pkg/daemon/certificate_writer.go), and by what

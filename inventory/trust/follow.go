@@ -122,7 +122,7 @@ func (f *Follower) Ready() error {
 			waiting = append(waiting, status.Waiting())
 		}
 	}
-	return fmt.Errorf("whom nodes trust is not known: %s", strings.Join(waiting, "; "))
+	return fmt.Errorf("the CAs and proxies of nodes are not known: %s", strings.Join(waiting, "; "))
 }
 
 // WaitReady returns nil as soon as Ready would. When ctx ends before, the error is

@@ -41,7 +41,7 @@ type Settings struct {
 	Unread []string
 }
 
-// A Trust is whom nodes trust and by which way they go. The zero value trusts the
+// A Trust holds the CAs that nodes trust and the proxies they use. The zero value trusts the
 // system's CAs and says nothing about proxies. It is not changed once made.
 type Trust struct {
 	// RootCAs are trusted everywhere: Settings.Roots, ConfigMap user-ca-bundle and the

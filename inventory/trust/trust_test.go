@@ -112,7 +112,7 @@ func TestNew(t *testing.T) {
 			want: everywhere(), hosts: map[string][]authority{"mirror.example.com:5000": {a}},
 			problems: []string{
 				"ConfigMap openshift-config/user-ca-bundle, key ca-bundle.crt: no PEM certificate in it",
-				"ConfigMap openshift-config/registry-cas, key mirror.example.com..5000: block 2 of 2 is no whole PEM block on lines of its own",
+				"ConfigMap openshift-config/registry-cas, key mirror.example.com..5000: block 2 of 2 is not a complete PEM block on lines of its own",
 			},
 		},
 		{

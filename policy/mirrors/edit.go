@@ -43,12 +43,12 @@ const (
 // Put returns the Edit that adds o, or replaces its namesake with it.
 func Put(o Object) Edit { return Edit{steps: []step{{o, stepPut}}} }
 
-// Delete returns the Edit that takes away the namesake of o. An object with finalizers
+// Delete returns the Edit that deletes the object with the name of o. An object with finalizers
 // stays in force after such a request until the last of them is removed.
 func Delete(o Object) Edit { return Edit{steps: []step{{o, stepDelete}}} }
 
-// RemoveFinally returns the Edit that takes away the namesake of o, which is under
-// deletion already, by removing its last finalizer.
+// RemoveFinally returns the Edit that removes the last finalizer of the object with the
+// name of o, which is already under deletion.
 func RemoveFinally(o Object) Edit { return Edit{steps: []step{{o, stepRemove}}} }
 
 // Join returns the Edit that makes every edit, in order, as one change.
@@ -80,7 +80,7 @@ func (e Edit) Err() error {
 		case s.object == nil:
 			return errors.New("an edit of no object")
 		case !isObject(s.object):
-			return fmt.Errorf("an edit of %s, which is no mirror object that could be read", KindOf(s.object))
+			return fmt.Errorf("an edit of %s, which is not a readable mirror object", KindOf(s.object))
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ func isObject(o Object) bool {
 	}
 }
 
-// Apply returns what comes of s. It leaves s as it is.
+// Apply returns s after the Edit. It does not change s.
 func (e Edit) Apply(s Set) Set {
 	for _, step := range e.all() {
 		s = step.apply(s)

@@ -86,7 +86,7 @@ type Route struct {
 	// Err says why the route cannot be computed. It aborts the whole pull, so
 	// that not even the source is asked: worse than an empty route.
 	Err error
-	// Refused says why nodes would not run the image whoever serves it: MCO writes
+	// Refused says why nodes would not run the image, whichever place serves it: MCO writes
 	// the allowed and the blocked registries to the signature policy too. "" if they
 	// would.
 	Refused string

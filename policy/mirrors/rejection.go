@@ -8,7 +8,7 @@ import (
 )
 
 // A Rejection is why nothing of a Set would be applied. MCO does not degrade on
-// it and says nothing in any status: it logs the reason, tries again for ever,
+// it and says nothing in any status: it logs the reason, retries forever,
 // and stops applying every later ITMS, IDMS, ICSP and image.config change.
 type Rejection struct {
 	// Reasons are sorted by their texts, each one once.
@@ -52,7 +52,7 @@ type Reason struct {
 	// side is larger by one afterwards; and a new object on either side is one more that
 	// has to be edited to mend it.
 	Offenders []string
-	// Amount is how much there is of what there is too much of; 0 for other kinds.
+	// Amount is the count or size that exceeds its limit; 0 for other kinds.
 	Amount int
 
 	text string

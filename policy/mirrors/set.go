@@ -46,8 +46,8 @@ type Set struct {
 	// 99-worker-generated-registries holds it; nil where it was not read. It counts where
 	// MCO rejects the objects in force, which then do not say what nodes do.
 	Applied *Applied
-	// Files are the container runtime's files that MachineConfigs lay beside, or in place
-	// of, the generated one.
+	// Files are the container runtime's files that MachineConfigs put beside the generated
+	// one, or in its place.
 	Files []File
 	// Pool is the MachineConfigPool whose nodes are meant where Files differ; "" for
 	// worker. See Variants.

@@ -74,7 +74,7 @@ func (p signaturePolicy) isEmpty() bool {
 	return len(p.allowed) == 0 && len(p.blocked) == 0 && p.rest == ""
 }
 
-// refuses says why a node would not run ref whoever serves it, "" if it would.
+// refuses says why a node would not run ref, whichever place serves it; "" if it would.
 func (p signaturePolicy) refuses(ref reference.Named) string {
 	if p.isEmpty() {
 		return ""

@@ -1,11 +1,11 @@
-// Package change reads a change from manifests: the mirror objects that somebody is about
-// to apply or to delete, as a mirrors.Edit.
+// Package change reads a change from manifests: the mirror objects to be applied or
+// deleted, as a mirrors.Edit.
 //
 // It reads documents as kubectl would send them to an API server. What the API server
-// would refuse is a mistake, and all mistakes are told at once, with file, document and
-// field. Objects of other kinds are left out by name. Nothing is lost silently: keys that
-// are there twice and documents that are not separated are mistakes, too, where kubectl
-// would take one of them.
+// would refuse is a mistake, and all mistakes are reported at once, with file, document
+// and field. Objects of other kinds are left out by name. Nothing is lost silently:
+// duplicate keys and documents that are not separated are mistakes too, where kubectl
+// would use one of them.
 //
 //	r := change.Reader{LeftOut: func(line string) { fmt.Fprintln(os.Stderr, line) }}
 //	err := r.ReadPath("mirrors/")
@@ -36,8 +36,8 @@ import (
 type Reader struct {
 	// Delete makes the change take the objects away. They need not be more than names then.
 	Delete bool
-	// LeftOut is told of each document which objects were left out of it, in one line; nil
-	// for nobody.
+	// LeftOut is called for each document with the objects left out of it, in one line; it
+	// may be nil.
 	LeftOut func(line string)
 
 	objects  []mirrors.Object

@@ -28,7 +28,7 @@ func EventsRule() rbacv1.PolicyRule {
 // controller is who reports, as Events have it.
 const controller = "mirrorset-guard.io/standing-verification"
 
-// Events returns a Reporter that writes Kubernetes Events, by whom instance names, a
+// Events returns a Reporter that writes Kubernetes Events, in the name of instance, a
 // pod as a rule. There is none on no object.
 //
 // client-go's recorders are not used: they drop what cannot be written without an error.

@@ -22,7 +22,7 @@ const (
 	reportEvery = 10 * time.Minute
 )
 
-// A ledger knows what has been told of each object, and what has been seen since. It is
+// A ledger knows what has been reported of each object, and what has been seen since. It is
 // not safe for concurrent use.
 type ledger struct {
 	accounts map[string]*account

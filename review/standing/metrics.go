@@ -33,7 +33,7 @@ func newMetrics() *metrics {
 		findings: gauge("mirrorset_guard_standing_findings",
 			"What is wrong with the mirror configuration in force, by rule. Only of the replica that verifies it.", "rule"),
 		images: gauge("mirrorset_guard_standing_images",
-			"Images that the configuration in force sends to mirrors, by how they do there (held, lost, unverified). Only of the replica that verifies it.", "state"),
+			"Images that the configuration in force sends to mirrors, by state (held, lost, unverified). Only of the replica that verifies it.", "state"),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_standing_rounds_total",
 			Help: "Verifications of the configuration in force, by result (done, failed).",

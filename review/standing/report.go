@@ -114,9 +114,9 @@ func (c change) byRule() string {
 // recoveryNote says how many images are known to be at a mirror again, and of the first
 // where.
 func (c change) recoveryNote() string {
-	note := "1 image is at its mirror again: "
+	note := "1 image is back at its mirror: "
 	if n := len(c.entries); n > 1 {
-		note = fmt.Sprintf("%d images are at their mirrors again: ", n)
+		note = fmt.Sprintf("%d images are back at their mirrors: ", n)
 	}
 	note += c.entries[0].Image.Ref + " at " + c.entries[0].At.Ref
 	if others := c.others(); others != "" {

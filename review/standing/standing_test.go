@@ -325,10 +325,10 @@ func TestNotes(t *testing.T) {
 	want := []string{
 		"1 image cannot be pulled from its mirrors (ImageMissing): quay.io/app000:1, used by Deployment shop/cart (app): " +
 			"mirror.example.com/app000:1: mirror.example.com answers 404; quay.io/app000:1: found",
-		"1 image is at its mirror again: quay.io/app000:1 at mirror.example.com/app000:1",
+		"1 image is back at its mirror: quay.io/app000:1 at mirror.example.com/app000:1",
 		"5 images cannot be pulled from their mirrors (ImageMissing 5): quay.io/app005:1, used by Deployment shop/cart (app): " +
 			"mirror.example.com/app005:1: mirror.example.com answers 404; quay.io/app005:1: found. Also quay.io/app006:1, quay.io/app007:1 and 2 more",
-		"5 images are at their mirrors again: quay.io/app005:1 at mirror.example.com/app005:1. Also quay.io/app006:1, quay.io/app007:1 and 2 more",
+		"5 images are back at their mirrors: quay.io/app005:1 at mirror.example.com/app005:1. Also quay.io/app006:1, quay.io/app007:1 and 2 more",
 	}
 	if !slices.Equal(notes, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))

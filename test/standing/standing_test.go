@@ -50,7 +50,7 @@ func (s *stage) testTwoReplicas(t *testing.T) {
 
 	s.push(t, mirrorHost, "cart")
 	wantEvent(t, s.nextEvent(t, standing.MirrorRecovered), corev1.EventTypeNormal, "ImageTagMirrorSet",
-		"1 image is at its mirror again: quay.io/shop/cart:v1 at mirror.example.com/shop/cart:v1")
+		"1 image is back at its mirror: quay.io/shop/cart:v1 at mirror.example.com/shop/cart:v1")
 
 	must(t, s.mirror.Stop())
 	leader.eventually(t, "nobody can tell", func() bool { return leader.images("unverified") == 3 })

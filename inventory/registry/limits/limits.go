@@ -1,5 +1,5 @@
-// Package limits holds how much is asked of one registry at a time, each number with
-// its reason: what the client of a registry and the store that asks through it may have
+// Package limits holds the limits on requests to one registry, each number with its
+// reason: how many the client of a registry, and the store that asks through it, may have
 // under way, and how fast. It holds nothing else.
 //
 // They work together. A store starts up to ProbesPerRegistry probes; each puts its
