@@ -172,7 +172,7 @@ func TestHostileDump(t *testing.T) {
 func TestSnapshotOfADumpThatCannotBeRead(t *testing.T) {
 	dump := written(t, "dump.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: a}\nspec: {containers: none}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
 	got := invoke(t, "", "snapshot", "--from", dump, "-o", "-")
-	want := "mirrorset-guard: a snapshot would not be whole: " + dump + ": document 1: reading Pod: "
+	want := "mirrorset-guard: the snapshot would be incomplete: " + dump + ": document 1: reading Pod: "
 	if got.code != exitTrouble || got.out != "" || !strings.Contains(got.err, want) {
 		t.Errorf("got %+v, want %s", got, want)
 	}

@@ -221,7 +221,8 @@ backup.example.com/x:1
   entry backup.example.com, made by blockedRegistries of Image cluster
   1. backup.example.com/x:1
      source, blocked by the entry backup.example.com (blockedRegistries of Image cluster)
-  nodes refuse it wherever it comes from: blockedRegistries of Image cluster names backup.example.com
+  nodes refuse it wherever it comes from: blockedRegistries of Image cluster names
+    backup.example.com
 `},
 		{"blocked for two reasons, the list naming something wider", tagSet("team", "quay.io/team", "NeverContactSource", "m.local") + registrySources[:strings.Index(registrySources, "    blocked")] + "    blockedRegistries: [quay.io]\n", "", []string{"quay.io/team/x:1"}, `
 quay.io/team/x:1

@@ -38,7 +38,7 @@ func TestStandingFlags(t *testing.T) {
 		{"nothing", "", standingFlags{}, ""},
 		{"a file that is there", file, standingFlags{}, ""},
 		{"a file that is not", filepath.Join(dir, "other"), standingFlags{}, ""},
-		{"a folder", dir, standingFlags{}, `--fact-file "` + dir + `": it is there, and is not a regular file`},
+		{"a folder", dir, standingFlags{}, `--fact-file "` + dir + `": exists and is not a regular file`},
 		{"no folder", dir + "/none/facts", standingFlags{}, `--fact-file "` + dir + `/none/facts": there is no folder ` + dir + "/none"},
 		{"backwards", "", standingFlags{every: -time.Minute}, "--verify-every -1m0s: must not be negative; 0 is for never"},
 		{"nowhere", "", standingFlags{elect: true}, `--leader-elect-namespace "": the Lease needs a namespace`},
