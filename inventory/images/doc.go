@@ -15,6 +15,6 @@
 //     and service accounts
 //
 // The package reports what is there and judges nothing. A reference that no node could
-// parse is passed on as it was written, as whoever asks will want to know of it. Nothing
-// but references, names and a few facts is kept of any object, and no credentials at all.
+// parse is passed on as it was written: the caller will want to know of it. Nothing but
+// references, names and a few facts is kept of any object, and no credentials at all.
 package images
