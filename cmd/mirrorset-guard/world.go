@@ -380,7 +380,9 @@ func (mirrorsOnly) Images(context.Context) ([]policy.Image, error) {
 }
 
 // Mirrors is that of the cluster.
-func (m mirrorsOnly) Mirrors(ctx context.Context) (mirrors.Set, error) { return m.Inventory.Mirrors(ctx) }
+func (m mirrorsOnly) Mirrors(ctx context.Context) (mirrors.Set, error) {
+	return m.Inventory.Mirrors(ctx)
+}
 
 func (w *world) readPullSecret(credentials *pullSecret) error {
 	data, err := os.ReadFile(w.pullSecret)
