@@ -107,11 +107,11 @@ func install(t *testing.T, cfg *rest.Config, names ...string) {
 	})
 }
 
-// patience is how long a test waits for what must happen soon.
-const patience = 90 * time.Second
+// maxWait is how long a test waits for what must happen soon.
+const maxWait = 90 * time.Second
 
 func timeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -123,7 +123,7 @@ func next[T any](t *testing.T, what string, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-timeout(t).Done():
-		t.Fatalf("still not after %s: %s", patience, what)
+		t.Fatalf("still not after %s: %s", maxWait, what)
 		panic("unreachable")
 	}
 }
@@ -168,7 +168,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	for ctx := timeout(t); !ok(); {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("still not after %s: %s", patience, what)
+			t.Fatalf("still not after %s: %s", maxWait, what)
 		case <-ticker.C:
 		}
 	}

@@ -38,8 +38,8 @@ type appliedReader struct {
 }
 
 // complete returns set with what nodes have, if that is wanted and can be read; version is
-// that of the objects in set. To judge them takes as long as a part of a review, so that
-// it is done once for each version.
+// that of the objects in set. Judging them takes a good part of a review's time, so it is
+// done once for each version.
 func (a *appliedReader) complete(ctx context.Context, set mirrors.Set, version string, read func(context.Context) (*mirrors.Applied, error)) mirrors.Set {
 	if !a.isRejected(set, version) {
 		a.note(nil)

@@ -43,7 +43,7 @@ func PullSecretRule() rbacv1.PolicyRule {
 	return rule("", pullSecretName, []string{"list", "watch"}, "secrets")
 }
 
-// A secretSink passes the global pull secret on to its subscriber, at first
+// A secretSink passes the global pull secret on to Options.OnPullSecret, at first
 // and when it has changed, and keeps only what it needs to tell a change.
 type secretSink struct {
 	tell func(dockerconfigjson []byte, err error)

@@ -13,7 +13,7 @@ import (
 )
 
 // schemas tells which kinds have pod templates by the OpenAPI documents that every API
-// server publishes and whoever is authenticated may read (ClusterRole system:discovery),
+// server publishes and every authenticated user may read (ClusterRole system:discovery),
 // even where the objects themselves may not be read. A schema that leaves its fields open
 // tells nothing.
 type schemas struct {

@@ -146,7 +146,7 @@ func (s *survey) round(ctx context.Context) {
 }
 
 // discover returns the kinds that are served and to be looked through. The groups in lost
-// are served by an API server that does not answer, so that nothing is known of theirs.
+// are served by an API server that does not answer: nothing is known of their kinds.
 func (s *survey) discover() (kinds map[schema.GroupVersionResource]schema.GroupKind, lost map[string]bool, err error) {
 	lists, err := s.served()
 	lost = map[string]bool{}

@@ -133,7 +133,7 @@ func decodeList(r io.Reader, visit func(*unstructured.Unstructured)) (token stri
 			return "", err
 		}
 	}
-	return token, expect(d, json.Delim('}')) // half a page is none
+	return token, expect(d, json.Delim('}')) // half a page does not count
 }
 
 func decodeItems(d *json.Decoder, visit func(*unstructured.Unstructured)) error {

@@ -86,8 +86,8 @@ type Sink interface {
 }
 
 // An Object is what is left of an object on the way to a Sink. To a Reflector it is
-// itself an object. The 100,000 of a large cluster are all there at once before the
-// first Replace, so that it has no ObjectMeta of its own, five times its size.
+// itself an object. The 100,000 of a large cluster are all in memory at once before the
+// first Replace, so it has no ObjectMeta of its own, which is five times its size.
 type Object struct {
 	Namespace, Name string
 	// Value is what Source.Trim returned.

@@ -22,8 +22,8 @@ type Status struct {
 	// Heard is when the source last answered: a list, an event, a sign of life.
 	// Zero if it never did.
 	Heard time.Time
-	// Err is what prevents fresher knowledge of the cluster; nil if nothing does, or nothing
-	// was noticed yet.
+	// Err is what stands between the cluster and fresher knowledge; nil if
+	// nothing does, or it has not been noticed yet.
 	Err error
 	// Stale is set when a source that is served has been out of reach for too long
 	// (Source.StaleAfter): objects may have come, changed and gone since Heard.
@@ -44,8 +44,7 @@ func (s Status) IsReadable() bool { return s.Synced && s.Lacking == nil }
 // IsForbidden reports whether the source may not be read.
 func (s Status) IsForbidden() bool { return apierrors.IsForbidden(s.Lacking) }
 
-// Waiting says that the source has not synced yet, and what was wrong when it was last
-// asked.
+// Waiting says that a source has not synced yet, and what was wrong when it was last asked.
 func (s Status) Waiting() string {
 	if s.Err == nil {
 		return s.Name + " not read yet"
@@ -82,7 +81,7 @@ func (h *health) read(staleAfter time.Duration) Status {
 	return s
 }
 
-// overdue tells a connection that is silently dead from a
+// overdue tells a connection that is dead, though no error has come, from a
 // source where nothing happens.
 func (h *health) overdue() bool { return !h.due.IsZero() && time.Now().After(h.due) }
 

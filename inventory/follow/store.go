@@ -67,8 +67,8 @@ func (s store) Bookmark(string) error {
 	return nil
 }
 
-// Transformer implements cache.TransformingStore, so that a streamed list is
-// trimmed as it comes in.
+// Transformer implements cache.TransformingStore: a streamed list is trimmed as
+// it comes in.
 func (s store) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) { return s.source.trimAny(o) }
 }

@@ -97,7 +97,7 @@ func itemName(i int, item any) string {
 }
 
 // addTemplate adds the images of a pod template in an object without a type of
-// its own here. A template that is none is passed over, like any other field
+// its own here. What is not a template is passed over, like any other field
 // that is not what it should be: the API server has checked it.
 func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 	object, ok := value.(map[string]any)

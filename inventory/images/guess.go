@@ -203,8 +203,8 @@ func (g *guesser) setting(p place, addTo func(*Holder)) {
 }
 
 // pieces adds an image that is in pieces: repository and tag, as Helm charts have it, or
-// repository, image and version, as NVIDIA's GPU operator does. A version that is no digest
-// is not all of a tag: the driver's gets the node's system appended.
+// repository, image and version, as NVIDIA's GPU operator does. A version other than a digest
+// is only part of a tag: the node's system is appended to the driver's.
 func (g *guesser) pieces(p place, o map[string]any) {
 	repository, _ := o["repository"].(string)
 	if repository == "" {

@@ -36,7 +36,7 @@ type Index struct {
 	accounts accounts
 	read     map[schema.GroupKind]bool // kinds whose templates are read
 	// changed are the accounts and the kinds of which something else is known than when
-	// the users of images were made.
+	// the consumers of images were made.
 	changed conditions
 
 	current policy.ImageIndex // each image as of its last refresh
@@ -44,7 +44,7 @@ type Index struct {
 
 type objectKey struct{ namespace, name string }
 
-// A use is a Reference in the Index's own words.
+// A use is a Reference as the Index keeps it.
 type use struct {
 	image     *image
 	container unique.Handle[string]
@@ -68,9 +68,9 @@ func (c conditions) touch(t terms, namespace string) bool {
 
 // An image is a reference that at least one object names.
 type image struct {
-	ref   string
-	uses  int               // 0 when the last one has gone and the Index has dropped it
-	users []policy.Consumer // sorted, as of the last refresh; shared with callers, so never changed in place
+	ref       string
+	uses      int               // 0 when the last one has gone and the Index has dropped it
+	consumers []policy.Consumer // sorted, as of the last refresh; shared with callers, so never changed in place
 	// changed are the objects whose uses of this image may have changed since.
 	changed map[changedObject]bool
 }
@@ -227,7 +227,7 @@ func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
 func (x *Index) Images() policy.Images {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.settle()
+	x.markDependents()
 	for img := range x.dirty {
 		x.refresh(img)
 	}
@@ -245,9 +245,9 @@ func (x *Index) Objects() int {
 	return n
 }
 
-// settle marks the images of whose users something else is known now. It goes through
-// all objects, which takes some 10 ms for 100,000; accounts and kinds change seldom.
-func (x *Index) settle() {
+// markDependents marks the images of whose consumers something else is known now. It goes
+// through all objects, which takes some 10 ms for 100,000; accounts and kinds change seldom.
+func (x *Index) markDependents() {
 	if x.changed.none() {
 		return
 	}
@@ -337,7 +337,7 @@ func (x *Index) store(kind string, key objectKey, uses []use) {
 }
 
 // minBacklog is how many changes of an image may wait for the next call of
-// Images at least. Beyond it, and beyond the number of users, they are worked
+// Images at least. Beyond it, and beyond the number of consumers, they are worked
 // off at once: a namespace that makes and deletes pods for days while nobody
 // asks must not fill the memory with their names.
 const minBacklog = 256
@@ -352,49 +352,49 @@ func (x *Index) touch(img *image, o changedObject) {
 	}
 	img.changed[o] = true
 	x.dirty[img] = true
-	if len(img.changed) > minBacklog && len(img.changed) > len(img.users) {
+	if len(img.changed) > minBacklog && len(img.changed) > len(img.consumers) {
 		x.refresh(img)
 	}
 }
 
 func (x *Index) drop(img *image) {
-	img.users, img.changed = nil, nil
+	img.consumers, img.changed = nil, nil
 	delete(x.images, img.ref)
 	delete(x.dirty, img)
 	x.current.Delete(img.ref)
 }
 
-// refresh makes the list of users anew: those whose objects did not change, and
+// refresh makes the list of consumers anew: those whose objects did not change, and
 // what the changed objects say now.
 func (x *Index) refresh(img *image) {
 	var came []policy.Consumer
 	for o := range img.changed {
 		for _, u := range x.objects[o.kind][o.objectKey] {
 			if u.image == img {
-				came = append(came, x.user(o, u))
+				came = append(came, x.consumer(o, u))
 			}
 		}
 	}
-	slices.SortFunc(came, compareUsers)
-	users := make([]policy.Consumer, 0, img.uses)
-	for _, u := range img.users {
+	slices.SortFunc(came, compareConsumers)
+	consumers := make([]policy.Consumer, 0, img.uses)
+	for _, u := range img.consumers {
 		if img.changed[changedObject{u.Kind, objectKey{u.Namespace, u.Name}}] {
 			continue
 		}
-		for len(came) > 0 && compareUsers(came[0], u) < 0 {
-			users, came = append(users, came[0]), came[1:]
+		for len(came) > 0 && compareConsumers(came[0], u) < 0 {
+			consumers, came = append(consumers, came[0]), came[1:]
 		}
-		users = append(users, u)
+		consumers = append(consumers, u)
 	}
-	img.users = append(users, came...)
+	img.consumers = append(consumers, came...)
 	img.changed = nil
 	delete(x.dirty, img)
-	x.current.Put(policy.Image{Ref: img.ref, Consumers: img.users})
+	x.current.Put(policy.Image{Ref: img.ref, Consumers: img.consumers})
 }
 
-func (x *Index) user(o changedObject, u use) policy.Consumer {
+func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 	t := u.terms.Value()
-	user := policy.Consumer{
+	c := policy.Consumer{
 		Kind:      o.kind,
 		Namespace: o.namespace,
 		Name:      o.name,
@@ -407,15 +407,15 @@ func (x *Index) user(o changedObject, u use) policy.Consumer {
 		Guessed:           t.guessed,
 	}
 	if x.read[t.keeper] {
-		user.Use = policy.History
+		c.Use = policy.History
 	}
 	if t.account != "" && !t.ownPullSecret {
-		user.OwnPullSecret, user.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account})
+		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account})
 	}
-	return user
+	return c
 }
 
-func compareUsers(a, b policy.Consumer) int {
+func compareConsumers(a, b policy.Consumer) int {
 	return cmp.Or(
 		strings.Compare(a.Namespace, b.Namespace),
 		strings.Compare(a.Kind, b.Kind),

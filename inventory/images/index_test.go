@@ -35,7 +35,7 @@ func TestIndex(t *testing.T) {
 	}{
 		{"an empty index has no images", func(*Index) {}, []policy.Image{}},
 		{
-			"images are sorted by reference, users by name and container",
+			"images are sorted by reference, consumers by name and container",
 			func(x *Index) { x.Put(pod("b", "z", "a")); x.Put(pod("a", "a", "a")) },
 			[]policy.Image{
 				{Ref: "a", Consumers: []policy.Consumer{user("a", "c0"), user("a", "c1"), user("b", "c1")}},
@@ -133,16 +133,16 @@ func TestIndexDoesNothingForNoChange(t *testing.T) {
 
 // bruteForce is what Images should return, from scratch.
 func bruteForce(holders map[string]Holder) []policy.Image {
-	users := map[string][]policy.Consumer{}
+	consumers := map[string][]policy.Consumer{}
 	for _, h := range holders {
 		for _, r := range h.References {
-			users[r.Image] = append(users[r.Image],
+			consumers[r.Image] = append(consumers[r.Image],
 				policy.Consumer{Kind: h.Kind, Namespace: h.Namespace, Name: h.Name, Container: r.Container, Use: r.Use, Digest: r.Digest})
 		}
 	}
 	images := []policy.Image{}
-	for ref, u := range users {
-		slices.SortFunc(u, compareUsers)
+	for ref, u := range consumers {
+		slices.SortFunc(u, compareConsumers)
 		images = append(images, policy.Image{Ref: ref, Consumers: u})
 	}
 	slices.SortFunc(images, func(a, b policy.Image) int { return cmp.Compare(a.Ref, b.Ref) })

@@ -2,9 +2,9 @@ package images
 
 import "unique"
 
-// A Packed is the References of a Holder on their way to an Index. All objects of a kind
-// are on that way at once while a cluster is read; as strings of their own, the
-// references of 100,000 pods would take 100 MB.
+// A Packed value is the References of a Holder before they reach an Index. While a cluster
+// is read, those of all objects of a kind are in memory at once; as strings of their own,
+// the references of 100,000 pods would take 100 MB.
 type Packed []packedReference
 
 type packedReference struct {

@@ -42,7 +42,7 @@ func lookupOf(o metav1.Object, ofPods map[string]string) (l Lookup, copied bool)
 }
 
 // name returns the ImageStream and the tag that an image stands for, if there is such a
-// stream. There is none for a digest: it says already which image is meant.
+// stream. A digest stands for none: it already says which image is meant.
 func (l Lookup) name(image string) (stream, tag string, ok bool) {
 	if l == LookupNone || strings.Contains(image, "@") || l == LookupLocal && strings.Contains(image, "/") {
 		return "", "", false

@@ -8,8 +8,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// The terms are what a Reference says besides its image, container and digest. A
-// cluster has few that differ, so that they cost nothing by the hundred thousand.
+// A terms value is what a Reference says besides its image, container and digest. A
+// cluster has few different ones, so a hundred thousand of them cost next to nothing.
 type terms struct {
 	use               policy.Use
 	ownPullSecret     bool

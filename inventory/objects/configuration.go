@@ -34,7 +34,7 @@ func TrimProxy(p *configv1.Proxy) *configv1.Proxy {
 	return t
 }
 
-// withoutUser does not parse the address: what is no URL may hold a password too.
+// withoutUser does not parse the address: what is not a URL may hold a password too.
 func withoutUser(address string) string {
 	scheme, rest, found := strings.Cut(address, "//")
 	if !found {

@@ -1,5 +1,5 @@
-// Package trust knows which certificate authorities the nodes of a cluster trust when
-// they pull, and which proxies they use.
+// Package trust knows whom the nodes of a cluster trust when they pull, and how they reach
+// registries: certificate authorities and proxies.
 //
 //	follower, err := trust.Follow(config, trust.Options{OnChange: func(t trust.Trust) {
 //		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)

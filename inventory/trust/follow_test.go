@@ -35,8 +35,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-// patience is how long a test waits for what must happen soon.
-const patience = 90 * time.Second
+// maxWait is how long a test waits for what must happen soon.
+const maxWait = 90 * time.Second
 
 // A world is a real API server with what a Follower reads.
 type world struct {
@@ -214,9 +214,9 @@ func (w *world) follow(cfg *rest.Config, o Options) (*Follower, <-chan Trust) {
 // eventually waits until ok is true. The Follower has no event for its notes.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(maxWait); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("still not after %s: %s", patience, what)
+			t.Fatalf("still not after %s: %s", maxWait, what)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // next waits for a Trust that is ok.
 func next(t *testing.T, what string, told <-chan Trust, ok func(Trust) bool) Trust {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(maxWait)
 	for {
 		select {
 		case trust := <-told:
@@ -232,7 +232,7 @@ func next(t *testing.T, what string, told <-chan Trust, ok func(Trust) bool) Tru
 				return trust
 			}
 		case <-deadline:
-			t.Fatalf("still not after %s: %s", patience, what)
+			t.Fatalf("still not after %s: %s", maxWait, what)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestFollow(t *testing.T) {
 	w.put("proxies", "Proxy", proxyConfig("proxy-ca", configv1.ProxyStatus{
 		HTTPSProxy: "http://user:canary@proxy.example.com:3128", NoProxy: "mirror.example.com",
 	}))
-	by := next(t, "a proxy and its CA", told, func(t Trust) bool { return everywhere(user, proxy)(t) && t.Proxy != nil && t.way.HTTPSProxy != "" })
+	by := next(t, "a proxy and its CA", told, func(t Trust) bool { return everywhere(user, proxy)(t) && t.Proxy != nil && t.proxies.HTTPSProxy != "" })
 	if got := askProxy(t, by, "https://quay.io/v2/"); got != "proxy.example.com:3128" {
 		t.Errorf("proxy %q", got)
 	}

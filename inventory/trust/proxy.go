@@ -9,10 +9,10 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// wayOf returns the proxies of nodes. The machine-config-operator sets HTTP_PROXY,
+// proxiesOf returns the proxies of nodes. The machine-config-operator sets HTTP_PROXY,
 // HTTPS_PROXY and NO_PROXY of CRI-O from the status, which has the cluster's own
 // networks and names in noProxy, and the spec has not.
-func wayOf(proxy *configv1.Proxy) httpproxy.Config {
+func proxiesOf(proxy *configv1.Proxy) httpproxy.Config {
 	return httpproxy.Config{
 		HTTPProxy:  proxy.Status.HTTPProxy,
 		HTTPSProxy: proxy.Status.HTTPSProxy,
@@ -21,17 +21,17 @@ func wayOf(proxy *configv1.Proxy) httpproxy.Config {
 }
 
 // proxyFunc decides as net/http does from the environment of CRI-O.
-func proxyFunc(way httpproxy.Config) func(*http.Request) (*url.URL, error) {
-	decide := way.ProxyFunc()
+func proxyFunc(proxies httpproxy.Config) func(*http.Request) (*url.URL, error) {
+	decide := proxies.ProxyFunc()
 	return func(r *http.Request) (*url.URL, error) { return decide(r.URL) }
 }
 
 // proxyProblems says which proxies cannot be used, without their URLs.
-func proxyProblems(way httpproxy.Config) []string {
+func proxyProblems(proxies httpproxy.Config) []string {
 	var problems []string
 	for _, p := range []struct{ field, value string }{
-		{"status.httpProxy", way.HTTPProxy},
-		{"status.httpsProxy", way.HTTPSProxy},
+		{"status.httpProxy", proxies.HTTPProxy},
+		{"status.httpsProxy", proxies.HTTPSProxy},
 	} {
 		if what := proxyProblem(p.value); what != "" {
 			problems = append(problems, p.field+" of proxy.config "+what)
@@ -49,7 +49,7 @@ func proxyProblem(value string) string {
 		value = "http://" + value
 	}
 	u, err := url.Parse(value)
-	if err != nil || u.Hostname() == "" { // nodes would make of it what nobody meant
+	if err != nil || u.Hostname() == "" { // nodes would not take it as it was meant
 		return "is not a URL that nodes can use"
 	}
 	switch u.Scheme {

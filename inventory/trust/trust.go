@@ -41,7 +41,7 @@ type Settings struct {
 	Unread []string
 }
 
-// A Trust holds the CAs that nodes trust and the proxies they use. The zero value trusts the
+// A Trust says whom nodes trust and which proxies they use. The zero value trusts the
 // system's CAs and says nothing about proxies. It is not changed once made.
 type Trust struct {
 	// RootCAs are trusted everywhere: Settings.Roots, ConfigMap user-ca-bundle and the
@@ -55,7 +55,7 @@ type Trust struct {
 	// nodes do is not known.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	way      httpproxy.Config // what Proxy goes by; it may hold passwords
+	proxies  httpproxy.Config // what Proxy goes by; it may hold passwords
 	patterns []pattern
 	problems []string
 }
@@ -74,9 +74,9 @@ func New(s Settings) Trust {
 	t.HostRootCAs = m.hostPools(t.RootCAs)
 	t.patterns = patternsOf(s.CredentialProviders)
 	if s.ClusterProxy != nil {
-		t.way = wayOf(s.ClusterProxy)
-		t.Proxy = proxyFunc(t.way)
-		m.problems = append(m.problems, proxyProblems(t.way)...)
+		t.proxies = proxiesOf(s.ClusterProxy)
+		t.Proxy = proxyFunc(t.proxies)
+		m.problems = append(m.problems, proxyProblems(t.proxies)...)
 	}
 	t.problems = m.problems
 	return t
@@ -112,7 +112,7 @@ func (t Trust) GoString() string { return t.String() }
 func (t Trust) equal(other Trust) bool {
 	return samePool(t.RootCAs, other.RootCAs) &&
 		maps.EqualFunc(t.HostRootCAs, other.HostRootCAs, samePool) &&
-		(t.Proxy == nil) == (other.Proxy == nil) && t.way == other.way &&
+		(t.Proxy == nil) == (other.Proxy == nil) && t.proxies == other.proxies &&
 		slices.Equal(t.patterns, other.patterns) &&
 		slices.Equal(t.problems, other.problems)
 }

@@ -183,7 +183,7 @@ func TestSystemRoots(t *testing.T) {
 	}
 }
 
-// TestProxy: the way to a registry is the one that CRI-O takes.
+// TestProxy: a registry is reached by the proxy that CRI-O uses.
 func TestProxy(t *testing.T) {
 	const noProxy = ".cluster.local,.svc,10.0.0.0/16,mirror.example.com,.corp.example.com:5000"
 	status := configv1.ProxyStatus{HTTPProxy: "http://plain.example.com:3128", HTTPSProxy: "http://user:canary@tls.example.com:3128", NoProxy: noProxy}
