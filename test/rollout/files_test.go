@@ -83,6 +83,9 @@ type comparison struct {
 // run returns what became of the set.
 func (c *comparison) run() string {
 	c.Helper()
+	if c.mco.DroppedLists != "" {
+		return c.withoutLists()
+	}
 	table, err := mirrors.Resolve(c.set)
 	switch {
 	case err == nil && c.mco.Error == "":
@@ -97,6 +100,18 @@ func (c *comparison) run() string {
 	default:
 		return c.rejectedByGuardAlone(err)
 	}
+}
+
+// withoutLists compares a set whose lists MCO leaves out altogether. That is known, and the
+// guard does not know it: it takes place where a list blocks the release image and the
+// mirrors that might serve it cannot be made sense of, such as one whose host is a single
+// word. Apart from the lists the two have to agree.
+func (c *comparison) withoutLists() string {
+	c.Helper()
+	rest := *c
+	rest.mco.DroppedLists = ""
+	rest.set.Registries.BlockedRegistries, rest.set.Registries.AllowedRegistries = nil, nil
+	return "lists dropped, " + rest.run()
 }
 
 func (c *comparison) differs(format string, args ...any) {
@@ -167,6 +182,9 @@ func (c *comparison) sameFile(table *mirrors.Table) {
 		c.differs("%v", err)
 		return
 	}
+	for i := range conf.Registries { // as a node reads them
+		conf.Registries[i].Location = strings.TrimRight(conf.Registries[i].Location, "/")
+	}
 	slices.SortStableFunc(conf.Registries, func(a, b sysregistriesv2.Registry) int {
 		return strings.Compare(cmp.Or(a.Prefix, a.Location), cmp.Or(b.Prefix, b.Location))
 	})
@@ -236,7 +254,7 @@ func (c *comparison) bootstrap(b oracle.Files) {
 	c.Helper()
 	sources := c.set.Registries
 	if len(sources.AllowedRegistries) > 0 && len(sources.BlockedRegistries) > 0 {
-		return
+		return // also where the controller drops them
 	}
 	if b.Error != c.mco.Error {
 		c.differs("RunImageBootstrap says %q, the controller %q", b.Error, c.mco.Error)

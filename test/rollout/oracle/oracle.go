@@ -72,7 +72,10 @@ type Decided struct {
 // there are none.
 type Files struct {
 	Files map[string][]byte `json:"files"`
-	Error string            `json:"error"`
+	// DroppedLists says why blockedRegistries and allowedRegistries are not in them, "" if
+	// they are. MCO logs it and goes on.
+	DroppedLists string `json:"droppedLists"`
+	Error        string `json:"error"`
 }
 
 // New starts an oracle that ends with the test. The test is skipped where assets has not

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"errors"
+	"strings"
 	_ "unsafe" // for go:linkname
 
 	"github.com/containers/image/v5/signature"
@@ -38,27 +39,44 @@ type Objects struct {
 	Release string `json:"release"`
 }
 
-// Files returns the files of 99-worker-generated-registries by their paths, as the running
-// controller makes them (syncImageConfig, which does nothing between these two calls for
-// objects without image policies). Templates is MCO's folder of that name.
-func Files(templates string, o Objects) (map[string][]byte, error) {
+// A Rendering is what MachineConfig 99-worker-generated-registries holds.
+type Rendering struct {
+	// Files are its files by their paths.
+	Files map[string][]byte
+	// DroppedLists says why blockedRegistries and allowedRegistries are not in them: MCO
+	// could not find out whether a mirror serves the release image that a list blocks. It
+	// logs that and goes on without either list. "" if they are, but for what would block
+	// the release image.
+	DroppedLists string
+}
+
+// Render renders o as the running controller does (syncImageConfig, which does nothing
+// between these two calls for objects without image policies). Templates is MCO's folder of
+// that name.
+func Render(templates string, o Objects) (Rendering, error) {
 	blocked, policyBlocked, allowed, err := getValidBlockedAndAllowedRegistries(o.Release, &o.Image.Spec, o.Legacy, o.Digests)
 	if errors.Is(err, errParsingReference) { // any other error is logged, and no more
-		return nil, err
+		return Rendering{}, err
 	}
 	sources := o.Image.Spec.RegistrySources
+	var r Rendering
+	// With that other error, the lists are returned without what the error is about.
+	if err != nil && !strings.HasPrefix(err.Error(), "error adding ") {
+		r.DroppedLists = err.Error()
+	}
 	config, err := registriesConfigIgnition(templates, controllerConfig(o.Release), workers, o.Release,
 		sources.InsecureRegistries, blocked, policyBlocked, allowed, sources.ContainerRuntimeSearchRegistries,
 		o.Legacy, o.Digests, o.Tags, nil, nil)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	return contents(config)
+	r.Files, err = contents(config)
+	return r, err
 }
 
-// BootstrapFiles is Files by RunImageBootstrap, which renders the first configuration of a
+// Bootstrap is the files of Render by RunImageBootstrap, which renders the first configuration of a
 // new cluster.
-func BootstrapFiles(templates string, o Objects) (map[string][]byte, error) {
+func Bootstrap(templates string, o Objects) (map[string][]byte, error) {
 	gates := ctrlcommon.NewFeatureGatesHardcodedHandler(nil, []configv1.FeatureGateName{features.FeatureGateSigstoreImageVerification})
 	pools := []*mcfgv1.MachineConfigPool{{ObjectMeta: metav1.ObjectMeta{Name: workers}}}
 	made, err := crc.RunImageBootstrap(templates, controllerConfig(o.Release), pools, o.Legacy, o.Digests, o.Tags, &o.Image, nil, nil, gates)

@@ -54,8 +54,9 @@ type decided struct {
 }
 
 type files struct {
-	Files map[string][]byte `json:"files"`
-	Error string            `json:"error,omitempty"`
+	Files        map[string][]byte `json:"files"`
+	DroppedLists string            `json:"droppedLists,omitempty"`
+	Error        string            `json:"error,omitempty"`
 }
 
 func main() {
@@ -131,8 +132,11 @@ func reply(q question, templates string) answer {
 		a.Decided = q.Decide.reply()
 	}
 	if q.Render != nil {
-		a.Rendered = render(decision.Files, templates, *q.Render)
-		a.Bootstrap = render(decision.BootstrapFiles, templates, *q.Render)
+		a.Rendered = calm(func() (decision.Rendering, error) { return decision.Render(templates, *q.Render) })
+		a.Bootstrap = calm(func() (decision.Rendering, error) {
+			made, err := decision.Bootstrap(templates, *q.Render)
+			return decision.Rendering{Files: made}, err
+		})
 	}
 	return a
 }
@@ -142,15 +146,15 @@ func (d decide) reply() *decided {
 	return &decided{Changed: made.Changed, Actions: made.Actions, Drain: made.Drain, Error: text(err)}
 }
 
-// render recovers from a panic: MCO would crash there, and start anew.
-func render(by func(string, decision.Objects) (map[string][]byte, error), templates string, o decision.Objects) (made *files) {
+// calm recovers from a panic: MCO would crash there, and start anew.
+func calm(render func() (decision.Rendering, error)) (made *files) {
 	defer func() {
 		if p := recover(); p != nil {
 			made = &files{Error: fmt.Sprint("panic: ", p)}
 		}
 	}()
-	contents, err := by(templates, o)
-	return &files{Files: contents, Error: text(err)}
+	r, err := render()
+	return &files{Files: r.Files, DroppedLists: r.DroppedLists, Error: text(err)}
 }
 
 func text(err error) string {
