@@ -1,0 +1,188 @@
+package rollout
+
+import (
+	"bytes"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Files are files of one rendered config, by path. Those of a rendered config that are not
+// in the Files before a change must not be in the Files after it either, unless they are
+// new: a path that only one of the two has counts as a changed file.
+type Files map[string][]byte
+
+// UserCABundlePath is the file with the CAs of ConfigMap user-ca-bundle and of the proxy's
+// trustedCA (additional-trust-bundle.yaml in MCO's templates).
+//
+// The CAs that additionalTrustedCA of Image cluster names are in no rendered config: the
+// daemon writes them to /etc/docker/certs.d by itself, on all nodes at once and without a
+// rollout (syncControllerConfigHandler, certificate_writer.go:236).
+const UserCABundlePath = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
+
+// Conditions are what MCO's decision depends on, besides the files.
+type Conditions struct {
+	// Policies is status.nodeDisruptionPolicyStatus.clusterPolicies of MachineConfiguration
+	// cluster; nil means DefaultPolicies, which are those of a cluster without that object.
+	Policies *operatorv1.NodeDisruptionPolicyClusterStatus
+	// OverrideDrain says that ConfigMap image-registry-override-drain is in namespace
+	// openshift-machine-config-operator. OpenShift 4.14 to 4.19 heed it; where the version is
+	// newer it has to be left out.
+	OverrideDrain bool
+	// SingleNode says that controlPlaneTopology of Infrastructure cluster is SingleReplica.
+	SingleNode bool
+}
+
+// A Decision is what MCO does on a node that goes from one rendered config to another.
+type Decision struct {
+	// Changed are the paths of the files that differ, sorted. Where there are none, there is
+	// no new rendered config and nothing happens.
+	Changed []string
+	// Actions are those of Changed, in that order: what is done once the files are written.
+	// There is one None where nothing has to be done. They are shared with the policies they
+	// come from and must not be changed.
+	Actions []operatorv1.NodeDisruptionPolicyStatusAction
+	// Drains is whether the node is drained first.
+	Drains bool
+	// Reasons are why MCO's rules ask for a drain, the one that decides first; empty if they
+	// do not. They are there as well where Spared says that there is no drain all the same.
+	Reasons []Reason
+	// Spared is why there is no drain although the rules ask for one.
+	Spared Spared
+}
+
+// Spared is why a node is not drained although MCO's rules ask for it; "" if it is drained
+// or the rules do not ask.
+type Spared string
+
+// What spares a node the drain.
+const (
+	// SparedSingleNode: there is no other node that pods could go to (drainRequired,
+	// drain.go:27).
+	SparedSingleNode Spared = "the cluster has a single node"
+	// SparedByConfigMap: somebody switched drains for registries off
+	// (isDrainRequiredForNodeDisruptionActions in OpenShift 4.19).
+	SparedByConfigMap Spared = "ConfigMap image-registry-override-drain is there"
+)
+
+// Decide returns what MCO does on a node whose files go from before to after. The error is
+// that a registries.conf cannot be read on which the drain depends; the daemon then gives
+// up, and the node is degraded.
+func Decide(before, after Files, c Conditions) (Decision, error) {
+	d := Decision{Changed: changedPaths(before, after)}
+	policies := c.Policies
+	if policies == nil {
+		defaults := DefaultPolicies()
+		policies = &defaults
+	}
+	var reasons []Reason
+	d.Actions, reasons = actionsFor(d.Changed, policies.Files)
+	switch {
+	case len(reasons) > 0:
+		d.Reasons = reasons
+	case !has(d.Actions, operatorv1.SpecialStatusAction):
+		return d, nil
+	case c.OverrideDrain: // before the files are read
+		d.Spared = SparedByConfigMap
+	}
+	if len(d.Reasons) == 0 {
+		var err error
+		d.Reasons, err = DrainReasons(before[mirrors.RegistriesConfPath], after[mirrors.RegistriesConfPath])
+		if err != nil && d.Spared == "" {
+			return d, err
+		}
+	}
+	switch {
+	case len(d.Reasons) == 0:
+		d.Spared = ""
+	case d.Spared == "" && c.SingleNode:
+		d.Spared = SparedSingleNode
+	}
+	d.Drains = len(d.Reasons) > 0 && d.Spared == ""
+	return d, nil
+}
+
+// changedPaths restates CalculateConfigFileDiffs (pkg/controller/common/helpers.go) for
+// files that have the same mode and owner.
+func changedPaths(before, after Files) []string {
+	changed := map[string]bool{}
+	for file, was := range before {
+		if is, ok := after[file]; !ok || !bytes.Equal(was, is) {
+			changed[file] = true
+		}
+	}
+	for file := range after {
+		if _, ok := before[file]; !ok {
+			changed[file] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(changed))
+}
+
+type action = operatorv1.NodeDisruptionPolicyStatusAction
+
+// actionsFor restates calculatePostConfigChangeNodeDisruptionActionFromMCDiffs
+// (update.go:655), and says which policies ask for a drain. MCO goes through the paths in no
+// particular order; here they come sorted.
+func actionsFor(changed []string, policies []operatorv1.NodeDisruptionPolicyStatusFile) ([]action, []Reason) {
+	var actions []action
+	var reboots, drains []Reason
+	for _, file := range changed {
+		policy := closestPolicy(file, policies)
+		if policy == nil {
+			reboots = append(reboots, Reason{Check: NoPolicy, Path: file})
+			continue
+		}
+		actions = append(actions, policy.Actions...)
+		switch {
+		case has(policy.Actions, operatorv1.RebootStatusAction):
+			reboots = append(reboots, Reason{Check: PolicyReboots, Path: file})
+		case has(policy.Actions, operatorv1.DrainStatusAction):
+			drains = append(drains, Reason{Check: PolicyDrains, Path: file})
+		}
+	}
+	if len(reboots) > 0 {
+		return []action{{Type: operatorv1.RebootStatusAction}}, reboots
+	}
+	return withoutNone(actions, len(changed)), drains
+}
+
+// withoutNone leaves None out where there is something to be done.
+func withoutNone(actions []action, changed int) []action {
+	if changed > 0 && !has(actions, operatorv1.NoneStatusAction) {
+		return actions
+	}
+	if slices.ContainsFunc(actions, func(a action) bool { return slices.Contains(doing, a.Type) }) {
+		return slices.DeleteFunc(actions, func(a action) bool { return a.Type == operatorv1.NoneStatusAction })
+	}
+	return []action{{Type: operatorv1.NoneStatusAction}}
+}
+
+// doing are the actions beside which None means nothing.
+var doing = []operatorv1.NodeDisruptionPolicyStatusActionType{
+	operatorv1.DrainStatusAction, operatorv1.ReloadStatusAction, operatorv1.RestartStatusAction,
+	operatorv1.DaemonReloadStatusAction, operatorv1.SpecialStatusAction,
+}
+
+// closestPolicy restates FindClosestFilePolicyPathMatch (pkg/controller/common/helpers.go):
+// the longest path that is the file or a folder above it, and the first of equals.
+func closestPolicy(file string, policies []operatorv1.NodeDisruptionPolicyStatusFile) *operatorv1.NodeDisruptionPolicyStatusFile {
+	var closest *operatorv1.NodeDisruptionPolicyStatusFile
+	for i := range policies {
+		at := policies[i].Path
+		covers := at == file || strings.HasPrefix(path.Clean(file), path.Clean(at)+"/")
+		if covers && at != "" && (closest == nil || len(at) > len(closest.Path)) {
+			closest = &policies[i]
+		}
+	}
+	return closest
+}
+
+func has(actions []action, kind operatorv1.NodeDisruptionPolicyStatusActionType) bool {
+	return slices.ContainsFunc(actions, func(a action) bool { return a.Type == kind })
+}
