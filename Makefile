@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets demo check test truth lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build assets rollout-assets demo check test truth rollout lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ build: ## build bin/mirrorset-guard, static
 
 assets: ## put kube-apiserver, etcd, kubectl and a registry into bin/k8s (10 minutes the first time)
 	@test/controlplane/assets >/dev/null
+
+rollout-assets: ## put the controllers of MCO and Kubernetes into bin/rollout (8 minutes more the first time)
+	@test/rollout/assets >/dev/null
 
 demo: build assets ## tell the story on a real API server with real registries (KEEP=1 leaves it running)
 	@go run ./test/demo $(if $(KEEP),-keep)
@@ -37,6 +40,9 @@ test: assets ## run every test, with the race detector (NO_SKIP=1: a test that i
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
 	@export TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000}; TRUTH_CHANGES=$${TRUTH_CHANGES:-$$((TRUTH_SCENARIOS / 5))} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'
+
+rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) of them, and its controllers
+	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} go test -count=1 -p 1 -timeout 30m ./...
 
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked

@@ -1,0 +1,228 @@
+// Package stage starts the controllers that a rollout goes through, each as it is: those of
+// the Machine Config Operator that make a MachineConfig of mirror objects, update one node
+// after the other and drain it, and Kubernetes' scheduler and controllers for what is
+// evicted, on the API server of test/cluster.
+//
+//	s := stage.New(t)
+//	first := s.Rendered(ctx, "worker", "")
+//	s.Apply(ctx, itms)
+//	second := s.Rendered(ctx, "worker", first)
+//
+// It has no nodes yet: whoever adds some plays their daemon and their kubelet.
+package stage
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
+)
+
+// A Stage is a cluster whose controllers run. Its methods end the test if they fail.
+type Stage struct {
+	*cluster.Cluster
+	// Client is that of an administrator; it knows MachineConfigs and configuration.
+	Client client.Client
+
+	t        testing.TB
+	programs string
+}
+
+//go:embed objects.yaml
+var objects string
+
+// ReleaseImage is that of the cluster.
+const ReleaseImage = "quay.io/openshift-release-dev/ocp-release@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+
+// New starts a stage that ends with the test. The test is skipped where the programs are
+// not in place, and in a run with -short.
+func New(t testing.TB) *Stage {
+	t.Helper()
+	programs := filepath.Join(cluster.Root(), "bin", "rollout")
+	for _, name := range []string{"mco-controllers", "kube-controller-manager", "kube-scheduler", "templates", "crds"} {
+		if _, err := os.Stat(filepath.Join(programs, name)); err != nil {
+			skip.Now(t, name+" is not in place: run test/rollout/assets (make rollout-assets)")
+		}
+	}
+	s := &Stage{Cluster: cluster.New(t), t: t, programs: programs}
+	s.must(s.connect())
+	_, err := envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(programs, "crds")}, ErrorIfPathMissing: true})
+	s.must(err)
+	ctx := t.Context()
+	s.Apply(ctx, objects)
+	s.completeInstallation(ctx)
+	s.startControllers()
+	return s
+}
+
+func (s *Stage) connect() error {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install, mcfgv1.Install} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.Client, err = client.New(s.Config, client.Options{Scheme: scheme})
+	return err
+}
+
+func (s *Stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Apply applies manifests as an administrator.
+func (s *Stage) Apply(ctx context.Context, manifests string) {
+	s.t.Helper()
+	if out, err := s.Kubectl(ctx, manifests, "apply", "-f", "-"); err != nil {
+		s.t.Fatalf("kubectl apply: %v\n%s", err, out)
+	}
+}
+
+// completeInstallation writes what controllers write that do not run here: the cluster
+// version operator's release image, and the template controller's word that it is done,
+// without which the render controller waits for ever.
+func (s *Stage) completeInstallation(ctx context.Context) {
+	s.t.Helper()
+	s.patchStatus(ctx, &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}, configv1.ClusterVersionStatus{
+		Desired:          configv1.Release{Version: "4.20.0", Image: ReleaseImage},
+		AvailableUpdates: []configv1.Release{},
+		VersionHash:      "none",
+	})
+	controller := &mcfgv1.ControllerConfig{ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"}}
+	s.must(s.Client.Get(ctx, client.ObjectKeyFromObject(controller), controller))
+	status := mcfgv1.ControllerConfigStatus{ObservedGeneration: controller.Generation}
+	for _, c := range []mcfgv1.ControllerConfigStatusCondition{
+		{Type: mcfgv1.TemplateControllerCompleted, Status: corev1.ConditionTrue},
+		{Type: mcfgv1.TemplateControllerRunning, Status: corev1.ConditionFalse},
+		{Type: mcfgv1.TemplateControllerFailing, Status: corev1.ConditionFalse},
+	} {
+		c.LastTransitionTime = metav1.Now()
+		status.Conditions = append(status.Conditions, c)
+	}
+	s.patchStatus(ctx, controller, status)
+}
+
+// patchStatus sets what status has.
+func (s *Stage) patchStatus(ctx context.Context, o client.Object, status any) {
+	s.t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": status})
+	s.must(err)
+	s.must(s.Client.Status().Patch(ctx, o, client.RawPatch("application/merge-patch+json", patch)))
+}
+
+// kubernetesControllers are those that a rollout needs. Others would want more of a cluster.
+var kubernetesControllers = []string{
+	"deployment-controller", "replicaset-controller", "daemonset-controller", "statefulset-controller",
+	"disruption-controller", "taint-eviction-controller", "node-lifecycle-controller",
+	"pod-garbage-collector-controller", "garbage-collector-controller", "namespace-controller",
+}
+
+func (s *Stage) startControllers() {
+	s.t.Helper()
+	shared := []string{"--kubeconfig", s.Kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400"}
+	s.start("kube-controller-manager", append(shared, "--controllers="+strings.Join(kubernetesControllers, ","))...)
+	s.start("kube-scheduler", shared...)
+	s.start("mco-controllers", "-kubeconfig", s.Kubeconfig, "-templates", filepath.Join(s.programs, "templates"))
+}
+
+// start runs a program until the test ends. Its log is shown if the test fails; a program
+// that ends before fails it.
+func (s *Stage) start(name string, args ...string) {
+	s.t.Helper()
+	logs, err := os.Create(filepath.Join(s.t.TempDir(), name+".log"))
+	s.must(err)
+	cmd := exec.Command(filepath.Join(s.programs, name), args...)
+	cmd.Stdout, cmd.Stderr = logs, logs
+	s.must(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	s.t.Cleanup(func() {
+		defer logs.Close()
+		stop(s.t, name, cmd, ended)
+		if s.t.Failed() {
+			s.t.Logf("%s:\n%s", name, tail(logs.Name()))
+		}
+	})
+}
+
+// stop ends a program, which should still run.
+func stop(t testing.TB, name string, cmd *exec.Cmd, ended <-chan error) {
+	select {
+	case err := <-ended:
+		t.Errorf("%s ended before the test: %v", name, err)
+		return
+	default:
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone by now
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+}
+
+// tail returns the end of a log.
+func tail(file string) string {
+	const most = 8 << 10
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-most):])
+}
+
+// Rendered waits until a pool is to have another rendered config than before, and returns
+// its name.
+func (s *Stage) Rendered(ctx context.Context, pool, before string) string {
+	s.t.Helper()
+	var p mcfgv1.MachineConfigPool
+	s.Wait(ctx, fmt.Sprintf("pool %s to have another config than %q", pool, before), func() (bool, error) {
+		err := s.Client.Get(ctx, client.ObjectKey{Name: pool}, &p)
+		return p.Spec.Configuration.Name != "" && p.Spec.Configuration.Name != before, err
+	})
+	return p.Spec.Configuration.Name
+}
+
+// Wait asks until done, or fails after a minute.
+func (s *Stage) Wait(ctx context.Context, what string, done func() (bool, error)) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := done()
+		if ok && err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.t.Fatalf("waiting for %s: %v (last: %v)", what, ctx.Err(), err)
+		}
+	}
+}
