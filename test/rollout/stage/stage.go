@@ -17,10 +17,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -146,53 +144,6 @@ func (s *Stage) startControllers() {
 	s.start("kube-controller-manager", append(shared, "--controllers="+strings.Join(kubernetesControllers, ","))...)
 	s.start("kube-scheduler", shared...)
 	s.start("mco-controllers", "-kubeconfig", s.Kubeconfig, "-templates", filepath.Join(s.programs, "templates"))
-}
-
-// start runs a program until the test ends. Its log is shown if the test fails; a program
-// that ends before fails it.
-func (s *Stage) start(name string, args ...string) {
-	s.t.Helper()
-	logs, err := os.Create(filepath.Join(s.t.TempDir(), name+".log"))
-	s.must(err)
-	cmd := exec.Command(filepath.Join(s.programs, name), args...)
-	cmd.Stdout, cmd.Stderr = logs, logs
-	s.must(cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	s.t.Cleanup(func() {
-		defer logs.Close()
-		stop(s.t, name, cmd, ended)
-		if s.t.Failed() {
-			s.t.Logf("%s:\n%s", name, tail(logs.Name()))
-		}
-	})
-}
-
-// stop ends a program, which should still run.
-func stop(t testing.TB, name string, cmd *exec.Cmd, ended <-chan error) {
-	select {
-	case err := <-ended:
-		t.Errorf("%s ended before the test: %v", name, err)
-		return
-	default:
-	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone by now
-	select {
-	case <-ended:
-	case <-time.After(5 * time.Second):
-		_ = cmd.Process.Kill()
-		<-ended
-	}
-}
-
-// tail returns the end of a log.
-func tail(file string) string {
-	const most = 8 << 10
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err.Error()
-	}
-	return string(data[max(0, len(data)-most):])
 }
 
 // Rendered waits until a pool is to have another rendered config than before, and returns
