@@ -22,8 +22,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
-// An Oracle is a running process. It serves one caller at a time.
+// An Oracle is a running process. It is safe for concurrent use.
 type Oracle struct {
+	mu        sync.Mutex
 	questions io.WriteCloser
 	answers   *json.Decoder
 }
@@ -31,7 +32,18 @@ type Oracle struct {
 // A Question has one of these.
 type Question struct {
 	Decide *Decide  `json:"decide,omitempty"`
+	Update *Update  `json:"update,omitempty"`
 	Render *Objects `json:"render,omitempty"`
+	// Read has the Ignition configuration of a MachineConfig, of which Rendered gets the
+	// files.
+	Read json.RawMessage `json:"read,omitempty"`
+}
+
+// Update is Decide for the Ignition configurations of two MachineConfigs.
+type Update struct {
+	Before json.RawMessage                       `json:"before"`
+	After  json.RawMessage                       `json:"after"`
+	Policy operatorv1.NodeDisruptionPolicyConfig `json:"policy"`
 }
 
 // Decide asks what a node does whose files change, by their paths. Policy is the spec of
@@ -110,6 +122,8 @@ func New(t testing.TB) *Oracle {
 
 // Ask returns the answers to the questions, in their order.
 func (o *Oracle) Ask(questions ...Question) ([]Answer, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	var (
 		asking sync.WaitGroup
 		asked  error

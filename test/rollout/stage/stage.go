@@ -8,7 +8,7 @@
 //	s.Apply(ctx, itms)
 //	second := s.Rendered(ctx, "worker", first)
 //
-// It has no nodes yet: whoever adds some plays their daemon and their kubelet.
+// Nodes are added by Workers: their daemon and kubelet are played, as these need a real node.
 package stage
 
 import (
@@ -158,10 +158,10 @@ func (s *Stage) Rendered(ctx context.Context, pool, before string) string {
 	return p.Spec.Configuration.Name
 }
 
-// Wait asks until done, or fails after a minute.
+// Wait asks until done, or fails after two minutes.
 func (s *Stage) Wait(ctx context.Context, what string, done func() (bool, error)) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -20,9 +20,6 @@ import (
 //go:linkname isDrainRequiredForNodeDisruptionActions github.com/openshift/machine-config-operator/pkg/daemon.isDrainRequiredForNodeDisruptionActions
 func isDrainRequiredForNodeDisruptionActions(actions []opv1.NodeDisruptionPolicyStatusAction, before, after ign3types.Config) (bool, error)
 
-//go:linkname isSafeContainerRegistryConfChanges github.com/openshift/machine-config-operator/pkg/daemon.isSafeContainerRegistryConfChanges
-func isSafeContainerRegistryConfChanges(before, after ign3types.Config) (bool, error)
-
 //go:linkname calculatePostConfigChangeNodeDisruptionActionFromMCDiffs github.com/openshift/machine-config-operator/pkg/daemon.calculatePostConfigChangeNodeDisruptionActionFromMCDiffs
 func calculatePostConfigChangeNodeDisruptionActionFromMCDiffs(ssh bool, files, units []string, policies opv1.NodeDisruptionPolicyClusterStatus) []opv1.NodeDisruptionPolicyStatusAction
 
@@ -47,8 +44,15 @@ func Of(before, after ign3types.Config, user opv1.NodeDisruptionPolicyConfig) (D
 	return d, err
 }
 
-// IsSafe reports whether the change from before to after in registries.conf alone needs no
-// drain, whatever the NodeDisruptionPolicy.
-func IsSafe(before, after ign3types.Config) (bool, error) {
-	return isSafeContainerRegistryConfChanges(before, after)
+// OfRaw is Of for the Ignition configurations of two MachineConfigs.
+func OfRaw(before, after []byte, user opv1.NodeDisruptionPolicyConfig) (Decision, error) {
+	was, err := ctrlcommon.ParseAndConvertConfig(before)
+	if err != nil {
+		return Decision{}, err
+	}
+	is, err := ctrlcommon.ParseAndConvertConfig(after)
+	if err != nil {
+		return Decision{}, err
+	}
+	return Of(was, is, user)
 }

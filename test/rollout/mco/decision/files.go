@@ -83,7 +83,12 @@ func Bootstrap(templates string, o Objects) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := ctrlcommon.ParseAndConvertConfig(made[0].Spec.Config.Raw)
+	return Read(made[0].Spec.Config.Raw)
+}
+
+// Read returns the files of the Ignition configuration of a MachineConfig, by their paths.
+func Read(raw []byte) (map[string][]byte, error) {
+	config, err := ctrlcommon.ParseAndConvertConfig(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,18 @@ import (
 // A question has one of these.
 type question struct {
 	Decide *decide           `json:"decide,omitempty"`
+	Update *update           `json:"update,omitempty"`
 	Render *decision.Objects `json:"render,omitempty"`
+	// Read has the Ignition configuration of a MachineConfig, of which Rendered gets the
+	// files.
+	Read json.RawMessage `json:"read,omitempty"`
+}
+
+// update is decide for the Ignition configurations of two MachineConfigs.
+type update struct {
+	Before json.RawMessage                 `json:"before"`
+	After  json.RawMessage                 `json:"after"`
+	Policy opv1.NodeDisruptionPolicyConfig `json:"policy"`
 }
 
 // decide asks what a node does whose files change.
@@ -131,6 +142,15 @@ func reply(q question, templates string) answer {
 	if q.Decide != nil {
 		a.Decided = q.Decide.reply()
 	}
+	if q.Update != nil {
+		a.Decided = q.Update.reply()
+	}
+	if q.Read != nil {
+		a.Rendered = calm(func() (decision.Rendering, error) {
+			read, err := decision.Read(q.Read)
+			return decision.Rendering{Files: read}, err
+		})
+	}
 	if q.Render != nil {
 		a.Rendered = calm(func() (decision.Rendering, error) { return decision.Render(templates, *q.Render) })
 		a.Bootstrap = calm(func() (decision.Rendering, error) {
@@ -142,7 +162,14 @@ func reply(q question, templates string) answer {
 }
 
 func (d decide) reply() *decided {
-	made, err := decision.Of(decision.Config(d.Before), decision.Config(d.After), d.Policy)
+	return decidedBy(decision.Of(decision.Config(d.Before), decision.Config(d.After), d.Policy))
+}
+
+func (u update) reply() *decided {
+	return decidedBy(decision.OfRaw(u.Before, u.After, u.Policy))
+}
+
+func decidedBy(made decision.Decision, err error) *decided {
 	return &decided{Changed: made.Changed, Actions: made.Actions, Drain: made.Drain, Error: text(err)}
 }
 
