@@ -56,11 +56,13 @@ type Decide struct {
 
 // Objects asks which files these come to. Release is the release image of the cluster.
 type Objects struct {
-	Tags    []*configv1.ImageTagMirrorSet                `json:"tags,omitempty"`
-	Digests []*configv1.ImageDigestMirrorSet             `json:"digests,omitempty"`
-	Legacy  []*operatorv1alpha1.ImageContentSourcePolicy `json:"legacy,omitempty"`
-	Image   configv1.Image                               `json:"image"`
-	Release string                                       `json:"release"`
+	Tags              []*configv1.ImageTagMirrorSet                `json:"tags,omitempty"`
+	Digests           []*configv1.ImageDigestMirrorSet             `json:"digests,omitempty"`
+	Legacy            []*operatorv1alpha1.ImageContentSourcePolicy `json:"legacy,omitempty"`
+	ClusterPolicies   []*configv1.ClusterImagePolicy               `json:"clusterPolicies,omitempty"`
+	NamespacePolicies []*configv1.ImagePolicy                      `json:"namespacePolicies,omitempty"`
+	Image             configv1.Image                               `json:"image"`
+	Release           string                                       `json:"release"`
 }
 
 // An Answer has what the Question asked for.

@@ -8,6 +8,7 @@ import (
 	"github.com/containers/image/v5/signature"
 	ign3types "github.com/coreos/ignition/v2/config/v3_5/types"
 	configv1 "github.com/openshift/api/config/v1"
+	configv1alpha1 "github.com/openshift/api/config/v1alpha1"
 	"github.com/openshift/api/features"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
@@ -26,6 +27,10 @@ func registriesConfigIgnition(templates string, controller *mcfgv1.ControllerCon
 	legacy []*operatorv1alpha1.ImageContentSourcePolicy, digests []*configv1.ImageDigestMirrorSet, tags []*configv1.ImageTagMirrorSet,
 	clusterPolicies map[string]signature.PolicyRequirements, namespacePolicies map[string]map[string]signature.PolicyRequirements) (*ign3types.Config, error)
 
+//go:linkname getValidScopePolicies github.com/openshift/machine-config-operator/pkg/controller/container-runtime-config.getValidScopePolicies
+func getValidScopePolicies(cluster []*configv1alpha1.ClusterImagePolicy, namespaced []*configv1alpha1.ImagePolicy, status *crc.Controller) (
+	map[string]signature.PolicyRequirements, map[string]map[string]signature.PolicyRequirements, error)
+
 //go:linkname errParsingReference github.com/openshift/machine-config-operator/pkg/controller/container-runtime-config.errParsingReference
 var errParsingReference error
 
@@ -34,7 +39,11 @@ type Objects struct {
 	Tags    []*configv1.ImageTagMirrorSet                `json:"tags,omitempty"`
 	Digests []*configv1.ImageDigestMirrorSet             `json:"digests,omitempty"`
 	Legacy  []*operatorv1alpha1.ImageContentSourcePolicy `json:"legacy,omitempty"`
-	Image   configv1.Image                               `json:"image"`
+	// ClusterPolicies and NamespacePolicies are of v1 where they come from, which has the
+	// same fields.
+	ClusterPolicies   []*configv1alpha1.ClusterImagePolicy `json:"clusterPolicies,omitempty"`
+	NamespacePolicies []*configv1alpha1.ImagePolicy        `json:"namespacePolicies,omitempty"`
+	Image             configv1.Image                       `json:"image"`
 	// Release is the release image of the cluster.
 	Release string `json:"release"`
 }
@@ -50,8 +59,8 @@ type Rendering struct {
 	DroppedLists string
 }
 
-// Render renders o as the running controller does (syncImageConfig, which does nothing
-// between these two calls for objects without image policies). Templates is MCO's folder of
+// Render renders o as the running controller does (syncImageConfig, between the reading of
+// the objects and the writing of the MachineConfig). Templates is MCO's folder of
 // that name.
 func Render(templates string, o Objects) (Rendering, error) {
 	blocked, policyBlocked, allowed, err := getValidBlockedAndAllowedRegistries(o.Release, &o.Image.Spec, o.Legacy, o.Digests)
@@ -64,9 +73,13 @@ func Render(templates string, o Objects) (Rendering, error) {
 	if err != nil && !strings.HasPrefix(err.Error(), "error adding ") {
 		r.DroppedLists = err.Error()
 	}
+	cluster, namespaced, err := getValidScopePolicies(o.ClusterPolicies, o.NamespacePolicies, nil)
+	if err != nil {
+		return r, err
+	}
 	config, err := registriesConfigIgnition(templates, controllerConfig(o.Release), workers, o.Release,
 		sources.InsecureRegistries, blocked, policyBlocked, allowed, sources.ContainerRuntimeSearchRegistries,
-		o.Legacy, o.Digests, o.Tags, nil, nil)
+		o.Legacy, o.Digests, o.Tags, cluster, namespaced)
 	if err != nil {
 		return r, err
 	}
@@ -77,9 +90,9 @@ func Render(templates string, o Objects) (Rendering, error) {
 // Bootstrap is the files of Render by RunImageBootstrap, which renders the first configuration of a
 // new cluster.
 func Bootstrap(templates string, o Objects) (map[string][]byte, error) {
-	gates := ctrlcommon.NewFeatureGatesHardcodedHandler(nil, []configv1.FeatureGateName{features.FeatureGateSigstoreImageVerification})
+	gates := ctrlcommon.NewFeatureGatesHardcodedHandler([]configv1.FeatureGateName{features.FeatureGateSigstoreImageVerification}, nil)
 	pools := []*mcfgv1.MachineConfigPool{{ObjectMeta: metav1.ObjectMeta{Name: workers}}}
-	made, err := crc.RunImageBootstrap(templates, controllerConfig(o.Release), pools, o.Legacy, o.Digests, o.Tags, &o.Image, nil, nil, gates)
+	made, err := crc.RunImageBootstrap(templates, controllerConfig(o.Release), pools, o.Legacy, o.Digests, o.Tags, &o.Image, o.ClusterPolicies, o.NamespacePolicies, gates)
 	if err != nil {
 		return nil, err
 	}
