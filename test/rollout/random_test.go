@@ -118,23 +118,25 @@ func (r random) set() mirrors.Set {
 	return s
 }
 
+// signaturePolicy is what MCO does not look into.
+var signaturePolicy = configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
+	PolicyType: configv1.PublicKeyRootOfTrust,
+	PublicKey:  &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: []byte("a key")},
+}}
+
 // imagePolicies ask for signatures, of one scope or two each.
 func (r random) imagePolicies() []mirrors.Object {
-	policy := configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
-		PolicyType: configv1.PublicKeyRootOfTrust,
-		PublicKey:  &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: []byte("a key")},
-	}}
 	var policies []mirrors.Object
 	for i := range r.IntN(2) {
 		o := &configv1.ClusterImagePolicy{}
 		o.Name = fmt.Sprint("cluster-", i)
-		o.Spec.Policy, o.Spec.Scopes = policy, []configv1.ImageScope{configv1.ImageScope(r.scope())}
+		o.Spec.Policy, o.Spec.Scopes = signaturePolicy, []configv1.ImageScope{configv1.ImageScope(r.scope())}
 		policies = append(policies, o)
 	}
 	for i := range 1 + r.IntN(2) {
 		o := &configv1.ImagePolicy{}
 		o.Name, o.Namespace = fmt.Sprint("team-", i), "team"
-		o.Spec.Policy, o.Spec.Scopes = policy, []configv1.ImageScope{configv1.ImageScope(r.scope()), configv1.ImageScope(r.scope())}
+		o.Spec.Policy, o.Spec.Scopes = signaturePolicy, []configv1.ImageScope{configv1.ImageScope(r.scope()), configv1.ImageScope(r.scope())}
 		policies = append(policies, o)
 	}
 	return policies
