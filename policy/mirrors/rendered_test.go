@@ -120,8 +120,10 @@ additional-layer-store-auth-helper = ""
 // TestRenderedDemands: a policy.json differs if and only if what it demands does.
 func TestRenderedDemands(t *testing.T) {
 	demanding := func(o Object, email string) Object {
-		policy := configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{PolicyType: configv1.FulcioCAWithRekorRootOfTrust,
-			FulcioCAWithRekor: &configv1.ImagePolicyFulcioCAWithRekorRootOfTrust{FulcioSubject: configv1.PolicyFulcioSubject{SignedEmail: email}}}}
+		policy := configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
+			PolicyType:        configv1.FulcioCAWithRekorRootOfTrust,
+			FulcioCAWithRekor: &configv1.ImagePolicyFulcioCAWithRekorRootOfTrust{FulcioSubject: configv1.PolicyFulcioSubject{SignedEmail: email}},
+		}}
 		switch o := o.(type) {
 		case *configv1.ClusterImagePolicy:
 			o.Spec.Policy = policy
