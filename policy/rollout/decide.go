@@ -12,9 +12,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Files are files of one rendered config, by path. Those of a rendered config that are not
-// in the Files before a change must not be in the Files after it either, unless they are
-// new: a path that only one of the two has counts as a changed file.
+// Files are files of one rendered config, by path. They need not be all: what is missing
+// before and after a change is taken to be unchanged. A path that only one of the two has is
+// a file that comes or goes.
 type Files map[string][]byte
 
 // UserCABundlePath is the file with the CAs of ConfigMap user-ca-bundle and of the proxy's

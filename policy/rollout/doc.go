@@ -7,7 +7,8 @@
 //
 // MCO keeps its rules private, so they are restated here, each with the function that it
 // comes from. File names and line numbers are those of openshift/machine-config-operator
-// at 7ff337a4 (August 2026).
+// at 7ff337a4 (August 2026). The checks of registries.conf, maxUnavailable, the order of nodes
+// and what counts as unavailable are the same in OpenShift 4.14; 4.12 has other checks.
 //
 // The package is pure: nodes, pools and files come in as arguments. It has no opinion on
 // whether a drain is acceptable, and covers clusters only whose nodes MCO's pools update:
