@@ -129,11 +129,14 @@ func TestChanges(t *testing.T) {
 	n, drains, rendered := times(t, "ROLLOUT_SETS", 500), 0, 0
 	for start := 0; start < n; start += batch {
 		var questions []oracle.Question
+		var sets []rollout.Step
 		for seed := start; seed < min(start+batch, n); seed++ {
 			r := newRandom(seed)
 			before := r.set()
+			after := r.changed(before)
+			sets = append(sets, rollout.Step{Before: before, After: after})
 			questions = append(questions,
-				oracle.Question{Render: objectsOf(before)}, oracle.Question{Render: objectsOf(r.changed(before))})
+				oracle.Question{Render: objectsOf(before)}, oracle.Question{Render: objectsOf(after)})
 		}
 		answers, err := o.Ask(questions...)
 		if err != nil {
@@ -143,7 +146,11 @@ func TestChanges(t *testing.T) {
 		for i := 0; i < len(answers); i += 2 {
 			before, after := answers[i].Rendered, answers[i+1].Rendered
 			if before.Error == "" && after.Error == "" {
-				steps = append(steps, step{before: withBase(before.Files), after: withBase(after.Files)})
+				s := step{before: withBase(before.Files), after: withBase(after.Files)}
+				steps = append(steps, s)
+				if before.DroppedLists == "" && after.DroppedLists == "" {
+					compareObjects(t, start+i/2, sets[i/2], s)
+				}
 			}
 		}
 		rendered += len(steps)
@@ -155,12 +162,46 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// compareObjects compares what the guard decides by objects with what it decides by MCO's
+// files for them, which compare holds to MCO's decision.
+func compareObjects(t *testing.T, seed int, sets rollout.Step, files step) {
+	t.Helper()
+	if !bytes.Equal(files.before[signaturesPath], files.after[signaturesPath]) {
+		return // which the guard does not make
+	}
+	made, err := sets.Decisions(rollout.Conditions{})("worker")
+	if err != nil {
+		t.Errorf("change %d: %v", seed, err)
+		return
+	}
+	ours := oracle.Decided{Changed: made.Changed, Actions: made.Actions, Drain: made.Drains}
+	if len(made.Changed) == 0 {
+		ours.Actions = nil
+	}
+	if diff := gocmp.Diff(files.decide(), sorted(ours), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("change %d: by MCO's files with -, by the objects with +:\n%s\n%s\n%s", seed, diff, text(objectsOf(sets.Before)), text(objectsOf(sets.After)))
+	}
+}
+
 // withBase returns the files of a rendered config, which has the template's where the
 // generated MachineConfig has none.
 func withBase(files map[string][]byte) map[string][]byte {
 	all := map[string][]byte{
 		mirrors.RegistriesConfPath: []byte("unqualified-search-registries = ['registry.access.redhat.com', 'docker.io']\n"),
-		mirrors.PolicyJSONPath:     []byte(`{"default": [{"type": "insecureAcceptAnything"}]}`),
+		mirrors.PolicyJSONPath: []byte(`{
+    "default": [
+        {
+            "type": "insecureAcceptAnything"
+        }
+    ],
+    "transports":
+        {
+            "docker-daemon":
+                {
+                    "": [{"type":"insecureAcceptAnything"}]
+                }
+        }
+}`),
 	}
 	for path, data := range files {
 		all[path] = data

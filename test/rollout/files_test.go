@@ -98,6 +98,7 @@ func (c *comparison) run() string {
 	switch {
 	case err == nil && c.mco.Error == "":
 		c.sameFile(table)
+		c.sameFiles()
 		c.sameRoutes(table)
 		return "files"
 	case err != nil && c.mco.Error != "":
@@ -219,6 +220,51 @@ func (c *comparison) sameFile(table *mirrors.Table) {
 
 func withoutComments(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasPrefix(line, "#") })
+}
+
+// sameFiles compares what the guard forecasts by with MCO's files, byte by byte: a rollout
+// takes place if one differs. Left out are the words of image policies' demands, and the
+// file for their signatures, which the guard does not make.
+func (c *comparison) sameFiles() {
+	c.Helper()
+	ours, err := mirrors.Rendered(c.set)
+	if err != nil {
+		c.differs("%v", err)
+		return
+	}
+	theirs := withBase(c.mco.Files)
+	delete(theirs, signaturesPath)
+	// MCO's pin of the library writes other empty settings.
+	var conf sysregistriesv2.V2RegistriesConf
+	if _, generated := c.mco.Files[mirrors.RegistriesConfPath]; generated {
+		if _, err := toml.Decode(string(theirs[mirrors.RegistriesConfPath]), &conf); err != nil {
+			c.differs("%v", err)
+			return
+		}
+		theirs[mirrors.RegistriesConfPath] = encode(conf)
+	}
+	if len(c.set.Policies) > 0 {
+		for path := range theirs {
+			if strings.HasSuffix(path, ".json") && ours[path] != nil {
+				ours[path] = theirs[path]
+			}
+		}
+	}
+	if diff := gocmp.Diff(texts(theirs), texts(ours)); diff != "" {
+		c.differs("files, MCO's with -, the guard's with +:\n%s", diff)
+	}
+}
+
+// signaturesPath is the file that makes nodes ask for signatures where image policies want
+// them.
+const signaturesPath = "/etc/containers/registries.d/sigstore-registries.yaml"
+
+func texts(files map[string][]byte) map[string][]string {
+	lines := map[string][]string{}
+	for path, data := range files {
+		lines[path] = strings.Split(string(data), "\n")
+	}
+	return lines
 }
 
 // sameRoutes compares what the guard makes of the objects with what it makes of the files,
