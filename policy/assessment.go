@@ -10,9 +10,9 @@ import (
 // An assessment is what a rule sees of one reroute, and what it can ask of it.
 type assessment struct {
 	Reroute
-	facts       Facts // what they prove of the new route
-	beforeFacts Facts // what they prove of the old route
-	found       Facts // as they were found
+	facts       evidence // of the new route
+	beforeFacts evidence // of the old route
+	found       Facts    // as they were found
 	settings    Settings
 	// before and after are what comes of a pull on either route, mirrorsBefore and mirrors
 	// of one from the mirrors on it alone. That the old route Fails is proved.
@@ -29,8 +29,8 @@ func (s Settings) assess(r Reroute, facts Facts) *assessment {
 		open: r.After.Open(), mirrorPlaces: r.After.Mirrors(),
 		beforeOpen: r.Before.Open(), beforeMirrors: r.Before.Mirrors(),
 	}
-	a.after, a.mirrors = Pull(r.After, a.facts), walk(r.After.Sources, a.facts, true)
-	a.before, a.mirrorsBefore = Pull(r.Before, a.beforeFacts), walk(r.Before.Sources, a.beforeFacts, true)
+	a.after, a.mirrors = walk(r.After.Sources, a.facts, false), walk(r.After.Sources, a.facts, true)
+	a.before, a.mirrorsBefore = walk(r.Before.Sources, a.beforeFacts, false), walk(r.Before.Sources, a.beforeFacts, true)
 	if r.BeforeUnknown {
 		a.before, a.mirrorsBefore = Unsure, Unsure
 	}
@@ -74,7 +74,7 @@ func (a *assessment) onlySourceHolds() bool {
 // have the image, rather than that nobody may know.
 func (a *assessment) absentSomewhere() bool {
 	for _, l := range a.open {
-		if a.facts[l].Presence == Absent {
+		if a.facts.at(l).Presence == Absent {
 			return true
 		}
 	}
@@ -109,14 +109,14 @@ func (a *assessment) mirrored() bool {
 
 // pending reports whether an answer about the new route was still awaited.
 func (a *assessment) pending() bool {
-	return slices.ContainsFunc(a.open, func(l mirrors.Location) bool { return a.facts[l].Presence == Unknown })
+	return slices.ContainsFunc(a.open, func(l mirrors.Location) bool { return a.facts.at(l).Presence == Unknown })
 }
 
 // awaited reports whether a mirror has not said what it has. It may have the whole of
 // what another one has in part.
 func (a *assessment) awaited() bool {
 	return slices.ContainsFunc(a.mirrorPlaces, func(l mirrors.Location) bool {
-		p := a.facts[l].Presence
+		p := a.facts.at(l).Presence
 		return p == Unknown || p == Unreachable
 	})
 }

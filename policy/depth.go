@@ -44,6 +44,7 @@ func (p *Plan) lookInto(platforms []string) {
 		i.platforms = p.entries == nil && !mirrors.ByDigest(i.Image.Ref) && !onlyHistory(i.Image)
 		i.onePlatform = len(platforms) == 1
 	}
+	p.order = p.settings.rank(p.Reroutes)
 }
 
 // depthOf leaves out what only history names: it can do no more than warn.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -25,8 +24,8 @@ import (
 // none that may end the pull: if it holds the image by now, both routes have it.
 //
 // An image whose platforms are still open is judged by the answer about these.
-func (r *Reroute) weigh(facts Facts, before bool) Facts {
-	var weighed Facts // made when the first fact differs
+func (r *Reroute) weigh(facts Facts, before bool) evidence {
+	e := evidence{facts: facts}
 	for _, route := range []*mirrors.Route{&r.After, &r.Before} {
 		for k := range route.Sources {
 			l := route.Sources[k].Location
@@ -34,25 +33,47 @@ func (r *Reroute) weigh(facts Facts, before bool) Facts {
 			if !known || f.Presence == Present && !r.wantsPlatforms(l, f) {
 				continue
 			}
-			evidence, differs := r.evidence(f, l, sourceHost(route, k), facts, before)
-			if !differs {
-				continue
+			if proved, differs := r.prove(f, l, sourceHost(route, k), facts, before); differs {
+				e.set(l, proved)
 			}
-			if weighed == nil {
-				weighed = r.onRoutes(facts)
-			}
-			weighed[l] = evidence
 		}
 	}
-	if weighed == nil {
-		return facts
-	}
-	return weighed
+	return e
 }
 
-// evidence returns what f, the fact about l, proves, and whether that differs from f.
+// evidence holds what facts prove about one image: what they say, but for a few places.
+type evidence struct {
+	facts  Facts
+	differ []proof
+}
+
+type proof struct {
+	at   mirrors.Location
+	fact Fact
+}
+
+func (e evidence) at(l mirrors.Location) Fact {
+	for i := range e.differ {
+		if e.differ[i].at == l {
+			return e.differ[i].fact
+		}
+	}
+	return e.facts[l]
+}
+
+func (e *evidence) set(l mirrors.Location, f Fact) {
+	for i := range e.differ {
+		if e.differ[i].at == l {
+			e.differ[i].fact = f
+			return
+		}
+	}
+	e.differ = append(e.differ, proof{l, f})
+}
+
+// prove returns what f, the fact about l, proves, and whether that differs from f.
 // Source is the host that the reference names.
-func (r *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
+func (r *Reroute) prove(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
 	differs := r.wantsPlatforms(l, f)
 	if differs {
 		answer, asked := facts[deeper(l)]
@@ -117,17 +138,6 @@ func (r *Reroute) knowsMore() string {
 		}
 	}
 	return ""
-}
-
-// onRoutes returns the facts about the places of i.
-func (r *Reroute) onRoutes(facts Facts) Facts {
-	own := make(Facts, len(r.After.Sources)+len(r.Before.Sources))
-	for _, s := range slices.Concat(r.After.Sources, r.Before.Sources) {
-		if f, known := facts[s.Location]; known {
-			own[s.Location] = f
-		}
-	}
-	return own
 }
 
 // sourceHost returns the host that the candidate of the k-th source of r names: that of

@@ -16,7 +16,7 @@ import (
 // mirror holds, so that a good change costs one request for each image.
 func (p Plan) Lookups(facts Facts) []mirrors.Location {
 	q := lookups{facts: facts, asked: map[mirrors.Location]bool{}}
-	order := p.settings.rank(p.Reroutes)
+	order := p.ranking()
 	for _, i := range order {
 		q.ask(p.Reroutes[i].After.Mirrors())
 	}
@@ -55,9 +55,9 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 		return
 	}
 	facts := r.weigh(q.facts, false)
-	_, served, _ := Served(r.After, facts)
-	partial := !served.isWhole() || served.Guessed
-	if Pull(r.After, facts) == Works && !partial {
+	_, fact, _ := served(r.After, facts)
+	partial := !fact.isWhole() || fact.Guessed
+	if walk(r.After.Sources, facts, false) == Works && !partial {
 		return
 	}
 	q.ask(r.After.Open())

@@ -18,7 +18,7 @@ func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	root := &scope{}
 	for _, i := range p.Reroutes {
 		if i.After.Entry == e.Source && servesPullType(e, i.Image.Ref) {
-			root.insert(strings.Split(repository(i.Image.Ref), "/"), held(i.After.Mirrors(), facts))
+			root.insert(strings.Split(repository(i.Image.Ref), "/"), held(i.After.Mirrors(), evidence{facts: facts}))
 		}
 	}
 	if root.held > 0 && root.lacking == 0 {

@@ -40,7 +40,7 @@ func isShort(r mirrors.Route) bool {
 func (a *assessment) reaches(before, now []mirrors.Location, has func(Fact) bool) bool {
 	var passed []mirrors.Location
 	for _, l := range before {
-		f := a.beforeFacts[l]
+		f := a.beforeFacts.at(l)
 		switch {
 		case f.Presence == Absent && !f.Recalled:
 			continue
@@ -60,7 +60,7 @@ func (a *assessment) reaches(before, now []mirrors.Location, has func(Fact) bool
 // passed does not have it.
 func (a *assessment) gets(l mirrors.Location, passed, now []mirrors.Location, has func(Fact) bool) bool {
 	for _, next := range now {
-		f := a.facts[next]
+		f := a.facts.at(next)
 		switch {
 		case next == l, has(f):
 			return true
@@ -86,7 +86,7 @@ func (a *assessment) keepsAll() bool {
 			kept = kept[1:]
 			continue
 		}
-		if p := a.facts[l].Presence; p != Present && p != Absent && p != Denied {
+		if p := a.facts.at(l).Presence; p != Present && p != Absent && p != Denied {
 			return false
 		}
 	}

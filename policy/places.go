@@ -15,7 +15,7 @@ import (
 func (a *assessment) places() []string {
 	var lines []string
 	for _, s := range a.After.Sources {
-		found := describe(a.facts[s.Location])
+		found := describe(a.facts.at(s.Location))
 		switch {
 		case s.Refused:
 			found = "refused by the registry lists of Image cluster"
@@ -83,7 +83,7 @@ func (a *assessment) copyTo(to mirrors.Location) []string {
 // where none is known.
 func (a *assessment) originBut(but mirrors.Location) string {
 	for _, l := range slices.Concat(a.open, a.beforeOpen) {
-		if l != but && a.facts[l].Presence == Present {
+		if l != but && a.facts.at(l).Presence == Present {
 			return l.Ref
 		}
 	}

@@ -58,6 +58,7 @@ type Plan struct {
 	UnknownCAs []string
 
 	settings Settings
+	order    []int                      // see ranking
 	unjudged bool                       // whether the new configuration has no routes
 	shrinks  bool                       // see resolution.shrinksTooMuch
 	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source

@@ -40,6 +40,15 @@ func roundRobin(reroutes []Reroute, order []ranked, of func(Consumer) party) {
 	})
 }
 
+// ranking returns the indices of the reroutes, the most important first. It is worked out
+// once, and again for a plan of which some have been left out.
+func (p Plan) ranking() []int {
+	if len(p.order) == len(p.Reroutes) {
+		return p.order
+	}
+	return p.settings.rank(p.Reroutes)
+}
+
 // rank returns the indices of reroutes, those of protected images first. Of others,
 // namespaces come round robin, and in each of them its objects.
 func (s Settings) rank(reroutes []Reroute) []int {

@@ -22,7 +22,7 @@ func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	var decisive []mirrors.Location
 	seen := map[mirrors.Location]bool{}
 	s := p.settings
-	for _, k := range s.rank(p.Reroutes) {
+	for _, k := range p.ranking() {
 		i := p.Reroutes[k]
 		if !i.restsOnRecall(facts) || !s.hangsOnRecall(i, facts) {
 			continue

@@ -9,7 +9,7 @@ package policy
 func blobsMissing(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()
 	for _, l := range ended {
-		if a.facts[l].Presence == Incomplete {
+		if a.facts.at(l).Presence == Incomplete {
 			return Finding{
 				Severity: severity,
 				Reason:   "a place on its new route lacks some of its blobs, and nodes would stop there",

@@ -8,7 +8,7 @@ package policy
 func contentMismatch(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()
 	for _, l := range ended {
-		if a.facts[l].Presence == Mismatch {
+		if a.facts.at(l).Presence == Mismatch {
 			return Finding{
 				Severity: severity,
 				Reason:   "a place on its new route answers with something else, and nodes would stop there",

@@ -49,7 +49,7 @@ func (a *assessment) ownPullSecret() (Consumer, bool) {
 // deniedBy returns the first host on the new route that wants credentials.
 func (a *assessment) deniedBy() string {
 	for _, l := range a.open {
-		if a.facts[l].Presence == Denied {
+		if a.facts.at(l).Presence == Denied {
 			return host(l.Ref)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // was for a platform is no fault of the change, and what cannot be pulled today loses none,
 // and what nodes still get where they may get it today neither.
 func platformMissing(a *assessment) (Finding, bool) {
-	place, fact, ok := Served(a.After, a.facts)
+	place, fact, ok := served(a.After, a.facts)
 	if !ok || fact.isWhole() && !fact.Guessed {
 		return Finding{}, false
 	}
@@ -74,8 +74,8 @@ func (a *assessment) lostPlatforms(fact Fact) (lost []string, proved bool) {
 // be it: what a place in front would serve that could not be asked is not known, unless
 // nodes ask that one first afterwards too.
 func (a *assessment) servedToday() (Fact, bool) {
-	_, fact, ok := Served(a.Before, a.beforeFacts)
-	place, _, _ := Served(a.After, a.facts)
+	_, fact, ok := served(a.Before, a.beforeFacts)
+	place, _, _ := served(a.After, a.facts)
 	kept := a.open[:max(0, slices.Index(a.open, place))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
 	return fact, ok && !slices.ContainsFunc(unverifiedFront(a.Before, a.beforeFacts), moved)

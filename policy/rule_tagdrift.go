@@ -16,7 +16,7 @@ func tagDrift(a *assessment) (Finding, bool) {
 	if mirrors.ByDigest(a.Image.Ref) {
 		return Finding{}, false
 	}
-	place, fact, ok := Served(a.After, a.facts)
+	place, fact, ok := served(a.After, a.facts)
 	running := a.running()
 	if !ok || fact.Digest == "" || len(running) == 0 || fact.unread() {
 		return Finding{}, false

@@ -75,7 +75,7 @@ func (p Plan) Standings(facts Facts) []Standing {
 	s := p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on
 	var standings []Standing
-	for _, k := range s.rank(p.Reroutes) {
+	for _, k := range p.ranking() {
 		i := p.Reroutes[k]
 		a := s.assess(i, facts)
 		if onlyHistory(i.Image) || s.merelyGuessed(i.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
@@ -102,7 +102,7 @@ func (s Settings) standing(a *assessment) Standing {
 	case loss >= 0:
 		return Standing{Outcome: Fails, Finding: findings[loss]}
 	case a.mirrors.Found():
-		at, _, _ := Served(a.After, a.facts)
+		at, _, _ := served(a.After, a.facts)
 		return Standing{Outcome: Works, At: at}
 	default:
 		return Standing{Outcome: Unsure} // by the settings no finding, or by no rule

@@ -142,7 +142,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 			lessMirrored = lessMirrored || pulls(i.Before, said, true) && !pulls(i.After, said, true)
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
-		mayWarn := Pull(i.After, i.weigh(w.facts, false)) == WorksBehind &&
+		mayWarn := walk(i.After.Sources, i.weigh(w.facts, false), false) == WorksBehind &&
 			(!(Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
 		switch {
 		case v.Allowed && worse && !mayWarn:

@@ -61,7 +61,8 @@ type built struct {
 	conf   sysregistriesv2.V2RegistriesConf
 	lists  policyLists
 	policy signaturePolicy
-	// encoded is the length of registries.conf as MCO would write it.
+	// encoded is the length of registries.conf as MCO would write it; or a bound of it, if
+	// that is small enough.
 	encoded int
 	// makers are those of the entries that MachineConfigs lay beside the generated ones.
 	makers makers
@@ -78,7 +79,9 @@ func build(s Set) *built {
 	blocked := s.blockedRegistries()
 	b := &built{lists: newPolicyLists(s, blocked)}
 	b.conf, b.reasons = generateAll(s, blocked)
-	b.encoded = encodedLen(b.conf)
+	if b.encoded = encodedBound(b.conf); encodedSize(s, b) > MaxEncoded {
+		b.encoded = encodedLen(b.conf)
+	}
 	b.reasons = append(b.reasons, normalizeAll(&b.conf)...)
 	policy, contradictory := newSignaturePolicy(s, b.lists)
 	b.policy, b.reasons = policy, append(b.reasons, contradictory...)

@@ -67,6 +67,34 @@ func encodedLen(conf sysregistriesv2.V2RegistriesConf) int {
 	return int(n)
 }
 
+// encodedBound returns a length that conf does not exceed in MCO's encoding. To encode it
+// would take half of the time of working out a table.
+func encodedBound(conf sysregistriesv2.V2RegistriesConf) int {
+	const keys = 256 // the names of a registry's or a mirror's keys, with all that is no text
+	total := keys
+	for _, s := range conf.UnqualifiedSearchRegistries {
+		total += quotedBound(s) + len(", ")
+	}
+	for _, r := range conf.Registries {
+		total += keys + quotedBound(r.Prefix) + quotedBound(r.Location)
+		for _, m := range r.Mirrors {
+			total += keys + quotedBound(m.Location) + quotedBound(m.PullFromMirror)
+		}
+	}
+	return total
+}
+
+// quotedBound returns a length that s does not exceed in TOML: every character may be
+// written as an escape sequence.
+func quotedBound(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return len(`""`) + len(`\U00000000`)*len(s)
+		}
+	}
+	return len(`""`) + len(s)
+}
+
 // policySizes returns the lengths of policy.json, of a copy of it for each namespace
 // with an ImagePolicy (updateNamespacedPolicyJSONs), and of the file for signatures in
 // registries.d, within some bytes for each scope.
