@@ -82,7 +82,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // gone already if all went well
+	defer os.Remove(file.Name()) //nolint:errcheck // it is gone already if all went well
 	if err := errors.Join(write(file), file.Close()); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // The global pull secret: the credentials of the nodes.
 const (
-	pullSecretNamespace = "openshift-config"
+	pullSecretNamespace = "openshift-config" //nolint:gosec // a name, not a secret
 	pullSecretName      = "pull-secret"
 )
 

@@ -25,7 +25,7 @@ const (
 // do. That tells a source where nothing happens from one that is out of reach.
 func (s *Source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	s.selects(&options)
-	lasts := watchFor + rand.N(watchFor)
+	lasts := watchFor + rand.N(watchFor) //nolint:gosec // not a secret
 	if options.SendInitialEvents != nil && options.TimeoutSeconds != nil {
 		lasts = time.Duration(*options.TimeoutSeconds) * time.Second // to stream a long list takes its time
 	}

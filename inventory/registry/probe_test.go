@@ -250,11 +250,11 @@ func expiredCertificate(t *testing.T) tls.Certificate {
 
 func TestConnections(t *testing.T) {
 	tls11 := startServer(t, healthy, func(s *httptest.Server) {
-		s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} //nolint:gosec // what must be refused
+		s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} // what must be refused
 		s.StartTLS()
 	})
 	expired := startServer(t, healthy, func(s *httptest.Server) {
-		s.TLS = &tls.Config{Certificates: []tls.Certificate{expiredCertificate(t)}} //nolint:gosec // a test
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{expiredCertificate(t)}}
 		s.StartTLS()
 	})
 	good := newTLSServer(t, healthy)
@@ -314,7 +314,7 @@ func TestBlackHole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // the end of the test
+	defer listener.Close()
 	c := newTestClient(t, newTLSServer(t, healthy), func(o *Options) {
 		o.Resolve["hole.example.com"] = listener.Addr().String() // accepts and stays silent
 		o.DialTimeout = 3 * time.Second

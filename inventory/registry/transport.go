@@ -95,7 +95,7 @@ func leftOrigin(req *http.Request, origin *url.URL) bool {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.check(req.URL); err != nil {
 		if req.Body != nil {
-			req.Body.Close() //nolint:errcheck // nothing was read
+			req.Body.Close() // nothing was read
 		}
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (t *transport) ask(ctx context.Context, q request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // whatever could be read was read
+	defer resp.Body.Close() // whatever could be read was read
 	body, err := t.read(ctx, resp.Body, q.limit+1)
 	if err != nil {
 		return response{}, err

@@ -168,10 +168,10 @@ func (p step) isMadeIn(s Set) bool {
 	}
 	objects, name := slices.Concat(s.Objects, s.Policies), NameOf(p.object)
 	i := slices.IndexFunc(objects, func(o Object) bool { return NameOf(o) == name })
-	switch {
-	case p.kind == stepPut:
+	switch p.kind {
+	case stepPut:
 		return i >= 0 && SameSpec(objects[i], p.object)
-	case p.kind == stepDelete:
+	case stepDelete:
 		return i < 0 || objects[i].GetDeletionTimestamp() != nil
 	default:
 		return i < 0
