@@ -22,7 +22,7 @@ const (
 	BlobsOfNone
 )
 
-// lookInto sets the depth at which each place of p is looked up, given the platforms of
+// setDepths sets the depth at which each place of p is looked up, given the platforms of
 // the nodes ("linux/amd64"), none if they are not known.
 //
 // That a registry says it has a manifest is enough for most images. The manifest is read
@@ -35,14 +35,14 @@ const (
 //
 // A fact that was found at one depth says nothing about another, as the two Locations
 // differ.
-func (p *Plan) lookInto(platforms []string) {
+func (p *Plan) setDepths(platforms []string) {
 	for k := range p.Reroutes {
-		i := &p.Reroutes[k]
-		if depth := p.settings.depthOf(*i); depth > mirrors.DepthExists {
-			i.Before, i.After = atDepth(i.Before, depth), atDepth(i.After, depth)
+		r := &p.Reroutes[k]
+		if depth := p.settings.depthOf(*r); depth > mirrors.DepthExists {
+			r.Before, r.After = atDepth(r.Before, depth), atDepth(r.After, depth)
 		}
-		i.platforms = p.entries == nil && !mirrors.ByDigest(i.Image.Ref) && !onlyHistory(i.Image)
-		i.onePlatform = len(platforms) == 1
+		r.platforms = p.entries == nil && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
+		r.onePlatform = len(platforms) == 1
 	}
 }
 
@@ -82,8 +82,8 @@ func (r *Reroute) wantsPlatforms(l mirrors.Location, f Fact) bool {
 
 // runs reports whether a node said that it runs the image with this digest.
 func (r *Reroute) runs(digest string) bool {
-	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(u Consumer) bool {
-		return u.Use == Running && u.Digest == digest
+	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(c Consumer) bool {
+		return c.Use == Running && c.Digest == digest
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// weigh returns what facts prove about the image of i. An answer is what a registry told
+// weigh returns what facts prove about the image of r. An answer is what a registry told
 // the guard, which has the nodes' global pull secret and no other credentials. Where nodes
 // may show a registry more, a refusal proves nothing, and counts as no answer:
 //
@@ -105,21 +105,21 @@ func (r *Reroute) knowsMore() string {
 		return "by CRIOCredentialProviderConfig, nodes may have other credentials"
 	}
 	_, digest, _ := strings.Cut(r.Image.Ref, "@")
-	for _, u := range r.Image.Consumers {
+	for _, c := range r.Image.Consumers {
 		switch {
-		case u.Use == History:
-		case u.PullSecretUnknown:
-			return "nodes may have a pull secret of " + u.String() + ", whose service account is not known"
-		case u.OwnPullSecret:
-			return "nodes may have a pull secret of " + u.String()
-		case u.Use == Running && digest != "" && u.Digest == digest:
-			return "yet " + u.String() + " runs this digest"
+		case c.Use == History:
+		case c.PullSecretUnknown:
+			return "nodes may have a pull secret of " + c.String() + ", whose service account is not known"
+		case c.OwnPullSecret:
+			return "nodes may have a pull secret of " + c.String()
+		case c.Use == Running && digest != "" && c.Digest == digest:
+			return "yet " + c.String() + " runs this digest"
 		}
 	}
 	return ""
 }
 
-// onRoutes returns the facts about the places of i.
+// onRoutes returns the facts about the places of r.
 func (r *Reroute) onRoutes(facts Facts) Facts {
 	own := make(Facts, len(r.After.Sources)+len(r.Before.Sources))
 	for _, s := range slices.Concat(r.After.Sources, r.Before.Sources) {

@@ -18,15 +18,15 @@ const (
 	GuessesIgnore
 )
 
-// most returns the most that a finding on an image of guesses may be.
-func (g Guesses) most() Severity {
+// maxSeverity returns the greatest severity of a finding on an image that is only guessed.
+func (g Guesses) maxSeverity() Severity {
 	return [...]Severity{GuessesWarn: Warn, GuessesDeny: Deny, GuessesIgnore: Info}[g]
 }
 
 // merelyGuessed reports whether img has no consumer that weighs more than a guess outside of
 // the protected namespaces.
 func (s Settings) merelyGuessed(img Image) bool {
-	guessed := func(u Consumer) bool { return u.Guessed }
-	sure := func(u Consumer) bool { return !u.Guessed && u.Use != History }
+	guessed := func(c Consumer) bool { return c.Guessed }
+	sure := func(c Consumer) bool { return !c.Guessed && c.Use != History }
 	return slices.ContainsFunc(img.Consumers, guessed) && !slices.ContainsFunc(img.Consumers, sure) && !s.IsProtected(img)
 }

@@ -45,7 +45,7 @@ func (q *lookups) ask(locs []mirrors.Location) {
 	}
 }
 
-// askAfterMirrors asks what is of interest about i once its mirrors have answered: for
+// askAfterMirrors asks what is of interest about r once its mirrors have answered: for
 // which platforms a tag is there; what the other places have, the old ones too, where no
 // mirror is sure to serve it; and the platforms that the old place serves, where the new
 // one lacks some.
@@ -91,9 +91,9 @@ func (r *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Locat
 // Locations returns every location on the routes of the plan, sorted.
 func (p Plan) Locations() []mirrors.Location {
 	var locs []mirrors.Location
-	for _, i := range p.Reroutes {
-		locs = append(locs, i.Before.Open()...)
-		locs = append(locs, i.After.Open()...)
+	for _, r := range p.Reroutes {
+		locs = append(locs, r.Before.Open()...)
+		locs = append(locs, r.After.Open()...)
 	}
 	slices.SortFunc(locs, func(a, b mirrors.Location) int {
 		return cmp.Or(strings.Compare(a.Ref, b.Ref), cmp.Compare(b2i(a.Insecure), b2i(b.Insecure)), cmp.Compare(a.Depth, b.Depth), cmp.Compare(b2i(a.ProposedTrust), b2i(b.ProposedTrust)))

@@ -73,7 +73,7 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
-			f.Detail = text.First(f.Detail, maxPlaces, "places")
+			f.Detail = text.First(f.Detail, maxPlaces, "place")
 		}
 		writeFinding(b, f)
 	}
@@ -160,7 +160,7 @@ func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
 	for i, f := range findings {
 		lines[i] = f.Rule + ": " + text.Line(strings.Join(f.Detail, "; "))
 	}
-	writeLines(b, text.First(lines, maxReasonList))
+	writeLines(b, text.First(lines, maxReasonList, ""))
 	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
 }
 
@@ -199,7 +199,7 @@ func writeRest(b *strings.Builder, rest []Finding) {
 		}
 		lines = append(lines, g.rule+": "+of)
 	}
-	writeLines(b, text.First(lines, maxGroups, "rules"))
+	writeLines(b, text.First(lines, maxGroups, "rule"))
 }
 
 func (v Verdict) writeProgress(b *strings.Builder) {
@@ -248,7 +248,7 @@ func namespaces(findings []Finding, limit int) string {
 	var parts []string
 	for i, ns := range order {
 		if i == limit {
-			parts = append(parts, fmt.Sprintf("%d more namespaces", len(order)-i))
+			parts = append(parts, text.Count(len(order)-i, "more namespace"))
 			break
 		}
 		parts = append(parts, fmt.Sprintf("%s %s", text.Line(ns), text.Number(counts[ns])))

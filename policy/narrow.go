@@ -16,9 +16,9 @@ import (
 // repository and lacks another, the repository is left out.
 func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	root := &scope{}
-	for _, i := range p.Reroutes {
-		if i.After.Entry == e.Source && servesPullType(e, i.Image.Ref) {
-			root.insert(strings.Split(repository(i.Image.Ref), "/"), held(i.After.Mirrors(), facts))
+	for _, r := range p.Reroutes {
+		if r.After.Entry == e.Source && servesPullType(e, r.Image.Ref) {
+			root.insert(strings.Split(repository(r.Image.Ref), "/"), held(r.After.Mirrors(), facts))
 		}
 	}
 	if root.held > 0 && root.lacking == 0 {

@@ -23,11 +23,11 @@ func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	seen := map[mirrors.Location]bool{}
 	s := p.settings
 	for _, k := range s.rank(p.Reroutes) {
-		i := p.Reroutes[k]
-		if !i.restsOnRecall(facts) || !s.hangsOnRecall(i, facts) {
+		r := p.Reroutes[k]
+		if !r.restsOnRecall(facts) || !s.hangsOnRecall(r, facts) {
 			continue
 		}
-		for _, l := range i.lookedAt(facts) {
+		for _, l := range r.lookedAt(facts) {
 			if facts[l].Recalled && !seen[l] {
 				seen[l] = true
 				decisive = append(decisive, l)
@@ -41,8 +41,8 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 	return slices.ContainsFunc(r.lookedAt(facts), func(l mirrors.Location) bool { return facts[l].Recalled })
 }
 
-// lookedAt returns the locations whose facts count for i: of a place whose platforms are
-// wanted that about these.
+// lookedAt returns the locations whose facts count for r: where the platforms of a place
+// are wanted, the location that was looked up for them.
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	places := slices.Concat(r.After.Open(), r.Before.Open())
 	for k, l := range places {

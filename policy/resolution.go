@@ -30,7 +30,7 @@ type resolution struct {
 // configuration in force. What is rejected for something new has no
 // routes, as nothing of it reaches a node, unless judgeRejected is set.
 //
-// Where MCO rejects the configuration in force and c mends it, all of the new
+// Where MCO rejects the configuration in force and c repairs it, all of the new
 // configuration is applied at once, with what came while MCO was stuck: before is then
 // what nodes have (mirrors.Set.Applied).
 func (c Change) resolve(inForce *mirrors.Tables, judgeRejected bool) resolution {
@@ -47,7 +47,7 @@ func (c Change) resolve(inForce *mirrors.Tables, judgeRejected bool) resolution 
 		r.objects = unconfigured()
 	}
 	r.before = r.objects
-	if r.mends() {
+	if r.repairs() {
 		r.before, r.unreadable = nil, false
 		if c.Before.Applied != nil {
 			r.before, _ = inForce.ResolveApplied(pool)
@@ -63,8 +63,8 @@ func (c Change) resolve(inForce *mirrors.Tables, judgeRejected bool) resolution 
 // wrong yet.
 func (r *resolution) rejectedAnew() bool { return len(r.rejected.Beyond(r.rejectedBefore)) > 0 }
 
-// mends reports whether MCO rejects the configuration in force, and not the new one.
-func (r *resolution) mends() bool { return r.rejectedBefore != nil && r.rejected == nil }
+// repairs reports whether MCO rejects the configuration in force, and not the new one.
+func (r *resolution) repairs() bool { return r.rejectedBefore != nil && r.rejected == nil }
 
 // shrinksTooMuch reports whether both configurations are too large to be judged, and c,
 // which r is the resolution of, only makes that less.

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,29 +53,20 @@ type coverage struct {
 func (p Plan) coverage(e mirrors.Entry) coverage {
 	repositories, namespaces := map[string]bool{}, map[string]bool{}
 	var c coverage
-	for _, i := range p.Reroutes {
-		if i.After.Entry != e.Source {
+	for _, r := range p.Reroutes {
+		if r.After.Entry != e.Source {
 			continue
 		}
 		c.images++
-		repositories[repository(i.Image.Ref)] = true
-		for _, u := range i.Image.Consumers {
-			if u.Namespace != "" {
-				namespaces[u.Namespace] = true
+		repositories[repository(r.Image.Ref)] = true
+		for _, consumer := range r.Image.Consumers {
+			if consumer.Namespace != "" {
+				namespaces[consumer.Namespace] = true
 			}
 		}
 	}
-	c.repositories, c.namespaces = sortedKeys(repositories), sortedKeys(namespaces)
+	c.repositories, c.namespaces = slices.Sorted(maps.Keys(repositories)), slices.Sorted(maps.Keys(namespaces))
 	return c
-}
-
-func sortedKeys(set map[string]bool) []string {
-	keys := make([]string, 0, len(set))
-	for k := range set {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func sourcesOf(entries []mirrors.Entry) []string {

@@ -25,7 +25,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 	case a.after == Fails:
 		f.Severity = a.unlessBroken()
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
-		f.Severity = a.fallBack()
+		f.Severity = a.fallbackSeverity()
 		f.Reason += "; only the source does"
 	default:
 		return Finding{}, false
@@ -38,9 +38,9 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 
 // ownPullSecret returns the first consumer that is known to have pull secrets of its own.
 func (a *assessment) ownPullSecret() (Consumer, bool) {
-	for _, u := range a.settings.sortConsumers(a.Image).Consumers {
-		if u.OwnPullSecret && !u.PullSecretUnknown {
-			return u, true
+	for _, c := range a.settings.sortConsumers(a.Image).Consumers {
+		if c.OwnPullSecret && !c.PullSecretUnknown {
+			return c, true
 		}
 	}
 	return Consumer{}, false

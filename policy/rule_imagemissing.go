@@ -20,14 +20,14 @@ func imageMissing(a *assessment) (Finding, bool) {
 		}, true
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
 		return Finding{
-			Severity: a.fallBack(),
+			Severity: a.fallbackSeverity(),
 			Reason:   "no mirror on its new route has the image; only the source has it",
 			Detail:   a.places(),
 			Remedy:   a.copyCommands(),
 		}, true
 	case a.after == Unsure && len(a.mirrorPlaces) > 0 && a.mirrors == Fails:
 		return Finding{
-			Severity: a.unlessSo(),
+			Severity: a.unlessMirrorsFailed(),
 			Reason:   "no mirror on its new route has the image, and it could not be verified that the source does",
 			Detail:   a.places(),
 			Remedy:   a.copyCommands(),

@@ -39,7 +39,7 @@ func (p Plan) gapLines() []string {
 	for _, g := range p.Gaps {
 		lines = append(lines, fmt.Sprintf("%s: %s", g.Source, g.Detail))
 	}
-	lines = text.First(lines, maxGaps)
+	lines = text.First(lines, maxGaps, "")
 	if n := p.knownFromGaps(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known only from there", text.Number(n), isAre(n)))
 	}
@@ -61,11 +61,11 @@ func isAre(n int) string {
 // out of date.
 func (p Plan) knownFromGaps() int {
 	n := 0
-	for _, i := range p.Reroutes {
-		elsewhere := func(u Consumer) bool {
-			return !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Kind == u.Kind })
+	for _, r := range p.Reroutes {
+		elsewhere := func(c Consumer) bool {
+			return !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Kind == c.Kind })
 		}
-		if !slices.ContainsFunc(i.Image.Consumers, elsewhere) {
+		if !slices.ContainsFunc(r.Image.Consumers, elsewhere) {
 			n++
 		}
 	}

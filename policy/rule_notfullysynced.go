@@ -22,7 +22,7 @@ func notFullySynced(a *assessment) (Finding, bool) {
 	}
 	if a.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
-		f.Remedy = a.waysToVerify()
+		f.Remedy = a.verifyRemedy()
 	}
 	return f, true
 }

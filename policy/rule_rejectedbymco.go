@@ -15,8 +15,8 @@ import (
 //
 // Only what the change adds denies: a reason of another kind or about something else, or
 // a party to one that is there (mirrors.Rejection.Beyond). A configuration that is invalid
-// already is reported, which lets it be mended in steps; what else the change says is judged
-// by the other rules, as all of it is applied once the configuration is mended.
+// already is reported, which lets it be repaired in steps; what else the change says is judged
+// by the other rules, as all of it is applied once the configuration is repaired.
 //
 // A setting may make the denial a warning. No route changes then either: what is judged is
 // what would come of the change once MCO applied it, as the setting may be there because
@@ -35,11 +35,11 @@ func rejectedByMCO(p Plan, _ Facts) []Finding {
 			findings = append(findings, p.newlyRejected(reason))
 			continue
 		}
-		findings = append(findings, rejectedFor(reason, Warn, rejects, mendIt))
+		findings = append(findings, rejectedFor(reason, Warn, rejects, repairIt))
 	}
 	if p.Rejected == nil && !isTooMuch(p.RejectedBefore) {
 		for _, reason := range reasonsOf(p.RejectedBefore) {
-			findings = append(findings, p.mended(reason))
+			findings = append(findings, p.repaired(reason))
 		}
 	}
 	return findings
@@ -47,12 +47,12 @@ func rejectedByMCO(p Plan, _ Facts) []Finding {
 
 // newlyRejected is for a reason that the change adds.
 func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
-	f := rejectedFor(reason, Deny, wouldReject, mendIt)
+	f := rejectedFor(reason, Deny, wouldReject, repairIt)
 	if p.settings.denies(RejectedByMCO) {
 		return f
 	}
 	if reason.Kind != mirrors.TooLarge {
-		f.Reason = rejectedByLeave
+		f.Reason = rejectedBySetting
 	}
 	judged := "images are judged as if it were applied"
 	if p.unjudged {
@@ -62,9 +62,9 @@ func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 	return f
 }
 
-// mended is for a reason that the change does away with. Where it is not known what nodes
+// repaired is for a reason that the change does away with. Where it is not known what nodes
 // have meanwhile, it says why the change reroutes so much.
-func (p Plan) mended(reason mirrors.Reason) Finding {
+func (p Plan) repaired(reason mirrors.Reason) Finding {
 	f := rejectedFor(reason, Warn, rejected, "expect earlier changes that were held up to roll out together with this one")
 	if p.BeforeUnknown && f.Reason == rejected {
 		f.Reason = rejectedUnknown
@@ -86,11 +86,11 @@ const (
 	rejects     = "the Machine Config Operator already rejects the configuration and applies no mirror change until that is repaired"
 	rejected    = "the Machine Config Operator rejected the configuration in force; this change repairs it"
 
-	rejectedByLeave = "the Machine Config Operator would reject the merged configuration: no route changes until it is mended"
-	rejectedUnknown = "the configuration in force was rejected and what nodes have is not known, so all of the new one is verified"
+	rejectedBySetting = "the Machine Config Operator would reject the merged configuration: no route changes until it is repaired"
+	rejectedUnknown   = "the configuration in force was rejected and what nodes have is not known, so all of the new one is verified"
 
-	mendIt  = "correct what is named above, then try again"
-	makeFit = "replace many sources with one that is wider, or remove what is not used"
+	repairIt = "correct what is named above, then try again"
+	makeFit  = "replace many sources with one that is wider, or remove what is not used"
 )
 
 // tooLarge has the same for a configuration that does not fit.

@@ -16,12 +16,12 @@ func unverified(a *assessment) (Finding, bool) {
 		Severity: a.unlessBroken(),
 		Reason:   "it could not be verified that the image stays available",
 		Detail:   a.places(),
-		Remedy:   a.waysToVerify(),
+		Remedy:   a.verifyRemedy(),
 	}
 	switch {
 	case a.after == Unsure:
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Unsure:
-		f.Severity = a.fallBack()
+		f.Severity = a.fallbackSeverity()
 		f.Reason = "it could not be verified that a mirror has the image; the source has it"
 	default:
 		return Finding{}, false

@@ -36,7 +36,7 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	}
 	c := Change{Before: set, After: set} // of which nothing but the routes is asked
 	p.Reroutes, p.Malformed = c.reroutes(resolution{before: before, after: after}, known)
-	p.lookInto(known.Platforms)
+	p.setDepths(known.Platforms)
 	return p
 }
 
@@ -44,8 +44,8 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 // have not all answered yet nothing but those: the source is spared as long as the
 // mirrors may hold the image.
 func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
-	p.Reroutes = slices.DeleteFunc(slices.Clone(p.Reroutes), func(i Reroute) bool {
-		return slices.ContainsFunc(i.After.Mirrors(), func(l mirrors.Location) bool {
+	p.Reroutes = slices.DeleteFunc(slices.Clone(p.Reroutes), func(r Reroute) bool {
+		return slices.ContainsFunc(r.After.Mirrors(), func(l mirrors.Location) bool {
 			f, asked := facts[l]
 			return asked && f.Presence == Unknown
 		})
@@ -76,17 +76,17 @@ func (p Plan) Standings(facts Facts) []Standing {
 	objects := map[string][]mirrors.Object{} // by what they depend on
 	var standings []Standing
 	for _, k := range s.rank(p.Reroutes) {
-		i := p.Reroutes[k]
-		a := s.assess(i, facts)
-		if onlyHistory(i.Image) || s.merelyGuessed(i.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
+		r := p.Reroutes[k]
+		a := s.assess(r, facts)
+		if onlyHistory(r.Image) || s.merelyGuessed(r.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
 			continue
 		}
-		key := pullType(i.Image.Ref) + " " + i.After.Entry
+		key := pullType(r.Image.Ref) + " " + r.After.Entry
 		if _, ok := objects[key]; !ok {
-			objects[key] = p.objectsBehind(i)
+			objects[key] = p.objectsBehind(r)
 		}
 		standing := s.standing(a)
-		standing.Reroute, standing.Objects = i, objects[key]
+		standing.Reroute, standing.Objects = r, objects[key]
 		standings = append(standings, standing)
 	}
 	return standings
@@ -109,7 +109,7 @@ func (s Settings) standing(a *assessment) Standing {
 	}
 }
 
-// objectsBehind returns the objects that made the entry of registries.conf by which i
+// objectsBehind returns the objects that made the entry of registries.conf by which r
 // is pulled: those with its very scope or, where it got its mirrors from a wider one,
 // those that cover it. Of these, objects of the kind that serves the image go before
 // the others, which can but block it.

@@ -1,10 +1,6 @@
 package webhook
 
-import (
-	"fmt"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-)
+import "github.com/mirrorset-guard/mirrorset-guard/internal/text"
 
 // The API server's limits for warnings (k8s.io/apiserver,
 // pkg/endpoints/filters/warning.go): beyond 4,096 runes in total it cuts each to
@@ -30,6 +26,5 @@ func warnings(lines []string) []string {
 	if len(out) <= maxWarnings {
 		return out
 	}
-	more := len(out) - (maxWarnings - 1)
-	return append(out[:maxWarnings-1], fmt.Sprintf("and %d more warnings", more))
+	return text.First(out, maxWarnings-1, "warning")
 }

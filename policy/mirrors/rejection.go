@@ -48,9 +48,9 @@ type Reason struct {
 	// apps"), each as often as it takes part, or where no object can be named, entries.
 	//
 	// All that take part count, on either side. A conflict has no wrong side: to edit an
-	// object of one side to be of the other is a step towards mending it, though the other
+	// object of one side to be of the other is a step towards repairing it, though the other
 	// side is larger by one afterwards; and a new object on either side is one more that
-	// has to be edited to mend it.
+	// has to be edited to repair it.
 	Offenders []string
 	// Amount is the count or size that exceeds its limit; 0 for other kinds.
 	Amount int
@@ -97,12 +97,12 @@ func (r *Rejection) Error() string {
 // about something else, and those to which a party has come. Either may be nil, which
 // has no reasons.
 //
-// A step from a rejected configuration that has nothing beyond it mends the
+// A step from a rejected configuration that has nothing beyond it repairs the
 // configuration, or leaves it as stuck as it is. By this definition every order of
 // deletions and edits of the parties to a conflict is free that ends without it: a
 // deletion takes a party away, an edit leaves the parties as they are or takes one away.
 // A step that makes a new conflict has a reason with a new scope, and one that joins a
-// conflict a new party, beside whatever else it mends.
+// conflict a new party, beside whatever else it repairs.
 func (r *Rejection) Beyond(before *Rejection) []Reason {
 	if r == nil {
 		return nil

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/runtime-utils/pkg/registries"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // MaxEntries is how many entries a Set may have to be judged. The generator takes
@@ -40,7 +41,7 @@ var (
 
 // validate restates the checks that MCO makes before it generates anything
 // (validateRegistriesConfScopes in its container-runtime-config controller).
-// Where MCO stops at the first, validate returns all: what a mended mistake uncovers
+// Where MCO stops at the first, validate returns all: what a repaired mistake uncovers
 // would look like a new one.
 func validate(s Set) []Reason {
 	entries := s.Entries()
@@ -146,10 +147,5 @@ func conflictingPolicies(entries []Entry) []Reason {
 
 // enumerate names at most three of names, each once.
 func enumerate(names []string) string {
-	const limit = 3
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	if len(names) > limit {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-	}
-	return strings.Join(names, ", ")
+	return text.Names(slices.Compact(slices.Sorted(slices.Values(names))), 3)
 }

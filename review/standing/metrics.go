@@ -98,7 +98,7 @@ func (m *metrics) knows(facts policy.Facts) {
 // found counts findings and images. Every rule has a series, so that an alert on one
 // has something to compare.
 func (m *metrics) found(v policy.Verdict, standings []policy.Standing) {
-	rules := map[string]int{"RejectedByMCO": 0}
+	rules := map[string]int{}
 	for _, id := range policy.RuleIDs() {
 		rules[id] = 0
 	}
