@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A ranked is a reroute by its index, with its rank and the round in which it comes among
-// those of its rank.
+// A ranked reroute has its index, its rank, and the round in which it comes among those of
+// its rank.
 type ranked struct{ index, rank, round int }
 
 // A contender takes part in a round robin with its equals: a namespace, or an object in one.
@@ -40,8 +40,8 @@ func roundRobin(reroutes []Reroute, order []ranked, of func(Consumer) contender)
 	})
 }
 
-// rank returns the indices of reroutes, those of protected images first. Of others,
-// namespaces come round robin, and in each of them its objects.
+// rank returns the indices of reroutes, those of protected images first. Among those of equal
+// rank it alternates between namespaces, and within a namespace between objects.
 func (s Settings) rank(reroutes []Reroute) []int {
 	order := make([]ranked, len(reroutes))
 	for i, reroute := range reroutes {
@@ -56,9 +56,9 @@ func (s Settings) rank(reroutes []Reroute) []int {
 	return indices
 }
 
-// Rank says how important img is: lower comes first. Consumers in protected
-// namespaces count before all else, in the order of the patterns; then what runs
-// comes before what is only referenced, and history and guesses last.
+// Rank says how important img is: lower comes first. Consumers in protected namespaces count
+// most, in the order of the patterns; then what runs comes before what is only referenced,
+// and history and guesses come last.
 func (s Settings) Rank(img Image) int {
 	best := 1 << 20
 	for _, c := range img.Consumers {
@@ -68,7 +68,7 @@ func (s Settings) Rank(img Image) int {
 }
 
 // IsProtected reports whether a consumer of img lives in a protected namespace. History
-// does not count beside consumers that may pull the image.
+// counts only if there is nothing else.
 func (s Settings) IsProtected(img Image) bool {
 	history := onlyHistory(img)
 	return slices.ContainsFunc(img.Consumers, func(c Consumer) bool {
@@ -115,8 +115,8 @@ func useRank(c Consumer) int {
 	}
 }
 
-// sortConsumers returns img with the consumers that matter most in front: protected
-// namespaces, then what runs, then what a person deploys before what it makes.
+// sortConsumers returns img with the consumers that matter most first: those in protected
+// namespaces, then what a person deploys before what controllers make of it, then what runs.
 func (s Settings) sortConsumers(img Image) Image {
 	img.Consumers = slices.Clone(img.Consumers)
 	slices.SortStableFunc(img.Consumers, func(a, b Consumer) int {

@@ -6,11 +6,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Decisive returns the locations whose facts are only Recalled, and on which the verdict
-// hangs: of images that are denied, and of those that are found behind such a place. They
-// are to be asked again, as far as there is time, the most important images first. Of
-// thousands of references to images that are long gone, which nothing denies as they could
-// not be pulled before either, none is asked for with every change.
+// Decisive returns the locations whose facts are only Recalled and decide the verdict: those
+// of images that are denied, and of images found behind such a place. They have to be looked
+// up again as far as time allows, the most important images first. Thousands of references to
+// images that are long gone, which deny nothing as they could not be pulled before either,
+// thus cost nothing in most reviews.
 func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	recalled := false
 	for _, f := range facts {
@@ -24,7 +24,7 @@ func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	s := p.settings
 	for _, k := range s.rank(p.Reroutes) {
 		r := p.Reroutes[k]
-		if !r.restsOnRecall(facts) || !s.hangsOnRecall(r, facts) {
+		if !r.restsOnRecall(facts) || !s.recallDecides(r, facts) {
 			continue
 		}
 		for _, l := range r.lookedAt(facts) {
@@ -53,7 +53,7 @@ func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	return places
 }
 
-func (s Settings) hangsOnRecall(r Reroute, facts Facts) bool {
+func (s Settings) recallDecides(r Reroute, facts Facts) bool {
 	a := s.assess(r, facts)
 	denies := func(f Finding) bool { return f.Severity == Deny }
 	return a.after == WorksBehind || slices.ContainsFunc(s.judge(a), denies)

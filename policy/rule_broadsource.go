@@ -11,10 +11,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// BroadSource: a source that is a whole registry, or a wildcard, covers more than
-// whoever wrote it thinks of: the platform's images live beside the applications'.
-// The finding says how much, and names narrower sources that cover what the
-// mirror holds and nothing that it lacks.
+// BroadSource: a source that is a whole registry, or a wildcard, covers more than its author
+// may have in mind: the platform's images live beside the applications'. The finding says how
+// much, and names narrower sources that cover what the mirror holds and nothing that it
+// lacks.
 func broadSource(p Plan, facts Facts) []Finding {
 	var findings []Finding
 	for _, e := range p.Added {
@@ -43,7 +43,7 @@ func broadSource(p Plan, facts Facts) []Finding {
 // maxNamed is how many names a line of a finding holds.
 const maxNamed = 8
 
-// A coverage is what an entry decides about.
+// A coverage says how much an entry decides about.
 type coverage struct {
 	images                   int
 	repositories, namespaces []string // sorted

@@ -10,19 +10,19 @@ import (
 // objects, the image configuration and the image policies together, before it generates
 // anything. An error there degrades nothing and shows in no status: it is logged and
 // retried forever, and every later change of any mirror object is silently not
-// applied (semantics: "Such an error degrades nothing"). What it generates may be too
-// large for it, too: then either that is not applied, or no other MachineConfig of the pool.
+// applied (semantics: "Such an error degrades nothing"). The result may also be too large
+// for it: then either the result is not applied, or no other MachineConfig of the pool is.
 //
 // Only what the change adds denies: a reason of another kind or about something else, or
 // a party to one that is there (mirrors.Rejection.Beyond). A configuration that is invalid
 // already is reported, which lets it be repaired in steps; what else the change says is judged
 // by the other rules, as all of it is applied once the configuration is repaired.
 //
-// A setting may make the denial a warning. No route changes then either: what is judged is
-// what would come of the change once MCO applied it, as the setting may be there because
-// MCO is known to accept what is named.
+// A setting may turn the denial into a warning. Even then no route changes; but the change is
+// judged as if MCO applied it, as the reason for the setting may be that MCO is known to
+// accept it.
 //
-// A configuration that is too large to be judged is none that MCO rejects: see
+// A configuration that is too large to be judged is not necessarily rejected by MCO: see
 // tooMuchToJudge.
 func rejectedByMCO(p Plan, _ Facts) []Finding {
 	if isTooMuch(p.Rejected) {
@@ -45,7 +45,7 @@ func rejectedByMCO(p Plan, _ Facts) []Finding {
 	return findings
 }
 
-// newlyRejected is for a reason that the change adds.
+// newlyRejected returns the finding for a reason that the change adds.
 func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 	f := rejectedFor(reason, Deny, wouldReject, repairIt)
 	if p.settings.denies(RejectedByMCO) {
@@ -62,8 +62,8 @@ func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 	return f
 }
 
-// repaired is for a reason that the change does away with. Where it is not known what nodes
-// have meanwhile, it says why the change reroutes so much.
+// repaired returns the finding for a reason that the change removes. Where it is not known
+// what nodes have in the meantime, it says why the change reroutes so much.
 func (p Plan) repaired(reason mirrors.Reason) Finding {
 	f := rejectedFor(reason, Warn, rejected, "expect earlier changes that were held up to roll out together with this one")
 	if p.BeforeUnknown && f.Reason == rejected {
@@ -73,7 +73,7 @@ func (p Plan) repaired(reason mirrors.Reason) Finding {
 	return f
 }
 
-// rejectedFor words a finding, in terms of size where that is what is wrong.
+// rejectedFor returns a finding for reason, worded in terms of size where that is the problem.
 func rejectedFor(reason mirrors.Reason, severity Severity, text, remedy string) Finding {
 	if reason.Kind == mirrors.TooLarge {
 		text, remedy = tooLarge[text], makeFit
@@ -93,7 +93,7 @@ const (
 	makeFit  = "replace many sources with one that is wider, or remove what is not used"
 )
 
-// tooLarge has the same for a configuration that does not fit.
+// tooLarge has the counterparts of these texts for a configuration that does not fit.
 var tooLarge = map[string]string{
 	wouldReject: "the merged configuration would be too large for a MachineConfig, and pools would no longer get changes of any kind",
 	rejects:     "the configuration is already too large for a MachineConfig, and this change does not make it larger",
