@@ -11,9 +11,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// MaxEntries is how many entries a Set may have to be judged. The generator takes
-// time quadratic in the number of sources, and what fits on nodes (MaxEncoded) holds
-// fewer, but for entries of next to nothing.
+// MaxEntries is the largest number of entries for which a Set is judged. The generator takes
+// time quadratic in the number of sources, and fewer fit on nodes (MaxEncoded) unless they are
+// nearly empty.
 const MaxEntries = 10_000
 
 // MaxMirrors is how many mirrors a source may have, in all objects together. A node
@@ -41,8 +41,8 @@ var (
 
 // validate restates the checks that MCO makes before it generates anything
 // (validateRegistriesConfScopes in its container-runtime-config controller).
-// Where MCO stops at the first, validate returns all: what a repaired mistake uncovers
-// would look like a new one.
+// Where MCO stops at the first error, validate returns all: an error that a repair uncovers
+// would look new.
 func validate(s Set) []Reason {
 	entries := s.Entries()
 	reasons := slices.Concat(
@@ -145,7 +145,7 @@ func conflictingPolicies(entries []Entry) []Reason {
 	return reasons
 }
 
-// enumerate names at most three of names, each once.
+// enumerate names at most three of names, each once, and counts the others.
 func enumerate(names []string) string {
 	return text.Names(slices.Compact(slices.Sorted(slices.Values(names))), 3)
 }

@@ -19,10 +19,10 @@ const (
 	MirrorRecovered = "MirrorRecovered"
 )
 
-// A Report tells what has become of images of one object.
+// A Report says which images of one object were lost or have recovered.
 type Report struct {
-	// Object is the mirror object that sends the images where they are, or are not;
-	// nil where the configuration does not tell which.
+	// Object is the mirror object that sends the images to their mirrors; nil if it cannot be
+	// determined.
 	Object mirrors.Object
 	Reason string // MirrorLostImage or MirrorRecovered
 	Images int    // how many
@@ -30,12 +30,12 @@ type Report struct {
 	Note string
 }
 
-// A Reporter passes reports on. An error means that it is to be told again.
+// A Reporter passes reports on. After an error the report is made again.
 type Reporter interface {
 	Report(context.Context, Report) error
 }
 
-// ReporterFunc is a function that is a Reporter.
+// A ReporterFunc is a function that implements Reporter.
 type ReporterFunc func(context.Context, Report) error
 
 // Report implements Reporter.
@@ -48,7 +48,7 @@ func (r Report) name() string {
 	return mirrors.NameOf(r.Object)
 }
 
-// message is that of the log line.
+// message is the message of the log line.
 func (r Report) message() string {
 	if r.Reason == MirrorLostImage {
 		return "Mirror lost images"
