@@ -79,9 +79,9 @@ func TestImagesTouched(t *testing.T) {
 }
 
 func touches(d mirrors.ChangedScopes, ref string) bool {
-	repository, placed := mirrors.Repository(ref)
+	repository, qualified := mirrors.Repository(ref)
 	host, _, _ := strings.Cut(repository, "/")
-	return !placed || slices.ContainsFunc(d.Scopes, func(scope string) bool {
+	return !qualified || slices.ContainsFunc(d.Scopes, func(scope string) bool {
 		if suffix, ok := strings.CutPrefix(scope, "*"); ok {
 			return strings.Contains(host, suffix)
 		}

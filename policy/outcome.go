@@ -26,10 +26,10 @@ const (
 // Found reports whether a place that is reached has the image.
 func (o Outcome) Found() bool { return o == Works || o == WorksBehind }
 
-// Pull returns the outcome of a pull along route, by facts alone; see Reroute.weigh for
-// what facts prove about one image. It walks the route as a node does: whatever an
-// endpoint answers but the image moves on to the next; what looks like the image and is
-// not, or not all of it, ends the pull.
+// Pull returns the outcome of a pull along route by the facts as they stand; see
+// Reroute.weigh for what they prove about an image. It walks the route as a node does: any
+// answer other than the image makes the node try the next place; an answer that looks like
+// the image but is something else, or incomplete, ends the pull.
 func Pull(route mirrors.Route, facts Facts) Outcome {
 	return walk(route.Sources, evidence{facts: facts}, false)
 }
@@ -69,15 +69,14 @@ func held(locs []mirrors.Location, facts evidence) bool {
 	return slices.ContainsFunc(locs, func(l mirrors.Location) bool { return facts.at(l).Presence == Present })
 }
 
-// Served returns the place of route that a node would take the image from, by facts alone,
-// and the fact about it.
+// Served returns the place of route from which a node would take the image, by the facts as
+// they stand, with the fact about it, and whether there is one.
 func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
 	return served(route, evidence{facts: facts})
 }
 
-// served returns the fact about the place of route that a node would take the
-// image from, and whether there is one. Where that copy lacks a part, the next
-// candidate of a short name may be whole.
+// served is Served by what facts prove. Where that copy lacks a part, the next candidate of
+// a short name may be whole.
 func served(route mirrors.Route, facts evidence) (place mirrors.Location, fact Fact, ok bool) {
 	ended := -1
 	for _, s := range route.Sources {

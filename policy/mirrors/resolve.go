@@ -28,7 +28,7 @@ type Table struct {
 // defaultSearch is where MCO's base registries.conf looks for short names.
 var defaultSearch = []string{"registry.access.redhat.com", "docker.io"}
 
-// Resolve works out the routes of s. The error, if any, is a *Rejection: nothing
+// Resolve computes the routes of s. The error, if any, is a *Rejection: nothing
 // of s would reach a node.
 func Resolve(s Set) (*Table, error) {
 	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
@@ -56,7 +56,7 @@ func ResolveUnchecked(s Set) (*Table, error) {
 	return b.table(), nil
 }
 
-// A built is what comes of a Set before anybody looks whether MCO would apply it.
+// A built Set has been through the generator, whether MCO would apply it or not.
 type built struct {
 	conf   sysregistriesv2.V2RegistriesConf
 	lists  policyLists
@@ -221,10 +221,10 @@ func normalize(conf *sysregistriesv2.V2RegistriesConf) error {
 	return nil
 }
 
-// unreadableFile begins what is said of the file that MCO generates.
+// unreadableFile begins reasons about the file that MCO generates.
 const unreadableFile = "nodes could not read the generated file: "
 
-// normalizeAll is normalize that tells all errors apart.
+// normalizeAll is normalize, but returns every error separately.
 func normalizeAll(conf *sysregistriesv2.V2RegistriesConf) []Reason {
 	byScope := map[string]*sysregistriesv2.Registry{}
 	spellings := map[string][]string{}
@@ -434,8 +434,8 @@ func (t *Table) route(refs []reference.Named) Route {
 
 // Compare returns the routes of image in two tables, and whether nodes would do
 // different things; both routes are zero if not. The error says why no node
-// could parse image with either; where they can with from alone, that is Err of after. It saves most of the work where no
-// entry of either table covers the image, which is the common case.
+// could parse image with either table; if nodes can with from alone, after.Err says so. Compare
+// saves most of the work where no entry of either table covers the image, the common case.
 func Compare(from, to *Table, image string) (before, after Route, changed bool, err error) {
 	if ref, ok := parsePlain(image); ok {
 		if from.leavesAlone(ref.name) && to.leavesAlone(ref.name) {
@@ -503,8 +503,8 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 	return sources, reg.Prefix, nil
 }
 
-// culprit says which mirror of reg makes ref something that is no reference, as
-// containers/image does not.
+// culprit says which mirror of reg turns ref into something that is no reference, which
+// containers/image does not say.
 func culprit(reg *sysregistriesv2.Registry, ref reference.Named, err error) error {
 	full := ref.String()
 	matched := len(reg.Prefix)
