@@ -6,9 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Collector tells Prometheus how far the knowledge of an Inventory can be trusted,
-// and how much there is. Its labels are names of resources, of which there is a
-// fixed number.
+// A Collector exports to Prometheus how fresh an Inventory is, and how large. Its labels
+// are names of resources, of which there is a fixed number.
 type Collector struct{ Inventory *Inventory }
 
 func sourceDesc(name, help string) *prometheus.Desc {

@@ -152,7 +152,7 @@ func (s *Store) worthSaving() []fileFact {
 // lasting reports whether m is good news about a digest, in full.
 func lasting(m memo) bool {
 	return m.fact.Presence == policy.Present && !m.fact.Time.IsZero() && len(m.fact.Missing) == 0 &&
-		strings.Contains(m.location.Ref, "@") &&
+		mirrors.ByDigest(m.location.Ref) &&
 		(m.fact.Platforms != nil || !types.MediaType(m.fact.MediaType).IsIndex()) // else the index was not read
 }
 

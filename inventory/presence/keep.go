@@ -142,7 +142,7 @@ func isGood(f policy.Fact) bool { return f.Presence == policy.Present && len(f.M
 // mayImprove reports whether f, about ref, is a miss of a part, which ends when the image
 // is copied again. An index named by digest never lists more than it does.
 func mayImprove(ref string, f policy.Fact) bool {
-	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !strings.Contains(ref, "@")
+	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !mirrors.ByDigest(ref)
 }
 
 func jitter(d time.Duration) time.Duration {

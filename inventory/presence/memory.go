@@ -98,7 +98,7 @@ func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
 		if mayImprove(ref, f) {
 			return l.Absent
 		}
-		if strings.Contains(ref, "@") {
+		if mirrors.ByDigest(ref) {
 			return l.PresentDigest
 		}
 		return l.PresentTag

@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -122,15 +123,10 @@ func lackOf(missing []digest.Digest, of int) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("1 of the %d blobs that it names (%s)", of, shortDigest(missing[0]))
+		return fmt.Sprintf("1 of the %d blobs that it names (%s)", of, text.ShortDigest(missing[0].String()))
 	default:
-		return fmt.Sprintf("%d of the %d blobs that it names (%s and others)", len(missing), of, shortDigest(missing[0]))
+		return fmt.Sprintf("%d of the %d blobs that it names (%s and others)", len(missing), of, text.ShortDigest(missing[0].String()))
 	}
-}
-
-// shortDigest cuts a digest to what people compare; the manifest has the rest.
-func shortDigest(d digest.Digest) string {
-	return string(d.Algorithm()) + ":" + d.Encoded()[:12]
 }
 
 // A blobCache remembers which blobs registries hold, so that a layer that many images of a

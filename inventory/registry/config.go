@@ -90,7 +90,7 @@ func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte
 		platform, held, err = l.readConfig(ctx, m.Config.Digest)
 	}
 	if err == nil && !held {
-		lack = fmt.Sprintf("its config (%s)", shortDigest(m.Config.Digest))
+		lack = fmt.Sprintf("its config (%s)", text.ShortDigest(m.Config.Digest.String()))
 	}
 	return platform, lack, err
 }
@@ -125,7 +125,7 @@ func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform stri
 	case r.cut:
 		return "", false, unreachable("%s serves a config of more than 4 MiB, which nodes do not take", host)
 	case d.Algorithm().FromBytes(r.body) != d:
-		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, shortDigest(d))
+		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, text.ShortDigest(d.String()))
 	}
 	platform = platformOf(r.body, "")
 	l.endpoint.generation.client.configs.put(d, platform)

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -131,7 +130,7 @@ func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	images := s.index.Images()
 	if images.Len() == 0 && len(s.nodes) > 0 {
 		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
-			counted(len(s.nodes), "node"))
+			text.Count(len(s.nodes), "node"))
 	}
 	return images, nil
 }
@@ -225,19 +224,6 @@ func (s *Snapshot) skippedNote() string {
 	for _, n := range s.skipped {
 		total += n
 	}
-	names := strings.Join(kinds[:min(len(kinds), namedKinds)], ", ")
-	if more := len(kinds) - namedKinds; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Sprintf("skipped %s of %s that %s no images: %s",
-		counted(total, "object"), counted(len(kinds), "kind"), plural(len(kinds), "holds", "hold"), names)
-}
-
-func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun, noun+"s")) }
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+	return fmt.Sprintf("skipped %s of %s no images: %s",
+		text.Count(total, "object"), text.Plural(len(kinds), "kind that holds", "kinds that hold"), text.Names(kinds, namedKinds))
 }

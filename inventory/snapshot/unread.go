@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -104,15 +105,11 @@ func (s *Snapshot) unreadMirrorsError() error {
 	if len(s.unreadMirrors) == 0 {
 		return nil
 	}
-	var all []string
+	all := make([]string, len(s.unreadMirrors))
 	for i, p := range s.unreadMirrors {
-		if i == namedProblems {
-			all = append(all, fmt.Sprintf("and %d more", len(s.unreadMirrors)-i))
-			break
-		}
-		all = append(all, p.Error())
+		all[i] = p.Error()
 	}
-	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(all, "; "))
+	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(text.First(all, namedProblems), "; "))
 }
 
 // decodeMirrors reads a mirror object, whose fields count with their case. encoding/json
