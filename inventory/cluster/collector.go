@@ -20,12 +20,12 @@ var (
 	servedDesc = sourceDesc("source_served", "0 if the cluster does not serve the source, or does not let it be read.")
 	staleDesc  = sourceDesc("source_stale", "1 if the source has been out of reach for so long that changes are Unverified.")
 	imagesDesc = prometheus.NewDesc("mirrorset_guard_inventory_images", "Images that something in the cluster names.", nil, nil)
-	usersDesc  = prometheus.NewDesc("mirrorset_guard_inventory_users", "Places in objects that name them.", nil, nil)
+	consumersDesc  = prometheus.NewDesc("mirrorset_guard_inventory_users", "Places in objects that name them.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{ageDesc, syncedDesc, servedDesc, staleDesc, imagesDesc, usersDesc} {
+	for _, d := range []*prometheus.Desc{ageDesc, syncedDesc, servedDesc, staleDesc, imagesDesc, consumersDesc} {
 		descs <- d
 	}
 }
@@ -44,12 +44,12 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 		gauge(staleDesc, oneIf(s.Stale), s.Name)
 	}
 	images := c.Inventory.index.Images()
-	users := 0
+	consumers := 0
 	for img := range images.All() {
-		users += len(img.Consumers)
+		consumers += len(img.Consumers)
 	}
 	gauge(imagesDesc, float64(images.Len()))
-	gauge(usersDesc, float64(users))
+	gauge(consumersDesc, float64(consumers))
 }
 
 func oneIf(b bool) float64 {

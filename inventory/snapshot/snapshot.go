@@ -1,6 +1,5 @@
-// Package snapshot reads the inventory of a cluster from a dump of its objects,
-// for asking without the cluster: in a pipeline, from a laptop, in a support
-// case.
+// Package snapshot reads the inventory of a cluster from a dump of its objects, to answer
+// questions without the cluster: in a pipeline, on a laptop, in a support case.
 //
 // A dump is whatever "oc get -o yaml" and its like write: YAML or JSON, one
 // object or many, lists of any kind, in a file, in a folder or on standard
@@ -78,7 +77,7 @@ func (m byKey[T]) sorted() []T {
 	return all
 }
 
-// A Problem is something in a dump that could not be read.
+// A Problem is a part of a dump that could not be read.
 type Problem struct {
 	// File is the path as it was given or found, "-" for standard input.
 	File string
@@ -123,9 +122,8 @@ func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 	}
 }
 
-// Images returns the images that objects in the dump name.
-// A dump with nodes and without a single image is taken for an incomplete one:
-// that is an error.
+// Images returns the images that objects in the dump name. A dump with nodes and without a
+// single image cannot be complete, which is an error.
 func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	images := s.index.Images()
 	if images.Len() == 0 && len(s.nodes) > 0 {
