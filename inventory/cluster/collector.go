@@ -15,12 +15,12 @@ func sourceDesc(name, help string) *prometheus.Desc {
 }
 
 var (
-	ageDesc    = sourceDesc("source_age_seconds", "Time since the source was last heard from: a list, an event, a sign of life. Missing before the first.")
-	syncedDesc = sourceDesc("source_synced", "1 once the source has been read to its end, or is known not to be served.")
-	servedDesc = sourceDesc("source_served", "0 if the cluster does not serve the source, or does not let it be read.")
-	staleDesc  = sourceDesc("source_stale", "1 if the source has been out of reach for so long that changes are Unverified.")
-	imagesDesc = prometheus.NewDesc("mirrorset_guard_inventory_images", "Images that something in the cluster names.", nil, nil)
-	consumersDesc  = prometheus.NewDesc("mirrorset_guard_inventory_users", "Places in objects that name them.", nil, nil)
+	ageDesc       = sourceDesc("source_age_seconds", "Time since the source was last heard from: a list, an event, a sign of life. Missing before the first.")
+	syncedDesc    = sourceDesc("source_synced", "1 once the source has been read to its end, or is known not to be served.")
+	servedDesc    = sourceDesc("source_served", "0 if the cluster does not serve the source, or does not let it be read.")
+	staleDesc     = sourceDesc("source_stale", "1 if the source has been out of reach for so long that changes are Unverified.")
+	imagesDesc    = prometheus.NewDesc("mirrorset_guard_inventory_images", "Images that something in the cluster names.", nil, nil)
+	consumersDesc = prometheus.NewDesc("mirrorset_guard_inventory_users", "Places in objects that name them.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -112,7 +112,7 @@ func says(r response) string {
 	return ", saying " + quote(message)
 }
 
-// quote marks words as those of somebody else.
+// quote marks words as not the guard's own.
 func quote(s string) string { return strconv.Quote(text.OneLine(s, maxQuote)) }
 
 // connectionFailure returns what it means that host gave no answer. The error is not quoted

@@ -110,7 +110,7 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 	}
 	mediaType, ok := l.manifestType(r)
 	if !ok {
-		return policy.Fact{}, mismatch("%s answers 200 with %s, which is no image manifest; check what serves this path",
+		return policy.Fact{}, mismatch("%s answers 200 with %s, which is not an image manifest; check what serves this path",
 			host, quote(describeType(r.header)))
 	}
 	if !l.target.matches(r.body) {
