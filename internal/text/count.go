@@ -51,12 +51,14 @@ func First(lines []string, limit int, noun string) []string {
 // ShortDigest returns ref with as much of its digest as a person compares. It may be a
 // digest alone.
 func ShortDigest(ref string) string {
-	const algorithm, digits = "sha256:", 12
-	name, digest, ok := strings.Cut(ref, algorithm)
-	if !ok || len(digest) <= digits || name != "" && !strings.HasSuffix(name, "@") {
-		return ref
+	const digits = 12
+	for _, algorithm := range []string{"sha256:", "sha512:"} {
+		name, digest, ok := strings.Cut(ref, algorithm)
+		if ok && len(digest) > digits && (name == "" || strings.HasSuffix(name, "@")) {
+			return name + algorithm + digest[:digits]
+		}
 	}
-	return name + algorithm + digest[:digits]
+	return ref
 }
 
 // ShortDigests shortens every digest in a text as ShortDigest does.

@@ -40,9 +40,11 @@ func TestFirst(t *testing.T) {
 
 func TestShortDigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0123456789abcdef", 4)
+	long := "sha512:" + strings.Repeat("0123456789abcdef", 8)
 	for of, want := range map[string]string{
 		"quay.io/x@" + digest: "quay.io/x@sha256:0123456789ab",
 		digest:                "sha256:0123456789ab",
+		long:                  "sha512:0123456789ab",
 		"sha256:old":          "sha256:old",
 		"quay.io/x:1":         "quay.io/x:1",
 		"":                    "",

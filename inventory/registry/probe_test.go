@@ -98,9 +98,9 @@ func TestManifestAnswers(t *testing.T) {
 		{"not implemented", status(501, ""), policy.Unreachable, "mirror.example.com answers 501 Not Implemented"},
 		{
 			"a login page", serve("text/html", "", html), policy.Mismatch,
-			`mirror.example.com answers 200 with "text/html", which is no image manifest; check what serves this path`,
+			`mirror.example.com answers 200 with "text/html", which is not an image manifest; check what serves this path`,
 		},
-		{"a login page that calls itself a manifest", serve(ociManifest, "", html), policy.Mismatch, "which is no image manifest"},
+		{"a login page that calls itself a manifest", serve(ociManifest, "", html), policy.Mismatch, "which is not an image manifest"},
 		{
 			"nodes read an unknown type as schema 1, which this is not",
 			serve("application/json", "", string(manifestBody)), policy.Mismatch, `answers 200 with "application/json"`,
