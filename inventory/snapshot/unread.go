@@ -108,7 +108,7 @@ func (s *Snapshot) unreadMirrorsError() error {
 	for i, p := range s.unreadMirrors {
 		all[i] = p.Error()
 	}
-	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(text.First(all, namedProblems), "; "))
+	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
 }
 
 // decodeMirrors reads a mirror object, with case-sensitive field names. encoding/json would
