@@ -48,12 +48,38 @@ type CredentialProviderSource interface {
 	CredentialProviders() []*configv1.CRIOCredentialProviderConfig
 }
 
+// A GapSource is a Source that knows which parts of it are out of date or could not be read.
+type GapSource interface {
+	Gaps() []policy.Gap
+}
+
+func incomplete(source Source) error {
+	gaps, ok := source.(GapSource)
+	if !ok {
+		return nil
+	}
+	var parts []string
+	for _, g := range gaps.Gaps() {
+		parts = append(parts, fmt.Sprintf("%s: %s", g.Source, g.Detail))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the snapshot would be incomplete: %s", strings.Join(parts, "; "))
+}
+
 // Write writes a dump of what source knows, for Read. It is a List in JSON with
 // an object on each line, the same for the same knowledge, and holds what an
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's. The objects that name images are
 // not in it; their names stand with the images, in a kind of its own.
+//
+// It is an error if source is a GapSource and has gaps, as readers of the dump would not
+// know of them. Nothing is written then.
 func Write(ctx context.Context, w io.Writer, source Source) error {
+	if err := incomplete(source); err != nil {
+		return err
+	}
 	set, err := source.Mirrors(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the mirror configuration: %w", err)
