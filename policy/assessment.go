@@ -24,10 +24,14 @@ type assessment struct {
 }
 
 func (s Settings) assess(r Reroute, facts Facts) *assessment {
+	proved := r.weigh(facts, false)
 	a := &assessment{
-		Reroute: r, facts: r.weigh(facts, false), beforeFacts: r.weigh(facts, true), found: facts, settings: s,
+		Reroute: r, facts: proved, beforeFacts: proved, found: facts, settings: s,
 		open: r.After.Open(), mirrorPlaces: r.After.Mirrors(),
 		beforeOpen: r.Before.Open(), beforeMirrors: r.Before.Mirrors(),
+	}
+	if proved.refused {
+		a.beforeFacts = r.weigh(facts, true)
 	}
 	a.after, a.mirrors = walk(r.After.Sources, a.facts, false), walk(r.After.Sources, a.facts, true)
 	a.before, a.mirrorsBefore = walk(r.Before.Sources, a.beforeFacts, false), walk(r.Before.Sources, a.beforeFacts, true)

@@ -30,10 +30,18 @@ func (r *Reroute) weigh(facts Facts, before bool) evidence {
 		for k := range route.Sources {
 			l := route.Sources[k].Location
 			f, known := facts[l]
-			if !known || f.Presence == Present && !r.wantsPlatforms(l, f) {
+			wanted := known && r.wantsPlatforms(l, f)
+			if !known || f.Presence == Present && !wanted {
 				continue
 			}
-			if proved, differs := r.prove(f, l, sourceHost(route, k), facts, before); differs {
+			if wanted {
+				answer, asked := facts[deeper(l)]
+				if f = answer; !asked {
+					f.Detail = "found; its platforms were not looked up in time"
+				}
+			}
+			e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
+			if proved, differs := r.prove(f, l, sourceHost(route, k), facts, before); differs || wanted {
 				e.set(l, proved)
 			}
 		}
@@ -45,6 +53,9 @@ func (r *Reroute) weigh(facts Facts, before bool) evidence {
 type evidence struct {
 	facts  Facts
 	differ []proof
+	// refused is set if a place refuses the image, or did when it was last asked. If none
+	// does, facts prove the same of both routes.
+	refused bool
 }
 
 type proof struct {
@@ -74,13 +85,6 @@ func (e *evidence) set(l mirrors.Location, f Fact) {
 // prove returns what f, the fact about l, proves, and whether that differs from f.
 // Source is the host that the reference names.
 func (r *Reroute) prove(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
-	differs := r.wantsPlatforms(l, f)
-	if differs {
-		answer, asked := facts[deeper(l)]
-		if f = answer; !asked {
-			f.Detail = "found; its platforms were not looked up in time"
-		}
-	}
 	atSource := host(l.Ref) == source
 	switch {
 	case f.Presence == Denied && (atSource || before || r.OtherCredentials),
@@ -90,7 +94,7 @@ func (r *Reroute) prove(f Fact, l mirrors.Location, source string, facts Facts, 
 		f.Presence = Unreachable
 		return f, true
 	default:
-		return f, differs
+		return f, false
 	}
 }
 
