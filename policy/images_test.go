@@ -131,14 +131,14 @@ func digestOf(digit string) string { return "sha256:" + strings.Repeat(digit, 64
 // configurations.
 func TestPlanLooksAtWhatMayBeRerouted(t *testing.T) {
 	rerouted, spared := 0, 0
-	for seed := range uint64(2000) {
+	for seed := range uint64(500) {
 		r, s := planned(t, rand.New(rand.NewPCG(seed, 7)))
 		rerouted, spared = rerouted+r, spared+s
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	if rerouted < 2000 || spared < 2000 {
+	if rerouted < 500 || spared < 500 {
 		t.Errorf("%d images rerouted, %d not looked at: too few of the inputs were meaningful", rerouted, spared)
 	}
 }
