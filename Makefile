@@ -32,7 +32,7 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 
 # Tests of these packages measure time, and run one package after the other. Most others
 # wait for an API server half of the time, and two at once take little longer than one.
-ALONE = /inventory/(registry|presence)(/|$$$$)
+ALONE = /inventory/(registry|presence)(/|$$)
 
 # The race detector needs cgo, and so everything compiled apart from the rest.
 test: assets ## run every test, with the race detector (NO_SKIP=1: a test that is skipped fails)
