@@ -33,10 +33,15 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 	@go test -short ./...
 	@$(MAKE) --no-print-directory lint
 
+# Tests of these packages measure time, and run one package after the other. Most others
+# wait for an API server half of the time, and two at once take little longer than one.
+ALONE = /inventory/(registry|presence)(/|$$)
+
 # The race detector needs cgo, and so everything compiled apart from the rest.
 test: assets ## run every test, with the race detector (NO_SKIP=1: a test that is skipped fails)
 	@CGO_ENABLED=1 go list -race -test -deps -export ./... >/dev/null # compiles on all cores
-	@CGO_ENABLED=1 go test -race -p 1 -timeout 40m ./... # one package at a time: some measure time
+	@CGO_ENABLED=1 go test -race -p 2 -timeout 40m $$(go list ./... | grep -Ev '$(ALONE)')
+	@CGO_ENABLED=1 go test -race -p 1 -timeout 40m $$(go list ./... | grep -E '$(ALONE)')
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
 	@export TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000}; TRUTH_CHANGES=$${TRUTH_CHANGES:-$$((TRUTH_SCENARIOS / 5))} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'

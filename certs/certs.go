@@ -1,9 +1,9 @@
 // Package certs holds the serving certificate of the webhook.
 //
 // The files come from the cluster's certificate issuer (OpenShift's service CA,
-// cert-manager) in a mounted secret, and change while the process runs. A Reloader serves what is in the folder without a restart, and
-// never less than it had: a pair that is half written, does not match or is gone
-// leaves the one before in use, and is reported.
+// cert-manager) in a mounted secret, and change while the process runs. A Reloader serves
+// what is in the folder without a restart, and never less than before: if a pair is half
+// written, does not match or is gone, the previous one stays in use, and that is reported.
 //
 //	reloader, err := certs.Load(dir)
 //	go reloader.Run(ctx, logger)
@@ -30,10 +30,10 @@ const (
 	KeyFile  = "tls.key"
 )
 
-// interval is how often the files are read. The kubelet takes a minute or more to
-// bring a changed secret into a pod, so that a few seconds add nothing. Reading
-// two small files is cheaper than being told: watches on a folder of symbolic
-// links miss swaps, and inotify instances are few on a node.
+// interval is how often the files are read. The kubelet takes a minute or more to bring a
+// changed secret into a pod, so a few seconds more do not matter. Reading two small files
+// is simpler than watching them: watches on a folder of symbolic links miss swaps, and a
+// node has few inotify instances.
 const interval = 5 * time.Second
 
 // A Reloader serves the newest usable certificate of a folder. It is safe for
@@ -58,8 +58,8 @@ func Load(dir string) (*Reloader, error) {
 	return r, nil
 }
 
-// Run reloads every few seconds until ctx ends. It logs each change: a new
-// certificate, a pair that cannot be used and why, and that the trouble is over.
+// Run reloads every few seconds until ctx ends. It logs each change: a new certificate, a
+// pair that cannot be used and why, and recovery from that.
 func (r *Reloader) Run(ctx context.Context, log logr.Logger) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -86,8 +86,8 @@ func (r *Reloader) reloadAndLog(log logr.Logger) {
 	}
 }
 
-// Reload reads the files now and reports whether they hold another pair than
-// before. On an error the pair that was in use stays in use.
+// Reload reads the files now and reports whether they hold a new pair. On an error the pair
+// that was in use stays in use.
 func (r *Reloader) Reload() (changed bool, err error) {
 	certPEM, keyPEM, pair, err := read(r.dir)
 	r.mu.Lock()
@@ -103,9 +103,9 @@ func (r *Reloader) Reload() (changed bool, err error) {
 	return true, nil
 }
 
-// attempts is how often the files are read before a pair is given up. A secret
-// that is swapped between the reading of the one file and the other yields a
-// pair that does not match; the next reading finds the new one.
+// attempts is how often the files are read before a pair is given up. A secret that is
+// swapped between the two reads yields a pair that does not match; the next attempt finds
+// the new one.
 const attempts = 3
 
 func read(dir string) (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
@@ -130,15 +130,15 @@ func readOnce(dir string) (certPEM, keyPEM []byte, pair *tls.Certificate, err er
 	return certPEM, keyPEM, &p, nil
 }
 
-// Err returns why the last reading failed, nil if it did not.
+// Err returns why the last read failed, nil if it did not.
 func (r *Reloader) Err() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.err
 }
 
-// NotAfter returns when the certificate in use expires. The service CA renews it
-// long before; one that has expired makes every call to the webhook fail.
+// NotAfter returns when the certificate in use expires. The service CA renews it long
+// before; with an expired certificate every call to the webhook fails.
 func (r *Reloader) NotAfter() time.Time {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -1,5 +1,5 @@
-// Package inventory has no code of its own. Below it is what mirrorset-guard knows of a
-// cluster and of registries:
+// Package inventory has no code of its own. The packages below it hold what mirrorset-guard
+// knows of a cluster and of registries:
 //
 //   - images: which images objects name, and what depends on them
 //   - objects: nodes, pools, the cluster's configuration, files in MachineConfigs

@@ -18,7 +18,7 @@ import (
 //go:embed base
 var Base embed.FS
 
-// webhookFile is where the webhooks are registered.
+// webhookFile is the file that registers the webhooks.
 const webhookFile = "base/validatingwebhookconfiguration.yaml"
 
 // WebhookConfiguration returns the webhook configuration of the base, which

@@ -7,15 +7,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An assessment is what a rule sees of one reroute, and what it can ask of it.
+// An assessment is what a rule sees of one reroute. Its methods are what rules may ask.
 type assessment struct {
 	Reroute
-	facts       Facts // what they prove of the new route
-	beforeFacts Facts // what they prove of the old route
-	found       Facts // as they were found
+	facts       evidence // what the facts prove about the new route
+	beforeFacts evidence // what they prove about the old route
+	found       Facts    // the facts as they were found
 	settings    Settings
-	// before and after are what comes of a pull on either route, mirrorsBefore and mirrors
-	// of one from the mirrors on it alone. That the old route Fails is proved.
+	// before and after are the outcomes of a pull on either route, mirrorsBefore and mirrors
+	// those of a pull from the mirrors alone. Where the old route Fails, that is proved.
 	before, after          Outcome
 	mirrorsBefore, mirrors Outcome
 
@@ -24,21 +24,26 @@ type assessment struct {
 }
 
 func (s Settings) assess(r Reroute, facts Facts) *assessment {
+	proved := r.weigh(facts, false)
 	a := &assessment{
-		Reroute: r, facts: r.weigh(facts, false), beforeFacts: r.weigh(facts, true), found: facts, settings: s,
+		Reroute: r, facts: proved, beforeFacts: proved, found: facts, settings: s,
 		open: r.After.Open(), mirrorPlaces: r.After.Mirrors(),
 		beforeOpen: r.Before.Open(), beforeMirrors: r.Before.Mirrors(),
 	}
-	a.after, a.mirrors = Pull(r.After, a.facts), walk(r.After.Sources, a.facts, true)
-	a.before, a.mirrorsBefore = Pull(r.Before, a.beforeFacts), walk(r.Before.Sources, a.beforeFacts, true)
+	if proved.refused {
+		a.beforeFacts = r.weigh(facts, true)
+	}
+	a.after, a.mirrors = walk(r.After.Sources, a.facts, false), walk(r.After.Sources, a.facts, true)
+	a.before, a.mirrorsBefore = walk(r.Before.Sources, a.beforeFacts, false), walk(r.Before.Sources, a.beforeFacts, true)
 	if r.BeforeUnknown {
 		a.before, a.mirrorsBefore = Unsure, Unsure
 	}
 	return a
 }
 
-// unlessBroken is the severity of what would be the end of a pull: no denial if
-// it is proved that the pull fails today as well, or works afterwards if it does today.
+// unlessBroken returns the severity of a finding about a pull that would fail: no denial if
+// it is proved that the pull fails today as well, or that it works afterwards if it does
+// today.
 func (a *assessment) unlessBroken() Severity {
 	if a.before == Fails || a.noWorse() {
 		return Warn
@@ -46,21 +51,22 @@ func (a *assessment) unlessBroken() Severity {
 	return Deny
 }
 
-// unlessSo is the severity of a route whose mirrors do not help: no denial if it
-// is proved that those of the old route did not either.
-func (a *assessment) unlessSo() Severity {
+// unlessMirrorsFailed returns the severity of a finding about a route whose mirrors do not
+// help: no denial if it is proved that those of the old route do not either.
+func (a *assessment) unlessMirrorsFailed() Severity {
 	if len(a.beforeMirrors) > 0 && a.mirrorsBefore == Fails && !a.Before.SourceBlocked() {
 		return Warn
 	}
 	return a.unlessBroken()
 }
 
-// fallBack is the severity of a route that is left with its source.
-func (a *assessment) fallBack() Severity {
+// fallbackSeverity returns the severity of a finding about a route on which only the source
+// has the image.
+func (a *assessment) fallbackSeverity() Severity {
 	if a.settings.AllowSourceFallback {
 		return Warn
 	}
-	return a.unlessSo()
+	return a.unlessMirrorsFailed()
 }
 
 // onlySourceHolds reports whether the new route has mirrors and none of them is
@@ -70,19 +76,19 @@ func (a *assessment) onlySourceHolds() bool {
 	return len(mirrors) > 0 && !held(mirrors, a.facts)
 }
 
-// absentSomewhere reports whether a place on the new route says that it does not
-// have the image, rather than that nobody may know.
+// absentSomewhere reports whether a place on the new route says that it does not have the
+// image, as opposed to denying access.
 func (a *assessment) absentSomewhere() bool {
 	for _, l := range a.open {
-		if a.facts[l].Presence == Absent {
+		if a.facts.at(l).Presence == Absent {
 			return true
 		}
 	}
 	return false
 }
 
-// endedAt returns the places at which the pull may end with something else than the image
-// or a part of it, and the severity of that; none if it makes no difference.
+// endedAt returns the places at which the pull may end with something other than the image
+// or with a part of it, and the severity of that; none if it makes no difference.
 func (a *assessment) endedAt() ([]mirrors.Location, Severity) {
 	switch {
 	case a.After.Err != nil:
@@ -90,7 +96,7 @@ func (a *assessment) endedAt() ([]mirrors.Location, Severity) {
 	case a.after == Fails:
 		return a.open, a.unlessBroken()
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails: // only of a short name
-		return a.mirrorPlaces, a.fallBack()
+		return a.mirrorPlaces, a.fallbackSeverity()
 	default:
 		return nil, Info
 	}
@@ -101,22 +107,22 @@ func (a *assessment) hasMirror() bool {
 	return slices.ContainsFunc(a.After.Sources, func(s mirrors.PullSource) bool { return s.Mirror })
 }
 
-// mirrored reports whether the configuration sends the image to mirrors, or at least
-// away from its source.
+// mirrored reports whether the configuration sends pulls of the image to mirrors, or at
+// least keeps them from its source.
 func (a *assessment) mirrored() bool {
 	return a.After.Err != nil || a.hasMirror() || a.After.SourceBlocked()
 }
 
 // pending reports whether an answer about the new route was still awaited.
 func (a *assessment) pending() bool {
-	return slices.ContainsFunc(a.open, func(l mirrors.Location) bool { return a.facts[l].Presence == Unknown })
+	return slices.ContainsFunc(a.open, func(l mirrors.Location) bool { return a.facts.at(l).Presence == Unknown })
 }
 
-// awaited reports whether a mirror has not said what it has. It may have the whole of
-// what another one has in part.
+// awaited reports whether a mirror has not answered. It may have all of an image of which
+// another has only a part.
 func (a *assessment) awaited() bool {
 	return slices.ContainsFunc(a.mirrorPlaces, func(l mirrors.Location) bool {
-		p := a.facts[l].Presence
+		p := a.facts.at(l).Presence
 		return p == Unknown || p == Unreachable
 	})
 }
@@ -124,18 +130,18 @@ func (a *assessment) awaited() bool {
 // running returns the digests that run under the reference, sorted.
 func (a *assessment) running() []string {
 	var digests []string
-	for _, u := range a.Image.Consumers {
-		if u.Use == Running && u.Digest != "" {
-			digests = append(digests, u.Digest)
+	for _, c := range a.Image.Consumers {
+		if c.Use == Running && c.Digest != "" {
+			digests = append(digests, c.Digest)
 		}
 	}
 	slices.Sort(digests)
 	return slices.Compact(digests)
 }
 
-// waysToVerify returns what would let the guard find out. Where a place denies it, no
-// second try would.
-func (a *assessment) waysToVerify() []string {
+// verifyRemedy returns what to do so that the guard can verify the image. Where a place
+// denies it access, trying again would not help.
+func (a *assessment) verifyRemedy() []string {
 	for _, l := range a.open {
 		if a.found[l].Presence == Denied {
 			return []string{fmt.Sprintf("let the guard see for itself: add credentials for %s to Secret openshift-config/pull-secret", host(l.Ref))}

@@ -26,13 +26,12 @@ func added(c Change) []mirrors.Entry {
 	return slices.DeleteFunc(c.After.Entries(), func(e mirrors.Entry) bool { return before[entryKey(e)] })
 }
 
-// onlyShrinks reports whether c leaves nothing but entries that were there, some of them
-// with fewer mirrors.
+// onlyShrinks reports whether c only removes entries, or mirrors from entries.
 func (c Change) onlyShrinks() bool {
 	before := map[string][][]string{}
 	for _, e := range c.Before.Entries() {
-		// Each is compared with each: those that are beyond all measure can still be
-		// taken away as a whole.
+		// Each is compared with each, hence a limit. Entries beyond it can still be removed
+		// as a whole.
 		if key := entryIdentity(e); len(before[key]) < mirrors.MaxMirrors {
 			before[key] = append(before[key], e.Mirrors)
 		}
@@ -42,12 +41,12 @@ func (c Change) onlyShrinks() bool {
 	})
 }
 
-// entryIdentity is all of an entry but its mirrors.
+// entryIdentity returns everything about an entry except its mirrors.
 func entryIdentity(e mirrors.Entry) string {
 	return strings.Join([]string{mirrors.KindOf(e.Object), e.Source, string(e.Policy)}, " ")
 }
 
-// entryKey is all that nodes get of an entry.
+// entryKey returns everything about an entry that reaches nodes.
 func entryKey(e mirrors.Entry) string {
 	return strings.Join(append([]string{entryIdentity(e)}, e.Mirrors...), " ")
 }

@@ -84,8 +84,8 @@ func (s Settings) sorted(findings []Finding) []Finding {
 	return findings
 }
 
-// findingRank puts what is wrong with the whole before its images, and remarks on
-// the whole after them.
+// findingRank puts an invalid configuration before the images, and remarks on the
+// configuration after them.
 func (s Settings) findingRank(f Finding) int {
 	switch {
 	case f.Image.Ref != "":

@@ -6,47 +6,49 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A BlobScope says of which images more is looked up than the manifest: the config and
-// the layers. Registries do not take a manifest whose blobs they lack, so that only a
-// copy that was damaged, or pruned, lacks some; and to ask costs as many requests more
-// as images have layers of their own.
+// A BlobScope says for which images the config and the layers are looked up, in addition to
+// the manifest. Registries do not accept a manifest whose blobs they lack, so only a copy
+// that was damaged or pruned lacks some; and asking costs one more request for each layer
+// that images do not share.
 type BlobScope int
 
 const (
-	// BlobsOfProtected are those of images that protected namespaces use. It is the
-	// default: those are few, and have most layers in common.
+	// BlobsOfProtected looks them up for images that protected namespaces use. It is the
+	// default: such images are few, and have most layers in common.
 	BlobsOfProtected BlobScope = iota
-	// BlobsOfAll are those of all images.
+	// BlobsOfAll looks them up for all images.
 	BlobsOfAll
-	// BlobsOfNone are none.
+	// BlobsOfNone looks them up for no image.
 	BlobsOfNone
 )
 
-// lookInto sets the depth at which each place of p is looked up, given the platforms of
+// setDepths sets the depth at which each place of p is looked up, given the platforms of
 // the nodes ("linux/amd64"), none if they are not known.
 //
-// That a registry says it has a manifest is enough for most images. The manifest is read
-// as a node reads it where more hangs on it: for protected images, and where only mirrors
-// are left; a proxy that has lost what it once held says by HEAD that it is there, and so
-// does a login page. The blobs are looked up as the settings say. Of a tag the platforms
-// are looked up as well, in a second step and only where they may differ from those of
-// the image that runs: see wantsPlatforms. In the standing verification there is no old
+// For most images it is enough that a registry says it has the manifest. Where more depends
+// on it, the manifest is read as a node reads it: for protected images, and where only
+// mirrors are left. A proxy that has lost what it once held still answers a HEAD request with
+// success, and so does a login page. Blobs are looked up as the settings say. For a tag the
+// platforms are looked up as well, in a second step, and only where they may differ from
+// those of the image that runs: see wantsPlatforms. The standing verification has no old
 // place to compare them with.
 //
 // A fact that was found at one depth says nothing about another, as the two Locations
 // differ.
-func (p *Plan) lookInto(platforms []string) {
+func (p *Plan) setDepths(platforms []string) {
 	for k := range p.Reroutes {
-		i := &p.Reroutes[k]
-		if depth := p.settings.depthOf(*i); depth > mirrors.DepthExists {
-			i.Before, i.After = atDepth(i.Before, depth), atDepth(i.After, depth)
+		r := &p.Reroutes[k]
+		if depth := p.settings.depthOf(*r); depth > mirrors.DepthExists {
+			r.Before, r.After = atDepth(r.Before, depth), atDepth(r.After, depth)
 		}
-		i.platforms = p.entries == nil && !mirrors.ByDigest(i.Image.Ref) && !onlyHistory(i.Image)
-		i.onePlatform = len(platforms) == 1
+		r.platforms = p.entries == nil && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
+		r.onePlatform = len(platforms) == 1
 	}
+	p.order = p.settings.rank(p.Reroutes)
 }
 
-// depthOf leaves out what only history names: it can do no more than warn.
+// depthOf keeps the lookups of images that only history names shallow: their findings can
+// at most warn.
 func (s Settings) depthOf(r Reroute) mirrors.Depth {
 	protected := s.IsProtected(r.Image)
 	switch {
@@ -82,12 +84,12 @@ func (r *Reroute) wantsPlatforms(l mirrors.Location, f Fact) bool {
 
 // runs reports whether a node said that it runs the image with this digest.
 func (r *Reroute) runs(digest string) bool {
-	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(u Consumer) bool {
-		return u.Use == Running && u.Digest == digest
+	return digest != "" && slices.ContainsFunc(r.Image.Consumers, func(c Consumer) bool {
+		return c.Use == Running && c.Digest == digest
 	})
 }
 
-// deeper returns l as the second step asks for it.
+// deeper returns the location that the second step looks up instead of l.
 func deeper(l mirrors.Location) mirrors.Location {
 	l.Depth = max(l.Depth, mirrors.DepthManifest)
 	return l

@@ -1,15 +1,14 @@
 package policy
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// weigh returns what facts prove about the image of i. An answer is what a registry told
-// the guard, which has the nodes' global pull secret and no other credentials. Where nodes
-// may show a registry more, a refusal proves nothing, and counts as no answer:
+// weigh returns what facts prove about the image of r. A fact is what a registry told the
+// guard, which has the nodes' global pull secret and no other credentials. Where nodes may
+// have more credentials, a refusal proves nothing, and counts as no answer:
 //
 //   - At the host that the reference names, nodes use the pull secrets of pods (semantics
 //     §4). 401 and 403 prove nothing there. Nor does 404 where a consumer of the image may have
@@ -18,63 +17,89 @@ import (
 //     403 prove nothing at any place.
 //
 // With before set, facts are weighed for the old route, whose failure would weaken a
-// denial. There, a place that denies the guard is no proved failure: it may let nodes in
-// from where they are.
+// denial. There, a place that denies the guard access does not prove a failure: it may let
+// nodes in.
 //
-// Nor is a miss that is only Recalled, unless the new route asks that place too, behind
-// none that may end the pull: if it holds the image by now, both routes have it.
+// Nor does a miss that is only Recalled, unless the new route asks that place too, and asks
+// none before it that may end the pull: if the place has the image by now, both routes do.
 //
-// An image whose platforms are still open is judged by the answer about these.
-func (r *Reroute) weigh(facts Facts, before bool) Facts {
-	var weighed Facts // made when the first fact differs
+// Where the platforms of an image are wanted, the fact about those counts instead.
+func (r *Reroute) weigh(facts Facts, before bool) evidence {
+	e := evidence{facts: facts}
 	for _, route := range []*mirrors.Route{&r.After, &r.Before} {
 		for k := range route.Sources {
 			l := route.Sources[k].Location
 			f, known := facts[l]
-			if !known || f.Presence == Present && !r.wantsPlatforms(l, f) {
+			wanted := known && r.wantsPlatforms(l, f)
+			if !known || f.Presence == Present && !wanted {
 				continue
 			}
-			evidence, differs := r.evidence(f, l, sourceHost(route, k), facts, before)
-			if !differs {
-				continue
+			if wanted {
+				answer, asked := facts[deeper(l)]
+				if f = answer; !asked {
+					f.Detail = "found; its platforms were not looked up in time"
+				}
 			}
-			if weighed == nil {
-				weighed = r.onRoutes(facts)
+			e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
+			if proved, differs := r.prove(f, l, sourceHost(route, k), facts, before); differs || wanted {
+				e.set(l, proved)
 			}
-			weighed[l] = evidence
 		}
 	}
-	if weighed == nil {
-		return facts
-	}
-	return weighed
+	return e
 }
 
-// evidence returns what f, the fact about l, proves, and whether that differs from f.
-// Source is the host that the reference names.
-func (r *Reroute) evidence(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
-	differs := r.wantsPlatforms(l, f)
-	if differs {
-		answer, asked := facts[deeper(l)]
-		if f = answer; !asked {
-			f.Detail = "found; its platforms were not looked up in time"
+// evidence holds what facts prove about one image: what they say, but for a few places.
+type evidence struct {
+	facts  Facts
+	differ []proof
+	// refused is set if a place refuses the image, or did when it was last asked. If none
+	// does, facts prove the same of both routes.
+	refused bool
+}
+
+type proof struct {
+	at   mirrors.Location
+	fact Fact
+}
+
+func (e evidence) at(l mirrors.Location) Fact {
+	for i := range e.differ {
+		if e.differ[i].at == l {
+			return e.differ[i].fact
 		}
 	}
+	return e.facts[l]
+}
+
+func (e *evidence) set(l mirrors.Location, f Fact) {
+	for i := range e.differ {
+		if e.differ[i].at == l {
+			e.differ[i].fact = f
+			return
+		}
+	}
+	e.differ = append(e.differ, proof{l, f})
+}
+
+// prove returns what f, the fact about l, proves, and whether that differs from f.
+// Source is the host that the reference names.
+func (r *Reroute) prove(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
 	atSource := host(l.Ref) == source
 	switch {
 	case f.Presence == Denied && (atSource || before || r.OtherCredentials),
-		f.Presence == Absent && (atSource || before && r.OtherCredentials) && r.knowsMore() != "":
+		f.Presence == Absent && (atSource || before && r.OtherCredentials) && r.doubt() != "":
 		return r.unproven(f), true
 	case before && f.Recalled && !r.stillReaches(l, facts):
 		f.Presence = Unreachable
 		return f, true
 	default:
-		return f, differs
+		return f, false
 	}
 }
 
-// stillReaches reports whether nodes ask l on the new route as well, all places before it
-// having refused.
+// stillReaches reports whether nodes get as far as l on the new route as well, because all
+// places before it refuse.
 func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 	for _, s := range r.After.Sources {
 		switch p := facts[s.Location].Presence; {
@@ -91,47 +116,36 @@ func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 // unproven returns f, a refusal, as no answer.
 func (r *Reroute) unproven(f Fact) Fact {
 	f.Detail = describe(f)
-	if why := r.knowsMore(); why != "" {
+	if why := r.doubt(); why != "" {
 		f.Detail += "; " + why
 	}
 	f.Presence = Unreachable
 	return f
 }
 
-// knowsMore says why nodes may get an image that a registry says it does not have, or not
-// for the guard; "" if they would be told the same.
-func (r *Reroute) knowsMore() string {
+// doubt says why nodes may get an image that a registry refuses to the guard, or says it
+// does not have; "" if nodes would be told the same.
+func (r *Reroute) doubt() string {
 	if r.OtherCredentials {
 		return "by CRIOCredentialProviderConfig, nodes may have other credentials"
 	}
 	_, digest, _ := strings.Cut(r.Image.Ref, "@")
-	for _, u := range r.Image.Consumers {
+	for _, c := range r.Image.Consumers {
 		switch {
-		case u.Use == History:
-		case u.PullSecretUnknown:
-			return "nodes may have a pull secret of " + u.String() + ", whose service account is not known"
-		case u.OwnPullSecret:
-			return "nodes may have a pull secret of " + u.String()
-		case u.Use == Running && digest != "" && u.Digest == digest:
-			return "yet " + u.String() + " runs this digest"
+		case c.Use == History:
+		case c.PullSecretUnknown:
+			return "nodes may have a pull secret of " + c.String() + ", whose service account is not known"
+		case c.OwnPullSecret:
+			return "nodes may have a pull secret of " + c.String()
+		case c.Use == Running && digest != "" && c.Digest == digest:
+			return "yet " + c.String() + " runs this digest"
 		}
 	}
 	return ""
 }
 
-// onRoutes returns the facts about the places of i.
-func (r *Reroute) onRoutes(facts Facts) Facts {
-	own := make(Facts, len(r.After.Sources)+len(r.Before.Sources))
-	for _, s := range slices.Concat(r.After.Sources, r.Before.Sources) {
-		if f, known := facts[s.Location]; known {
-			own[s.Location] = f
-		}
-	}
-	return own
-}
-
-// sourceHost returns the host that the candidate of the k-th source of r names: that of
-// the place which is no mirror. References on a route are normalised, so that each
+// sourceHost returns the host that the candidate of the k-th source of r names: the host of
+// the place that is not a mirror. References on a route are normalised, so that each
 // registry has one name.
 func sourceHost(r *mirrors.Route, k int) string {
 	for _, s := range r.Sources[k:] { // containers/image puts the source last

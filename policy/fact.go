@@ -26,9 +26,9 @@ const (
 	// Mismatch means that the registry answers, but not with that image: another digest,
 	// or no manifest. A node that met it would stop there.
 	Mismatch
-	// Incomplete means that the registry serves the manifest and lacks blobs that it
-	// names. A node that met it would stop there. Only Locations of DepthBlobs are, and of
-	// DepthManifest where it is the config that is missing.
+	// Incomplete means that the registry serves the manifest but lacks blobs that it names.
+	// A node that met it would stop there. Only Locations of DepthBlobs can be Incomplete,
+	// and those of DepthManifest if the config is missing.
 	Incomplete
 )
 
@@ -47,32 +47,31 @@ type Fact struct {
 	// Platforms are what an index lists ("linux/arm64/v8"), nil for a single
 	// image or if it was not read. The Missing are not among them.
 	Platforms []string
-	// Missing are platforms that the index lists for platforms that nodes have, and
-	// whose manifests, or blobs where they were asked for, the location does not hold: a
-	// sparse copy.
+	// Missing are platforms that nodes have and the index lists, but whose manifests (or
+	// blobs, where those were looked up) the location does not hold: a sparse copy.
 	Missing []string
 	// Serves are the platforms of nodes ("linux/arm64") for which a node would get an
-	// image there, by the runtime's own choice of an instance, or, for a single image, by
-	// its config. Lacks are those for which it would not, because the index lists none or
-	// the single image is for another platform. Both are nil if nothing was looked up, or
-	// the config of a single image does not say. A platform of nodes that is in neither is
-	// one for which a node would choose something of the Missing.
+	// image there: for an index, by the runtime's own choice of an instance; for a single
+	// image, by its config. Lacks are those for which it would not, because the index lists
+	// none or the single image is for another platform. Both are nil if nothing was looked
+	// up, or if the config of a single image does not say. For a platform of nodes that is in
+	// neither, a node would choose one of the Missing.
 	Serves, Lacks []string
-	// Guessed is set where no node's platform was known, so that Serves and Missing are of
-	// what the index lists for Linux.
+	// Guessed is set where no node's platform was known, so that Serves and Missing cover
+	// everything that the index lists for Linux.
 	Guessed bool
 	// Children are the digests of the manifests that an index lists, nil for a
 	// single image or if it was not read.
 	Children []string
-	// Detail is for people: one line that says what the registry answered. It is
-	// set if not Present, and says what a part of the Missing lacks that is there but for
-	// some blobs. It names no credentials and has no control characters.
+	// Detail is for people: one line that says what the registry answered. It is set if
+	// the image is not Present, and where a part is Missing only because some of its blobs
+	// are; then it names those. It contains no credentials and no control characters.
 	Detail string
 	// Time is when the answer came; zero if Unknown.
 	Time time.Time
-	// Recalled is set where a miss, an Absent, is what an earlier lookup found, a
-	// minute or so ago. It is good enough to plan by, and proves no failure of the old
-	// route; where a verdict hangs on it, it is asked again: see Plan.Decisive.
+	// Recalled is set for a miss (Absent) that an earlier lookup found, a minute or so ago.
+	// It is good enough to plan by, and does not prove that the old route fails; where a
+	// verdict depends on it, it is looked up again: see Plan.Decisive.
 	Recalled bool
 }
 

@@ -28,18 +28,18 @@ const (
 	// UnseenUntouched means that no route changes, whatever the image.
 	UnseenUntouched Unseen = iota
 	// UnseenKept means that each image is still looked for at every place where it is
-	// today and that no source gets its first mirror, or that the change only takes
-	// mirror objects away: it is no worse, or it is the way back.
+	// today and that no source gets its first mirror, or that the change only deletes
+	// mirror objects: it makes nothing worse, or it undoes a mistake.
 	UnseenKept
 	// UnseenFallback means that each image is still looked for at every place where
 	// it is today, after a mirror that is the first of its source.
 	UnseenFallback
-	// UnseenMoved means that a place is not asked any more, or only after one that is new,
-	// where nothing but mirrors is left: nodes stop at a mirror that has something else.
+	// UnseenMoved means that a place is no longer asked; or that, where only mirrors are
+	// left, it is asked only after a new one: nodes stop at a mirror that has something else.
 	UnseenMoved
 )
 
-// unseenIn says what c, which r is the resolution of, does to images that are not known.
+// unseenIn says what c, whose resolution is r, does to images that are not known.
 func (c Change) unseenIn(r resolution) Unseen {
 	switch {
 	case r.after == nil: // nothing of it reaches a node, or it cannot be judged
@@ -50,7 +50,7 @@ func (c Change) unseenIn(r resolution) Unseen {
 		return UnseenMoved
 	}
 	worst := c.unseen(r.before, r.after)
-	if c.onlyTakesAway() && !r.mends() { // which would let loose what was held up
+	if c.onlyTakesAway() && !r.repairs() { // a repair would release what was held up
 		return min(worst, UnseenKept)
 	}
 	return worst
@@ -90,16 +90,15 @@ func keeps(before, after []mirrors.Location) bool {
 	return !slices.ContainsFunc(before, func(l mirrors.Location) bool { return !slices.Contains(after, l) })
 }
 
-// hasNewInFront reports whether in after a place stands before one of before that is not
-// among them.
+// hasNewInFront reports whether after has a new place in front of one that before has too.
 func hasNewInFront(before, after []mirrors.Location) bool {
 	first := slices.IndexFunc(after, func(l mirrors.Location) bool { return !slices.Contains(before, l) })
 	return first >= 0 && slices.ContainsFunc(after[first:], func(l mirrors.Location) bool { return slices.Contains(before, l) })
 }
 
-// standIns returns references that stand for unknown images: a tag and a digest
-// of each scope that could be a repository, and of a repository below it; and some
-// that no scope covers, for what is decided about all others.
+// standIns returns references that stand for unknown images: a tag and a digest in each
+// scope that could be a repository, and in a repository below it; and some that no scope
+// covers, which stand for all others.
 func (c Change) standIns(before, after *mirrors.Table) map[string]bool {
 	refs := map[string]bool{}
 	add := func(repository string) {
@@ -121,7 +120,7 @@ func (c Change) standIns(before, after *mirrors.Table) map[string]bool {
 // standIn is a name that no image has, nor a narrower scope.
 const standIn = "images-that-nobody-knows"
 
-// scopes returns what the tables, and the registry lists behind them, tell apart.
+// scopes returns the scopes that the tables, and the registry lists behind them, name.
 func (c Change) scopes(tables ...*mirrors.Table) map[string]bool {
 	scopes := map[string]bool{}
 	for _, t := range tables {

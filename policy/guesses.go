@@ -2,31 +2,30 @@ package policy
 
 import "slices"
 
-// Guesses says what comes of a finding on an image all of whose consumers were guessed, or
-// are history beside. In a protected namespace a guess counts as much as any other consumer:
-// what keeps a cluster alive is not to be lost because its kind is not known here. Else
-// it warns by default, as a text that only looks like an image would hold up changes that
-// hurt no one.
+// Guesses says how to treat a finding on an image all of whose consumers are guessed, or are
+// guesses and history. In a protected namespace a guess counts as much as any other consumer,
+// as a cluster must not be lost because a kind is unknown here. Elsewhere it only warns by
+// default, as a text that merely looks like an image would hold up harmless changes.
 type Guesses int
 
 const (
 	// GuessesWarn makes denials warnings. It is the zero value.
 	GuessesWarn Guesses = iota
-	// GuessesDeny takes guesses for what they seem to be.
+	// GuessesDeny treats guesses like other consumers.
 	GuessesDeny
-	// GuessesIgnore reports them on request only.
+	// GuessesIgnore makes findings Info, which is shown on request only.
 	GuessesIgnore
 )
 
-// most returns the most that a finding on an image of guesses may be.
-func (g Guesses) most() Severity {
+// maxSeverity returns the greatest severity of a finding on an image that is only guessed.
+func (g Guesses) maxSeverity() Severity {
 	return [...]Severity{GuessesWarn: Warn, GuessesDeny: Deny, GuessesIgnore: Info}[g]
 }
 
-// merelyGuessed reports whether img has no consumer that weighs more than a guess outside of
-// the protected namespaces.
+// merelyGuessed reports whether img has guessed consumers, none of them in a protected
+// namespace, and beside those nothing but history.
 func (s Settings) merelyGuessed(img Image) bool {
-	guessed := func(u Consumer) bool { return u.Guessed }
-	sure := func(u Consumer) bool { return !u.Guessed && u.Use != History }
+	guessed := func(c Consumer) bool { return c.Guessed }
+	sure := func(c Consumer) bool { return !c.Guessed && c.Use != History }
 	return slices.ContainsFunc(img.Consumers, guessed) && !slices.ContainsFunc(img.Consumers, sure) && !s.IsProtected(img)
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Use says in what way something depends on an image. The zero value is
-// Referenced.
+// A Use says how something depends on an image. The zero value is Referenced.
 type Use int
 
 const (
@@ -39,16 +38,16 @@ type Consumer struct {
 	// Digest is the digest that runs now, as the node reported it ("sha256:..."),
 	// "" if nothing runs or nothing was reported.
 	Digest string
-	// OwnPullSecret is set if it, or its service account, names a pull secret of its
-	// namespace, other than those that OpenShift adds to every pod; or may do so. Nodes
-	// show it to the source, and not to mirrors on other hosts.
+	// OwnPullSecret is set if the consumer or its service account names, or may name, a pull
+	// secret of its namespace, other than those that OpenShift adds to every pod. Nodes send
+	// it to the source, and not to mirrors on other hosts.
 	OwnPullSecret bool
-	// PullSecretUnknown is set, beside OwnPullSecret, where that is only possible: what
-	// its service account names could not be read.
+	// PullSecretUnknown is set, in addition to OwnPullSecret, where the latter is only
+	// possible: the service account could not be read.
 	PullSecretUnknown bool
-	// Guessed is set where nothing but the look of the object says that it names the
-	// image: it has the shape of a pod's specification, or a text in it reads like a
-	// reference. Settings.Guesses says what such a consumer counts for.
+	// Guessed is set where only the look of the object suggests that it names the image:
+	// it has the shape of a pod's specification, or a text in it reads like a reference.
+	// Settings.Guesses says how much such a consumer counts.
 	Guessed bool
 }
 
@@ -59,9 +58,23 @@ type Image struct {
 	Consumers []Consumer
 }
 
-// onlyHistory reports whether nothing but a way back names img.
+// onlyHistory reports whether every use of img is History.
 func onlyHistory(img Image) bool {
-	return len(img.Consumers) > 0 && !slices.ContainsFunc(img.Consumers, func(u Consumer) bool { return u.Use != History })
+	return len(img.Consumers) > 0 && !slices.ContainsFunc(img.Consumers, func(c Consumer) bool { return c.Use != History })
+}
+
+// Use returns the most important use of i.
+func (i Image) Use() Use {
+	best := History
+	for _, c := range i.Consumers {
+		switch c.Use {
+		case Running:
+			return Running
+		case Referenced:
+			best = Referenced
+		}
+	}
+	return best
 }
 
 // ConsumerNames names at most limit consumers of i, in their order: "Deployment shop/cart

@@ -11,43 +11,43 @@ import (
 )
 
 // Images are the images that a cluster depends on, each reference once, in an order that
-// lets a plan look only at those below a scope. The value does not change: it is shared
-// between those who read it. The zero value holds none.
+// lets a plan look only at those below a scope. They are immutable, and may be shared. The
+// zero value holds none.
 type Images struct {
-	ordered *btree.BTreeG[placed] // nil if there are none
-	// unordered has every image looked at, for the tests' sake.
+	ordered *btree.BTreeG[keyed] // nil if there are none
+	// unordered makes touched return all images, so that tests can compare.
 	unordered bool
 }
 
-// A placed is an image where its repository puts it.
-type placed struct {
-	// key begins with the repository as scopes are compared with it. It is the reference
-	// itself, mostly. It is "" for short names and for what no node can parse, which come
-	// first.
+// A keyed image is one with its key in the order.
+type keyed struct {
+	// key begins with the repository, in the form that is compared with scopes. It is mostly
+	// the reference itself. It is "" for short names and for what no node can parse; those
+	// come first.
 	key   string
 	image Image
 }
 
-func place(img Image) placed {
+func withKey(img Image) keyed {
 	repository, ok := mirrors.Repository(img.Ref)
 	switch {
 	case !ok:
-		return placed{"", img}
+		return keyed{"", img}
 	case strings.HasPrefix(img.Ref, repository):
-		return placed{img.Ref, img}
+		return keyed{img.Ref, img}
 	default: // index.docker.io/nginx
-		return placed{repository + ":" + img.Ref, img}
+		return keyed{repository + ":" + img.Ref, img}
 	}
 }
 
-func (a placed) less(b placed) bool {
+func (a keyed) less(b keyed) bool {
 	if a.key != b.key {
 		return a.key < b.key
 	}
 	return a.image.Ref < b.image.Ref
 }
 
-// NewImages returns Images that hold images. Of one reference the last one counts.
+// NewImages returns Images that hold images. If a reference occurs twice, the last one counts.
 func NewImages(images ...Image) Images {
 	var x ImageIndex
 	for _, img := range images {
@@ -64,12 +64,12 @@ func (x Images) Len() int {
 	return x.ordered.Len()
 }
 
-// All returns all images: those without a registry in their names first, then all others by
-// reference, but for those that are written in an unusual way.
+// All returns all images: short names first, then the others, mostly sorted by reference.
+// See ByReference for those that are to be shown.
 func (x Images) All() iter.Seq[Image] {
 	return func(yield func(Image) bool) {
 		if x.ordered != nil {
-			x.ordered.Scan(func(p placed) bool { return yield(p.image) })
+			x.ordered.Scan(func(p keyed) bool { return yield(p.image) })
 		}
 	}
 }
@@ -81,9 +81,8 @@ func (x Images) ByReference() []Image {
 	return images
 }
 
-// touched returns the images whose routes may differ where those of two tables differ by d, each once,
-// and others beside them. What no node can parse is always among them: it has no place in
-// the order.
+// touched returns, each once, at least the images whose routes may differ between two tables
+// that differ by d. What no node can parse is always among them, as it has no key.
 func (x Images) touched(d mirrors.ChangedScopes) iter.Seq[Image] {
 	if d.Everything || x.unordered {
 		return x.All()
@@ -97,11 +96,10 @@ func (x Images) touched(d mirrors.ChangedScopes) iter.Seq[Image] {
 	}
 }
 
-// A span is what is ordered from one key to before another.
+// A span is a range of keys: from is the first in it, to the first after it.
 type span struct{ from, to string }
 
-// spans returns where in the order the images are that scopes cover, and those that have no
-// place in it.
+// spans returns the ranges of the images that scopes cover, and of those without a key.
 func (x Images) spans(scopes []string) []span {
 	spans := []span{{"", "\x00"}}
 	for _, scope := range scopes {
@@ -116,13 +114,13 @@ func (x Images) spans(scopes []string) []span {
 	return spans
 }
 
-// hosts returns where the images of hosts are that have part in their names. It goes from
-// host to host.
+// hosts returns the ranges of all hosts whose names contain part. It takes one step for each
+// host in the order.
 func (x Images) hosts(part string) []span {
 	var spans []span
 	for from := "\x00"; ; {
 		var first string
-		x.ascend(from, func(p placed) bool {
+		x.ascend(from, func(p keyed) bool {
 			first = p.key
 			return false
 		})
@@ -137,7 +135,7 @@ func (x Images) hosts(part string) []span {
 	}
 }
 
-// joined returns spans in order, with those made one that overlap.
+// joined sorts spans, and merges those that overlap.
 func joined(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return strings.Compare(a.from, b.from) })
 	var out []span
@@ -151,10 +149,10 @@ func joined(spans []span) []span {
 	return out
 }
 
-// in yields the images in s, and reports whether it is to go on.
+// in yields the images in s, and reports whether to go on.
 func (x Images) in(s span, yield func(Image) bool) bool {
 	goOn := true
-	x.ascend(s.from, func(p placed) bool {
+	x.ascend(s.from, func(p keyed) bool {
 		if p.key >= s.to {
 			return false
 		}
@@ -164,35 +162,35 @@ func (x Images) in(s span, yield func(Image) bool) bool {
 	return goOn
 }
 
-func (x Images) ascend(from string, yield func(placed) bool) {
+func (x Images) ascend(from string, yield func(keyed) bool) {
 	if x.ordered != nil {
-		x.ordered.Ascend(placed{key: from}, yield)
+		x.ordered.Ascend(keyed{key: from}, yield)
 	}
 }
 
-// An ImageIndex is where Images come from that change. To change one costs a time that
-// grows with the logarithm of their number, and to take Images none. The zero value is
-// empty. It is not safe for concurrent use; the Images that it has returned are.
+// An ImageIndex is a mutable collection of images. A change takes time logarithmic in their
+// number; Images takes a snapshot in constant time. The zero value is empty. It is not safe
+// for concurrent use; the Images that it has returned are.
 type ImageIndex struct {
-	ordered *btree.BTreeG[placed]
+	ordered *btree.BTreeG[keyed]
 }
 
-// Put enters img instead of what was known of its reference.
+// Put adds img, or replaces the image with the same reference.
 func (x *ImageIndex) Put(img Image) {
 	if x.ordered == nil {
-		x.ordered = btree.NewBTreeGOptions(placed.less, btree.Options{NoLocks: true})
+		x.ordered = btree.NewBTreeGOptions(keyed.less, btree.Options{NoLocks: true})
 	}
-	x.ordered.Set(place(img))
+	x.ordered.Set(withKey(img))
 }
 
-// Delete forgets the image with a reference. It is no error if there is none.
+// Delete removes the image with a reference, if there is one.
 func (x *ImageIndex) Delete(ref string) {
 	if x.ordered != nil {
-		x.ordered.Delete(place(Image{Ref: ref}))
+		x.ordered.Delete(withKey(Image{Ref: ref}))
 	}
 }
 
-// Images returns what there is now.
+// Images returns the images as they are now.
 func (x *ImageIndex) Images() Images {
 	if x.ordered == nil {
 		return Images{}

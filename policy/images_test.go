@@ -79,9 +79,9 @@ func TestImagesTouched(t *testing.T) {
 }
 
 func touches(d mirrors.ChangedScopes, ref string) bool {
-	repository, placed := mirrors.Repository(ref)
+	repository, qualified := mirrors.Repository(ref)
 	host, _, _ := strings.Cut(repository, "/")
-	return !placed || slices.ContainsFunc(d.Scopes, func(scope string) bool {
+	return !qualified || slices.ContainsFunc(d.Scopes, func(scope string) bool {
 		if suffix, ok := strings.CutPrefix(scope, "*"); ok {
 			return strings.Contains(host, suffix)
 		}
@@ -131,14 +131,14 @@ func digestOf(digit string) string { return "sha256:" + strings.Repeat(digit, 64
 // configurations.
 func TestPlanLooksAtWhatMayBeRerouted(t *testing.T) {
 	rerouted, spared := 0, 0
-	for seed := range uint64(2000) {
+	for seed := range uint64(500) {
 		r, s := planned(t, rand.New(rand.NewPCG(seed, 7)))
 		rerouted, spared = rerouted+r, spared+s
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	if rerouted < 2000 || spared < 2000 {
+	if rerouted < 500 || spared < 500 {
 		t.Errorf("%d images rerouted, %d not looked at: too few of the inputs were meaningful", rerouted, spared)
 	}
 }

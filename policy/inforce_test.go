@@ -38,7 +38,7 @@ func TestMending(t *testing.T) {
 		{"what nodes have is not known, nor that it was broken", stuck("", bad), mend, nowhere, "deny ImageMissing, warn RejectedByMCO"},
 		{"it cannot be read", stuck("[", bad), mend, nowhere, "deny ImageMissing, warn RejectedByMCO"},
 		{"it is not known, and the new one is good", stuck("", bad), mend, facts("n.local/x:1 present"), "warn RejectedByMCO"},
-		{"what mends it takes the mirror away as well", stuck("", bad), mirrors.Join(mend, mirrors.Delete(bad)), facts("n.local/x:1 present", "quay.io/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
+		{"what repairs it takes the mirror away as well", stuck("", bad), mirrors.Join(mend, mirrors.Delete(bad)), facts("n.local/x:1 present", "quay.io/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
 		{"MCO stays stuck: what is held up was there before", stuck(appliedQuay, bad), mirrors.Put(idms("three", "quay.io/y", allow, "m.local/y")), nowhere, "warn RejectedByMCO"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestMending(t *testing.T) {
 	}
 }
 
-// An inventory with gaps holds up what mends the configuration, unless nodes keep all.
+// An inventory with gaps holds up what repairs the configuration, unless nodes keep all.
 func TestMendingWithGaps(t *testing.T) {
 	plain := "[[registry]]\nlocation = \"quay.io/shop\"\nblocked = true\n[[registry.mirror]]\nlocation = \"m.local/shop\"\npull-from-mirror = \"tag-only\"\n"
 	for name, tt := range map[string]struct {

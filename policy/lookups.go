@@ -8,15 +8,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Lookups returns the locations that the decision still hangs on, given what
-// is known: those without an entry in facts. Protected images come first. The
-// caller looks them up, enters what it learned (an Unknown fact where there was
-// no answer) and asks again, until there is nothing left to look up or time is up. The
-// mirrors of the new routes come first, and the rest only for images that no
-// mirror holds, so that a good change costs one request for each image.
+// Lookups returns the locations on which the decision still depends: those without an entry
+// in facts, protected images first. The caller looks them up, enters the results (an Unknown
+// fact where there was no answer) and calls Lookups again, until there is nothing left to
+// look up or time is up. The mirrors of the new routes come first, and the rest only for
+// images that no mirror holds, so that a good change costs one request per image.
 func (p Plan) Lookups(facts Facts) []mirrors.Location {
 	q := lookups{facts: facts, asked: map[mirrors.Location]bool{}}
-	order := p.settings.rank(p.Reroutes)
+	order := p.ranking()
 	for _, i := range order {
 		q.ask(p.Reroutes[i].After.Mirrors())
 	}
@@ -45,19 +44,18 @@ func (q *lookups) ask(locs []mirrors.Location) {
 	}
 }
 
-// askAfterMirrors asks what is of interest about i once its mirrors have answered: for
-// which platforms a tag is there; what the other places have, the old ones too, where no
-// mirror is sure to serve it; and the platforms that the old place serves, where the new
-// one lacks some.
+// askAfterMirrors adds what is of interest about r once its mirrors have answered: the
+// platforms of a tag; the other places, old ones included, where no mirror is certain to
+// serve the image; and the platforms that the old place serves, where the new one lacks some.
 func (q *lookups) askAfterMirrors(r *Reroute) {
 	if l, ok := r.openPlatforms(r.After, q.facts); ok {
 		q.ask([]mirrors.Location{l})
 		return
 	}
 	facts := r.weigh(q.facts, false)
-	_, served, _ := Served(r.After, facts)
-	partial := !served.isWhole() || served.Guessed
-	if Pull(r.After, facts) == Works && !partial {
+	_, fact, _ := served(r.After, facts)
+	partial := !fact.isWhole() || fact.Guessed
+	if walk(r.After.Sources, facts, false) == Works && !partial {
 		return
 	}
 	q.ask(r.After.Open())
@@ -69,8 +67,8 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 	}
 }
 
-// openPlatforms returns the location to ask about the platforms of what the first place
-// of route serves that has the image, if that is still to be asked.
+// openPlatforms returns the location at which to look up the platforms that the first place
+// on route with the image serves, if that has yet to be looked up.
 func (r *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
 	for _, s := range route.Sources {
 		f := facts[s.Location]
@@ -91,9 +89,9 @@ func (r *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Locat
 // Locations returns every location on the routes of the plan, sorted.
 func (p Plan) Locations() []mirrors.Location {
 	var locs []mirrors.Location
-	for _, i := range p.Reroutes {
-		locs = append(locs, i.Before.Open()...)
-		locs = append(locs, i.After.Open()...)
+	for _, r := range p.Reroutes {
+		locs = append(locs, r.Before.Open()...)
+		locs = append(locs, r.After.Open()...)
 	}
 	slices.SortFunc(locs, func(a, b mirrors.Location) int {
 		return cmp.Or(strings.Compare(a.Ref, b.Ref), cmp.Compare(b2i(a.Insecure), b2i(b.Insecure)), cmp.Compare(a.Depth, b.Depth), cmp.Compare(b2i(a.ProposedTrust), b2i(b.ProposedTrust)))

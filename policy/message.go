@@ -8,11 +8,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// Limits of what is said at once. A terminal shows a denial of some forty lines;
-// the API server cuts warnings that are longer than these together
-// (k8s.io/apiserver/pkg/endpoints/filters/warning.go: 4,096 runes).
+// Limits of one message. A terminal shows a denial of some forty lines; the API server cuts
+// warnings if together they exceed 4,096 runes
+// (k8s.io/apiserver/pkg/endpoints/filters/warning.go).
 const (
-	maxDetailed   = 3   // findings told in full
+	maxDetailed   = 3   // findings in full
 	maxConsumers  = 3   // consumers named for an image
 	maxPlaces     = 10  // lines about places of a route
 	maxGroups     = 6   // lines of counts
@@ -20,10 +20,10 @@ const (
 	maxReasonList = 10  // reasons for which a configuration is invalid
 )
 
-// Message explains a denial of subject ("ImageTagMirrorSet apps") to the person
-// who asked for the change: what is wrong, for which images, who uses them, what
-// was looked at and what to do. The worst findings are told in full, the others
-// counted. It is "" for an admission.
+// Message explains to the person who asked for the change why subject ("ImageTagMirrorSet
+// apps") is denied: what is wrong, with which images, what uses them, what was looked up and
+// what to do. It gives the worst findings in full and counts the others. It is "" for an
+// admission.
 func (v Verdict) Message(subject string) string {
 	if v.Allowed {
 		return ""
@@ -34,7 +34,7 @@ func (v Verdict) Message(subject string) string {
 	return b.String()
 }
 
-// Report tells every finding in full, warnings too, in the words of Message and
+// Report gives every finding in full, warnings included, in the words of Message and
 // Warnings.
 func (v Verdict) Report(subject string) string {
 	var b strings.Builder
@@ -73,7 +73,7 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
-			f.Detail = text.First(f.Detail, maxPlaces, "places")
+			f.Detail = text.First(f.Detail, maxPlaces, "place")
 		}
 		writeFinding(b, f)
 	}
@@ -84,8 +84,8 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 	v.writeHeldUpBy(b)
 }
 
-// writeHeldUpBy says which setting would let a change pass that no protected namespace and
-// not the cluster itself holds up.
+// writeHeldUpBy says which setting would let the change pass, if neither a protected namespace
+// nor the cluster itself holds it up.
 func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 	switch n := len(v.HeldUpBy); {
 	case n == 1:
@@ -97,8 +97,8 @@ func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 	}
 }
 
-// lost says how many images denials are about. Those that no node can parse are not among
-// those that are rerouted.
+// lost says how many images denials are about. Images that no node can parse do not count as
+// rerouted.
 func (v Verdict) lost(denials []Finding) string {
 	rerouted, malformed := 0, 0
 	for _, f := range denials {
@@ -116,7 +116,7 @@ func (v Verdict) lost(denials []Finding) string {
 	return outOf(rerouted, v.Counts.Rerouted) + " it reroutes could not be pulled safely afterwards"
 }
 
-// outOf says how many of all images are meant.
+// outOf says "2 of the 5 images", or that it is all of them.
 func outOf(n, all int) string {
 	switch {
 	case all == 1:
@@ -128,7 +128,7 @@ func outOf(n, all int) string {
 	}
 }
 
-// reroutesNone says that none of all images takes another route.
+// reroutesNone says that no image takes another route.
 func reroutesNone(all int) string {
 	switch all {
 	case 0:
@@ -160,7 +160,7 @@ func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
 	for i, f := range findings {
 		lines[i] = f.Rule + ": " + text.Line(strings.Join(f.Detail, "; "))
 	}
-	writeLines(b, text.First(lines, maxReasonList))
+	writeLines(b, text.First(lines, maxReasonList, ""))
 	fmt.Fprintf(b, "To do: %s.\n", findings[0].Remedy[0])
 }
 
@@ -188,7 +188,7 @@ func writeFinding(b *strings.Builder, f Finding) {
 	}
 }
 
-// writeRest counts the findings that are not told in full, by rule and namespace.
+// writeRest counts the remaining findings by rule and namespace.
 func writeRest(b *strings.Builder, rest []Finding) {
 	fmt.Fprintf(b, "\nAnd %s more:\n", text.Number(len(rest)))
 	var lines []string
@@ -199,7 +199,7 @@ func writeRest(b *strings.Builder, rest []Finding) {
 		}
 		lines = append(lines, g.rule+": "+of)
 	}
-	writeLines(b, text.First(lines, maxGroups, "rules"))
+	writeLines(b, text.First(lines, maxGroups, "rule"))
 }
 
 func (v Verdict) writeProgress(b *strings.Builder) {
@@ -248,7 +248,7 @@ func namespaces(findings []Finding, limit int) string {
 	var parts []string
 	for i, ns := range order {
 		if i == limit {
-			parts = append(parts, fmt.Sprintf("%d more namespaces", len(order)-i))
+			parts = append(parts, text.Count(len(order)-i, "more namespace"))
 			break
 		}
 		parts = append(parts, fmt.Sprintf("%s %s", text.Line(ns), text.Number(counts[ns])))
@@ -256,9 +256,9 @@ func namespaces(findings []Finding, limit int) string {
 	return strings.Join(parts, ", ")
 }
 
-// Warnings returns what to say with the answer about subject, denied or not:
-// lines of at most 120 runes, one for each rule that warns, after a summary of
-// what the change does.
+// Warnings returns the warnings that go with the answer about subject, denied or not: a
+// summary of what the change does, then a line for each rule that warns, of at most 120 runes
+// each.
 func (v Verdict) Warnings(subject string) []string {
 	var warnings []string
 	switch {

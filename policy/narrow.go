@@ -7,18 +7,18 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Narrow returns the fewest entries, instead of e, that cover every image of
-// the plan which a mirror of e is known to hold and e's kind serves, and none which
-// it is not known to hold. They are sorted by source; there is one, e itself, if e
-// covers nothing that is missing, and none if the mirrors hold nothing.
+// Narrow returns the smallest list of entries to replace e that covers every image of the
+// plan that e's kind serves and a mirror of e is known to hold, and no other. They are sorted
+// by source. It is e alone if e covers nothing that is missing, and empty if the mirrors hold
+// nothing.
 //
 // An entry can be no narrower than a repository: where a mirror holds one tag of a
 // repository and lacks another, the repository is left out.
 func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	root := &scope{}
-	for _, i := range p.Reroutes {
-		if i.After.Entry == e.Source && servesPullType(e, i.Image.Ref) {
-			root.insert(strings.Split(repository(i.Image.Ref), "/"), held(i.After.Mirrors(), facts))
+	for _, r := range p.Reroutes {
+		if r.After.Entry == e.Source && servesPullType(e, r.Image.Ref) {
+			root.insert(strings.Split(repository(r.Image.Ref), "/"), held(r.After.Mirrors(), evidence{facts: facts}))
 		}
 	}
 	if root.held > 0 && root.lacking == 0 {

@@ -6,10 +6,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// noWorse reports whether it is proved that nodes get the image on the new route if they
-// do today, whatever the places would say that could not be asked, and that they get it
-// from mirrors if they do today. A source's first mirror is judged by what it holds: it
-// is a promise that was not made before.
+// noWorse reports whether it is proved that nodes get the image on the new route if they do
+// today, and from mirrors if they do so today, whatever the places that could not be asked
+// would say. A source's first mirror is judged by what it holds, since it is a promise that
+// was not made before.
 func (a *assessment) noWorse() bool {
 	if a.BeforeUnknown || len(a.beforeMirrors) == 0 && len(a.mirrorPlaces) > 0 {
 		return false
@@ -33,14 +33,14 @@ func isShort(r mirrors.Route) bool {
 	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Candidate > 0 })
 }
 
-// reaches reports whether nodes that ask now get the image wherever they may get it today
-// by asking before. A place where they may get it is reached in now if nothing is in front
-// that may end the pull: only what has the image, what lets nodes move on, and what did not
-// hold them up on their way there today.
+// reaches reports whether nodes that ask the places in now get the image in every case in
+// which they get it today from those in before. A place that may have it is reached in now if
+// nothing in front of it may end the pull: only places that have the image, that make nodes
+// move on, or that nodes pass today on their way there.
 func (a *assessment) reaches(before, now []mirrors.Location, has func(Fact) bool) bool {
 	var passed []mirrors.Location
 	for _, l := range before {
-		f := a.beforeFacts[l]
+		f := a.beforeFacts.at(l)
 		switch {
 		case f.Presence == Absent && !f.Recalled:
 			continue
@@ -56,11 +56,11 @@ func (a *assessment) reaches(before, now []mirrors.Location, has func(Fact) bool
 	return true
 }
 
-// gets reports whether nodes that ask now get the image if l serves it and what they
-// passed does not have it.
+// gets reports whether nodes that ask the places in now get the image if l serves it and the
+// places they passed do not have it.
 func (a *assessment) gets(l mirrors.Location, passed, now []mirrors.Location, has func(Fact) bool) bool {
 	for _, next := range now {
-		f := a.facts[next]
+		f := a.facts.at(next)
 		switch {
 		case next == l, has(f):
 			return true
@@ -75,7 +75,8 @@ func (a *assessment) gets(l mirrors.Location, passed, now []mirrors.Location, ha
 
 // keepsAll is noWorse for short names, where what ends the pull of one candidate does not
 // end that of the next: nodes ask every place that they ask today, in the same order, and
-// whatever they ask in between or before is known to have the image or to let them move on.
+// any other place that they ask before the last of those is known to have the image or to
+// make them move on.
 func (a *assessment) keepsAll() bool {
 	kept := a.beforeOpen
 	for _, l := range a.open {
@@ -86,7 +87,7 @@ func (a *assessment) keepsAll() bool {
 			kept = kept[1:]
 			continue
 		}
-		if p := a.facts[l].Presence; p != Present && p != Absent && p != Denied {
+		if p := a.facts.at(l).Presence; p != Present && p != Absent && p != Denied {
 			return false
 		}
 	}

@@ -26,22 +26,24 @@ const (
 // Found reports whether a place that is reached has the image.
 func (o Outcome) Found() bool { return o == Works || o == WorksBehind }
 
-// Pull returns the outcome of a pull along route, by facts alone; see Reroute.weigh for
-// what facts prove about one image. It walks the route as a node does: whatever an
-// endpoint answers but the image moves on to the next; what looks like the image and is
-// not, or not all of it, ends the pull.
-func Pull(route mirrors.Route, facts Facts) Outcome { return walk(route.Sources, facts, false) }
+// Pull returns the outcome of a pull along route by the facts as they stand; see
+// Reroute.weigh for what they prove about an image. It walks the route as a node does: any
+// answer other than the image makes the node try the next place; an answer that looks like
+// the image but is something else, or incomplete, ends the pull.
+func Pull(route mirrors.Route, facts Facts) Outcome {
+	return walk(route.Sources, evidence{facts: facts}, false)
+}
 
 // walk simulates a pull from sources, or only from the mirrors among them. When one
 // candidate of a short name ends, the others are still tried.
-func walk(sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
+func walk(sources []mirrors.PullSource, facts evidence, onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
 	recalled := false        // whether one held nothing when it was last asked
 	for _, s := range sources {
 		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {
 			continue
 		}
-		switch facts[s.Location].Presence {
+		switch facts.at(s.Location).Presence {
 		case Present:
 			if open || recalled {
 				return WorksBehind
@@ -50,7 +52,7 @@ func walk(sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
 		case Mismatch, Incomplete:
 			ended = s.Candidate
 		case Absent:
-			recalled = recalled || facts[s.Location].Recalled
+			recalled = recalled || facts.at(s.Location).Recalled
 		case Denied:
 		default:
 			open = true
@@ -63,20 +65,25 @@ func walk(sources []mirrors.PullSource, facts Facts, onlyMirrors bool) Outcome {
 }
 
 // held reports whether one of locs has the image.
-func held(locs []mirrors.Location, facts Facts) bool {
-	return slices.ContainsFunc(locs, func(l mirrors.Location) bool { return facts[l].Presence == Present })
+func held(locs []mirrors.Location, facts evidence) bool {
+	return slices.ContainsFunc(locs, func(l mirrors.Location) bool { return facts.at(l).Presence == Present })
 }
 
-// Served returns the fact about the place of route that a node would take the
-// image from, and whether there is one. Where that copy lacks a part, the next
-// candidate of a short name may be whole.
+// Served returns the place of route from which a node would take the image, by the facts as
+// they stand, with the fact about it, and whether there is one.
 func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
+	return served(route, evidence{facts: facts})
+}
+
+// served is Served by what facts prove. Where that copy lacks a part, the next candidate of
+// a short name may be whole.
+func served(route mirrors.Route, facts evidence) (place mirrors.Location, fact Fact, ok bool) {
 	ended := -1
 	for _, s := range route.Sources {
 		if !s.Tried() || s.Candidate == ended {
 			continue
 		}
-		switch f := facts[s.Location]; f.Presence {
+		switch f := facts.at(s.Location); f.Presence {
 		case Present:
 			if f.isWhole() {
 				return s.Location, f, true
@@ -94,14 +101,14 @@ func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact
 
 // unverifiedFront returns the places of route that a node asks before the first that has
 // the image, and that could not be asked here.
-func unverifiedFront(route mirrors.Route, facts Facts) []mirrors.Location {
+func unverifiedFront(route mirrors.Route, facts evidence) []mirrors.Location {
 	var front []mirrors.Location
 	ended := -1
 	for _, s := range route.Sources {
 		if !s.Tried() || s.Candidate == ended {
 			continue
 		}
-		switch f := facts[s.Location]; f.Presence {
+		switch f := facts.at(s.Location); f.Presence {
 		case Present:
 			return front
 		case Absent:

@@ -10,12 +10,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// places says, in the order of the new route, what was found at each place. The
-// finding names the image in full, so digests are shortened here.
+// places returns a line for each place of the new route, in order, with what was found there.
+// The finding names the image in full, so digests are shortened here.
 func (a *assessment) places() []string {
 	var lines []string
 	for _, s := range a.After.Sources {
-		found := describe(a.facts[s.Location])
+		found := describe(a.facts.at(s.Location))
 		switch {
 		case s.Refused:
 			found = "refused by the registry lists of Image cluster"
@@ -27,7 +27,7 @@ func (a *assessment) places() []string {
 	return lines
 }
 
-// describe says what a fact means, in the prober's words if there are any.
+// describe says what a fact means, in the words of its Detail if it has any.
 func describe(f Fact) string {
 	switch f.Presence {
 	case Present:
@@ -54,7 +54,7 @@ func describe(f Fact) string {
 	}
 }
 
-// copyCommands returns the command that puts the image where a node looks first.
+// copyCommands returns the command that copies the image to where a node looks first.
 func (a *assessment) copyCommands() []string {
 	targets := a.mirrorPlaces
 	if len(targets) == 0 {
@@ -66,7 +66,7 @@ func (a *assessment) copyCommands() []string {
 	return a.copyTo(targets[0])
 }
 
-// copyTo returns the command that puts the image to a place.
+// copyTo returns the command that copies the image to a place.
 func (a *assessment) copyTo(to mirrors.Location) []string {
 	from := a.originBut(to)
 	if from == to.Ref {
@@ -79,11 +79,11 @@ func (a *assessment) copyTo(to mirrors.Location) []string {
 	return []string{fmt.Sprintf("skopeo copy %s docker://%s docker://%s", flags, from, to.Ref)}
 }
 
-// originBut returns a place other than but that holds the image, or the source
-// where none is known.
+// originBut returns a place other than but that holds the image, or the source if no such
+// place is known.
 func (a *assessment) originBut(but mirrors.Location) string {
 	for _, l := range slices.Concat(a.open, a.beforeOpen) {
-		if l != but && a.facts[l].Presence == Present {
+		if l != but && a.facts.at(l).Presence == Present {
 			return l.Ref
 		}
 	}

@@ -12,8 +12,8 @@ import (
 type Cluster struct {
 	// Images are those that something in the cluster depends on.
 	Images Images
-	// InForce are the tables of the configuration in force, which Change.Before is then;
-	// nil if they are yet to be worked out.
+	// InForce are the tables of Change.Before, which is then the configuration in force; nil
+	// if they have yet to be computed.
 	InForce *mirrors.Tables
 	// Gaps are the parts of the inventory that are out of date.
 	Gaps []Gap
@@ -30,8 +30,8 @@ type Cluster struct {
 type Plan struct {
 	// Reroutes are sorted by the references of their images.
 	Reroutes []Reroute
-	// Malformed are images whose references no node could parse. They fail before
-	// and after, whatever the mirrors.
+	// Malformed are images whose references no node can parse. Their pulls fail before and
+	// after the change, whatever the mirrors.
 	Malformed []Image
 	// Total is the number of images that were compared.
 	Total int
@@ -43,30 +43,29 @@ type Plan struct {
 	Added []mirrors.Entry
 	// ListsChanged is set if the change alters the registry lists.
 	ListsChanged bool
-	// Rejected says why MCO would not apply the new configuration, RejectedBefore
-	// why it does not apply the one in force; nil if it does. Where Rejected has a
-	// reason that RejectedBefore has not, Reroutes is empty, as no route changes, unless
-	// the settings admit the change all the same. Then, and where it has none, so that MCO
-	// is stuck and stays so, Reroutes are what comes of the change once that is mended.
+	// Rejected says why MCO would not apply the new configuration, RejectedBefore why it
+	// does not apply the one in force; nil if it does. Where Rejected has a reason that
+	// RejectedBefore lacks, no route changes, and Reroutes is empty unless the settings admit
+	// the change all the same. In that case, and where MCO is stuck and stays so for the same
+	// reasons, Reroutes are what the change will do once the configuration is repaired.
 	Rejected, RejectedBefore *mirrors.Rejection
-	// BeforeUnknown is set where MCO rejects the configuration in force, the change mends
-	// it, and what nodes have meanwhile is not known. Reroutes are then all images that the
-	// new configuration, or the change to the objects, has something to say about.
+	// BeforeUnknown is set where MCO rejects the configuration in force, the change repairs
+	// it, and what nodes have in the meantime is not known. Reroutes are then all images that
+	// the new configuration covers or the change to the objects affects.
 	BeforeUnknown bool
-	// UnknownCAs says why it is not known which CAs the change makes nodes trust; none if it
-	// is, or if the change leaves them alone.
+	// UnknownCAs says why it is not known which CAs nodes would trust after the change; empty
+	// if it is known, or if the change does not alter them.
 	UnknownCAs []string
 
 	settings Settings
+	order    []int                      // see ranking
 	unjudged bool                       // whether the new configuration has no routes
 	shrinks  bool                       // see resolution.shrinksTooMuch
 	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
-// NewPlan compares the routes of the images of a cluster before and after c.
-//
-// If MachineConfigs put different files on different nodes, it does so for each kind of
-// node.
+// NewPlan compares the routes of a cluster's images before and after c. If MachineConfigs
+// put different files on the nodes of different pools, it does so for each variant.
 func NewPlan(c Change, known Cluster, s Settings) Plan {
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s,
@@ -95,12 +94,12 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		p.Reroutes, p.Malformed = reroutes, malformed
 	}
 	p.forgetPools(variants)
-	p.lookInto(known.Platforms)
+	p.setDepths(known.Platforms)
 	return p
 }
 
-// reroutes returns the images that take another route by r, the resolution of c, or lead
-// to a registry that nodes would trust by other CAs; and those that no node can parse.
+// reroutes returns the images whose routes change by r, the resolution of c, or lead to a
+// registry whose CAs change; and the images that no node can parse.
 func (c Change) reroutes(r resolution, known Cluster) (reroutes []Reroute, malformed []Image) {
 	if r.after == nil {
 		return nil, nil
@@ -160,7 +159,7 @@ func (p *Plan) addPools(reroutes []Reroute, pools []string) {
 	slices.SortStableFunc(p.Reroutes, byRef)
 }
 
-// forgetPools leaves the pools out where all nodes take a route.
+// forgetPools clears the pools of routes that all nodes take.
 func (p *Plan) forgetPools(variants []mirrors.Variant) {
 	all := 0
 	for _, v := range variants {

@@ -12,6 +12,6 @@
 // these calls, so they cannot disagree.
 //
 // What a change makes worse is denied. What is proved to be broken today, or to be no
-// worse afterwards, is reported, and never stands in the way of a repair. What could not
-// be determined weakens nothing.
+// worse afterwards, is reported, and never blocks a repair. What could not be determined
+// weakens nothing.
 package policy

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// byImage returns the reroutes of each image, one after the other: there are several where
-// the nodes of some pools take another route.
+// byImage groups the reroutes by image. An image has several where the nodes of some pools
+// take another route.
 func (p Plan) byImage() [][]Reroute {
 	groups := make([][]Reroute, 0, len(p.Reroutes))
 	for i := range p.Reroutes {
@@ -19,8 +19,8 @@ func (p Plan) byImage() [][]Reroute {
 	return groups
 }
 
-// worst judges the reroutes of one image, and returns what is worst: a denial, or else what
-// was verified least.
+// worst judges the reroutes of one image and returns the worst result: a denial, or else the
+// one that was verified least.
 func (s Settings) worst(reroutes []Reroute, facts Facts) (seen *assessment, findings []Finding) {
 	for i, reroute := range reroutes {
 		a := s.assess(reroute, facts)
@@ -37,7 +37,7 @@ func (s Settings) worst(reroutes []Reroute, facts Facts) (seen *assessment, find
 	return seen, findings
 }
 
-// weight orders verdicts on an image: the severest finding, then what comes of a pull.
+// weight orders verdicts on an image: by the severest finding, then by the outcome.
 func weight(a *assessment, findings []Finding) int {
 	w := 0
 	for _, f := range findings {

@@ -2,9 +2,8 @@ package policy
 
 import "time"
 
-// NotAskedAsProposed returns the Fact about a Location with ProposedTrust that
-// could not be asked under the proposed certificate authorities: those in force
-// say nothing about it.
+// NotAskedAsProposed returns the Fact about a Location with ProposedTrust that could not be
+// asked with the proposed CAs. What it answers with the CAs in force would prove nothing.
 func NotAskedAsProposed(now time.Time) Fact {
 	return Fact{
 		Presence: Unreachable,

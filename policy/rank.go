@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// A ranked is a reroute by its index, with its rank and the round in which it comes among
-// those of its rank.
+// A ranked reroute has its index, its rank, and the round in which it comes among those of
+// its rank.
 type ranked struct{ index, rank, round int }
 
-// A party takes part in a round robin with its like: a namespace, or an object in it.
-type party struct {
+// A contender takes part in a round robin with its equals: a namespace, or an object in one.
+type contender struct {
 	rank                  int
 	namespace, kind, name string
 }
 
-// roundRobin sorts reroutes of the same rank such that each party has one in each round: one
-// with thousands of images that are nowhere to be found does not use up the time for those
-// of all others. An image comes in the first round that any of its consumers has for it, so
-// that nobody can put off others' images by naming them too.
-func roundRobin(reroutes []Reroute, order []ranked, of func(Consumer) party) {
-	taken := map[party]int{}
+// roundRobin sorts reroutes of the same rank so that each contender has one in each round: a
+// namespace with thousands of images that do not exist then leaves time for everybody else's.
+// An image belongs to the earliest round that any of its consumers has for it, so that
+// nobody can delay the images of others by naming them too.
+func roundRobin(reroutes []Reroute, order []ranked, of func(Consumer) contender) {
+	taken := map[contender]int{}
 	for k := range order {
-		var first party
+		var first contender
 		for i, c := range reroutes[order[k].index].Image.Consumers {
 			p := of(c)
 			p.rank = order[k].rank
@@ -40,15 +40,24 @@ func roundRobin(reroutes []Reroute, order []ranked, of func(Consumer) party) {
 	})
 }
 
-// rank returns the indices of reroutes, those of protected images first. Of others,
-// namespaces come round robin, and in each of them its objects.
+// ranking returns the indices of the reroutes, the most important first. It is worked out
+// once, and again for a plan from which some have been left out.
+func (p Plan) ranking() []int {
+	if len(p.order) == len(p.Reroutes) {
+		return p.order
+	}
+	return p.settings.rank(p.Reroutes)
+}
+
+// rank returns the indices of reroutes, those of protected images first. Among those of equal
+// rank it alternates between namespaces, and within a namespace between objects.
 func (s Settings) rank(reroutes []Reroute) []int {
 	order := make([]ranked, len(reroutes))
 	for i, reroute := range reroutes {
 		order[i] = ranked{index: i, rank: s.Rank(reroute.Image)}
 	}
-	roundRobin(reroutes, order, func(c Consumer) party { return party{namespace: c.Namespace, kind: c.Kind, name: c.Name} })
-	roundRobin(reroutes, order, func(c Consumer) party { return party{namespace: c.Namespace} })
+	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace, kind: c.Kind, name: c.Name} })
+	roundRobin(reroutes, order, func(c Consumer) contender { return contender{namespace: c.Namespace} })
 	indices := make([]int, len(order))
 	for i, o := range order {
 		indices[i] = o.index
@@ -56,23 +65,23 @@ func (s Settings) rank(reroutes []Reroute) []int {
 	return indices
 }
 
-// Rank says how important img is: lower comes first. Consumers in protected
-// namespaces count before all else, in the order of the patterns; then what runs
-// comes before what is only referenced, and history and guesses last.
+// Rank says how important img is: lower comes first. Consumers in protected namespaces count
+// most, in the order of the patterns; then what runs comes before what is only referenced,
+// and history and guesses come last.
 func (s Settings) Rank(img Image) int {
 	best := 1 << 20
-	for _, u := range img.Consumers {
-		best = min(best, s.namespaceRank(u.Namespace)*3+useRank(u))
+	for _, c := range img.Consumers {
+		best = min(best, s.namespaceRank(c.Namespace)*3+useRank(c))
 	}
 	return best
 }
 
 // IsProtected reports whether a consumer of img lives in a protected namespace. History
-// does not count beside consumers that may pull the image.
+// counts only if there is nothing else.
 func (s Settings) IsProtected(img Image) bool {
 	history := onlyHistory(img)
-	return slices.ContainsFunc(img.Consumers, func(u Consumer) bool {
-		return (history || u.Use != History) && s.namespaceRank(u.Namespace) < len(s.protected())
+	return slices.ContainsFunc(img.Consumers, func(c Consumer) bool {
+		return (history || c.Use != History) && s.namespaceRank(c.Namespace) < len(s.protected())
 	})
 }
 
@@ -104,19 +113,19 @@ func matches(pattern, namespace string) bool {
 	return pattern == namespace || open && strings.HasPrefix(namespace, prefix)
 }
 
-func useRank(u Consumer) int {
+func useRank(c Consumer) int {
 	switch {
-	case u.Use == History, u.Guessed:
+	case c.Use == History, c.Guessed:
 		return 2
-	case u.Use == Running:
+	case c.Use == Running:
 		return 0
 	default:
 		return 1
 	}
 }
 
-// sortConsumers returns img with the consumers that matter most in front: protected
-// namespaces, then what runs, then what a person deploys before what it makes.
+// sortConsumers returns img with the consumers that matter most first: those in protected
+// namespaces, then what a person deploys before what controllers make of it, then what runs.
 func (s Settings) sortConsumers(img Image) Image {
 	img.Consumers = slices.Clone(img.Consumers)
 	slices.SortStableFunc(img.Consumers, func(a, b Consumer) int {

@@ -6,11 +6,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Decisive returns the locations whose facts are only Recalled, and on which the verdict
-// hangs: of images that are denied, and of those that are found behind such a place. They
-// are to be asked again, as far as there is time, the most important images first. Of
-// thousands of references to images that are long gone, which nothing denies as they could
-// not be pulled before either, none is asked for with every change.
+// Decisive returns the locations whose facts are only Recalled and decide the verdict: those
+// of images that are denied, and of images found behind such a place. They have to be looked
+// up again as far as time allows, the most important images first. Thousands of references to
+// images that are long gone, which deny nothing as they could not be pulled before either,
+// thus cost nothing in most reviews.
 func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	recalled := false
 	for _, f := range facts {
@@ -22,12 +22,12 @@ func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	var decisive []mirrors.Location
 	seen := map[mirrors.Location]bool{}
 	s := p.settings
-	for _, k := range s.rank(p.Reroutes) {
-		i := p.Reroutes[k]
-		if !i.restsOnRecall(facts) || !s.hangsOnRecall(i, facts) {
+	for _, k := range p.ranking() {
+		r := p.Reroutes[k]
+		if !r.restsOnRecall(facts) || !s.recallDecides(r, facts) {
 			continue
 		}
-		for _, l := range i.lookedAt(facts) {
+		for _, l := range r.lookedAt(facts) {
 			if facts[l].Recalled && !seen[l] {
 				seen[l] = true
 				decisive = append(decisive, l)
@@ -41,8 +41,8 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 	return slices.ContainsFunc(r.lookedAt(facts), func(l mirrors.Location) bool { return facts[l].Recalled })
 }
 
-// lookedAt returns the locations whose facts count for i: of a place whose platforms are
-// wanted that about these.
+// lookedAt returns the locations whose facts count for r: where the platforms of a place
+// are wanted, the location that was looked up for them.
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	places := slices.Concat(r.After.Open(), r.Before.Open())
 	for k, l := range places {
@@ -53,7 +53,7 @@ func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	return places
 }
 
-func (s Settings) hangsOnRecall(r Reroute, facts Facts) bool {
+func (s Settings) recallDecides(r Reroute, facts Facts) bool {
 	a := s.assess(r, facts)
 	denies := func(f Finding) bool { return f.Severity == Deny }
 	return a.after == WorksBehind || slices.ContainsFunc(s.judge(a), denies)

@@ -22,6 +22,6 @@ type Reroute struct {
 	// NeverContactSource, by name ("ImageTagMirrorSet apps").
 	Never []string
 
-	// Set by lookInto: whether platforms are of interest, and whether all nodes are of one.
+	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one.
 	platforms, onePlatform bool
 }

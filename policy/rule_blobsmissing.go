@@ -1,15 +1,15 @@
 package policy
 
-// BlobsMissing: a place on the new route serves the manifest of the image and lacks its
-// config or layers, as after a copy that was cut short, or a registry's disk that was
-// cleaned by hand. containers/image chooses a place by the manifest and fails at the
-// first blob that is not there (semantics §2; go.podman.io/image 5.39.3 is the first to
-// go on), so that a later place that holds the image does not help. An index of which
-// only a part is so is a matter of PlatformMissing.
+// BlobsMissing: a place on the new route serves the manifest of the image but lacks its
+// config or layers, as after an interrupted copy, or when a registry's disk was cleaned by
+// hand. containers/image chooses a place by the manifest and fails at the first missing blob
+// (semantics §2; go.podman.io/image 5.39.3 is the first version to go on), so a later place
+// that holds the image does not help. An index of which only a part lacks blobs is for
+// PlatformMissing.
 func blobsMissing(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()
 	for _, l := range ended {
-		if a.facts[l].Presence == Incomplete {
+		if a.facts.at(l).Presence == Incomplete {
 			return Finding{
 				Severity: severity,
 				Reason:   "a place on its new route lacks some of its blobs, and nodes would stop there",

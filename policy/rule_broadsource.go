@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,10 +11,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// BroadSource: a source that is a whole registry, or a wildcard, covers more than
-// whoever wrote it thinks of: the platform's images live beside the applications'.
-// The finding says how much, and names narrower sources that cover what the
-// mirror holds and nothing that it lacks.
+// BroadSource: a source that is a whole registry, or a wildcard, covers more than its author
+// may have in mind: the platform's images live beside the applications'. The finding says how
+// much, and names narrower sources that cover what the mirror holds and nothing that it
+// lacks.
 func broadSource(p Plan, facts Facts) []Finding {
 	var findings []Finding
 	for _, e := range p.Added {
@@ -42,7 +43,7 @@ func broadSource(p Plan, facts Facts) []Finding {
 // maxNamed is how many names a line of a finding holds.
 const maxNamed = 8
 
-// A coverage is what an entry decides about.
+// A coverage says how much an entry decides about.
 type coverage struct {
 	images                   int
 	repositories, namespaces []string // sorted
@@ -52,29 +53,20 @@ type coverage struct {
 func (p Plan) coverage(e mirrors.Entry) coverage {
 	repositories, namespaces := map[string]bool{}, map[string]bool{}
 	var c coverage
-	for _, i := range p.Reroutes {
-		if i.After.Entry != e.Source {
+	for _, r := range p.Reroutes {
+		if r.After.Entry != e.Source {
 			continue
 		}
 		c.images++
-		repositories[repository(i.Image.Ref)] = true
-		for _, u := range i.Image.Consumers {
-			if u.Namespace != "" {
-				namespaces[u.Namespace] = true
+		repositories[repository(r.Image.Ref)] = true
+		for _, consumer := range r.Image.Consumers {
+			if consumer.Namespace != "" {
+				namespaces[consumer.Namespace] = true
 			}
 		}
 	}
-	c.repositories, c.namespaces = sortedKeys(repositories), sortedKeys(namespaces)
+	c.repositories, c.namespaces = slices.Sorted(maps.Keys(repositories)), slices.Sorted(maps.Keys(namespaces))
 	return c
-}
-
-func sortedKeys(set map[string]bool) []string {
-	keys := make([]string, 0, len(set))
-	for k := range set {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func sourcesOf(entries []mirrors.Entry) []string {

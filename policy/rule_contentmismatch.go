@@ -1,14 +1,14 @@
 package policy
 
-// ContentMismatch: a place on the new route answers 200, but not with the image:
-// the digest differs, or what comes is no manifest. containers/image chooses a
-// place by that first answer; there is no way back to the next one, so the pull
-// fails although a later place may hold the image. Of a short name, the pull goes on with
-// the next search registry: what nodes get there is another image by the same name.
+// ContentMismatch: a place on the new route answers 200, but not with the image: the digest
+// differs, or the answer is not a manifest. containers/image chooses a place by that first
+// answer and never goes on to the next one, so the pull fails although a later place may hold
+// the image. For a short name the pull goes on with the next search registry, and what nodes
+// get there is a different image of the same name.
 func contentMismatch(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()
 	for _, l := range ended {
-		if a.facts[l].Presence == Mismatch {
+		if a.facts.at(l).Presence == Mismatch {
 			return Finding{
 				Severity: severity,
 				Reason:   "a place on its new route answers with something else, and nodes would stop there",

@@ -2,12 +2,12 @@ package policy
 
 import "fmt"
 
-// CredentialsMissing: the mirrors answer 401 or 403 with the credentials that
-// nodes have. For a mirror on another host than the source these are the global
-// pull secret's only; pull secrets of pods and service accounts are never used
-// there (semantics §4), which surprises those who have set some. At the host of the
-// source they are used, and where CRIOCredentialProviderConfig matches the image they
-// are found for mirrors too: what is denied there is a matter of the rule Unverified.
+// CredentialsMissing: the mirrors answer 401 or 403 to the credentials that nodes have. For a
+// mirror on a different host than the source these are only those of the global pull secret;
+// pull secrets of pods and service accounts are never used there (semantics §4), which
+// surprises those who have set some. At the host of the source they are used, and where
+// CRIOCredentialProviderConfig matches the image they are used for mirrors too: what is denied
+// there is for the rule Unverified.
 func credentialsMissing(a *assessment) (Finding, bool) {
 	if a.After.Err != nil || a.After.SourceBlocked() || a.absentSomewhere() {
 		return Finding{}, false
@@ -25,7 +25,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 	case a.after == Fails:
 		f.Severity = a.unlessBroken()
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
-		f.Severity = a.fallBack()
+		f.Severity = a.fallbackSeverity()
 		f.Reason += "; only the source does"
 	default:
 		return Finding{}, false
@@ -38,9 +38,9 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 
 // ownPullSecret returns the first consumer that is known to have pull secrets of its own.
 func (a *assessment) ownPullSecret() (Consumer, bool) {
-	for _, u := range a.settings.sortConsumers(a.Image).Consumers {
-		if u.OwnPullSecret && !u.PullSecretUnknown {
-			return u, true
+	for _, c := range a.settings.sortConsumers(a.Image).Consumers {
+		if c.OwnPullSecret && !c.PullSecretUnknown {
+			return c, true
 		}
 	}
 	return Consumer{}, false
@@ -49,7 +49,7 @@ func (a *assessment) ownPullSecret() (Consumer, bool) {
 // deniedBy returns the first host on the new route that wants credentials.
 func (a *assessment) deniedBy() string {
 	for _, l := range a.open {
-		if a.facts[l].Presence == Denied {
+		if a.facts.at(l).Presence == Denied {
 			return host(l.Ref)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// InventoryStale: the inventory has not heard of a part of the cluster for too long, so
-// that images may be in use that are not known. That denies whatever moves a place where
-// such an image might be found, or puts a first mirror in front of it, as if there were one
-// that the mirror lacks. It speaks of protected images as well as of others, and is weakened
-// as for these.
+// InventoryStale: the inventory has been without news of a part of the cluster for too long,
+// so unknown images may be in use. That denies any change that removes a place where such an
+// image might be found, or puts a source's first mirror in front of it, as if there were an
+// image that the mirror lacks. As protected images may be among them, only a setting for those
+// weakens it.
 func inventoryStale(p Plan, _ Facts) []Finding {
 	if len(p.Gaps) == 0 || p.Unseen == UnseenUntouched {
 		return nil
@@ -32,22 +32,22 @@ func inventoryStale(p Plan, _ Facts) []Finding {
 	return []Finding{f}
 }
 
-// gapLines says of each gap what is the matter, and how much of the change hangs
-// on it.
+// gapLines says what is wrong with each gap, and how many of the rerouted images are known
+// only from there.
 func (p Plan) gapLines() []string {
 	var lines []string
 	for _, g := range p.Gaps {
 		lines = append(lines, fmt.Sprintf("%s: %s", g.Source, g.Detail))
 	}
-	lines = text.First(lines, maxGaps)
+	lines = text.First(lines, maxGaps, "")
 	if n := p.knownFromGaps(); n > 0 {
 		lines = append(lines, fmt.Sprintf("%s of the images it reroutes %s known only from there", text.Number(n), isAre(n)))
 	}
 	return lines
 }
 
-// maxGaps is how many gaps are named: mostly the API server is away, and all have
-// the same reason.
+// maxGaps is how many gaps are named: mostly the API server is down, and all have the same
+// reason.
 const maxGaps = 3
 
 func isAre(n int) string {
@@ -61,11 +61,11 @@ func isAre(n int) string {
 // out of date.
 func (p Plan) knownFromGaps() int {
 	n := 0
-	for _, i := range p.Reroutes {
-		elsewhere := func(u Consumer) bool {
-			return !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Kind == u.Kind })
+	for _, r := range p.Reroutes {
+		elsewhere := func(c Consumer) bool {
+			return !slices.ContainsFunc(p.Gaps, func(g Gap) bool { return g.Kind == c.Kind })
 		}
-		if !slices.ContainsFunc(i.Image.Consumers, elsewhere) {
+		if !slices.ContainsFunc(r.Image.Consumers, elsewhere) {
 			n++
 		}
 	}

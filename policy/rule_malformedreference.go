@@ -1,8 +1,7 @@
 package policy
 
-// MalformedReference: no node could parse the reference, and so not pull the image,
-// whatever the mirrors are. It warns, as no change of the mirror configuration can make
-// that worse.
+// MalformedReference: no node can parse the reference, so none can pull the image, whatever the
+// mirrors. It only warns, as no change of the mirror configuration can make that worse.
 func malformedReference(p Plan, _ Facts) []Finding {
 	var findings []Finding
 	for _, img := range p.Malformed {

@@ -7,9 +7,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// MirrorInCluster: a mirror runs on the cluster that is about to pull from it, and
-// to drain. A node that comes up while the mirror's own pod has nowhere to run
-// cannot pull anything, the mirror's image included. Recognised by name: a service
+// MirrorInCluster: a mirror runs on the very cluster that is about to pull from it, and to
+// drain. A node that comes up while the mirror's own pod has nowhere to run cannot pull
+// anything, the mirror's image included. Such a mirror is recognized by its name: a service
 // (.svc), or the default route of the internal registry.
 func mirrorInCluster(p Plan, _ Facts) []Finding {
 	var findings []Finding

@@ -7,10 +7,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// NoEffect: an entry that the change brings does nothing, or can never match. The
-// generator drops an entry without mirrors, or with none but its source, and its
-// policy with it. And nodes look entries up by the normalised name of an image
-// (nginx is docker.io/library/nginx), case for case.
+// NoEffect: an entry that the change adds does nothing, or can never match. The generator
+// drops an entry without mirrors, or with no mirror but its own source, and its policy with
+// it. Nodes look entries up by the normalised name of an image (nginx is
+// docker.io/library/nginx), and case matters.
 func noEffect(p Plan, _ Facts) []Finding {
 	var findings []Finding
 	for _, e := range p.Added {
@@ -41,7 +41,7 @@ func idle(e mirrors.Entry) (why, remedy string) {
 	case !strings.ContainsAny(h, ".:") && h != "localhost":
 		return "nodes take " + h + " for a repository on docker.io", "write docker.io/library/" + e.Source + ", or the host with its domain"
 	case h == "docker.io" && strings.Count(e.Source, "/") == 1 && !strings.HasSuffix(e.Source, "/library"):
-		return "", "" // a user's namespace; whether "docker.io/nginx" was meant as a repository cannot be told
+		return "", "" // a namespace on Docker Hub; whether "docker.io/nginx" was meant as a repository cannot be told
 	case h != strings.ToLower(h):
 		return "images name the host in lower case", "write " + strings.ToLower(h)
 	default:

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// NoRoute: every place on the new route is blocked, so nothing is asked at all.
-// The common way there: NeverContactSource on any entry of a source blocks the
-// source for tags and for digests, while the mirrors of an ITMS serve tags only
-// and those of an IDMS digests only. One kind cuts off the other kind's pulls.
+// NoRoute: every place on the new route is blocked, so nothing is asked at all. The usual
+// cause: NeverContactSource on any entry of a source blocks the source for tags and for
+// digests, while the mirrors of an ITMS serve only tags and those of an IDMS only digests. So
+// one kind cuts off the other kind's pulls.
 //
-// An image that the signature policy of the nodes refuses is as good as that: MCO
-// writes allowedRegistries and blockedRegistries of image.config there as well.
+// An image that the signature policy of the nodes refuses is as good as blocked: MCO writes
+// allowedRegistries and blockedRegistries of image.config there as well.
 func noRoute(a *assessment) (Finding, bool) {
 	if a.After.Refused != "" {
 		return Finding{

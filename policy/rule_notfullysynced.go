@@ -5,8 +5,8 @@ package policy
 // every image under the source, running or only referenced: what is scaled to
 // zero today is pulled tomorrow.
 //
-// A mirror that holds it does not help behind one that answers with something else, where
-// one before that could not be asked.
+// A mirror that holds it does not help if it comes after one that answers with something
+// else, and another before that could not be asked.
 //
 // What is missing and what could not be verified have different reasons, so that
 // messages count them apart.
@@ -22,7 +22,7 @@ func notFullySynced(a *assessment) (Finding, bool) {
 	}
 	if a.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"
-		f.Remedy = a.waysToVerify()
+		f.Remedy = a.verifyRemedy()
 	}
 	return f, true
 }

@@ -9,18 +9,18 @@ import (
 )
 
 // PlatformMissing: the copy that nodes would get is not for all of them. Either it is an
-// index without the manifests that it lists, as tools make that were told to copy one
-// architecture; a node of another one gets the index, which ends its search for a place,
-// and then a 404 for its own part of it (semantics §2: after a 200 there is no way back).
+// index that lacks manifests that it lists, as left by tools that were told to copy one
+// architecture: a node of another architecture gets the index, which ends its search for a
+// place, and then a 404 for its own part (semantics §2: after a 200 a node does not go back).
 // Or, under a tag, it is an image of one platform, or a smaller index, where the old place
-// serves one of several.
+// serves an index of several.
 //
-// A platform counts as lost if nodes have it and the old place serves it, or if what the
-// old place serves could not be told and is not known to be what runs: an image that never
-// was for a platform is no fault of the change, and what cannot be pulled today loses none,
-// and what nodes still get where they may get it today neither.
+// A platform counts as lost if nodes have it and the old place serves it, or if what the old
+// place serves could not be determined and the copy is not known to be what runs. An image
+// that never was for a platform is no fault of the change. An image that cannot be pulled
+// today loses no platform, nor does one that nodes still get wherever they may get it today.
 func platformMissing(a *assessment) (Finding, bool) {
-	place, fact, ok := Served(a.After, a.facts)
+	place, fact, ok := served(a.After, a.facts)
 	if !ok || fact.isWhole() && !fact.Guessed {
 		return Finding{}, false
 	}
@@ -70,12 +70,12 @@ func (a *assessment) lostPlatforms(fact Fact) (lost []string, proved bool) {
 	return fact.Lacks, false
 }
 
-// servedToday returns what the old place serves, and whether there is one that is known to
-// be it: what a place in front would serve that could not be asked is not known, unless
-// nodes ask that one first afterwards too.
+// servedToday returns what nodes get on the old route, and whether that is known. It is not
+// where a place in front could not be asked, unless nodes will also ask that one first on the
+// new route.
 func (a *assessment) servedToday() (Fact, bool) {
-	_, fact, ok := Served(a.Before, a.beforeFacts)
-	place, _, _ := Served(a.After, a.facts)
+	_, fact, ok := served(a.Before, a.beforeFacts)
+	place, _, _ := served(a.After, a.facts)
 	kept := a.open[:max(0, slices.Index(a.open, place))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
 	return fact, ok && !slices.ContainsFunc(unverifiedFront(a.Before, a.beforeFacts), moved)

@@ -10,19 +10,19 @@ import (
 // objects, the image configuration and the image policies together, before it generates
 // anything. An error there degrades nothing and shows in no status: it is logged and
 // retried forever, and every later change of any mirror object is silently not
-// applied (semantics: "Such an error degrades nothing"). What it generates may be too
-// large for it, too: then either that is not applied, or no other MachineConfig of the pool.
+// applied (semantics: "Such an error degrades nothing"). The result may also be too large
+// for it: then either the result is not applied, or no other MachineConfig of the pool is.
 //
 // Only what the change adds denies: a reason of another kind or about something else, or
 // a party to one that is there (mirrors.Rejection.Beyond). A configuration that is invalid
-// already is reported, which lets it be mended in steps; what else the change says is judged
-// by the other rules, as all of it is applied once the configuration is mended.
+// already is reported, which lets it be repaired in steps; what else the change says is judged
+// by the other rules, as all of it is applied once the configuration is repaired.
 //
-// A setting may make the denial a warning. No route changes then either: what is judged is
-// what would come of the change once MCO applied it, as the setting may be there because
-// MCO is known to accept what is named.
+// A setting may turn the denial into a warning. Even then no route changes; but the change is
+// judged as if MCO applied it, as the reason for the setting may be that MCO is known to
+// accept it.
 //
-// A configuration that is too large to be judged is none that MCO rejects: see
+// A configuration that is too large to be judged is not necessarily rejected by MCO: see
 // tooMuchToJudge.
 func rejectedByMCO(p Plan, _ Facts) []Finding {
 	if isTooMuch(p.Rejected) {
@@ -35,24 +35,24 @@ func rejectedByMCO(p Plan, _ Facts) []Finding {
 			findings = append(findings, p.newlyRejected(reason))
 			continue
 		}
-		findings = append(findings, rejectedFor(reason, Warn, rejects, mendIt))
+		findings = append(findings, rejectedFor(reason, Warn, rejects, repairIt))
 	}
 	if p.Rejected == nil && !isTooMuch(p.RejectedBefore) {
 		for _, reason := range reasonsOf(p.RejectedBefore) {
-			findings = append(findings, p.mended(reason))
+			findings = append(findings, p.repaired(reason))
 		}
 	}
 	return findings
 }
 
-// newlyRejected is for a reason that the change adds.
+// newlyRejected returns the finding for a reason that the change adds.
 func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
-	f := rejectedFor(reason, Deny, wouldReject, mendIt)
+	f := rejectedFor(reason, Deny, wouldReject, repairIt)
 	if p.settings.denies(RejectedByMCO) {
 		return f
 	}
 	if reason.Kind != mirrors.TooLarge {
-		f.Reason = rejectedByLeave
+		f.Reason = rejectedBySetting
 	}
 	judged := "images are judged as if it were applied"
 	if p.unjudged {
@@ -62,9 +62,9 @@ func (p Plan) newlyRejected(reason mirrors.Reason) Finding {
 	return f
 }
 
-// mended is for a reason that the change does away with. Where it is not known what nodes
-// have meanwhile, it says why the change reroutes so much.
-func (p Plan) mended(reason mirrors.Reason) Finding {
+// repaired returns the finding for a reason that the change removes. Where it is not known
+// what nodes have in the meantime, it says why the change reroutes so much.
+func (p Plan) repaired(reason mirrors.Reason) Finding {
 	f := rejectedFor(reason, Warn, rejected, "expect earlier changes that were held up to roll out together with this one")
 	if p.BeforeUnknown && f.Reason == rejected {
 		f.Reason = rejectedUnknown
@@ -73,7 +73,7 @@ func (p Plan) mended(reason mirrors.Reason) Finding {
 	return f
 }
 
-// rejectedFor words a finding, in terms of size where that is what is wrong.
+// rejectedFor returns a finding for reason, worded in terms of size where that is the problem.
 func rejectedFor(reason mirrors.Reason, severity Severity, text, remedy string) Finding {
 	if reason.Kind == mirrors.TooLarge {
 		text, remedy = tooLarge[text], makeFit
@@ -86,14 +86,14 @@ const (
 	rejects     = "the Machine Config Operator already rejects the configuration and applies no mirror change until that is repaired"
 	rejected    = "the Machine Config Operator rejected the configuration in force; this change repairs it"
 
-	rejectedByLeave = "the Machine Config Operator would reject the merged configuration: no route changes until it is mended"
-	rejectedUnknown = "the configuration in force was rejected and what nodes have is not known, so all of the new one is verified"
+	rejectedBySetting = "the Machine Config Operator would reject the merged configuration: no route changes until it is repaired"
+	rejectedUnknown   = "the configuration in force was rejected and what nodes have is not known, so all of the new one is verified"
 
-	mendIt  = "correct what is named above, then try again"
-	makeFit = "replace many sources with one that is wider, or remove what is not used"
+	repairIt = "correct what is named above, then try again"
+	makeFit  = "replace many sources with one that is wider, or remove what is not used"
 )
 
-// tooLarge has the same for a configuration that does not fit.
+// tooLarge has the counterparts of these texts for a configuration that does not fit.
 var tooLarge = map[string]string{
 	wouldReject: "the merged configuration would be too large for a MachineConfig, and pools would no longer get changes of any kind",
 	rejects:     "the configuration is already too large for a MachineConfig, and this change does not make it larger",

@@ -1,11 +1,10 @@
 package policy
 
-// RewriteError: the new route cannot be computed, because the reference that a
-// mirror stands for does not parse (a source without port that covers a host
-// with one, a mirror without dot or port, "index.docker.io"). containers/image
-// then gives up on the whole pull before anything is asked, the source included:
-// PullSourcesFromReference returns an error for all places if one cannot be
-// rewritten.
+// RewriteError: the new route cannot be computed, because the reference rewritten for a mirror
+// does not parse (a source without a port that covers a host with one, a mirror without dot or
+// port, "index.docker.io"). containers/image then gives up the whole pull before it asks
+// anything, even the source: PullSourcesFromReference returns an error for all places if one
+// cannot be rewritten.
 func rewriteError(a *assessment) (Finding, bool) {
 	if a.After.Err == nil {
 		return Finding{}, false

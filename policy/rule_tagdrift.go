@@ -8,15 +8,15 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// TagDrift: the tag at the mirror is another image than the one that runs. The
-// pull works, and the next pod runs something else than the last. The digest that
-// runs is what the node reported (status imageID); it may be that of an index or
-// of the part of it for the node's architecture, so both are compared.
+// TagDrift: the tag at the mirror is a different image from the one that runs. The pull works,
+// but the next pod runs something other than the last one did. The digest that runs is what
+// the node reported (status imageID); it may be the digest of an index or of the part of it
+// for the node's architecture, so both are compared.
 func tagDrift(a *assessment) (Finding, bool) {
 	if mirrors.ByDigest(a.Image.Ref) {
 		return Finding{}, false
 	}
-	place, fact, ok := Served(a.After, a.facts)
+	place, fact, ok := served(a.After, a.facts)
 	running := a.running()
 	if !ok || fact.Digest == "" || len(running) == 0 || fact.unread() {
 		return Finding{}, false

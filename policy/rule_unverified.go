@@ -2,12 +2,11 @@ package policy
 
 import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 
-// Unverified: it could not be verified that the image stays available, because a
-// registry could not be reached, was too slow, or refused to be asked so often.
-// That is not good news and not bad news. It denies, as a wrong guess costs a
-// cluster, but not where the image is lost today as well, nor where the new route is
-// no worse whatever the registries would say. Of images that nobody
-// knows of, InventoryStale says so.
+// Unverified: it could not be verified that the image stays available, because a registry
+// could not be reached, was too slow, or limits how often it may be asked. That is neither
+// good news nor bad news. It denies, as a wrong guess costs a cluster, but not where the image
+// is lost today as well, nor where the new route is no worse whatever the registries would
+// say. For images that are not known, there is InventoryStale.
 func unverified(a *assessment) (Finding, bool) {
 	if a.After.Err != nil || a.After.SourceBlocked() {
 		return Finding{}, false
@@ -16,12 +15,12 @@ func unverified(a *assessment) (Finding, bool) {
 		Severity: a.unlessBroken(),
 		Reason:   "it could not be verified that the image stays available",
 		Detail:   a.places(),
-		Remedy:   a.waysToVerify(),
+		Remedy:   a.verifyRemedy(),
 	}
 	switch {
 	case a.after == Unsure:
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Unsure:
-		f.Severity = a.fallBack()
+		f.Severity = a.fallbackSeverity()
 		f.Reason = "it could not be verified that a mirror has the image; the source has it"
 	default:
 		return Finding{}, false
@@ -29,10 +28,9 @@ func unverified(a *assessment) (Finding, bool) {
 	return f, true
 }
 
-// tooMuchToJudge is Unverified where the configuration is too large to be judged, whether it
-// was too large before or not. MCO may well apply it. It denies, but for a change that does
-// nothing but make it smaller: the way back takes more than one step where more than one
-// object is too large.
+// tooMuchToJudge is Unverified for a configuration that is too large to be judged, whether it
+// was too large before or not. MCO may well apply it. It denies, except for a change that only
+// makes it smaller: recovery takes several steps where several objects are too large.
 func tooMuchToJudge(p Plan, _ Facts) []Finding {
 	switch {
 	case p.shrinks:
@@ -57,9 +55,8 @@ const (
 	makeSmaller  = "shorten what is named above, or remove it"
 )
 
-// unknownCAs is Unverified where it is not known whom nodes would trust after c, or trust
-// now: any registry may be one that they do not talk to any more, or talk to for the first
-// time.
+// unknownCAs is Unverified where it is not known whom nodes trust before or after the change:
+// they might stop talking to any registry, or start to.
 func unknownCAs(p Plan, _ Facts) []Finding {
 	if len(p.UnknownCAs) == 0 {
 		return nil

@@ -2,11 +2,11 @@ package policy
 
 import "fmt"
 
-// UnverifiedInFront: a place on the new route has the image, and one that nodes ask before
-// it could not be asked. While that one is away, nodes move on and the pull works. When it
-// is back and answers 200 with something else, such as a login page or another image, they
-// stop there (semantics §2: after a 200 there is no way back). It denies protected images
-// that have nothing but mirrors left, unless the same places are in front today.
+// UnverifiedInFront: a place on the new route has the image, but one that nodes ask before it
+// could not be asked. While that one is away, nodes move on and the pull works. If it comes
+// back and answers 200 with something else, such as a login page or another image, they stop
+// there (semantics §2: after a 200 a node does not go back). It denies for protected images
+// that have only mirrors left, unless the same places are in front today.
 func unverifiedInFront(a *assessment) (Finding, bool) {
 	if a.after != WorksBehind || a.onlySourceHolds() { // the latter is for Unverified to say
 		return Finding{}, false

@@ -2,8 +2,8 @@ package policy
 
 import "slices"
 
-// The ids of the rules. They are what Settings.Severities, messages, metrics and
-// documents call them, and do not change.
+// The ids of the rules. Settings.Severities, messages, metrics and documents use them, so
+// they never change.
 const (
 	RewriteError       = "RewriteError"
 	NoRoute            = "NoRoute"
@@ -30,9 +30,9 @@ const (
 type rule struct {
 	id    string
 	check func(*assessment) (Finding, bool)
-	// loss is set where an image with such a finding is lost to its mirrors, so that the
-	// standing verification sounds an alarm. What the other rules find is no reason to, or
-	// was not found out.
+	// loss is set where such a finding means that its mirrors have lost the image, which the
+	// standing verification reports. Findings of the other rules are no reason for an alarm,
+	// or mean that nothing could be determined.
 	loss bool
 }
 
@@ -54,7 +54,7 @@ var rules = []rule{
 	{TagDrift, tagDrift, false},
 }
 
-// isLoss reports whether f says that an image is lost to its mirrors.
+// isLoss reports whether f says that an image is lost.
 func isLoss(f Finding) bool {
 	return f.Severity > Info && slices.ContainsFunc(rules, func(r rule) bool { return r.id == f.Rule && r.loss })
 }
@@ -64,11 +64,11 @@ func isLoss(f Finding) bool {
 type planRule struct {
 	id    string
 	check func(Plan, Facts) []Finding
-	// unseen is set where findings stand for images that nobody could look at. Protected
-	// ones may be among them, so that only RULE@protected weakens a denial.
+	// unseen is set where findings stand for images that nobody could look at. As there may
+	// be protected ones among them, only RULE@protected weakens a denial.
 	unseen bool
-	// ongoing is set where a warning is about what is in force already. No setting makes a
-	// denial of that, as it would hold up whatever mends it.
+	// ongoing is set where a warning is about what is in force already. No setting turns it
+	// into a denial, which would hold up the very repair.
 	ongoing bool
 }
 
@@ -99,8 +99,7 @@ func (r planRule) find(p Plan, facts Facts) []Finding {
 	return findings
 }
 
-// RuleIDs returns the ids of all rules, each once, in order: the severity of each can be
-// set.
+// RuleIDs returns the ids of all rules, each once, in order. The severity of each can be set.
 func RuleIDs() []string {
 	var ids []string
 	for _, r := range rules {

@@ -46,7 +46,7 @@ func TestRejectedByMCOBySetting(t *testing.T) {
 		{"too large for a MachineConfig", set(), set(longSources(500, 800)), tag, nil, warn, "warn RejectedByMCO"},
 		{"a mirror that nodes could not read", set(), set(itms("a", "quay.io", allow, "m.local/%")), tag, nil, warn, "deny RewriteError, warn RejectedByMCO"},
 		{"not even the generator knows what to make of it", set(), set(itms("a", "https://quay.io", allow, "m.local")), tag, nil, warn, "warn RejectedByMCO"},
-		{"no setting holds up what mends it", set(good, bad), set(good), tag, facts("quay.io/x:1 present"), severities(RejectedByMCO, Deny), "warn RejectedByMCO"},
+		{"no setting holds up what repairs it", set(good, bad), set(good), tag, facts("quay.io/x:1 present"), severities(RejectedByMCO, Deny), "warn RejectedByMCO"},
 		{"nor another change beside it", set(good, bad), other, tag, facts("m.local/x:1 present", "n.local/x:1 present"), severities(RejectedByMCO, Deny), "warn RejectedByMCO, warn MirrorHidden"},
 	})
 	testText(t, decision{"admitted", set(good), set(good, bad), tag, ok, warn, ""}, `ImageTagMirrorSet a is admitted: it reroutes 1 of 1 image, all verified.
@@ -54,7 +54,7 @@ func TestRejectedByMCOBySetting(t *testing.T) {
 Warnings:
 
 1. the configuration as a whole
-   RejectedByMCO: the Machine Config Operator would reject the merged configuration: no route changes until it is mended
+   RejectedByMCO: the Machine Config Operator would reject the merged configuration: no route changes until it is repaired
    - source "quay.io" is NeverContactSource in ImageTagMirrorSet b but AllowContactingSource in ImageDigestMirrorSet a
    - images are judged as if it were applied
    To do: correct what is named above, then try again

@@ -6,27 +6,27 @@ type Settings struct {
 	// images are looked up and named first ("openshift-ingress", "openshift-*").
 	// Nil means DefaultProtected.
 	Protected []string
-	// AllowSourceFallback admits, with a warning, an image that no mirror on its
-	// new route holds (or could be verified to hold) as long as its source does
-	// and may be contacted: for a migration while the mirror fills.
+	// AllowSourceFallback admits, with a warning, an image that no mirror on its new route
+	// holds (or could be verified to hold) as long as its source does and may be contacted:
+	// for a migration during which the mirror is being filled.
 	AllowSourceFallback bool
 	// Blobs says of which images the config and the layers are looked up, not only the
 	// manifest. See NewPlan and Location.Depth of package mirrors.
 	Blobs BlobScope
-	// Guesses says what comes of an image that only guesses name, outside of protected
+	// Guesses says how to treat an image that only guesses name, outside of protected
 	// namespaces.
 	Guesses Guesses
-	// Severities replace what rules say by default, by rule id. An entry weakens
-	// the denial of an image of a protected namespace only under the id followed
-	// by "@protected", so that it cannot happen by mistake. So it is with what stands for
-	// images that nobody could look at: InventoryStale, and Unverified of a configuration as
-	// a whole. None makes a denial of what RejectedByMCO, or Unverified of a configuration
-	// that is too large to be judged, warns about: that is in force already, and has to be
-	// mended somehow.
+	// Severities replace what rules say by default, by rule id. The denial of an image of a
+	// protected namespace is weakened only by an entry whose id is followed by "@protected",
+	// so that it cannot happen by mistake. The same goes for findings that stand for images
+	// that nobody could look at: InventoryStale, and Unverified of a configuration as a
+	// whole. No entry turns a warning of RejectedByMCO, or of Unverified about a
+	// configuration that is too large to be judged, into a denial: what it is about is in
+	// force already, and has to be repaired somehow.
 	Severities map[string]Severity
-	// Namespaces say which namespaces hold up a change, the first pattern that matches
-	// counts. An image that only namespaces with Warn use is never denied, unless one of
-	// them is protected. Namespaces that none matches hold up changes.
+	// Namespaces say which namespaces may hold up a change; the first pattern that matches
+	// counts. An image used only in namespaces with Warn is never denied, unless one of them
+	// is protected. Namespaces that no pattern matches may hold up changes.
 	Namespaces []NamespaceSeverity
 }
 

@@ -1,5 +1,10 @@
 package policy
 
+import (
+	"maps"
+	"slices"
+)
+
 // Severity says what a Finding does to the verdict. The zero value is Info.
 type Severity int
 
@@ -17,8 +22,8 @@ func (s Severity) String() string {
 	return [...]string{"info", "warn", "deny"}[s]
 }
 
-// severity applies the settings to what a rule says. Unseen is set for a finding that
-// stands for images that nobody could look at, protected ones among them.
+// severity applies the settings to what a rule says. unseen is set for a finding that stands
+// for images that nobody could look at, which may be protected.
 func (s Settings) severity(f Finding, unseen bool) Severity {
 	severity := f.Severity
 	protected := unseen || s.IsProtected(f.Image)
@@ -30,34 +35,34 @@ func (s Settings) severity(f Finding, unseen bool) Severity {
 	if ok {
 		severity = set
 	}
-	return min(severity, s.most(f.Image))
+	return min(severity, s.maxSeverity(f.Image))
 }
 
-// most returns the most that a finding on img may be. Each consumer is looked at alone: that
-// there is another one which holds up nothing makes no difference.
-func (s Settings) most(img Image) Severity {
+// maxSeverity returns the greatest severity that a finding on img may have. Each consumer is
+// considered separately: it makes no difference that another one would not block the change.
+func (s Settings) maxSeverity(img Image) Severity {
 	switch {
 	case len(img.Consumers) == 0:
 		return Deny
 	case s.merelyGuessed(img) && s.Guesses == GuessesIgnore:
-		return Info // history beside makes no difference
+		return Info // that there is history too makes no difference
 	}
 	most := Info
-	for _, u := range img.Consumers {
-		most = max(most, s.mostFor(u))
+	for _, c := range img.Consumers {
+		most = max(most, s.maxSeverityFor(c))
 	}
 	return most
 }
 
-func (s Settings) mostFor(u Consumer) Severity {
+func (s Settings) maxSeverityFor(c Consumer) Severity {
 	switch {
-	case u.Use == History:
+	case c.Use == History:
 		return Warn
-	case s.namespaceRank(u.Namespace) < len(s.protected()):
+	case s.namespaceRank(c.Namespace) < len(s.protected()):
 		return Deny
-	case u.Guessed && s.Guesses != GuessesDeny:
-		return s.Guesses.most()
-	case s.mayHoldUp(u.Namespace):
+	case c.Guessed && s.Guesses != GuessesDeny:
+		return s.Guesses.maxSeverity()
+	case s.mayHoldUp(c.Namespace):
 		return Deny
 	default:
 		return Warn
@@ -73,9 +78,9 @@ func (s Settings) mayHoldUp(namespace string) bool {
 	return true
 }
 
-// heldUpBy returns the namespaces whose consumers are all that makes findings denials, sorted;
+// heldUpBy returns, sorted, the namespaces whose consumers are the only reason for denials;
 // none where a protected namespace, the cluster itself or the configuration as a whole is
-// among the reasons. A setting would let these changes pass.
+// among the reasons. A setting would let such a change pass.
 func (s Settings) heldUpBy(findings []Finding) []string {
 	namespaces := map[string]bool{}
 	for _, f := range findings {
@@ -85,21 +90,21 @@ func (s Settings) heldUpBy(findings []Finding) []string {
 		if f.Image.Ref == "" || s.IsProtected(f.Image) {
 			return nil
 		}
-		for _, u := range f.Image.Consumers {
+		for _, c := range f.Image.Consumers {
 			switch {
-			case s.mostFor(u) < Deny:
-			case u.Namespace == "":
+			case s.maxSeverityFor(c) < Deny:
+			case c.Namespace == "":
 				return nil
 			default:
-				namespaces[u.Namespace] = true
+				namespaces[c.Namespace] = true
 			}
 		}
 	}
-	return sortedKeys(namespaces)
+	return slices.Sorted(maps.Keys(namespaces))
 }
 
-// denies reports whether a finding of a rule about the configuration as a whole that denies
-// by default still does.
+// denies reports whether a rule about the configuration as a whole, which denies by default,
+// does so under these settings.
 func (s Settings) denies(rule string) bool {
 	return s.severity(Finding{Rule: rule, Severity: Deny}, false) == Deny
 }

@@ -11,14 +11,14 @@ import (
 )
 
 // NewStanding returns the plan of the standing verification: which images does set, the
-// configuration in force, send to mirrors? It is the plan of making all mirror objects
-// of set at once, in a cluster that has none, so that the rules that judge a change judge
-// what came of it. The entries count as there before: what there was to say of them was
-// said when they were made.
+// configuration in force, send to mirrors? It is the plan of creating all mirror objects of
+// set at once, in a cluster that has none, so that the rules for changes also judge their
+// results. The entries do not count as added: what there was to say about them was said when
+// they were created.
 //
-// Rejected is set where MCO rejects set, RejectedBefore equal to it, and Reroutes tell what
-// nodes have (mirrors.Set.Applied). Where that is not known they tell what set says,
-// validation aside, which comes nearest to it.
+// Where MCO rejects set, Rejected and RejectedBefore are both set, and Reroutes are those of
+// what nodes have (mirrors.Set.Applied) or, where that is not known, of what set says
+// regardless of validation, which comes closest.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set)}
 	bare := set
@@ -32,20 +32,20 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 		}
 	}
 	if before == nil || after == nil {
-		return p // not even the generator knows what to make of it
+		return p // not even the generator can make sense of it
 	}
 	c := Change{Before: set, After: set} // of which nothing but the routes is asked
 	p.Reroutes, p.Malformed = c.reroutes(resolution{before: before, after: after}, known)
-	p.lookInto(known.Platforms)
+	p.setDepths(known.Platforms)
 	return p
 }
 
-// StandingLookups is Lookups for who can wait, and asks of an image whose mirrors
-// have not all answered yet nothing but those: the source is spared as long as the
-// mirrors may hold the image.
+// StandingLookups is Lookups for a caller that can wait. While the mirrors of an image have
+// not all answered, it asks nothing else about the image: the source is left alone as long as
+// a mirror may hold it.
 func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
-	p.Reroutes = slices.DeleteFunc(slices.Clone(p.Reroutes), func(i Reroute) bool {
-		return slices.ContainsFunc(i.After.Mirrors(), func(l mirrors.Location) bool {
+	p.Reroutes = slices.DeleteFunc(slices.Clone(p.Reroutes), func(r Reroute) bool {
+		return slices.ContainsFunc(r.After.Mirrors(), func(l mirrors.Location) bool {
 			f, asked := facts[l]
 			return asked && f.Presence == Unknown
 		})
@@ -61,32 +61,32 @@ type Standing struct {
 	Outcome Outcome
 	// At is the mirror that serves it, where Outcome is Works.
 	At mirrors.Location
-	// Finding says what is wrong. It is set where Outcome is Fails.
+	// Finding says what is wrong where Outcome is Fails.
 	Finding Finding
 	// Objects are those that send the image to its mirrors, or cut it off from them,
 	// sorted by name; none where the configuration does not tell.
 	Objects []mirrors.Object
 }
 
-// Standings says how each image of a plan by NewStanding does, protected images first.
-// Images that only history names, or guesses that do not deny, are left out, and what the settings make Info is no
-// finding: neither is worth reporting unasked.
+// Standings returns the state of each image of a plan by NewStanding, protected images first.
+// It leaves out images that only history names, or only guesses that do not deny, and
+// disregards findings that the settings make Info: nobody asked for those.
 func (p Plan) Standings(facts Facts) []Standing {
 	s := p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on
 	var standings []Standing
-	for _, k := range s.rank(p.Reroutes) {
-		i := p.Reroutes[k]
-		a := s.assess(i, facts)
-		if onlyHistory(i.Image) || s.merelyGuessed(i.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
+	for _, k := range p.ranking() {
+		r := p.Reroutes[k]
+		a := s.assess(r, facts)
+		if onlyHistory(r.Image) || s.merelyGuessed(r.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
 			continue
 		}
-		key := pullType(i.Image.Ref) + " " + i.After.Entry
+		key := pullType(r.Image.Ref) + " " + r.After.Entry
 		if _, ok := objects[key]; !ok {
-			objects[key] = p.objectsBehind(i)
+			objects[key] = p.objectsBehind(r)
 		}
 		standing := s.standing(a)
-		standing.Reroute, standing.Objects = i, objects[key]
+		standing.Reroute, standing.Objects = r, objects[key]
 		standings = append(standings, standing)
 	}
 	return standings
@@ -102,17 +102,17 @@ func (s Settings) standing(a *assessment) Standing {
 	case loss >= 0:
 		return Standing{Outcome: Fails, Finding: findings[loss]}
 	case a.mirrors.Found():
-		at, _, _ := Served(a.After, a.facts)
+		at, _, _ := served(a.After, a.facts)
 		return Standing{Outcome: Works, At: at}
 	default:
-		return Standing{Outcome: Unsure} // by the settings no finding, or by no rule
+		return Standing{Outcome: Unsure} // no rule has a finding, or the settings ignore it
 	}
 }
 
-// objectsBehind returns the objects that made the entry of registries.conf by which i
-// is pulled: those with its very scope or, where it got its mirrors from a wider one,
-// those that cover it. Of these, objects of the kind that serves the image go before
-// the others, which can but block it.
+// objectsBehind returns the objects that made the entry of registries.conf that decides
+// about r: those with exactly its scope or, where it inherited its mirrors from a wider one,
+// those that cover it. If some of them are of the kind that serves the image, the others,
+// which can only block it, are left out.
 func (p Plan) objectsBehind(r Reroute) []mirrors.Object {
 	behind := p.entries[r.After.Entry]
 	if len(behind) == 0 {

@@ -23,8 +23,8 @@ func (c Change) changedCAs() map[string]bool {
 	return changed
 }
 
-// retrusted returns the registries for which the images that are pulled from there have to
-// be judged by other CAs; none where it is not known which, which is a refusal of its own.
+// retrusted returns the registries whose images have to be judged by the new CAs; none where
+// those are not known, which is denied by a rule of its own (unknownCAs).
 func (c Change) retrusted() map[string]bool {
 	if len(unknownCAsOf(c)) > 0 {
 		return nil
@@ -32,8 +32,8 @@ func (c Change) retrusted() map[string]bool {
 	return c.changedCAs()
 }
 
-// withProposedTrust returns r with the places marked that are at one of hosts, and whether
-// there are any. What is insecure asks for no certificate.
+// withProposedTrust returns r with its places at one of hosts marked, and whether there are
+// any. At insecure places certificates do not matter.
 func withProposedTrust(r mirrors.Route, hosts map[string]bool) (mirrors.Route, bool) {
 	concerned := func(s mirrors.PullSource) bool { return s.Tried() && !s.Insecure && hosts[host(s.Ref)] }
 	if !slices.ContainsFunc(r.Sources, concerned) {
@@ -46,7 +46,7 @@ func withProposedTrust(r mirrors.Route, hosts map[string]bool) (mirrors.Route, b
 	return r, true
 }
 
-// unknownCAsOf says of c whose CAs are not known.
+// unknownCAsOf says why the CAs before or after c are not known, if c alters them.
 func unknownCAsOf(c Change) []string {
 	unknown := map[string]bool{}
 	for _, s := range []mirrors.Set{c.Before, c.After} {

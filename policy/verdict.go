@@ -12,7 +12,7 @@ type Finding struct {
 	Reason string
 	// Detail is what was found for this image: a line for each place looked at.
 	Detail []string
-	// Remedy is advice that would settle the finding: commands, or a sentence.
+	// Remedy is what to do about the finding: commands, or a sentence.
 	Remedy []string
 }
 

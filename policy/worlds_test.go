@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 			lessMirrored = lessMirrored || pulls(i.Before, said, true) && !pulls(i.After, said, true)
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
-		mayWarn := Pull(i.After, i.weigh(w.facts, false)) == WorksBehind &&
+		mayWarn := walk(i.After.Sources, i.weigh(w.facts, false), false) == WorksBehind &&
 			(!(Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
 		switch {
 		case v.Allowed && worse && !mayWarn:
@@ -153,5 +154,36 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 	}
 	if judged < 5000 {
 		t.Errorf("only %d changes reroute anything", judged)
+	}
+}
+
+// TestEvidenceIsTheSameForBothRoutes: where no place refuses, facts prove the same of the
+// old route and of the new one.
+func TestEvidenceIsTheSameForBothRoutes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	same, refused := 0, 0
+	for range 5000 {
+		w := randomWorld(rng)
+		for l, f := range w.facts {
+			f.Recalled = f.Presence == Absent && rng.IntN(2) == 0
+			w.facts[l] = f
+		}
+		for _, r := range NewPlan(w.change, Cluster{Images: NewImages(w.image), Platforms: []string{"linux/amd64"}}, Settings{}).Reroutes {
+			r.OtherCredentials = rng.IntN(2) == 0
+			after, before := r.weigh(w.facts, false), r.weigh(w.facts, true)
+			if after.refused {
+				refused++
+				continue
+			}
+			same++
+			for _, s := range slices.Concat(r.After.Sources, r.Before.Sources) {
+				if !reflect.DeepEqual(after.at(s.Location), before.at(s.Location)) {
+					t.Fatalf("%s: %+v for the new route, %+v for the old\n%s", s.Ref, after.at(s.Location), before.at(s.Location), w)
+				}
+			}
+		}
+	}
+	if same < 500 || refused < 500 {
+		t.Errorf("%d worlds without a refusal, %d with one: too few of the inputs were meaningful", same, refused)
 	}
 }

@@ -36,17 +36,17 @@ type Document struct {
 
 // A Finding is a policy.Finding as JSON.
 type Finding struct {
-	Rule     string `json:"rule"`
-	Severity string `json:"severity"` // "deny", "warn" or "info"
-	Image    string `json:"image"`    // "" where the finding is about the configuration
-	Reason   string `json:"reason"`
-	Detail   string `json:"detail"` // a line for each place looked at
-	Remedy   string `json:"remedy"` // commands or advice, a line each
-	Users    []User `json:"users"`
+	Rule      string     `json:"rule"`
+	Severity  string     `json:"severity"` // "deny", "warn" or "info"
+	Image     string     `json:"image"`    // "" where the finding is about the configuration
+	Reason    string     `json:"reason"`
+	Detail    string     `json:"detail"` // a line for each place looked at
+	Remedy    string     `json:"remedy"` // commands or advice, a line each
+	Consumers []Consumer `json:"users"`  // so called in this version of the format
 }
 
-// A User is a policy.Consumer as JSON.
-type User struct {
+// A Consumer is a policy.Consumer as JSON.
+type Consumer struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
@@ -130,10 +130,10 @@ func (r Record) Document() Document {
 	for _, f := range r.Verdict.Findings {
 		d.Findings = append(d.Findings, findingDocument(f))
 	}
-	for _, i := range r.Plan.Reroutes {
+	for _, reroute := range r.Plan.Reroutes {
 		d.Rerouted = append(d.Rerouted, Rerouted{
-			Image: i.Image.Ref, Before: RouteDocument(i.Before, r.Facts), After: RouteDocument(i.After, r.Facts),
-			BeforeUnknown: i.BeforeUnknown, Pools: i.Pools,
+			Image: reroute.Image.Ref, Before: RouteDocument(reroute.Before, r.Facts), After: RouteDocument(reroute.After, r.Facts),
+			BeforeUnknown: reroute.BeforeUnknown, Pools: reroute.Pools,
 		})
 	}
 	return d
@@ -142,19 +142,41 @@ func (r Record) Document() Document {
 func findingDocument(f policy.Finding) Finding {
 	return Finding{
 		Rule: f.Rule, Severity: f.Severity.String(), Image: f.Image.Ref, Reason: f.Reason,
-		Detail: strings.Join(f.Detail, "\n"), Remedy: strings.Join(f.Remedy, "\n"), Users: UserDocuments(f.Image),
+		Detail: strings.Join(f.Detail, "\n"), Remedy: strings.Join(f.Remedy, "\n"), Consumers: consumerDocuments(f.Image),
 	}
 }
 
-// UserDocuments returns the users of img as JSON.
-func UserDocuments(img policy.Image) []User {
-	users := []User{}
-	for _, u := range img.Consumers {
-		users = append(users, User{
-			Kind: u.Kind, Namespace: u.Namespace, Name: u.Name, Container: u.Container, Use: u.Use.String(), Digest: u.Digest, Guessed: u.Guessed,
+// consumerDocuments returns the consumers of img as JSON.
+func consumerDocuments(img policy.Image) []Consumer {
+	consumers := []Consumer{}
+	for _, c := range img.Consumers {
+		consumers = append(consumers, Consumer{
+			Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Container: c.Container, Use: c.Use.String(), Digest: c.Digest, Guessed: c.Guessed,
 		})
 	}
-	return users
+	return consumers
+}
+
+// An InventoryList lists images with their consumers (kind Inventory).
+type InventoryList struct {
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	Images     []InventoryImage `json:"images"`
+}
+
+// An InventoryImage is one image of an InventoryList.
+type InventoryImage struct {
+	Image     string     `json:"image"`
+	Consumers []Consumer `json:"users"`
+}
+
+// InventoryDocument returns images as JSON.
+func InventoryDocument(images []policy.Image) InventoryList {
+	doc := InventoryList{APIVersion: APIVersion, Kind: "Inventory", Images: []InventoryImage{}}
+	for _, img := range images {
+		doc.Images = append(doc.Images, InventoryImage{Image: img.Ref, Consumers: consumerDocuments(img)})
+	}
+	return doc
 }
 
 // RouteDocument returns route as JSON, with what facts say of its places.

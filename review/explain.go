@@ -49,7 +49,7 @@ func resolve(set mirrors.Set, which string) (mirrors.Resolution, error) {
 		return r, fmt.Errorf("the configuration %s is too large to be judged: %w", which, err)
 	}
 	if err != nil {
-		return r, fmt.Errorf("RejectedByMCO: the configuration %s is invalid, and no node would get it: %s", which, text.Line(err.Error()))
+		return r, fmt.Errorf("%s: the configuration %s is invalid, and no node would get it: %s", policy.RejectedByMCO, which, text.Line(err.Error()))
 	}
 	return r, nil
 }

@@ -43,11 +43,11 @@ func (r Record) WriteJUnit(w io.Writer) error {
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
 	}
 	suite.add("configuration", "the merged configuration", found[""])
-	for k, i := range r.Plan.Reroutes {
-		if k > 0 && i.Image.Ref == r.Plan.Reroutes[k-1].Image.Ref {
+	for i, reroute := range r.Plan.Reroutes {
+		if i > 0 && reroute.Image.Ref == r.Plan.Reroutes[i-1].Image.Ref {
 			continue // the same image on the nodes of other pools
 		}
-		suite.add("image", i.Image.Ref, found[i.Image.Ref])
+		suite.add("image", reroute.Image.Ref, found[reroute.Image.Ref])
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 )
 
 // A Limiter bounds how many reviews compute at once. Running more of them than there are
-// processors finishes none sooner, and each keeps a plan for every image that it reroutes
-// in memory meanwhile: 200 at once of 2,000 images took 700 MB together.
+// processors finishes none sooner, and each holds a plan with every image that it reroutes in
+// memory: 200 at once of 2,000 images took 700 MB together.
 //
-// A review gives its slot up while it waits for registries. Afterwards it gets one before
-// any review that has not started, so that what was started comes to its end.
+// A review gives up its slot while it waits for registries. Afterwards it gets one before any
+// review that has not started, so that reviews that were started are finished first.
 type Limiter struct {
 	mu      sync.Mutex
 	free    int
@@ -27,7 +27,7 @@ const (
 	starting
 )
 
-// NewLimiter lets n reviews compute at once.
+// NewLimiter returns a Limiter that lets n reviews compute at once.
 func NewLimiter(n int) *Limiter { return &Limiter{free: n} }
 
 // acquire waits for a slot, until ctx ends. A nil Limiter does not bound anything.
@@ -93,7 +93,7 @@ func (l *Limiter) release() {
 }
 
 // yielding returns r for the holder of a slot: the slot is given up while r is asked, and
-// acquired again afterwards, even if ctx has ended. What is known by then has yet to be
+// acquired again afterwards, even if ctx has ended, as what is known by then still has to be
 // judged.
 func (l *Limiter) yielding(r Registries) Registries {
 	if l == nil {

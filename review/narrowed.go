@@ -14,8 +14,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// WriteNarrowed writes the mirror objects of the change, ready to apply, with the sources
-// that cover what their mirrors hold and nothing else.
+// WriteNarrowed writes the mirror objects of the change, ready to apply, with sources that
+// cover what their mirrors hold and nothing else.
 func (r Record) WriteNarrowed(w io.Writer) error {
 	var order []mirrors.Object
 	entries := map[mirrors.Object][]mirrors.Entry{}
@@ -51,7 +51,7 @@ func writeNarrowedObject(w io.Writer, o mirrors.Object, entries []mirrors.Entry)
 	return err
 }
 
-// manifest is what a person writes of a mirror object.
+// A manifest is the part of a mirror object that a person writes.
 type manifest struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        map[string]string `json:"metadata"`

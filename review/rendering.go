@@ -32,8 +32,8 @@ type Comparison struct {
 	Detail string `json:"detail"`
 	// Differences are the entries that differ, sorted by scope.
 	Differences []Difference `json:"differences"`
-	// SparesPayload is set where a difference may be meant: a blocked registry that holds
-	// the release image and has no mirror is left out on purpose.
+	// SparesPayload is set if a difference may be intended: a blocked registry that holds the
+	// release image and has no mirror is left out on purpose.
 	SparesPayload bool `json:"-"`
 }
 
@@ -55,9 +55,9 @@ type Difference struct {
 	MachineConfig string `json:"machineConfig"`
 }
 
-// Render renders the configuration in force and what would come of a change. A rejection of
-// the former is an error only if needsBefore is set: a change that repairs an invalid one
-// can be rendered.
+// Render renders the configuration before and after a change. That MCO rejects the one before
+// is an error only if needsBefore is set, so that a change that repairs an invalid
+// configuration can be rendered.
 //
 // applied returns what MCO last wrote for the nodes; its error says why that is not known.
 func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.Applied, error)) (*Rendering, error) {
@@ -93,7 +93,7 @@ func newComparison() Comparison {
 	return Comparison{Name: mirrors.GeneratedRegistries, Differences: []Difference{}}
 }
 
-// withoutComparison says why objects are not compared that cannot be resolved.
+// withoutComparison says why objects that cannot be resolved are not compared.
 func withoutComparison(rejected error) Comparison {
 	c := newComparison()
 	c.State, c.Detail = StateRejected, rejected.Error()

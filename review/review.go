@@ -1,4 +1,4 @@
-// Package review has package policy judge a change, and keeps what the verdict rests on.
+// Package review judges changes with package policy, and records what each verdict rests on.
 //
 // It is the only place where planning, looking up and deciding meet: the webhook, the
 // command line and the standing verification all go through it and cannot give different
@@ -26,14 +26,13 @@ type Inventory interface {
 	Images(context.Context) (policy.Images, error)
 }
 
-// A GapSource inventory knows that parts of it are out of date. An Inventory may be
-// one.
+// A GapSource knows which parts of an inventory are out of date. An Inventory may be one.
 type GapSource interface {
 	// Gaps returns these parts. It is called before Images.
 	Gaps() []policy.Gap
 }
 
-// A PlatformSource knows of which platforms the nodes are. An Inventory may be one.
+// A PlatformSource knows the platforms of the nodes. An Inventory may be one.
 type PlatformSource interface {
 	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
 	// not known.
@@ -48,15 +47,15 @@ type Registries interface {
 	Presence(context.Context, []mirrors.Location) policy.Facts
 }
 
-// A RecallSource is Registries that remember misses for a while after they ceased to be
-// fresh.
+// A RecallSource remembers misses for a while after they have ceased to be fresh. Registries
+// may be one.
 type RecallSource interface {
-	// Recall is like Presence, but content with what it remembers, which is Recalled. It
-	// serves to find out what else has to be looked up.
+	// Recall is like Presence, but makes do with misses that it remembers, and marks those as
+	// Recalled. They are good enough to find out what else has to be looked up.
 	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
 }
 
-// RegistriesFunc is a function that is Registries.
+// A RegistriesFunc is a function that implements Registries.
 type RegistriesFunc func(context.Context, []mirrors.Location) policy.Facts
 
 // Presence implements Registries.
@@ -68,38 +67,37 @@ func (f RegistriesFunc) Presence(ctx context.Context, locs []mirrors.Location) p
 // registries.
 type Trust interface {
 	// CAs returns the certificates, as PEM by host, in a ConfigMap of openshift-config as it
-	// is now. It is no error, and there are none, if there is no such ConfigMap: nodes do
-	// without then.
+	// is now. If there is no such ConfigMap it returns none, and no error: nodes do without.
 	CAs(ctx context.Context, name string) (map[string]string, error)
-	// Propose returns Registries that are asked about Locations with ProposedTrust as if
-	// additionalTrustedCA said cas. They are to be released.
+	// Propose returns Registries that look up Locations with ProposedTrust as if
+	// additionalTrustedCA held cas. The caller has to release them.
 	Propose(cas map[string]string) (registries Registries, release func())
 }
 
-// A NoteSource has something to say to the readers of an answer that rests on it:
+// A NoteSource has remarks for the readers of an answer that rests on it:
 // "the pull secret is missing; registries were asked anonymously". Inventories
 // and Registries may be NoteSources. Each note is one short line.
 type NoteSource interface {
 	Notes() []string
 }
 
-// A Record is a review and all it rested on. Denial, warnings, audit
+// A Record is a review with everything it rested on. Denial, warnings, audit
 // annotations, the log line, metrics and command line output are written from
 // it, so they cannot tell different stories.
 type Record struct {
 	// Subject is what was reviewed, for people: "ImageTagMirrorSet apps",
 	// "Deleting ImageTagMirrorSet apps", "The change of 3 objects".
 	Subject string
-	// Change is the step that was reviewed: what was in force, and what would come of it.
-	// Both are the same where the configuration in force was verified.
+	// Change is the step that was reviewed: from what was in force to what it would become.
+	// Both are the same if the configuration in force was verified.
 	Change policy.Change
-	// Read is when Change.Before was read, or a little before: what was stored later is
-	// not in it.
+	// Read is when Change.Before was read, or shortly before. It holds nothing that was stored
+	// later.
 	Read  time.Time
 	Plan  policy.Plan
 	Facts policy.Facts
-	// Asked are the locations that the verdict hangs on, the most important first:
-	// what to keep an eye on where the same question may come again.
+	// Asked are the locations that were looked up, the most important first: those to keep
+	// fresh where the same change may be reviewed again.
 	Asked   []mirrors.Location
 	Verdict policy.Verdict
 	// Notes are remarks on the sources of the answer, for people.
@@ -122,8 +120,8 @@ type Reviewer struct {
 	NoteSources []NoteSource
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
-	// InForce keeps what the configuration in force comes to, from one review to the next;
-	// nil for nothing.
+	// InForce keeps the tables of the configuration in force from one review to the next; nil
+	// to compute them each time.
 	InForce *InForce
 }
 
@@ -154,7 +152,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error
 }
 
 // Standing verifies the configuration in force by the rules for changes: see
-// policy.NewStanding. It looks up what can wait (Plan.StandingLookups).
+// policy.NewStanding. It is in no hurry (Plan.StandingLookups).
 func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	start := time.Now()
 	now, err := r.read(ctx)
@@ -168,8 +166,7 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	return record, nil
 }
 
-// A state is the current situation: the configuration in force, and what else is known of the
-// cluster.
+// A state is the configuration in force, with what else is known about the cluster.
 type state struct {
 	set     mirrors.Set
 	cluster policy.Cluster
@@ -213,8 +210,8 @@ func (f *InForce) tablesOf(set mirrors.Set) *mirrors.Tables {
 	return f.tables
 }
 
-// NextLookups returns what is still to be looked up, given what is known: Plan.Lookups of
-// package policy, Plan.StandingLookups and Plan.Decisive.
+// A NextLookups function returns what is still to be looked up, given what is known:
+// Plan.Lookups of package policy, Plan.StandingLookups or Plan.Decisive.
 type NextLookups func(policy.Facts) []mirrors.Location
 
 func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next, decisive NextLookups) Record {
@@ -242,6 +239,9 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 	}
 	for ctx.Err() == nil {
 		if lookups := next(facts); len(lookups) > 0 {
+			if len(facts) == 0 {
+				facts = make(policy.Facts, 2*len(lookups)) // often there is a second round
+			}
 			asked = append(asked, lookups...)
 			learn(facts, lookups, look(ctx, lookups))
 			continue
@@ -261,8 +261,8 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 	return facts, asked
 }
 
-// learn enters the answers to lookups. A location without an answer keeps what is recalled
-// of it.
+// learn enters the answers to lookups into facts. A location without an answer keeps a
+// recalled fact.
 func learn(facts policy.Facts, lookups []mirrors.Location, answers policy.Facts) {
 	for _, l := range lookups {
 		fact, ok := answers[l]
@@ -296,8 +296,8 @@ func (r *Reviewer) notes() []string {
 // Denial returns the text that refuses the change, "" if it is admitted.
 func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 
-// Warnings returns what to tell the user who made the change, denied or not: short
-// lines, the most important first.
+// Warnings returns the warnings for the user who made the change, denied or not: short lines,
+// the most important first.
 func (r Record) Warnings() []string {
 	warnings := r.Verdict.Warnings(r.Subject)
 	for _, note := range r.Notes {

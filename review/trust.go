@@ -8,14 +8,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A proposedTrust is what a change is judged by that may name other CAs.
+// A proposedTrust is what is needed to judge a change that may name different CAs.
 type proposedTrust struct {
 	registries Registries
 	notes      []string
 	release    func()
 }
 
-// readTrust enters the CAs before and after change into it, where it names others.
+// readTrust enters the CAs before and after into change, if it names a different ConfigMap.
 func (r *Reviewer) readTrust(ctx context.Context, change *policy.Change) proposedTrust {
 	t := proposedTrust{registries: r.Registries, release: func() {}}
 	if change.Before.TrustedCA == change.After.TrustedCA {

@@ -155,7 +155,7 @@ func (e *endpoint) refuse(w http.ResponseWriter, r *refusal) {
 	e.write(w, r.code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure,
-		Code:     int32(r.code),
+		Code:     int32(r.code), //nolint:gosec // an HTTP status
 		Message:  message,
 	})
 }

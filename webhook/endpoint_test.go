@@ -322,7 +322,7 @@ func TestAPIServerPassesTheReasonOn(t *testing.T) {
 func TestBodyThatDoesNotArrive(t *testing.T) {
 	url, ca := serve(t, muxFor(t, Options{Reviewer: &records{}}))
 	body, w := io.Pipe()
-	defer w.Close()
+	defer w.Close() //nolint:errcheck // a pipe closes without an error
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+Path+"?timeout=1s", body)
 	if err != nil {
 		t.Fatal(err)

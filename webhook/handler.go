@@ -16,13 +16,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A Reviewer judges an edit by the time ctx ends. An error means that there is no verdict. *review.Reviewer is
-// one; implementations must be safe for concurrent use.
+// A Reviewer judges an edit before ctx ends. An error means that there is no verdict.
+// *review.Reviewer is one; implementations must be safe for concurrent use.
 type Reviewer interface {
 	Review(ctx context.Context, edit mirrors.Edit) (review.Record, error)
 }
 
-// ReviewerFunc is a function that is a Reviewer.
+// A ReviewerFunc is a function that implements Reviewer.
 type ReviewerFunc func(ctx context.Context, edit mirrors.Edit) (review.Record, error)
 
 // Review implements Reviewer.
@@ -37,12 +37,12 @@ func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit) (review.Rec
 // A request that cannot change where images are pulled from is admitted without
 // a review: a connection, a subresource, an update that leaves the spec alone. A
 // request that cannot be read, about which there is no verdict, or on which the
-// Reviewer panics, is refused. A dry run is treated like the real thing.
+// Reviewer panics, is refused. A dry run is treated like a real request.
 //
-// Changes that are admitted in the same moment have to be safe together.
+// Changes that are admitted at the same moment have to be safe together.
 type Handler struct {
 	Reviewer Reviewer
-	// ComesAgain receives reviews, as Options say; it may be nil.
+	// ComesAgain is that of Options; it may be nil.
 	ComesAgain func(review.Record)
 
 	metrics *metrics
@@ -76,7 +76,7 @@ const (
 	skipped verdict = "skipped"
 )
 
-// A decision is all that is told about a request.
+// A decision is everything that is reported about a request.
 type decision struct {
 	proposal proposal
 	verdict  verdict

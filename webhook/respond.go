@@ -86,7 +86,7 @@ func (d decision) rules() string {
 // so that a stranger's review does not fill the log.
 const maxNameRunes = 253
 
-// name returns a stranger's word for the log.
+// name makes a name that anybody may choose safe for the log.
 func name(s string) string { return text.Cut(text.Line(s), maxNameRunes) }
 
 // logDecision writes the one line about d: who wanted what, and what came of it.

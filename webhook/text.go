@@ -1,10 +1,6 @@
 package webhook
 
-import (
-	"fmt"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-)
+import "github.com/mirrorset-guard/mirrorset-guard/internal/text"
 
 // The API server's limits for warnings (k8s.io/apiserver,
 // pkg/endpoints/filters/warning.go): beyond 4,096 runes in total it cuts each to
@@ -16,10 +12,10 @@ const (
 	maxWarnings     = maxWarningTotal / maxWarningRunes
 )
 
-// warnings returns what of the given lines the API server will deliver: each on
-// one line and cut, and if there are too many, their number as the last one. The API
-// server drops a warning that holds a control character (NewWarningHeader in
-// k8s.io/apimachinery, pkg/util/net/http.go).
+// warnings prepares lines so that the API server delivers them: each becomes one line of limited
+// length, and if there are too many, the last one counts the rest. The API server drops a
+// warning that contains a control character (NewWarningHeader in k8s.io/apimachinery,
+// pkg/util/net/http.go).
 func warnings(lines []string) []string {
 	var out []string
 	for _, line := range lines {
@@ -30,6 +26,5 @@ func warnings(lines []string) []string {
 	if len(out) <= maxWarnings {
 		return out
 	}
-	more := len(out) - (maxWarnings - 1)
-	return append(out[:maxWarnings-1], fmt.Sprintf("and %d more warnings", more))
+	return text.First(out, maxWarnings-1, "warning")
 }

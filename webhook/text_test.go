@@ -36,7 +36,7 @@ func TestWarnings(t *testing.T) {
 		{"cut between runes", []string{strings.Repeat("é", 257)}, []string{strings.Repeat("é", 255) + "…"}},
 		{"as many as there may be", numbered(16), numbered(16)},
 		{"one too many", numbered(17), append(numbered(15), "and 2 more warnings")},
-		{"far too many", numbered(30000), append(numbered(15), "and 29985 more warnings")},
+		{"far too many", numbered(30000), append(numbered(15), "and 29,985 more warnings")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, warnings(slices.Clone(tc.in))); diff != "" {

@@ -12,9 +12,9 @@ import (
 )
 
 // recentEdits are the edits that were admitted and are not stored yet, as far as is known.
-// The API server stores a change after it was admitted, so one that is reviewed meanwhile
-// does not find it among the objects in force: each may be safe, and both together not.
-// The zero value is empty and ready.
+// The API server stores a change only after it was admitted, so one that is reviewed in the
+// meantime does not find it among the objects in force: each may be safe, but not both
+// together. The zero value is empty and ready for use.
 //
 // It knows the edits that this process admitted, not those of another replica: see
 // maxReadAge.
@@ -32,12 +32,12 @@ type admittedEdit struct {
 }
 
 const (
-	// maxStoringTime is how long after its admission a change may not be stored yet. It
-	// never will be if another webhook refuses it.
+	// maxStoringTime is how long storing a change may take after its admission. If another
+	// webhook refuses it, it is never stored.
 	maxStoringTime = 10 * time.Second
-	// maxReadAge is the age beyond which no change is admitted by what was read of the
-	// cluster. To ask registries takes seconds, in which another replica may have admitted
-	// something; to review once more by what is known then takes a moment.
+	// maxReadAge is the age beyond which what was read of the cluster is too old to admit a
+	// change by. Asking registries takes seconds, in which another replica may have admitted
+	// something; reviewing once more with the facts known by then takes a moment.
 	maxReadAge = 250 * time.Millisecond
 	// maxRecent bounds what is kept; a change of mirrors is a rare event.
 	maxRecent = 64
@@ -59,7 +59,7 @@ func (r *recentEdits) acquire(ctx context.Context) error {
 
 func (r *recentEdits) release() { r.slot <- struct{}{} }
 
-// add enters e instead of what was known of its object.
+// add records e, and forgets earlier edits of the same object.
 func (r *recentEdits) add(e mirrors.Edit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,9 +68,9 @@ func (r *recentEdits) add(e mirrors.Edit) {
 	r.list = slices.Delete(r.list, 0, max(0, len(r.list)-maxRecent))
 }
 
-// observe forgets the edits that had been made in the configuration in force when it was
-// read. One that was admitted later is kept: what it found may look the same and be what
-// an edit in between has replaced.
+// observe forgets the edits that were in force when the configuration was read. An edit that
+// was admitted later is kept, even if the configuration looks as if it were in force: that may
+// be the state before an edit in between.
 func (r *recentEdits) observe(inForce mirrors.Set, read time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,13 +91,13 @@ func (r *recentEdits) others(e mirrors.Edit) []mirrors.Edit {
 	return others
 }
 
-// togetherNote goes with a refusal for the sake of changes that are not in force: there
-// is no telling whether they ever will be.
+// togetherNote goes with a refusal on account of changes that are not in force yet, as nobody
+// knows whether they ever will be.
 const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in 10 s"
 
-// judge reviews p alone and, if it would be admitted, with what came meanwhile. Those
-// that would be admitted are decided one after the other: what is to be known of
-// registries is known by then.
+// judge reviews p alone and, if it would be admitted, together with what was admitted in the
+// meantime. That second step takes one change at a time; it is fast, as the registries have
+// been asked by then.
 func (h *Handler) judge(ctx context.Context, p proposal, dryRun bool) (review.Record, error) {
 	record, err := h.Reviewer.Review(ctx, p.edit)
 	if err != nil {

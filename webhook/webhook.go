@@ -1,4 +1,4 @@
-// Package webhook answers the API server's questions about mirror objects.
+// Package webhook answers the API server's admission requests for mirror objects.
 //
 // It turns an AdmissionReview into an edit of the mirror configuration, has the
 // edit reviewed within the time the API server waits, and writes the Record as
@@ -14,9 +14,9 @@
 //	srv := webhook.HTTPServer(mux, reloader.TLSConfig(), logger)
 //	err = srv.ListenAndServeTLS("", "")
 //
-// What the package keeps between requests are the changes that it admitted in the last
-// seconds, and only until they are in force. A server may be shut down between any two
-// requests; replicas may differ about changes of the same moment, and in nothing else.
+// The only state between requests are the changes that were admitted in the last seconds, and
+// those only until they are in force. So a server may be shut down between any two requests,
+// and replicas may differ only about changes made at the same moment.
 package webhook
 
 import (
@@ -39,9 +39,8 @@ const (
 	// MirrorSetsWebhook reviews what is created and updated. It fails closed: the
 	// kinds it matches are rare, and none is needed to bring the guard back.
 	MirrorSetsWebhook = "mirrorsets.mirrorset-guard.io"
-	// DeletionsWebhook reviews what is deleted. It fails open, because the way
-	// back from a bad mirror set is often to delete it, and must work when the
-	// guard does not.
+	// DeletionsWebhook reviews what is deleted. It fails open, because the remedy for a bad
+	// mirror set is often to delete it, which must be possible when the guard is down.
 	DeletionsWebhook = "mirrorset-deletions.mirrorset-guard.io"
 	// Path is where AdmissionReviews are posted.
 	Path = "/validate"
@@ -70,9 +69,9 @@ type Options struct {
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
-	// ComesAgain is told of each review after which the same change is likely to be
-	// asked for again: it was refused, or was a dry run. May be nil. It is called
-	// before the answer is sent, and must not block.
+	// ComesAgain receives each review after which the same change is likely to be made again,
+	// because it was refused or was a dry run. It may be nil. It is called before the answer
+	// is sent, and must not block.
 	ComesAgain func(review.Record)
 }
 

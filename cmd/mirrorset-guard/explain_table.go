@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -38,7 +37,7 @@ func (e explanation) print(w io.Writer, changed bool) {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		writeLines(w, wrapped(short(img.Image), tableWidth), 0)
+		writeLines(w, wrapped(text.ShortDigests(img.Image), tableWidth), 0)
 		e.printRoutes(w, img, changed)
 	}
 	if variants := e.After.Set.Variants(); len(variants) > 1 {
@@ -105,7 +104,7 @@ func (e explanation) candidateParagraphs(r mirrors.Resolution, candidates []stri
 		}
 		head := entryText(r, route.Entry)
 		if len(candidates) > 1 {
-			head = short(ref) + ": " + head
+			head = text.ShortDigests(ref) + ": " + head
 		}
 		all = append(all, paragraph{head: head})
 		all = append(all, e.stepParagraphs(r, ref, route, tried)...)
@@ -117,7 +116,7 @@ func (e explanation) candidateParagraphs(r mirrors.Resolution, candidates []stri
 // stepParagraphs numbers the steps to ref from what has been tried before.
 func (e explanation) stepParagraphs(r mirrors.Resolution, ref string, route mirrors.Route, tried int) []paragraph {
 	if route.Err != nil {
-		return []paragraph{{head: "the pull fails before anything is asked: " + short(route.Err.Error())}}
+		return []paragraph{{head: "the pull fails before anything is asked: " + text.ShortDigests(route.Err.Error())}}
 	}
 	var all []paragraph
 	for _, step := range r.Steps(ref, route) {
@@ -126,7 +125,7 @@ func (e explanation) stepParagraphs(r mirrors.Resolution, ref string, route mirr
 			tried++
 			label = fmt.Sprintf("%d.", tried)
 		}
-		all = append(all, paragraph{label: label, head: short(step.Ref), body: e.remark(r, step)})
+		all = append(all, paragraph{label: label, head: text.ShortDigests(step.Ref), body: e.remark(r, step)})
 	}
 	return all
 }
@@ -142,27 +141,22 @@ func (e explanation) remark(r mirrors.Resolution, step mirrors.Step) string {
 	case step.Blocked:
 		return fmt.Sprintf("%s, %s", what, blockText(r, step.BlockedBy))
 	}
-	text := what + ", tried"
+	tried := what + ", tried"
 	if step.Insecure {
-		text += " without verifying certificates (" + mirrors.InsecureList + ")"
+		tried += " without verifying certificates (" + mirrors.InsecureList + ")"
 	}
 	if f, ok := e.Facts[step.Location]; ok {
-		text += ": " + factText(f)
+		tried += ": " + factText(f)
 	}
-	return text
+	return tried
 }
 
 func factText(f policy.Fact) string {
 	if f.Detail == "" {
 		return f.Presence.String()
 	}
-	return f.Presence.String() + ": " + short(f.Detail)
+	return f.Presence.String() + ": " + text.ShortDigests(f.Detail)
 }
-
-// short cuts the digests in text to twelve digits, as denials do.
-func short(text string) string { return longDigest.ReplaceAllString(text, "$1") }
-
-var longDigest = regexp.MustCompile(`(sha(?:256|384|512):[0-9a-f]{12})[0-9a-f]{52,}`)
 
 func (p paragraph) lines(width int) []string {
 	if p.label == "" {

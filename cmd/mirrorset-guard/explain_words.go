@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -17,23 +18,16 @@ func entryText(r mirrors.Resolution, scope string) string {
 	if o.MachineConfig != "" {
 		return fmt.Sprintf("entry %s, made by a file of MachineConfig %s", scope, o.MachineConfig)
 	}
-	text := fmt.Sprintf("entry %s, made by %s", scope, namedUpTo(o.Makers, maxMakers))
+	line := fmt.Sprintf("entry %s, made by %s", scope, text.Names(o.Makers, maxMakers))
 	if o.InheritedFrom != "" {
-		text += fmt.Sprintf("; mirrors inherited from %s, made by %s", o.InheritedFrom, namedUpTo(o.InheritedMakers, maxMakers))
+		line += fmt.Sprintf("; mirrors inherited from %s, made by %s", o.InheritedFrom, text.Names(o.InheritedMakers, maxMakers))
 	}
-	return text
+	return line
 }
 
 // maxMakers is how many objects are named for one entry: more do not help to
 // find the one that is to be changed.
 const maxMakers = 4
-
-func namedUpTo(names []string, limit int) string {
-	if more := len(names) - limit; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
 
 // blockText says which entry blocks a place, and what it comes from.
 func blockText(r mirrors.Resolution, scope string) string {
@@ -43,7 +37,7 @@ func blockText(r mirrors.Resolution, scope string) string {
 	}
 	var by []string
 	if len(o.Never) > 0 {
-		by = append(by, "NeverContactSource in "+namedUpTo(o.Never, maxMakers))
+		by = append(by, "NeverContactSource in "+text.Names(o.Never, maxMakers))
 	}
 	switch {
 	case o.ListedItself:

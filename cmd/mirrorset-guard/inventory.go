@@ -61,26 +61,6 @@ func (o *inventoryOptions) print(io streams, images []policy.Image) error {
 	case "csv":
 		return printImagesCSV(w, images)
 	default:
-		return o.output.write(w, inventoryDocumentOf(images))
+		return o.output.write(w, review.InventoryDocument(images))
 	}
-}
-
-// inventoryDocument is the list as JSON (kind Inventory).
-type inventoryDocument struct {
-	APIVersion string           `json:"apiVersion"`
-	Kind       string           `json:"kind"`
-	Images     []inventoryImage `json:"images"`
-}
-
-type inventoryImage struct {
-	Image string        `json:"image"`
-	Users []review.User `json:"users"`
-}
-
-func inventoryDocumentOf(images []policy.Image) inventoryDocument {
-	doc := inventoryDocument{APIVersion: review.APIVersion, Kind: "Inventory", Images: []inventoryImage{}}
-	for _, img := range images {
-		doc.Images = append(doc.Images, inventoryImage{Image: img.Ref, Users: review.UserDocuments(img)})
-	}
-	return doc
 }

@@ -30,17 +30,17 @@ func printRefs(w, stderr io.Writer, images []policy.Image) error {
 		fmt.Fprintln(out, img.Ref)
 	}
 	if malformed > 0 {
-		fmt.Fprintf(stderr, "mirrorset-guard: left out %d %s that no node could parse; -o table shows them\n", malformed, plural(malformed, "reference", "references"))
+		fmt.Fprintf(stderr, "mirrorset-guard: left out %s that no node could parse; -o table shows them\n", text.Count(malformed, "reference"))
 	}
 	return out.Flush()
 }
 
-// printImages names two users of an image, and counts the others.
+// printImages names two consumers of an image, and counts the others.
 func printImages(w io.Writer, images []policy.Image) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "IMAGE\tUSE\tUSERS")
 	for _, img := range images {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", text.Line(img.Ref), use(img), img.ConsumerNames(2))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", text.Line(img.Ref), img.Use(), img.ConsumerNames(2))
 	}
 	return table.Flush()
 }
@@ -51,19 +51,12 @@ func printImagesWide(w io.Writer, images []policy.Image) error {
 	fmt.Fprintln(table, "IMAGE\tUSE\tRUNNING\tNAMESPACES\tUSERS")
 	for _, img := range images {
 		digests, namespaces := map[string]bool{}, map[string]bool{}
-		for _, u := range img.Consumers {
-			digests[u.Digest], namespaces[u.Namespace] = true, true
+		for _, c := range img.Consumers {
+			digests[c.Digest], namespaces[c.Namespace] = true, true
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), use(img), named(digests), named(namespaces), img.ConsumerNames(len(img.Consumers)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), img.Use(), named(digests), named(namespaces), img.ConsumerNames(len(img.Consumers)))
 	}
 	return table.Flush()
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // named lists what is not empty in a set, or says that there is nothing.
@@ -72,14 +65,14 @@ func named(set map[string]bool) string {
 	return cmp.Or(text.Line(strings.Join(slices.Sorted(maps.Keys(set)), ",")), "-")
 }
 
-// printImagesCSV writes a row for each user, as RFC 4180 has it but for the ends of
-// lines.
+// printImagesCSV writes a row for each consumer, as RFC 4180 says except for the line
+// endings.
 func printImagesCSV(w io.Writer, images []policy.Image) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"image", "use", "kind", "namespace", "name", "container", "digest"}}
 	for _, img := range images {
-		for _, u := range img.Consumers {
-			rows = append(rows, []string{img.Ref, u.Use.String(), u.Kind, u.Namespace, u.Name, u.Container, u.Digest})
+		for _, c := range img.Consumers {
+			rows = append(rows, []string{img.Ref, c.Use.String(), c.Kind, c.Namespace, c.Name, c.Container, c.Digest})
 		}
 	}
 	for _, row := range rows {

@@ -83,5 +83,5 @@ func (o observer) list(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	to := formats("json")
-	_ = to.write(w, inventoryDocumentOf(selected.of(images.ByReference()))) // the client may have gone
+	_ = to.write(w, review.InventoryDocument(selected.of(images.ByReference()))) // the client may have gone
 }

@@ -37,12 +37,12 @@ func comparisonText(c review.Comparison) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "MachineConfig %s is not what the objects in force say:\n", c.Name)
-	for i, d := range c.Differences {
-		if i == maxDifferences {
-			fmt.Fprintf(&b, "- and %d more\n", len(c.Differences)-i)
-			break
-		}
-		fmt.Fprintf(&b, "- %s\n    objects:       %s\n    MachineConfig: %s\n", text.Line(d.Scope), orNone(d.Objects), orNone(d.MachineConfig))
+	var differences []string
+	for _, d := range c.Differences {
+		differences = append(differences, fmt.Sprintf("%s\n    objects:       %s\n    MachineConfig: %s", text.Line(d.Scope), orNone(d.Objects), orNone(d.MachineConfig)))
+	}
+	for _, line := range text.First(differences, maxDifferences, "") {
+		fmt.Fprintf(&b, "- %s\n", line)
 	}
 	if c.SparesPayload {
 		b.WriteString("A blocked registry that holds the release image and has no mirror is left out on purpose.\n")

@@ -267,7 +267,7 @@ A blocked registry that holds the release image and has no mirror is left out on
 		{"another MachineConfig", teamDigests, strings.Replace(workerConfig(), "99-worker-generated-registries", "99-worker-ssh", 1), saysNone},
 		{"only spoken of", teamDigests, "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {about: MachineConfig 99-worker-generated-registries}\n", saysNone},
 		{"no data URL", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "https://example.com/file", ""}), unknown(broken + "its contents are not a data URL")},
-		{"a compression that Ignition does not have", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:,x", "xz"}), unknown(broken + `its compression "xz" is not known`)},
+		{"a compression that Ignition does not have", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:,x", "xz"}), unknown(broken + `its compression "xz" is unknown`)},
 		{"not compressed", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:,plain%20text", "gzip"}), unknown(broken + "gzip: invalid header")},
 		{"no base64", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:;base64,%%", ""}), unknown(broken + `invalid URL escape "%%"`)},
 		{"no TOML", teamDigests, workerConfig([3]string{mirrors.RegistriesConfPath, "data:,%5B", ""}), unknown(broken + "toml: line 1: unexpected end of table name (table names cannot be empty)")},

@@ -5,11 +5,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A selection says which images of an inventory are wanted. The zero value wants
@@ -21,7 +21,7 @@ type selection struct {
 }
 
 func (s *selection) addFlags(flags *pflag.FlagSet) {
-	flags.StringVarP(&s.namespace, "namespace", "n", "", "only images with a user in this namespace")
+	flags.StringVarP(&s.namespace, "namespace", "n", "", "only images that something in this namespace uses")
 	flags.StringVar(&s.registry, "registry", "", "only images of this registry or below this scope (quay.io, quay.io/team)")
 	flags.BoolVar(&s.unused, "unused", false, "only images that no pod runs now: named by templates, settings or history alone")
 }
@@ -64,32 +64,11 @@ func (s selection) of(images []policy.Image) []policy.Image {
 }
 
 func (s selection) wants(img policy.Image) bool {
-	if s.unused && use(img) == policy.Running {
+	if s.unused && img.Use() == policy.Running {
 		return false
 	}
-	if s.namespace != "" && !slices.ContainsFunc(img.Consumers, func(u policy.Consumer) bool { return u.Namespace == s.namespace }) {
+	if s.namespace != "" && !slices.ContainsFunc(img.Consumers, func(c policy.Consumer) bool { return c.Namespace == s.namespace }) {
 		return false
 	}
-	return s.registry == "" || isBelow(img.Ref, s.registry)
-}
-
-// isBelow reports whether a scope covers a reference, at the boundary of a part of
-// its name as nodes have it (containers/image, sysregistriesv2.refMatchingPrefix).
-func isBelow(ref, scope string) bool {
-	rest, ok := strings.CutPrefix(ref, strings.TrimSuffix(scope, "/"))
-	return ok && (rest == "" || strings.ContainsRune("/:@", rune(rest[0])))
-}
-
-// use returns the most important use of img.
-func use(img policy.Image) policy.Use {
-	best := policy.History
-	for _, u := range img.Consumers {
-		switch u.Use {
-		case policy.Running:
-			return policy.Running
-		case policy.Referenced:
-			best = policy.Referenced
-		}
-	}
-	return best
+	return s.registry == "" || mirrors.IsBelow(img.Ref, s.registry)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // snapshotOptions are the choices of the command snapshot.
@@ -50,30 +49,10 @@ func (o *snapshotOptions) run(ctx context.Context, s streams) error {
 	if !ok {
 		return fmt.Errorf("a %T cannot be written", w.inventory)
 	}
-	if err := whole(w.inventory); err != nil {
-		return err
-	}
 	if o.file == "-" {
 		return snapshot.Write(ctx, s.out, source)
 	}
 	return writeFile(o.file, func(out io.Writer) error { return snapshot.Write(ctx, out, source) })
-}
-
-// whole returns an error where parts of inventory are not known: those who read the file
-// would not know of them.
-func whole(inventory review.Inventory) error {
-	gapped, ok := inventory.(review.GapSource)
-	if !ok {
-		return nil
-	}
-	var gaps []error
-	for _, g := range gapped.Gaps() {
-		gaps = append(gaps, fmt.Errorf("%s: %s", g.Source, g.Detail))
-	}
-	if len(gaps) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the snapshot would be incomplete: %w", joined(gaps))
 }
 
 // writeFile writes a file whole or not at all.
@@ -82,7 +61,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // gone already if all went well
+	defer os.Remove(file.Name()) //nolint:errcheck // it is gone already if all went well
 	if err := errors.Join(write(file), file.Close()); err != nil {
 		return err
 	}

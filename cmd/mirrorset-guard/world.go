@@ -332,8 +332,9 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	if err != nil {
 		return err
 	}
-	go cluster.Run(ctx) // both end with open.stop
-	go trusted.Run(ctx)
+	// Both end with open.stop.
+	go cluster.Run(ctx) //nolint:errcheck // it returns nil; WaitReady says what matters
+	go trusted.Run(ctx) //nolint:errcheck // as above
 	waiting, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	defer showProgress(io.err, cluster.Sources)()

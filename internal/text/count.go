@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -31,26 +32,36 @@ func Names(names []string, limit int) string {
 	if len(names) <= limit {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+	return strings.Join(names[:limit], ", ") + " and " + Number(len(names)-limit) + " more"
 }
 
 // First returns at most limit of lines, and one that counts the others: "and 3 more", or
-// "and 3 more rules" where they are called so.
-func First(lines []string, limit int, called ...string) []string {
+// "and 3 more rules" if noun is "rule".
+func First(lines []string, limit int, noun string) []string {
 	if len(lines) <= limit {
 		return lines
 	}
-	more := strings.Join(append([]string{"and", Number(len(lines) - limit), "more"}, called...), " ")
+	more := "and " + Number(len(lines)-limit) + " more"
+	if noun != "" {
+		more = "and " + Count(len(lines)-limit, "more "+noun)
+	}
 	return append(lines[:limit:limit], more)
 }
 
 // ShortDigest returns ref with as much of its digest as a person compares. It may be a
 // digest alone.
 func ShortDigest(ref string) string {
-	const algorithm, digits = "sha256:", 12
-	name, digest, ok := strings.Cut(ref, algorithm)
-	if !ok || len(digest) <= digits || name != "" && !strings.HasSuffix(name, "@") {
-		return ref
+	const digits = 12
+	for _, algorithm := range []string{"sha256:", "sha512:"} {
+		name, digest, ok := strings.Cut(ref, algorithm)
+		if ok && len(digest) > digits && (name == "" || strings.HasSuffix(name, "@")) {
+			return name + algorithm + digest[:digits]
+		}
 	}
-	return name + algorithm + digest[:digits]
+	return ref
 }
+
+// ShortDigests shortens every digest in a text as ShortDigest does.
+func ShortDigests(s string) string { return longDigest.ReplaceAllString(s, "$1") }
+
+var longDigest = regexp.MustCompile(`(sha(?:256|384|512):[0-9a-f]{12})[0-9a-f]{52,}`)

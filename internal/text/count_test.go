@@ -27,22 +27,24 @@ func TestNames(t *testing.T) {
 
 func TestFirst(t *testing.T) {
 	lines := []string{"a", "b", "c"}
-	if got := First(lines, 3); !slices.Equal(got, lines) {
+	if got := First(lines, 3, ""); !slices.Equal(got, lines) {
 		t.Errorf("all: %q", got)
 	}
-	if got := First(lines, 1); !slices.Equal(got, []string{"a", "and 2 more"}) {
+	if got := First(lines, 1, ""); !slices.Equal(got, []string{"a", "and 2 more"}) {
 		t.Errorf("one: %q", got)
 	}
-	if got := First(lines, 2, "rules"); !slices.Equal(got, []string{"a", "b", "and 1 more rules"}) || lines[2] != "c" {
+	if got := First(lines, 2, "rule"); !slices.Equal(got, []string{"a", "b", "and 1 more rule"}) || lines[2] != "c" {
 		t.Errorf("two of %q: %q", lines, got)
 	}
 }
 
 func TestShortDigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0123456789abcdef", 4)
+	long := "sha512:" + strings.Repeat("0123456789abcdef", 8)
 	for of, want := range map[string]string{
 		"quay.io/x@" + digest: "quay.io/x@sha256:0123456789ab",
 		digest:                "sha256:0123456789ab",
+		long:                  "sha512:0123456789ab",
 		"sha256:old":          "sha256:old",
 		"quay.io/x:1":         "quay.io/x:1",
 		"":                    "",
@@ -50,5 +52,13 @@ func TestShortDigest(t *testing.T) {
 		if got := ShortDigest(of); got != want {
 			t.Errorf("%s: got %q, want %q", of, got, want)
 		}
+	}
+}
+
+func TestShortDigests(t *testing.T) {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	got := ShortDigests("quay.io/x@sha256:" + digest + " is not sha512:" + digest + digest + ", and sha256:old stays")
+	if want := "quay.io/x@sha256:0123456789ab is not sha512:0123456789ab, and sha256:old stays"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

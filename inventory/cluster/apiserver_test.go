@@ -174,8 +174,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// usersOf returns the users of an image in c, of namespace only.
-func usersOf(t *testing.T, c *Inventory, namespace, ref string) []policy.Consumer {
+// consumersOf returns the users of an image in c, of namespace only.
+func consumersOf(t *testing.T, c *Inventory, namespace, ref string) []policy.Consumer {
 	t.Helper()
 	images, err := c.Images(t.Context())
 	if err != nil {

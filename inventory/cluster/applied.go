@@ -27,8 +27,8 @@ func (c *Inventory) Applied(ctx context.Context) (*mirrors.Applied, error) {
 
 const generatedRegistries = machineConfigs + "/" + mirrors.GeneratedRegistries
 
-// An appliedReader reads what nodes have where a review will ask for it: where MCO rejects
-// the objects in force. The zero value is ready.
+// An appliedReader reads what nodes have when a review will ask for it, that is, when MCO
+// rejects the objects in force. The zero value is ready.
 type appliedReader struct {
 	mu       sync.Mutex
 	seen     string // the versions of all objects that were last judged
@@ -37,7 +37,7 @@ type appliedReader struct {
 	trouble  error  // why what nodes have could not be read when it was last wanted
 }
 
-// complete returns set with what nodes have, if that is wanted and can be read; version is
+// complete returns set with what nodes have, if that is needed and can be read; version is
 // that of the objects in set. Judging them takes a good part of a review's time, so it is
 // done once for each version.
 func (a *appliedReader) complete(ctx context.Context, set mirrors.Set, version string, read func(context.Context) (*mirrors.Applied, error)) mirrors.Set {
@@ -74,7 +74,7 @@ func (a *appliedReader) note(err error) {
 	a.trouble = err
 }
 
-// notes says why it is not known what nodes have.
+// notes returns the reasons why it is not known what nodes have.
 func (a *appliedReader) notes() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +94,8 @@ func (a *appliedReader) noteFiles(err error) {
 	a.noFiles = err
 }
 
-// versionOf identifies what set holds by the versions that the API server gave to its
-// objects and to others that it was made of; "" if one has none.
+// versionOf identifies the contents of set by the resource versions of its objects and of
+// the others that it was made from; "" if one has none.
 func versionOf(set mirrors.Set, others ...string) string {
 	var b strings.Builder
 	for _, objects := range [][]mirrors.Object{set.Objects, set.Policies} {

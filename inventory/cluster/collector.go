@@ -6,9 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Collector tells Prometheus how far the knowledge of an Inventory can be trusted,
-// and how much there is. Its labels are names of resources, of which there is a
-// fixed number.
+// A Collector exports to Prometheus how fresh an Inventory is, and how large. Its labels
+// are names of resources, of which there is a fixed number.
 type Collector struct{ Inventory *Inventory }
 
 func sourceDesc(name, help string) *prometheus.Desc {
@@ -16,17 +15,17 @@ func sourceDesc(name, help string) *prometheus.Desc {
 }
 
 var (
-	ageDesc    = sourceDesc("source_age_seconds", "Time since the source was last heard from: a list, an event, a sign of life. Missing before the first.")
-	syncedDesc = sourceDesc("source_synced", "1 once the source has been read to its end, or is known not to be served.")
-	servedDesc = sourceDesc("source_served", "0 if the cluster does not serve the source, or does not let it be read.")
-	staleDesc  = sourceDesc("source_stale", "1 if the source has been out of reach for so long that changes are Unverified.")
-	imagesDesc = prometheus.NewDesc("mirrorset_guard_inventory_images", "Images that something in the cluster names.", nil, nil)
-	usersDesc  = prometheus.NewDesc("mirrorset_guard_inventory_users", "Places in objects that name them.", nil, nil)
+	ageDesc       = sourceDesc("source_age_seconds", "Time since the source was last heard from: a list, an event, a sign of life. Missing before the first.")
+	syncedDesc    = sourceDesc("source_synced", "1 once the source has been read to its end, or is known not to be served.")
+	servedDesc    = sourceDesc("source_served", "0 if the cluster does not serve the source, or does not let it be read.")
+	staleDesc     = sourceDesc("source_stale", "1 if the source has been out of reach for so long that changes are Unverified.")
+	imagesDesc    = prometheus.NewDesc("mirrorset_guard_inventory_images", "Images that something in the cluster names.", nil, nil)
+	consumersDesc = prometheus.NewDesc("mirrorset_guard_inventory_users", "Places in objects that name them.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{ageDesc, syncedDesc, servedDesc, staleDesc, imagesDesc, usersDesc} {
+	for _, d := range []*prometheus.Desc{ageDesc, syncedDesc, servedDesc, staleDesc, imagesDesc, consumersDesc} {
 		descs <- d
 	}
 }
@@ -45,12 +44,12 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 		gauge(staleDesc, oneIf(s.Stale), s.Name)
 	}
 	images := c.Inventory.index.Images()
-	users := 0
+	consumers := 0
 	for img := range images.All() {
-		users += len(img.Consumers)
+		consumers += len(img.Consumers)
 	}
 	gauge(imagesDesc, float64(images.Len()))
-	gauge(usersDesc, float64(users))
+	gauge(consumersDesc, float64(consumers))
 }
 
 func oneIf(b bool) float64 {

@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 )
 
-// A configuration holds the objects of which a cluster has one of each.
+// A configuration holds the objects that a cluster has one of.
 type configuration struct {
 	machines table[*operatorv1.MachineConfiguration]
 	images   table[*configv1.Image]

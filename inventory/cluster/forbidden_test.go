@@ -49,7 +49,7 @@ func setRules(t *testing.T, cfg *rest.Config, user string, rules []rbacv1.Policy
 
 // A role is taken away from a guard that runs, and given back. An administrator who
 // applies manifests anew does so, and so does an API server that is starting.
-func TestClusterKeepsWhatItMayNotReadForAMoment(t *testing.T) {
+func TestInventoryKeepsWhatItMayNotReadForAMoment(t *testing.T) {
 	cfg := fromAPIServer(t)
 	const group, image, user = "olm.operatorframework.io", "quay.io/catalog:forbidden", "for-a-moment"
 	installLoose(t, cfg, group, "ClusterCatalog", "clustercatalogs", "v1")
@@ -77,7 +77,7 @@ func TestClusterKeepsWhatItMayNotReadForAMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := func() bool {
-		return len(usersOf(t, c, "", image)) == 1 && slices.ContainsFunc(c.Nodes(), func(n *corev1.Node) bool { return n.Name == user })
+		return len(consumersOf(t, c, "", image)) == 1 && slices.ContainsFunc(c.Nodes(), func(n *corev1.Node) bool { return n.Name == user })
 	}
 	if !known() {
 		t.Fatal("the image and the node are not known")
@@ -118,7 +118,7 @@ func TestClusterKeepsWhatItMayNotReadForAMoment(t *testing.T) {
 }
 
 // The right comes while the guard starts: it waits instead of starting without.
-func TestClusterWaitsForARightThatComes(t *testing.T) {
+func TestInventoryWaitsForARightThatComes(t *testing.T) {
 	cfg := fromAPIServer(t)
 	const group, image, user = "hypershift.openshift.io", "quay.io/release:late", "late-right"
 	installLoose(t, cfg, group, "NodePool", "nodepools", "v1beta1")
@@ -139,7 +139,7 @@ func TestClusterWaitsForARightThatComes(t *testing.T) {
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	if users := usersOf(t, c, "", image); len(users) != 1 {
+	if users := consumersOf(t, c, "", image); len(users) != 1 {
 		t.Errorf("users %v, want the NodePool", users)
 	}
 }

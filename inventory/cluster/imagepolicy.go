@@ -18,7 +18,7 @@ const (
 )
 
 // imagePolicies returns the image policies that MCO heeds. A cluster that does not serve
-// the kinds has none. That they may not be read is an error, as it is for mirror objects:
+// the kinds has none. A refusal to have them read is an error, as it is for mirror objects:
 // without them there is no telling whether MCO would apply anything at all.
 func (r mirrorReader) imagePolicies(ctx context.Context) ([]mirrors.Object, error) {
 	var (

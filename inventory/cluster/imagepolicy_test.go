@@ -16,9 +16,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// TestClusterReadsImagePolicies: those of all namespaces, read anew each time, but where
+// TestInventoryReadsImagePolicies: those of all namespaces, read anew each time, but where
 // their feature gate is off.
-func TestClusterReadsImagePolicies(t *testing.T) {
+func TestInventoryReadsImagePolicies(t *testing.T) {
 	cfg := fromAPIServer(t)
 	install(t, cfg, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_clusterimagepolicies.crd.yaml",
 		"config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_imagepolicies.crd.yaml",

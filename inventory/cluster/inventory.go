@@ -28,13 +28,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Options are the choices a user of New has. The zero value is the default.
+// Options configure an Inventory. The zero value is the default.
 type Options struct {
-	// OnPullSecret is told the content of Secret openshift-config/pull-secret, the
-	// credentials of the nodes: once before the Inventory is ready, and on each
-	// change. The error says that there is no such secret, that it may not be read
-	// or that it has no .dockerconfigjson; the content is nil then. Calls come one
-	// at a time and should return at once. Nil means that the secret is not read.
+	// OnPullSecret receives the content of Secret openshift-config/pull-secret, the
+	// credentials of the nodes: once before the Inventory is ready, and on each change. The
+	// error says that there is no such secret, that it may not be read or that it has no
+	// .dockerconfigjson; the content is nil then. Calls come one at a time and should
+	// return at once. Nil means that the secret is not read.
 	OnPullSecret func(dockerconfigjson []byte, err error)
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
 	// lists it, and Notes says so. Zero means follow.DefaultStaleAfter.
@@ -47,13 +47,13 @@ type Options struct {
 	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
 	// often if that is more often.
 	SurveyEvery time.Duration
-	// Logger gets what client-go has to say about watches, and that a resource is
-	// served from now on or not any more. The zero value is silent.
+	// Logger gets client-go's messages about watches, and a line when a resource begins or
+	// ceases to be served. The zero value is silent.
 	Logger logr.Logger
 }
 
-// An Inventory is that of a running cluster. It is safe for concurrent
-// use. Until Run has been called it knows nothing.
+// An Inventory follows a running cluster. It is safe for concurrent use. Until Run has been
+// called it is empty.
 type Inventory struct {
 	index         images.Index
 	nodes         table[*corev1.Node]
@@ -144,8 +144,8 @@ func unlimited(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// protobuf returns a copy of cfg that asks for protobuf, which built-in types
-// decode from in a fraction of the time and memory of JSON.
+// protobuf returns a copy of cfg that asks for protobuf, from which built-in types are
+// decoded in a fraction of the time and memory that JSON takes.
 func protobuf(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
@@ -167,7 +167,7 @@ func (c *Inventory) sourceSynced() {
 	}
 }
 
-// logServedChange logs that an API has come or gone, and its images with it.
+// logServedChange logs that an API has appeared or disappeared, and its images with it.
 func (c *Inventory) logServedChange(source string, lacking error) {
 	if lacking == nil {
 		c.log.Info("Source is served now", "source", source)
@@ -220,12 +220,12 @@ func (c *Inventory) WaitReady(ctx context.Context) error {
 	}
 }
 
-// CollectGarbageSooner makes the whole process collect garbage sooner until the Inventory is
-// ready or ctx ends. Decoding a large cluster for the first time leaves fifty times of
-// what is kept, and would decide alone how much memory the process takes.
+// CollectGarbageSooner makes the whole process collect garbage sooner until the Inventory
+// is ready or ctx ends. Decoding a large cluster for the first time leaves garbage of fifty
+// times what is kept, which alone would determine how much memory the process takes.
 func (c *Inventory) CollectGarbageSooner(ctx context.Context) {
 	before := debug.SetGCPercent(startGCPercent)
-	if before < startGCPercent { // somebody knows better, or has turned it off
+	if before < startGCPercent { // set lower on purpose, or turned off
 		debug.SetGCPercent(before)
 		return
 	}
@@ -233,13 +233,12 @@ func (c *Inventory) CollectGarbageSooner(ctx context.Context) {
 	debug.SetGCPercent(before)
 }
 
-// startGCPercent is half of Go's default: the time to be ready stays that of the list.
+// startGCPercent is half of Go's default; at this value, the Inventory is ready no later.
 const startGCPercent = 50
 
-// Images returns the images that the cluster depends on.
-// Before the Inventory is ready, it returns the error of Ready: half an inventory
-// would look like safety. So would none, which is an error on a cluster that has
-// nodes.
+// Images returns the images that the cluster depends on. Before the Inventory is ready, it
+// returns the error of Ready: half an inventory would look like safety. So would an empty
+// one, which is an error on a cluster that has nodes.
 func (c *Inventory) Images(context.Context) (policy.Images, error) {
 	if err := c.Ready(); err != nil {
 		return policy.Images{}, err

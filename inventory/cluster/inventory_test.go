@@ -39,7 +39,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
-func TestClusterFollowsPods(t *testing.T) {
+func TestInventoryFollowsPods(t *testing.T) {
 	cfg := fromAPIServer(t)
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	const ns = "follow"
@@ -60,12 +60,12 @@ func TestClusterFollowsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := []policy.Consumer{{Kind: "Pod", Namespace: ns, Name: "early", Container: "a", Use: policy.Running}}
-	if diff := cmp.Diff(running, usersOf(t, c, ns, "quay.io/early:1")); diff != "" {
+	if diff := cmp.Diff(running, consumersOf(t, c, ns, "quay.io/early:1")); diff != "" {
 		t.Errorf("a pod from before: -want +got:\n%s", diff)
 	}
 
 	late := create(&corev1.Pod{ObjectMeta: named(ns, "late"), Spec: containers("quay.io/late:1")})
-	eventually(t, "a new pod's image is there", func() bool { return len(usersOf(t, c, ns, "quay.io/late:1")) == 1 })
+	eventually(t, "a new pod's image is there", func() bool { return len(consumersOf(t, c, ns, "quay.io/late:1")) == 1 })
 
 	late.Status.Phase = corev1.PodRunning
 	late.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ImageID: "quay.io/late@" + digest}}
@@ -74,7 +74,7 @@ func TestClusterFollowsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the digest that runs is known", func() bool {
-		users := usersOf(t, c, ns, "quay.io/late:1")
+		users := consumersOf(t, c, ns, "quay.io/late:1")
 		return len(users) == 1 && users[0].Digest == digest
 	})
 
@@ -83,16 +83,16 @@ func TestClusterFollowsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a changed image takes the place of the old one", func() bool {
-		return len(usersOf(t, c, ns, "quay.io/late:1")) == 0 && len(usersOf(t, c, ns, "quay.io/late:2")) == 1
+		return len(consumersOf(t, c, ns, "quay.io/late:1")) == 0 && len(consumersOf(t, c, ns, "quay.io/late:2")) == 1
 	})
 
 	if err := pods.Delete(t.Context(), "late", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a deleted pod's image is gone", func() bool { return len(usersOf(t, c, ns, "quay.io/late:2")) == 0 })
+	eventually(t, "a deleted pod's image is gone", func() bool { return len(consumersOf(t, c, ns, "quay.io/late:2")) == 0 })
 }
 
-func TestClusterFollowsEveryWorkload(t *testing.T) {
+func TestInventoryFollowsEveryWorkload(t *testing.T) {
 	cfg := fromAPIServer(t)
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	const ns, image = "workloads", "quay.io/workload:1"
@@ -125,7 +125,7 @@ func TestClusterFollowsEveryWorkload(t *testing.T) {
 	want := []string{"CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
 	eventually(t, fmt.Sprint("the image is used by ", want), func() bool {
 		var kinds []string
-		for _, u := range usersOf(t, c, ns, image) {
+		for _, u := range consumersOf(t, c, ns, image) {
 			kinds = append(kinds, u.Kind)
 		}
 		return slices.Equal(kinds, want)
@@ -138,7 +138,7 @@ type told struct {
 	err  error
 }
 
-func TestClusterFollowsThePullSecret(t *testing.T) {
+func TestInventoryFollowsThePullSecret(t *testing.T) {
 	cfg := fromAPIServer(t)
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	calls := make(chan told, 10)
@@ -201,7 +201,7 @@ func TestClusterFollowsThePullSecret(t *testing.T) {
 	wantError("one of another type", "secret openshift-config/pull-secret has no .dockerconfigjson")
 }
 
-func TestClusterReadsMirrorsLive(t *testing.T) {
+func TestInventoryReadsMirrorsLive(t *testing.T) {
 	cfg := fromAPIServer(t)
 	c, err := New(cfg, Options{}) // not running: there is no cache to fill
 	if err != nil {
@@ -397,7 +397,7 @@ func create(t *testing.T, dyn dynamic.Interface, apiVersion, kind, resource, nam
 	}
 }
 
-func TestClusterIsNotReadyBeforeItHasRun(t *testing.T) {
+func TestInventoryIsNotReadyBeforeItHasRun(t *testing.T) {
 	c, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -412,7 +412,7 @@ func TestClusterIsNotReadyBeforeItHasRun(t *testing.T) {
 }
 
 // A user that may not list one resource gets no inventory that lacks it.
-func TestClusterNamesWhatItMayNotRead(t *testing.T) {
+func TestInventoryNamesWhatItMayNotRead(t *testing.T) {
 	cfg := fromAPIServer(t)
 	admin := kubernetes.NewForConfigOrDie(cfg)
 	reads := []rbacv1.PolicyRule{
@@ -449,7 +449,7 @@ func TestClusterNamesWhatItMayNotRead(t *testing.T) {
 
 // The rules that Rules returns are enough. That none is idle follows from their
 // being made from the sources.
-func TestClusterNeedsNoMoreThanItsRules(t *testing.T) {
+func TestInventoryNeedsNoMoreThanItsRules(t *testing.T) {
 	cfg := fromAPIServer(t)
 	admin := kubernetes.NewForConfigOrDie(cfg)
 	c, err := New(cfg, Options{})
@@ -474,7 +474,7 @@ func TestClusterNeedsNoMoreThanItsRules(t *testing.T) {
 }
 
 // What a cluster may do without is not waited for, but its absence is said.
-func TestClusterSaysWhatItMayNotRead(t *testing.T) {
+func TestInventorySaysWhatItMayNotRead(t *testing.T) {
 	cfg := fromAPIServer(t)
 	reads := []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "apps", "batch"}, Resources: []string{"*"}, Verbs: []string{"list", "watch"}},
@@ -510,7 +510,7 @@ func (l *turnLog) all() []string {
 	return slices.Clone(l.lines)
 }
 
-func TestClusterPicksUpWhatAppears(t *testing.T) {
+func TestInventoryPicksUpWhatAppears(t *testing.T) {
 	cfg := fromAPIServer(t)
 	var turns turnLog
 	c := impatient(t, cfg, Options{Logger: funcr.New(turns.add, funcr.Options{})})
@@ -541,13 +541,13 @@ func TestClusterPicksUpWhatAppears(t *testing.T) {
 	create(t, dynamic.NewForConfigOrDie(cfg), "operators.coreos.com/v1alpha1", "CatalogSource", "catalogsources", "community",
 		map[string]any{"image": "quay.io/catalog:v4"})
 	const image = "quay.io/catalog:v4"
-	eventually(t, "the image of a kind that has appeared is there", func() bool { return len(usersOf(t, c, "", image)) == 1 })
+	eventually(t, "the image of a kind that has appeared is there", func() bool { return len(consumersOf(t, c, "", image)) == 1 })
 	if s := status(); s.Lacking != nil || s.Err != nil {
 		t.Errorf("served: %+v, want no complaint", s)
 	}
 
 	remove()
-	eventually(t, "the image of a kind that has vanished is gone", func() bool { return len(usersOf(t, c, "", image)) == 0 })
+	eventually(t, "the image of a kind that has vanished is gone", func() bool { return len(consumersOf(t, c, "", image)) == 0 })
 	eventually(t, "and the kind is lacking", func() bool { return apierrors.IsNotFound(status().Lacking) })
 	want := []string{`"level"=0 "msg"="Source is served now"`, `"level"=0 "msg"="Source is gone, with what it named"`}
 	eventually(t, "both turns are logged", func() bool { return len(turns.all()) >= len(want) })
@@ -556,7 +556,7 @@ func TestClusterPicksUpWhatAppears(t *testing.T) {
 	}
 }
 
-func TestClusterKnowsNodesPoolsAndBudgets(t *testing.T) {
+func TestInventoryKnowsNodesPoolsAndBudgets(t *testing.T) {
 	cfg := fromAPIServer(t)
 	install(t, cfg, "machineconfiguration/v1/zz_generated.crd-manifests/0000_80_machine-config_01_machineconfigpools-SelfManagedHA.crd.yaml")
 	kube := kubernetes.NewForConfigOrDie(cfg)

@@ -24,7 +24,7 @@ type mirrorReader struct{ client rest.Interface }
 func newMirrorReader(cfg *rest.Config) (mirrorReader, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json" // custom resources know no other
-	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()                     // decodes the errors
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()                     // to decode errors
 	client, err := rest.UnversionedRESTClientFor(cfg)
 	if err != nil {
 		return mirrorReader{}, fmt.Errorf("making a client for mirror objects: %w", err)
@@ -156,7 +156,7 @@ func (r mirrorReader) read(ctx context.Context, path string, query map[string]st
 		request.Param(key, value)
 	}
 	result := request.Do(ctx)
-	err := result.Error() // of the two, only this one has the server's own words
+	err := result.Error() // only this one of the two has the server's own words
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -12,9 +12,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 )
 
-// Nodes returns the nodes of the cluster as objects.TrimNode leaves them, sorted by
-// name. They are shared and must not be changed. Empty where they may not be
-// read.
+// Nodes returns the nodes of the cluster as objects.TrimNode leaves them, sorted by name.
+// They are shared and must not be changed. The result is empty if they may not be read.
 func (c *Inventory) Nodes() []*corev1.Node { return c.nodes.sorted(byName) }
 
 // Pools returns the MachineConfigPools as objects.TrimPool leaves them, sorted by name.

@@ -76,18 +76,18 @@ func impatient(t *testing.T, cfg *rest.Config, o Options) *Inventory {
 }
 
 // Before 4.19, PinnedImageSet had no other version than v1alpha1.
-func TestClusterReadsTheVersionThatIsServed(t *testing.T) {
+func TestInventoryReadsTheVersionThatIsServed(t *testing.T) {
 	cfg := fromAPIServer(t)
 	c := impatient(t, cfg, Options{})
 	installLoose(t, cfg, "machineconfiguration.openshift.io", "PinnedImageSet", "pinnedimagesets", "v1alpha1")
 	const image = "quay.io/pinned:1"
 	create(t, dynamic.NewForConfigOrDie(cfg), "machineconfiguration.openshift.io/v1alpha1", "PinnedImageSet", "pinnedimagesets", "old",
 		map[string]any{"pinnedImages": []any{map[string]any{"name": image}}})
-	eventually(t, "an object of the older version is there", func() bool { return len(usersOf(t, c, "", image)) == 1 })
+	eventually(t, "an object of the older version is there", func() bool { return len(consumersOf(t, c, "", image)) == 1 })
 }
 
 // OLM's largest objects name thousands of images, and come near etcd's limit.
-func TestClusterReadsLargeObjects(t *testing.T) {
+func TestInventoryReadsLargeObjects(t *testing.T) {
 	cfg := fromAPIServer(t)
 	const group, images = "operators.coreos.com", 5000
 	installLoose(t, cfg, group, "ClusterServiceVersion", "clusterserviceversions", "v1alpha1")
@@ -122,7 +122,7 @@ func TestClusterReadsLargeObjects(t *testing.T) {
 	}
 }
 
-func TestClusterKnowsItsConfiguration(t *testing.T) {
+func TestInventoryKnowsItsConfiguration(t *testing.T) {
 	cfg := fromAPIServer(t)
 	c := impatient(t, cfg, Options{})
 	if c.MachineConfiguration() != nil || c.Proxy() != nil || c.ImageConfig() != nil || c.ClusterVersion() != nil {
@@ -157,7 +157,7 @@ func TestClusterKnowsItsConfiguration(t *testing.T) {
 	if diff := cmp.Diff([]string{"quay.io"}, c.ImageConfig().Spec.RegistrySources.BlockedRegistries); diff != "" {
 		t.Errorf("ImageConfig() -want +got:\n%s", diff)
 	}
-	if users := usersOf(t, c, "", "quay.io/release:2"); len(users) != 1 || users[0].Kind != "ClusterVersion" {
+	if users := consumersOf(t, c, "", "quay.io/release:2"); len(users) != 1 || users[0].Kind != "ClusterVersion" {
 		t.Errorf("users %v of the release image, want the ClusterVersion, which is followed for both", users)
 	}
 	names := []string{}
@@ -172,12 +172,12 @@ func TestClusterKnowsItsConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "what is deleted is gone for both", func() bool {
-		return c.ClusterVersion() == nil && len(usersOf(t, c, "", "quay.io/release:2")) == 0
+		return c.ClusterVersion() == nil && len(consumersOf(t, c, "", "quay.io/release:2")) == 0
 	})
 }
 
 // What is kept for a rollback is history as long as the owner's template is read.
-func TestClusterKnowsWhoseTemplatesItReads(t *testing.T) {
+func TestInventoryKnowsWhoseTemplatesItReads(t *testing.T) {
 	cfg := fromAPIServer(t)
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	const ns, image = "rollback", "quay.io/rollback:1"
@@ -192,7 +192,7 @@ func TestClusterKnowsWhoseTemplatesItReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := impatient(t, cfg, Options{})
-	use := func() policy.Use { return usersOf(t, c, ns, image)[0].Use }
+	use := func() policy.Use { return consumersOf(t, c, ns, image)[0].Use }
 	if use() != policy.Referenced {
 		t.Error("history, though nobody knows what the DeploymentConfig names")
 	}
@@ -202,7 +202,7 @@ func TestClusterKnowsWhoseTemplatesItReads(t *testing.T) {
 
 // Pull secrets of service accounts, and names of ImageStreams, for templates that no pod
 // has been made from yet.
-func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
+func TestInventoryKnowsWhatAdmissionWillAdd(t *testing.T) {
 	cfg := fromAPIServer(t)
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	const ns, image = "admission", "quay.io/admission:1"
@@ -228,7 +228,7 @@ func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
 		}
 	}
 	blind := impatient(t, as(t, kube, cfg, "no-accounts", less), Options{ForbiddenAfter: time.Millisecond})
-	if u := usersOf(t, blind, ns, image)[0]; !u.OwnPullSecret || !u.PullSecretUnknown {
+	if u := consumersOf(t, blind, ns, image)[0]; !u.OwnPullSecret || !u.PullSecretUnknown {
 		t.Errorf("%+v, though nobody could read the service account", u)
 	}
 	if notes := blind.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], "no permission to read serviceaccounts") {
@@ -236,7 +236,7 @@ func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
 	}
 
 	c = impatient(t, cfg, Options{})
-	user := func() policy.Consumer { return usersOf(t, c, ns, image)[0] }
+	user := func() policy.Consumer { return consumersOf(t, c, ns, image)[0] }
 	if u := user(); u.OwnPullSecret || u.PullSecretUnknown {
 		t.Errorf("%+v, though there is no such account", u)
 	}
@@ -251,7 +251,7 @@ func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
 	}
 	eventually(t, "it has none any more", func() bool { return !user().OwnPullSecret })
 
-	if len(usersOf(t, c, ns, "cart:1")) != 1 {
+	if len(consumersOf(t, c, ns, "cart:1")) != 1 {
 		t.Error("a short name stands for an ImageStream that is not there")
 	}
 	crd := looseCRD("image.openshift.io", "ImageStream", "imagestreams", "v1")
@@ -277,10 +277,10 @@ func TestClusterKnowsWhatAdmissionWillAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the short name stands for its image", func() bool {
-		return len(usersOf(t, c, ns, "cart:1")) == 0 && slices.ContainsFunc(usersOf(t, c, ns, "quay.io/team/cart@"+digest), func(u policy.Consumer) bool { return u.Kind == "Deployment" })
+		return len(consumersOf(t, c, ns, "cart:1")) == 0 && slices.ContainsFunc(consumersOf(t, c, ns, "quay.io/team/cart@"+digest), func(u policy.Consumer) bool { return u.Kind == "Deployment" })
 	})
 	if err := streams.Delete(t.Context(), "cart", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "without the stream it is what it was", func() bool { return len(usersOf(t, c, ns, "cart:1")) == 1 })
+	eventually(t, "without the stream it is what it was", func() bool { return len(consumersOf(t, c, ns, "cart:1")) == 1 })
 }

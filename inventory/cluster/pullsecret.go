@@ -15,13 +15,13 @@ import (
 
 // The global pull secret: the credentials of the nodes.
 const (
-	pullSecretNamespace = "openshift-config"
+	pullSecretNamespace = "openshift-config" //nolint:gosec // a name, not a secret
 	pullSecretName      = "pull-secret"
 )
 
-// pullSecret returns the source of the global pull secret. It asks for this one
-// secret only, which a role can grant by its name. Being refused it is an
-// answer: registries are then asked without credentials, and that is said.
+// pullSecret returns the source of the global pull secret. It asks for this one secret
+// only, which a role can grant by its name. A refusal is an answer: registries are then
+// asked without credentials, and a note says so.
 func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
 	return &source{
 		isSecret: true,
@@ -47,10 +47,10 @@ func PullSecretRule() rbacv1.PolicyRule {
 // and when it has changed, and keeps only what it needs to tell a change.
 type secretSink struct {
 	tell func(dockerconfigjson []byte, err error)
-	last string // what was told last, "" for nothing yet
+	last string // what was passed on last, "" for nothing yet
 }
 
-// secretContent is what is left of the pull secret.
+// secretContent is the trimmed pull secret.
 type secretContent struct {
 	data []byte
 	err  error

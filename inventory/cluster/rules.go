@@ -12,10 +12,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// Rules returns what a ClusterRole has to permit for everything in c to be readable,
-// and nothing more: a rule for each API group and way of reading, sorted. The
-// global pull secret is not among it; that takes a role in its namespace, by
-// PullSecretRule.
+// Rules returns exactly what a ClusterRole has to permit for everything in c to be
+// readable: a rule for each API group and set of verbs, sorted. The global pull secret is
+// not included; it takes a role in its own namespace (PullSecretRule).
 func (c *Inventory) Rules() []rbacv1.PolicyRule {
 	followed := map[[2]string][]string{} // by group and name
 	for _, s := range c.sources {

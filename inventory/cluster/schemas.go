@@ -15,15 +15,15 @@ import (
 // schemas tells which kinds have pod templates by the OpenAPI documents that every API
 // server publishes and every authenticated user may read (ClusterRole system:discovery),
 // even where the objects themselves may not be read. A schema that leaves its fields open
-// tells nothing.
+// reveals nothing.
 type schemas struct {
 	api   rest.Interface
 	known map[schema.GroupVersion]document
 }
 
-// A document is what is left of the one of a group version.
+// A document is a trimmed OpenAPI document of one group version.
 type document struct {
-	url  string // it has a hash of the content in it
+	url  string // it includes a hash of the content
 	pods map[string]bool
 }
 
@@ -52,7 +52,7 @@ func (s *schemas) withPods(ctx context.Context, kinds map[schema.GroupVersionRes
 	return found, failed
 }
 
-// urls returns where the documents are, by the path of their group version.
+// urls returns the URLs of the documents, by the path of their group version.
 func (s *schemas) urls(ctx context.Context) (map[string]string, error) {
 	var list struct {
 		Paths map[string]struct{ ServerRelativeURL string }
@@ -68,7 +68,7 @@ func (s *schemas) urls(ctx context.Context) (map[string]string, error) {
 	return urls, err
 }
 
-// document reads the document of a group version, unless it is as it was. A group version
+// document reads the document of a group version, unless it is unchanged. A group version
 // without one has no schemas.
 func (s *schemas) document(ctx context.Context, gv schema.GroupVersion, urls map[string]string) (document, error) {
 	path := "apis/" + gv.String()

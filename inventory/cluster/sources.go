@@ -25,7 +25,7 @@ type source struct {
 	kind string
 	// templates is set if pod templates are read, in objects of kind.
 	templates bool
-	// isSecret is set for the global pull secret, whose Sink tells by itself when there is
+	// isSecret is set for the global pull secret, whose Sink itself reports when there is
 	// none.
 	isSecret bool
 }
@@ -116,10 +116,9 @@ const (
 	pageSizeLarge = 10
 )
 
-// optional returns the source of a custom resource, without Trim and Sink. A
-// cluster that does not serve the resource has no such objects. Where it may not
-// be read, that is said by Notes with each answer, and does not stop the guard:
-// its absence would be the greater harm.
+// optional returns the source of a custom resource, without Trim and Sink. A cluster that
+// does not serve the resource has no such objects. If it may not be read, Notes says so
+// with each answer, and the guard works all the same: its absence would do more harm.
 func optional(dyn dynamic.Interface, r schema.GroupVersionResource) *source {
 	return &source{Source: &follow.Source{
 		Name:     r.GroupResource().String(),
@@ -130,8 +129,8 @@ func optional(dyn dynamic.Interface, r schema.GroupVersionResource) *source {
 	}}
 }
 
-// readable returns the source of a built-in resource that names no images. Where it may not
-// be read, that is said by Notes, as for custom resources.
+// readable returns the source of a built-in resource that names no images. If it may not be
+// read, Notes says so, as for custom resources.
 func readable(name string, r follow.Resource, trim func(runtime.Object) any, sink follow.Sink) *source {
 	return &source{Source: &follow.Source{
 		Name:     name,
@@ -160,7 +159,7 @@ func serviceAccounts(kube kubernetes.Interface, index *images.Index) *source {
 		func(o runtime.Object) any { return images.HasPullSecret(o.(*corev1.ServiceAccount)) }, accountSink{index})
 }
 
-// accountsKnown says how far a source of serviceAccounts can be trusted.
+// accountsKnown returns how complete and current a source of serviceAccounts is.
 func accountsKnown(s follow.Status) images.Accounts {
 	if !s.IsReadable() || s.Stale {
 		return images.StaleAccounts

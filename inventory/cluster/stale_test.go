@@ -36,7 +36,7 @@ func wired(t *testing.T, cfg *rest.Config) *cluster.Wire {
 
 // F16: the watches of a real API server are cut, and what happens meanwhile is
 // missed. That is known, and made good afterwards.
-func TestClusterKnowsThatItIsCutOff(t *testing.T) {
+func TestInventoryKnowsThatItIsCutOff(t *testing.T) {
 	cfg := fromAPIServer(t)
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	const ns, image = "cutoff", "quay.io/missed:1"
@@ -74,13 +74,13 @@ func TestClusterKnowsThatItIsCutOff(t *testing.T) {
 		notes := c.Notes()
 		return len(notes) == 1 && strings.HasPrefix(notes[0], "pods, replicationcontrollers and ")
 	})
-	if users := usersOf(t, c, ns, image); len(users) != 0 {
-		t.Errorf("nobody can know of %v", users)
+	if missed := consumersOf(t, c, ns, image); len(missed) != 0 {
+		t.Errorf("nobody can know of %v", missed)
 	}
 
 	w.Mend()
 	eventually(t, "what was missed is known, and there is no gap", func() bool {
-		return len(c.Gaps()) == 0 && len(c.Notes()) == 0 && len(usersOf(t, c, ns, image)) == 1
+		return len(c.Gaps()) == 0 && len(c.Notes()) == 0 && len(consumersOf(t, c, ns, image)) == 1
 	})
 }
 
@@ -140,7 +140,7 @@ func (r *noted) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfac
 
 // F16: the guard comes back to a real API server that does not know any more what
 // happened since. What was deleted meanwhile is gone, what was created is there.
-func TestClusterComesBackAfterCompaction(t *testing.T) {
+func TestInventoryComesBackAfterCompaction(t *testing.T) {
 	env := newAPIServer(t)
 	// As a watch cache forgets only after many changes, let etcd answer.
 	env.ControlPlane.GetAPIServer().Configure().Append("watch-cache-sizes", "pods#0")

@@ -23,18 +23,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 )
 
-// A survey looks through the objects of every kind that is served, may be listed, and is
-// not followed by a source (IsGuessable), and enters what they seem to name in an Index.
+// A survey searches the objects of every kind that is served, may be listed, and is not
+// followed by a source (IsGuessable), and enters the images that they seem to name in an
+// Index.
 //
-// It lists now and then instead of watching. A cluster with 200 kinds would be 200 watches
-// for objects most of which never name an image, each with the objects of its kind on the
-// way at its start; and a guess that is some minutes old does little harm, since what runs
-// for such an object is a pod, which is followed. Objects are decoded one at a time, so
-// that the largest of them, not the longest list, says how much memory a survey takes.
+// It lists periodically instead of watching. A cluster with 200 kinds would need 200
+// watches for objects most of which never name an image, and each watch would begin by
+// sending all objects of its kind; a guess that is some minutes old does little harm, since
+// what runs for such an object is a pod, which is followed. Objects are decoded one at a
+// time, so that the memory which a survey takes depends on the largest object, not on the
+// longest list.
 type survey struct {
 	list     func(context.Context, follow.Listing, func(*unstructured.Unstructured)) error
 	served   func() ([]*metav1.APIResourceList, error)
@@ -54,10 +57,10 @@ type survey struct {
 	blind  error                                     // why it is not known which kinds have pod templates
 }
 
-// surveyTimes say how often things are done, and how long they may take.
+// surveyTimes are the intervals and time limits of a survey.
 type surveyTimes struct {
-	discover   time.Duration // from one look for new kinds to the next
-	list       time.Duration // from one list of a kind to the next
+	discover   time.Duration // between two searches for new kinds
+	list       time.Duration // between two lists of a kind
 	readyAfter time.Duration // how long the first round may hold up Inventory.Ready
 }
 
@@ -70,7 +73,7 @@ var defaultSurveyTimes = surveyTimes{discover: time.Minute, list: DefaultSurveyE
 // surveyAtOnce is how many kinds are listed at once.
 const surveyAtOnce = 2
 
-// A surveyed kind is one that is looked through.
+// A surveyed is a kind whose objects are searched.
 type surveyed struct {
 	kind    schema.GroupKind
 	read    time.Time                     // when it was last listed to the end; zero for never
@@ -120,7 +123,7 @@ func (s *survey) run(ctx context.Context) {
 	}
 }
 
-// done says that nothing has to wait for the survey any more.
+// done ends the waiting for the survey.
 func (s *survey) done() {
 	s.once.Do(func() {
 		s.isDone.Store(true)
@@ -130,7 +133,7 @@ func (s *survey) done() {
 
 func (s *survey) isComplete() bool { return s.isDone.Load() }
 
-// round looks which kinds there are, and lists those that are new or due.
+// round discovers which kinds there are, and lists those that are new or due.
 func (s *survey) round(ctx context.Context) {
 	kinds, lost, err := s.discover()
 	if err == nil {
@@ -145,8 +148,8 @@ func (s *survey) round(ctx context.Context) {
 	s.readDue(ctx)
 }
 
-// discover returns the kinds that are served and to be looked through. The groups in lost
-// are served by an API server that does not answer: nothing is known of their kinds.
+// discover returns the kinds that are served and should be searched. The groups in lost are
+// served by an API server that does not answer: nothing is known of their kinds.
 func (s *survey) discover() (kinds map[schema.GroupVersionResource]schema.GroupKind, lost map[string]bool, err error) {
 	lists, err := s.served()
 	lost = map[string]bool{}
@@ -219,7 +222,7 @@ func (s *survey) forget(k *surveyed) {
 	s.index.Replace(images.GuessedKind(k.kind), nil)
 }
 
-// mayList reports whether rules grant to list all objects of a resource. Rules for single
+// mayList reports whether rules permit listing all objects of a resource. Rules for single
 // names do not.
 func mayList(rules []authorizationv1.ResourceRule, r schema.GroupVersionResource) bool {
 	has := func(list []string, want string) bool {
@@ -249,9 +252,9 @@ func (s *survey) readDue(ctx context.Context) {
 	readers.Wait()
 }
 
-// untilNext is how long a kind waits for its next list after so many failures in a row. The
-// first retry comes with the next round, the others after twice as many rounds each. Half a
-// round is taken off, as a list ends some time after its round has begun.
+// untilNext returns how long a kind waits for its next list after so many failures in a
+// row. The first retry comes with the next round, the others after twice as many rounds
+// each. Half a round is taken off, as a list ends some time after its round has begun.
 func (t surveyTimes) untilNext(failed int) time.Duration {
 	if failed == 0 || failed > maxDoublings {
 		return t.list
@@ -259,7 +262,8 @@ func (t surveyTimes) untilNext(failed int) time.Duration {
 	return min(t.list, t.discover<<(failed-1)-t.discover/2)
 }
 
-// maxDoublings is when a kind that fails has long been listed as seldom as one that does not.
+// maxDoublings is more than enough for a kind that fails to be listed as seldom as one that
+// does not.
 const maxDoublings = 10
 
 // due returns the kinds that are to be listed, those first that have waited for longest.
@@ -281,8 +285,8 @@ func (s *survey) due() []schema.GroupVersionResource {
 	return due
 }
 
-// readKind lists a kind and enters what it names. What is known of a kind that cannot be
-// listed for now stays.
+// readKind lists a kind and enters what it names. If a kind cannot be listed for now, what
+// is known of it stays.
 func (s *survey) readKind(ctx context.Context, r schema.GroupVersionResource) {
 	s.mu.Lock()
 	k := s.kinds[r]
@@ -357,7 +361,7 @@ func (s *survey) readConfigMaps(ctx context.Context, k *surveyed) error {
 	return nil
 }
 
-// notes says what the survey does not cover: a line for each reason.
+// notes lists what the survey does not cover: a line for each reason.
 func (s *survey) notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,14 +381,14 @@ func (s *survey) notes() []string {
 		notes = append(notes, "unknown kinds were not searched: "+s.err.Error())
 	}
 	if len(failed) > 0 {
-		notes = append(notes, fmt.Sprintf("%s could not be searched: %v", firstOf(failed, namedSources), reason))
+		notes = append(notes, fmt.Sprintf("%s could not be searched: %v", text.Names(failed, namedSources), reason))
 	}
 	if waiting > 0 {
-		notes = append(notes, fmt.Sprintf("%s not searched yet", counted(waiting, "unknown kind")))
+		notes = append(notes, fmt.Sprintf("%s not searched yet", text.Count(waiting, "unknown kind")))
 	}
 	if n := len(s.unread); n > 0 {
 		notes = append(notes, fmt.Sprintf("%s with pod templates may not be read (%s): see manifests/overlays/all-kinds",
-			counted(n, "kind"), firstOf(s.unread, namedSources)))
+			text.Count(n, "kind"), text.Names(s.unread, namedSources)))
 	}
 	if s.blind != nil {
 		notes = append(notes, fmt.Sprintf("it is not known which of the kinds that may not be read have pod templates: %v", s.blind))
@@ -392,14 +396,7 @@ func (s *survey) notes() []string {
 	return notes
 }
 
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// pathOf is where a resource is listed over all namespaces.
+// pathOf returns the path at which a resource is listed across all namespaces.
 func pathOf(r schema.GroupVersionResource) string {
 	if r.Group == "" {
 		return "/api/" + r.Version + "/" + r.Resource

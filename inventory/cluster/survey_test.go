@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -86,23 +85,23 @@ func TestSurvey(t *testing.T) {
 	}
 	c := surveying(t, cfg)
 
-	if diff := cmp.Diff(guessUser("Early.early.example.com", "a", "spec.containers[app]"), usersOf(t, c, "", "quay.io/survey/early:1")); diff != "" {
+	if diff := cmp.Diff(guessUser("Early.early.example.com", "a", "spec.containers[app]"), consumersOf(t, c, "", "quay.io/survey/early:1")); diff != "" {
 		t.Errorf("when ready (-want +got):\n%s", diff)
 	}
-	if got := len(usersOf(t, c, "", "quay.io/survey/many:1")); got != 3*follow.FirstPageSize {
+	if got := len(consumersOf(t, c, "", "quay.io/survey/many:1")); got != 3*follow.FirstPageSize {
 		t.Errorf("%d objects of several pages, want %d", got, 3*follow.FirstPageSize)
 	}
 
 	remove := installCRD(t, cfg, looseCRD("late.example.com", "Late", "lates", "v1"))
 	create(t, dyn, "late.example.com/v1", "Late", "lates", "a", spec("quay.io/survey/late:1"))
-	eventually(t, "a kind that was added is read", func() bool { return len(usersOf(t, c, "", "quay.io/survey/late:1")) == 1 })
+	eventually(t, "a kind that was added is read", func() bool { return len(consumersOf(t, c, "", "quay.io/survey/late:1")) == 1 })
 	gvr := schema.GroupVersionResource{Group: "early.example.com", Version: "v1", Resource: "earlies"}
 	if err := dyn.Resource(gvr).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "an object that was deleted is forgotten", func() bool { return usersOf(t, c, "", "quay.io/survey/early:1") == nil })
+	eventually(t, "an object that was deleted is forgotten", func() bool { return consumersOf(t, c, "", "quay.io/survey/early:1") == nil })
 	remove()
-	eventually(t, "a kind that was removed is forgotten", func() bool { return usersOf(t, c, "", "quay.io/survey/late:1") == nil })
+	eventually(t, "a kind that was removed is forgotten", func() bool { return consumersOf(t, c, "", "quay.io/survey/late:1") == nil })
 	if notes := c.Notes(); len(notes) != 0 {
 		t.Errorf("notes: %q", notes)
 	}
@@ -144,7 +143,7 @@ func TestSurveyConfigMaps(t *testing.T) {
 		{"another name", "openshift-widgets", "quay.io/maps/settings:1", nil},
 		{"a tenant's", "survey-shop", "quay.io/maps/shop:1", nil},
 	} {
-		if diff := cmp.Diff(tt.want, usersOf(t, c, tt.namespace, tt.image)); diff != "" {
+		if diff := cmp.Diff(tt.want, consumersOf(t, c, tt.namespace, tt.image)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 		}
 	}
@@ -152,9 +151,9 @@ func TestSurveyConfigMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a ConfigMap that was deleted is forgotten", func() bool {
-		return usersOf(t, c, "openshift-widgets", "quay.io/maps/guessed:1") == nil
+		return consumersOf(t, c, "openshift-widgets", "quay.io/maps/guessed:1") == nil
 	})
-	if usersOf(t, c, "openshift-machine-api", "quay.io/maps/known:1") == nil {
+	if consumersOf(t, c, "openshift-machine-api", "quay.io/maps/known:1") == nil {
 		t.Error("and the known one with it")
 	}
 }
@@ -187,7 +186,7 @@ func TestSurveyWithoutRights(t *testing.T) {
 	c := surveying(t, as(t, admin, cfg, "surveyor", bare.Rules()))
 	const note = "1 kind with pod templates may not be read (barreds.pods.example.com): see manifests/overlays/all-kinds"
 	eventually(t, "what may not be read is said", func() bool { return slices.Contains(c.Notes(), note) })
-	if got := usersOf(t, c, "", "quay.io/survey/barred:1"); got != nil {
+	if got := consumersOf(t, c, "", "quay.io/survey/barred:1"); got != nil {
 		t.Errorf("it was read: %v", got)
 	}
 
@@ -204,13 +203,13 @@ func TestSurveyWithoutRights(t *testing.T) {
 	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is read once it may be", func() bool { return usersOf(t, c, "", "quay.io/survey/barred:1") != nil })
+	eventually(t, "it is read once it may be", func() bool { return consumersOf(t, c, "", "quay.io/survey/barred:1") != nil })
 	eventually(t, "and no note is left", func() bool { return len(c.Notes()) == 0 })
 	if err := admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), "surveyor-more", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a right that is taken away is said", func() bool { return slices.Contains(c.Notes(), note) })
-	if got := usersOf(t, c, "", "quay.io/survey/barred:1"); got == nil {
+	if got := consumersOf(t, c, "", "quay.io/survey/barred:1"); got == nil {
 		t.Error("what was known is forgotten with the right")
 	}
 }
@@ -386,7 +385,7 @@ func TestSurveyOfALargeCluster(t *testing.T) {
 	api := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		most.Store(max(most.Load(), int64(m.HeapAlloc))) //nolint:gosec // less than 8 EiB
+		most.Store(max(most.Load(), int64(m.HeapAlloc)))
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 		to, token := min(from+limit, objects), ""
@@ -401,10 +400,10 @@ func TestSurveyOfALargeCluster(t *testing.T) {
 			}
 			fmt.Fprintf(w, `{"metadata": {"name": "object-%d", "namespace": "n-%d"}, "spec": {"image": %q, "x": [%s 0]}}`, i, i%50, image, filler)
 			if i < to-1 {
-				io.WriteString(w, ",")
+				fmt.Fprint(w, ",")
 			}
 		}
-		io.WriteString(w, "]}")
+		fmt.Fprint(w, "]}")
 	})
 	list := &metav1.APIResourceList{GroupVersion: "large.example.com/v1"}
 	for i := range kinds {
@@ -440,7 +439,7 @@ func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc) //nolint:gosec // less than 8 EiB
+	return int64(m.HeapAlloc)
 }
 
 // mayAll are the rules of one who may list everything.

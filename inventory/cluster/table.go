@@ -10,8 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
-// A table holds what is left of the objects of one kind. The zero value is
-// empty and ready.
+// A table holds the trimmed objects of one kind. The zero value is empty and ready.
 type table[T any] struct {
 	mu   sync.Mutex
 	rows map[types.NamespacedName]T

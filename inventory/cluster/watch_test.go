@@ -91,7 +91,7 @@ func refs(t *testing.T, c *Inventory) []string {
 	return refs
 }
 
-func TestClusterSaysWhenAWatchIsBroken(t *testing.T) {
+func TestInventorySaysWhenAWatchIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
 		c := newInventory(mirrorReader{}, api, noCustom(), Options{StaleAfter: 5 * time.Minute})
@@ -143,7 +143,7 @@ func TestQuietIsNotStale(t *testing.T) {
 }
 
 // What was deleted while nobody listened is gone after the next list.
-func TestClusterCatchesUpAfterA410(t *testing.T) {
+func TestInventoryCatchesUpAfterA410(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"), runningPod("b", "quay.io/b:1"))
 		c := newInventory(mirrorReader{}, api, noCustom(), Options{})
@@ -167,7 +167,7 @@ func TestClusterCatchesUpAfterA410(t *testing.T) {
 }
 
 // A pull secret that was read stays what it was while the API server is away.
-func TestClusterTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
+func TestInventoryTellsOfThePullSecretOnlyWhenItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secret := &corev1.Secret{
 			ObjectMeta: named("openshift-config", "pull-secret"),

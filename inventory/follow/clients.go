@@ -43,8 +43,7 @@ func (r custom) IsWatchListSemanticsUnSupported() bool {
 }
 
 // Typed decodes an object of a Custom resource. The API server has checked its types.
-// Should they differ from ours all the same, an object with what could be read is more than
-// none.
+// Should they differ from ours all the same, a partly decoded object is better than none.
 func Typed[T any](o runtime.Object) *T {
 	object := new(T)
 	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.(*unstructured.Unstructured).Object, object)
@@ -78,8 +77,8 @@ func (r builtin[L]) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(r.kube)
 }
 
-// FirstServed returns a resource in the version that the cluster serves: now, or else
-// before.
+// FirstServed returns a resource that is read in the version now, or in the version before
+// if the cluster does not serve that.
 func FirstServed(now, before Resource) Resource { return firstServed{now, before} }
 
 type firstServed struct{ now, before Resource }

@@ -20,10 +20,9 @@ const DefaultPageSize = 500
 // (--request-timeout, 1 min), so that only a dead connection is cut.
 const listTimeout = 90 * time.Second
 
-// list reads all objects page by page. The Reflector's own way, a list at
-// resource version 0, is answered by the watch cache of the API server in one
-// piece however large: more than 1 GB for 100,000 pods. Where the server streams
-// lists, list is not called.
+// list reads all objects page by page. The Reflector's own list, at resource version 0, is
+// answered by the watch cache of the API server in one piece, however large: more than 1 GB
+// for 100,000 pods. Where the server streams lists, list is not called.
 func (s *Source) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	all := &metainternalversion.List{}
 	options := metav1.ListOptions{Limit: cmp.Or(s.PageSize, DefaultPageSize)}

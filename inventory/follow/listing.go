@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Listing says what of a collection is wanted.
+// A Listing selects what to read of a collection.
 type Listing struct {
 	// Path is that of the collection on the API server: "/apis/apps/v1/deployments".
 	Path string
@@ -23,8 +23,8 @@ type Listing struct {
 }
 
 const (
-	// FirstPageSize is how many objects EachObject asks for at first. It is small, as
-	// nothing is known yet of their size.
+	// FirstPageSize is how many objects EachObject asks for at first. It is small, as their
+	// size is not known yet.
 	FirstPageSize = 50
 	// pageBytes is how large the pages after it should be: the API server has a whole page
 	// in memory, and so has etcd.
@@ -56,13 +56,13 @@ func EachObject(ctx context.Context, api rest.Interface, l Listing, visit func(*
 	}
 }
 
-// nextLimit is how many objects make a page of pageBytes, if limit of them had so many
-// bytes.
+// nextLimit returns how many objects make a page of pageBytes, given that limit of them had
+// so many bytes.
 func nextLimit(limit int, bytes int64) int {
 	return int(min(DefaultPageSize, max(1, int64(limit)*pageBytes/max(1, bytes))))
 }
 
-// A listPage is what is left of a page.
+// A listPage holds the metadata of a page.
 type listPage struct {
 	token string // for the next page, "" for none
 	bytes int64
@@ -94,7 +94,7 @@ func onePage(ctx context.Context, api rest.Interface, l Listing, limit int, toke
 	return listPage{next, counting.n}, nil
 }
 
-// A counter counts what is read.
+// A counter counts the bytes that are read.
 type counter struct {
 	io.Reader
 	n int64

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -28,11 +27,11 @@ func TestEachObjectStaysSmall(t *testing.T) {
 		fmt.Fprintf(w, `{"metadata": {"continue": %q}, "items": [`, token)
 		for i := range 50 {
 			if i > 0 {
-				io.WriteString(w, ",")
+				fmt.Fprint(w, ",")
 			}
 			fmt.Fprintf(w, `{"metadata": {"name": "a-%d"}, "spec": %q}`, i, blob)
 		}
-		io.WriteString(w, "]}")
+		fmt.Fprint(w, "]}")
 	}))
 	defer server.Close()
 	api, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})

@@ -2,9 +2,9 @@ package follow
 
 import "github.com/go-logr/logr"
 
-// quiet returns log without the errors that are answers. client-go logs an error each
-// time it asks for a resource that the cluster does not serve, which it does for ever:
-// people would look for a fault where there is none, and miss a real one.
+// quiet returns log without the errors that are answers. client-go logs an error each time
+// it asks for a resource that the cluster does not serve, which it does forever: people
+// would look for a fault where there is none, and miss a real one.
 func quiet(log logr.Logger, isAnswer func(error) bool) logr.Logger {
 	if sink := log.GetSink(); sink != nil && isAnswer != nil {
 		return log.WithSink(quietSink{sink, isAnswer})

@@ -16,9 +16,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A Source is one resource that is followed. It never holds more objects than one page of a
-// list: each is trimmed as soon as it is decoded, and only what is left of it goes to the
-// Sink. Its fields must not be changed once it runs.
+// A Source follows one resource. It never holds more whole objects than one page of a list:
+// each is trimmed as soon as it is decoded, and only the rest goes to the Sink. Its fields
+// must not be changed once it runs.
 type Source struct {
 	// Name is what people call the resource: "pods", "deployments.apps".
 	Name   string
@@ -30,9 +30,9 @@ type Source struct {
 	Labels string
 	// PageSize is how many objects are listed at a time. Zero means DefaultPageSize.
 	PageSize int64
-	// IsAnswer tells errors that are an answer, such as 404 for an API that not every
-	// cluster has, from those that are the lack of one. Nil means that none is an answer.
-	// See NotServedOrForbidden.
+	// IsAnswer tells errors that are answers, such as 404 for an API that not every cluster
+	// has, from those that mean there was no answer. Nil means that none is an answer. See
+	// NotServedOrForbidden.
 	IsAnswer func(error) bool
 	// Retry is how long to wait after a failure; nil means RetryPromptly.
 	Retry *wait.Backoff
@@ -47,8 +47,8 @@ type Source struct {
 	// DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
 	// OnSync is called once, when the source has synced. OnServedChange is called
-	// afterwards, when what was not served is, or the other way round, with the new
-	// Status.Lacking. Either may be nil. The Sink has been told before.
+	// afterwards, when the resource begins or ceases to be served, with the new
+	// Status.Lacking. Either may be nil. The Sink is told first.
 	OnSync         func()
 	OnServedChange func(lacking error)
 
@@ -63,31 +63,29 @@ const DefaultStaleAfter = 2 * time.Minute
 // read its own roles, which it does within a few seconds, and refuses until then.
 const DefaultForbiddenAfter = 15 * time.Second
 
-// RetryPromptly goes up to 15 s. client-go's own goes up to a minute, during
-// which what is known would be out of date after the API server has come back;
-// it is made for clusters with thousands of clients of a kind, and there are two
-// replicas of the guard.
+// RetryPromptly goes up to 15 s. client-go's own backoff goes up to a minute, for which the
+// inventory would stay out of date after the API server has come back; that is made for
+// clusters with thousands of clients of a kind, and there are two replicas of the guard.
 var RetryPromptly = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 10 * time.Second}
 
-// RetryNowAndThen is for what is not there, which is asked for by two requests
-// each time: a watch, then a list. At first it is prompt: what is refused for a
-// moment when the guard starts should not keep it waiting.
+// RetryNowAndThen is for resources that are not served; each attempt takes two requests, a
+// watch and a list. It is prompt at first: a momentary refusal when the guard starts should
+// not delay it.
 var RetryNowAndThen = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 30 * time.Second}
 
-// A Sink takes what is left of the objects of a Source. Its methods are called one at a
-// time.
+// A Sink takes the trimmed objects of a Source. Its methods are called one at a time.
 type Sink interface {
 	Put(*Object)
 	Remove(namespace, name string)
-	// Replace says that these are all there are.
+	// Replace passes the complete set of objects.
 	Replace([]*Object)
 	// None says that there are no such objects, and why. It may be called again and again.
 	None(reason error)
 }
 
-// An Object is what is left of an object on the way to a Sink. To a Reflector it is
-// itself an object. The 100,000 of a large cluster are all in memory at once before the
-// first Replace, so it has no ObjectMeta of its own, which is five times its size.
+// An Object is a trimmed object, to be passed to a Sink. To a Reflector it is itself an
+// object. The 100,000 of a large cluster are all in memory at once before the first
+// Replace, so it has no ObjectMeta of its own, which is five times its size.
 type Object struct {
 	Namespace, Name string
 	// Value is what Source.Trim returned.
@@ -110,7 +108,7 @@ func (o *Object) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// Run keeps the Sink up to date until ctx ends. log gets what client-go has to say. Run is
+// Run keeps the Sink up to date until ctx ends. log gets client-go's messages. Run is
 // called once.
 func (s *Source) Run(ctx context.Context, log logr.Logger) {
 	log = quiet(log, s.isNoFault)
@@ -161,8 +159,8 @@ func (s *Source) synced(lacking error) {
 	}
 }
 
-// isNoFault reports whether err is an answer: that what never could be read is not there,
-// or may not be read.
+// isNoFault reports whether err is an answer: that a resource which could never be read is
+// not served, or may not be read.
 func (s *Source) isNoFault(err error) bool {
 	return s.IsAnswer != nil && s.IsAnswer(err) && (!apierrors.IsForbidden(err) || !s.Status().IsReadable())
 }

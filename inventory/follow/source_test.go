@@ -23,15 +23,22 @@ import (
 
 // A fakeAPI is a collection of pods. It answers as it is told.
 type fakeAPI struct {
-	pods  []string
-	list  func(metav1.ListOptions) (runtime.Object, error) // instead of pods, if not nil
-	watch func(context.Context) (watch.Interface, error)
+	pods []string
+	list func(metav1.ListOptions) (runtime.Object, error) // instead of pods, if not nil
+	// broken says why lists fail at the moment, nil if they do not; nil if they never do
+	broken func() error
+	watch  func(context.Context) (watch.Interface, error)
 }
 
 // List implements Resource, page by page.
 func (a *fakeAPI) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	if a.list != nil {
 		return a.list(o)
+	}
+	if a.broken != nil {
+		if err := a.broken(); err != nil {
+			return nil, err
+		}
 	}
 	from, _ := strconv.Atoi(o.Continue)
 	to := min(from+int(o.Limit), len(a.pods))
@@ -92,6 +99,12 @@ func run(t *testing.T, s *Source) {
 	synctest.Wait()
 }
 
+// pass lets d pass, and what happens by then come to its end.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func TestSourceTellsItsSink(t *testing.T) {
 	event := func(w *watch.RaceFreeFakeWatcher, do func(runtime.Object), name string) {
 		do(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "2"}})
@@ -149,12 +162,17 @@ func TestSourceKnowsThatItIsCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var away atomic.Bool
 				api := &fakeAPI{pods: []string{"a"}}
+				api.broken = func() error {
+					if away.Load() {
+						return tt.err
+					}
+					return nil
+				}
 				first := watch.NewRaceFreeFake()
-				watches := 0
+				var watches atomic.Int32
 				api.watch = func(ctx context.Context) (watch.Interface, error) {
-					watches++
 					switch {
-					case watches == 1:
+					case watches.Add(1) == 1:
 						return first, nil
 					case !away.Load():
 						return quietly(ctx)
@@ -168,29 +186,27 @@ func TestSourceKnowsThatItIsCutOff(t *testing.T) {
 				s := &Source{Name: "pods", Client: api, Sink: sink, IsAnswer: NotServedOrForbidden}
 				run(t, s)
 				const lasted = 2 * time.Second // after less than one, a Reflector lists before it watches again
-				time.Sleep(lasted)
+				pass(lasted)
 				away.Store(true)
-				api.list = func(metav1.ListOptions) (runtime.Object, error) { return nil, tt.err }
 				first.Stop()
-				time.Sleep(DefaultStaleAfter - lasted - time.Second)
+				pass(DefaultStaleAfter - lasted - time.Second)
 				if status := s.Status(); status.Stale {
 					t.Errorf("stale before its time: %+v", status)
 				}
-				time.Sleep(time.Minute + time.Second)
+				pass(time.Minute + time.Second)
 				status := s.Status()
 				if why := status.Staleness(); !status.Stale || why != "out of reach for 3m0s: "+tt.want && why != "out of reach for 3m0s: "+tt.err.Error() {
 					t.Errorf("stale is %t, %q", status.Stale, why)
 				}
-				if watches < 2 {
+				if watches.Load() < 2 {
 					t.Error("no watch was tried")
 				}
 				if diff := cmp.Diff([]string{"all: a"}, sink.told); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
 
-				api.list = nil
 				away.Store(false)
-				time.Sleep(16 * time.Second) // the longest wait between two attempts is 15 s
+				pass(16 * time.Second) // the longest wait between two attempts is 15 s
 				if status := s.Status(); status.Stale || status.Err != nil {
 					t.Errorf("it answers again: %+v", status)
 				}
@@ -215,12 +231,12 @@ func TestSilenceIsStale(t *testing.T) {
 		run(t, s)
 		silent.Store(true)
 		longest := 2*watchFor + watchGrace
-		time.Sleep(longest + time.Second)
+		pass(longest + time.Second)
 		if status := s.Status(); !status.Stale || status.Staleness() != "not heard from for 2m11s" {
 			t.Errorf("the end of the watch did not come: stale is %t, %q", status.Stale, status.Staleness())
 		}
 		silent.Store(false)
-		time.Sleep(longest + time.Second)
+		pass(longest + time.Second)
 		if status := s.Status(); status.Stale {
 			t.Errorf("it answers again: %+v", status)
 		}
@@ -233,7 +249,7 @@ func TestQuietIsNotStale(t *testing.T) {
 		s := &Source{Name: "pods", Client: &fakeAPI{pods: []string{"a"}, watch: quietly}, Sink: &recorder{}}
 		run(t, s)
 		for range 60 {
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			if status := s.Status(); status.Stale {
 				t.Fatalf("status %+v", status)
 			}
@@ -270,12 +286,12 @@ func TestServedChange(t *testing.T) {
 			t.Errorf("not served: %+v", status)
 		}
 		served.Store(true)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if status := s.Status(); !status.IsReadable() {
 			t.Errorf("served: %+v", status)
 		}
 		served.Store(false)
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if diff := cmp.Diff([]string{"synced", "served: true", "served: false"}, said); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}

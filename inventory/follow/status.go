@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A Status says how far the knowledge of one Source can be trusted.
+// A Status describes how fresh one Source is, and what it lacks.
 type Status struct {
 	// Name is Source.Name.
 	Name string
@@ -19,11 +19,11 @@ type Status struct {
 	// Lacking is why there are no objects although there is no error either: the
 	// resource is not served here, or may not be read and never could be. Nil otherwise.
 	Lacking error
-	// Heard is when the source last answered: a list, an event, a sign of life.
-	// Zero if it never did.
+	// Heard is when the source last answered, by a list, an event or a bookmark. Zero if it
+	// never did.
 	Heard time.Time
-	// Err is what stands between the cluster and fresher knowledge; nil if
-	// nothing does, or it has not been noticed yet.
+	// Err is why the source is not being read at the moment; nil if it is, or if the
+	// failure has not been noticed yet.
 	Err error
 	// Stale is set when a source that is served has been out of reach for too long
 	// (Source.StaleAfter): objects may have come, changed and gone since Heard.
@@ -52,7 +52,8 @@ func (s Status) Waiting() string {
 	return fmt.Sprintf("%s not read: %v", s.Name, s.Err)
 }
 
-// Staleness says for how long a stale source has been so, and why. It goes behind a name.
+// Staleness says for how long a source has been stale, and why. It follows a name in a
+// message.
 func (s Status) Staleness() string {
 	age := time.Since(s.Heard).Round(time.Second)
 	if s.Err == nil {
@@ -81,8 +82,7 @@ func (h *health) read(staleAfter time.Duration) Status {
 	return s
 }
 
-// overdue tells a connection that is dead, though no error has come, from a
-// source where nothing happens.
+// overdue tells a dead connection without an error from a source where nothing happens.
 func (h *health) overdue() bool { return !h.due.IsZero() && time.Now().After(h.due) }
 
 // succeed says that the source has answered.
@@ -127,8 +127,8 @@ func (h *health) forbidden(err error, lasts time.Duration) bool {
 	return false
 }
 
-// sync says that all objects have been read, or why there are none. It reports whether this
-// is the first time, and whether what was not served is now, or the other way round.
+// sync notes that all objects have been read, or why there are none. It reports whether
+// this is the first time, and whether the resource has begun or ceased to be served.
 func (h *health) sync(lacking error) (first, changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -60,8 +60,7 @@ func (s store) Replace(objects []any, _ string) error {
 // Resync implements cache.ReflectorStore.
 func (s store) Resync() error { return nil }
 
-// Bookmark implements cache.ReflectorBookmarkStore: the server has nothing to
-// tell, and is there.
+// Bookmark implements cache.ReflectorBookmarkStore: the server is there, without news.
 func (s store) Bookmark(string) error {
 	s.source.health.succeed()
 	return nil

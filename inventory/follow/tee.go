@@ -9,7 +9,7 @@ func (s *Source) AlsoKeep(trim func(runtime.Object) any, sink Sink) {
 	s.Sink = tee{s.Sink, sink}
 }
 
-// A both is what is left of an object for each Sink of a tee.
+// A both holds an object as trimmed for each Sink of a tee.
 type both struct{ first, second any }
 
 // A tee passes objects on to two Sinks.

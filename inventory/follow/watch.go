@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// watchFor is how long a watch lasts at least, and half of what it lasts at
-	// most. client-go would have 5 to 10 minutes, for which a connection could be
-	// dead without an error; it is made for clusters with thousands of clients
-	// of a kind. Each source costs the API server a request a minute.
+	// watchFor is the least duration of a watch; the longest is twice that. client-go's
+	// default is 5 to 10 minutes, for which a connection could be dead without an error;
+	// that is made for clusters with thousands of clients of a kind. Each source costs the
+	// API server a request a minute.
 	watchFor = time.Minute
 	// watchGrace is how much later than agreed the API server may end a watch.
 	watchGrace = 10 * time.Second
@@ -25,7 +25,7 @@ const (
 // do. That tells a source where nothing happens from one that is out of reach.
 func (s *Source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	s.selects(&options)
-	lasts := watchFor + rand.N(watchFor)
+	lasts := watchFor + rand.N(watchFor) //nolint:gosec // not a secret
 	if options.SendInitialEvents != nil && options.TimeoutSeconds != nil {
 		lasts = time.Duration(*options.TimeoutSeconds) * time.Second // to stream a long list takes its time
 	}
@@ -54,7 +54,7 @@ var noAnswer = reflect.TypeOf(watch.NewEmptyWatch())
 
 var errNoAnswer = errors.New("the connection ended before there was an answer")
 
-// An endingWatch gives its context back.
+// An endingWatch cancels its context when it stops.
 type endingWatch struct {
 	watch.Interface
 	end context.CancelFunc

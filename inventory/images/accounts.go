@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Accounts says how far what an Index has been told of service accounts can be
-// trusted.
+// An Accounts value says how much an Index may conclude from the service accounts that it
+// knows.
 type Accounts int
 
 const (
@@ -29,9 +29,9 @@ type accounts struct {
 	named map[objectKey]bool // whether each names a pull secret of its own
 }
 
-// pullSecret returns whether pods of an account get a pull secret from it that is not
-// one of OpenShift's, and whether that is not known: it is true then, since what is
-// private to others may be open to them.
+// pullSecret reports whether an account gives its pods a pull secret other than OpenShift's
+// own. Where that is unknown, both results are true: such pods may be able to pull what is
+// private to others.
 func (a accounts) pullSecret(key objectKey) (own, unknown bool) {
 	own, found := a.named[key]
 	switch {
@@ -54,7 +54,8 @@ func accountOf(spec *corev1.PodSpec) string {
 	return cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
 }
 
-// HasPullSecret reports whether somebody has given a service account a pull secret.
+// HasPullSecret reports whether a service account has a pull secret other than the one that
+// OpenShift adds.
 func HasPullSecret(account *corev1.ServiceAccount) bool {
 	return slices.ContainsFunc(account.ImagePullSecrets, func(s corev1.LocalObjectReference) bool {
 		return isOwnPullSecret(s.Name, account.Name)
@@ -72,6 +73,6 @@ func isOwnPullSecret(name, account string) bool {
 }
 
 // generatedSecret matches what openshift-controller-manager makes of an account's name
-// (getDockercfgSecretNamePrefix), followed by what the API server adds to generated
-// names. Of a long account there is only the beginning, and a hash.
+// (getDockercfgSecretNamePrefix), followed by what the API server adds to generated names.
+// A long account name is cut and followed by a hash.
 var generatedSecret = regexp.MustCompile(`^(.+?)(?:-[0-9a-f]{8})?-dockercfg-[a-z0-9]+$`)

@@ -31,7 +31,7 @@ func TestIndexConditions(t *testing.T) {
 	shared := stream
 	shared.Local = false
 	remote := Stream{Local: true, Images: stream.Images}
-	user := func(kind, name string, own, unknown bool, use policy.Use) policy.Consumer {
+	consumer := func(kind, name string, own, unknown bool, use policy.Use) policy.Consumer {
 		return policy.Consumer{Kind: kind, Namespace: "shop", Name: name, Container: "app", Use: use, OwnPullSecret: own, PullSecretUnknown: unknown}
 	}
 	copied := Holder{"ReplicaSet", "shop", "cart-1", []Reference{{Image: "cart:1", Container: "app", Lookup: LookupLocal, Copied: true, Use: policy.History}}}
@@ -49,7 +49,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(deployment) },
 				func(x *Index) { x.PutAccount("shop", "cart", false) },
 			},
-			image("quay.io/cart:1", user("Deployment", "cart", false, false, policy.Referenced)),
+			image("quay.io/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"an account that names one, and another of that name",
@@ -58,7 +58,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.PutAccount("shop", "cart", true) },
 				func(x *Index) { x.PutAccount("other", "cart", false) },
 			},
-			image("quay.io/cart:1", user("Deployment", "cart", true, false, policy.Referenced)),
+			image("quay.io/cart:1", consumer("Deployment", "cart", true, false, policy.Referenced)),
 		},
 		{
 			"a dump does not hold the account",
@@ -66,7 +66,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(deployment) },
 				func(x *Index) { x.PutAccount("shop", "default", false) },
 			},
-			image("quay.io/cart:1", user("Deployment", "cart", true, true, policy.Referenced)),
+			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
 		},
 		{
 			"a cluster does not have the account: no pod can be made for it",
@@ -74,7 +74,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(deployment) },
 				func(x *Index) { x.TrustAccounts(AllAccounts) },
 			},
-			image("quay.io/cart:1", user("Deployment", "cart", false, false, policy.Referenced)),
+			image("quay.io/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"an account that named none when it was last read",
@@ -83,7 +83,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.PutAccount("shop", "cart", false) },
 				func(x *Index) { x.TrustAccounts(StaleAccounts) },
 			},
-			image("quay.io/cart:1", user("Deployment", "cart", true, true, policy.Referenced)),
+			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
 		},
 		{
 			"the owner's template is read",
@@ -92,7 +92,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Reads(rollouts, true) },
 				func(x *Index) { x.TrustAccounts(AllAccounts) },
 			},
-			image("quay.io/cart:1", user("ReplicaSet", "cart-1", false, false, policy.History)),
+			image("quay.io/cart:1", consumer("ReplicaSet", "cart-1", false, false, policy.History)),
 		},
 		{
 			"the owner's template is not read: what it would name may run at any time",
@@ -101,7 +101,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Reads(schema.GroupKind{Group: "apps", Kind: "Deployment"}, true) },
 				func(x *Index) { x.TrustAccounts(AllAccounts) },
 			},
-			image("quay.io/cart:1", user("ReplicaSet", "cart-1", false, false, policy.Referenced)),
+			image("quay.io/cart:1", consumer("ReplicaSet", "cart-1", false, false, policy.Referenced)),
 		},
 		{
 			"a short name and a stream that allows it",
@@ -109,7 +109,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(short) },
 				func(x *Index) { x.PutStream("shop", "cart", &stream) },
 			},
-			image("quay.io/team/cart@"+digest, user("Deployment", "cart", false, false, policy.Referenced)),
+			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"a copy of the template shows that it was admitted as it is",
@@ -119,7 +119,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(copied) },
 			},
 			[]policy.Image{{Ref: "cart:1", Consumers: []policy.Consumer{
-				user("Deployment", "cart", false, false, policy.Referenced), user("ReplicaSet", "cart-1", false, false, policy.History),
+				consumer("Deployment", "cart", false, false, policy.Referenced), consumer("ReplicaSet", "cart-1", false, false, policy.History),
 			}}},
 		},
 		{
@@ -128,7 +128,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.PutStream("shop", "cart", &stream) },
 				func(x *Index) { x.Put(copied); x.Put(short); x.Delete("ReplicaSet", "shop", "cart-1") },
 			},
-			image("quay.io/team/cart@"+digest, user("Deployment", "cart", false, false, policy.Referenced)),
+			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"a stream that does not allow it",
@@ -136,7 +136,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(short) },
 				func(x *Index) { x.PutStream("shop", "cart", &shared) },
 			},
-			image("cart:1", user("Deployment", "cart", false, false, policy.Referenced)),
+			image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"the stream of another namespace",
@@ -144,7 +144,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(short) },
 				func(x *Index) { x.PutStream("openshift", "cart", &stream) },
 			},
-			image("cart:1", user("Deployment", "cart", false, false, policy.Referenced)),
+			image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"the annotation overrides what the stream allows, and looks for the last segment",
@@ -152,7 +152,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(forced) },
 				func(x *Index) { x.PutStream("shop", "cart", &shared) },
 			},
-			image("quay.io/team/cart@"+digest, user("Deployment", "cart", false, false, policy.Referenced)),
+			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"a tag that is not there is looked for in the internal registry",
@@ -160,7 +160,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(short) },
 				func(x *Index) { x.PutStream("shop", "cart", &Stream{Local: true, Repository: stream.Repository}) },
 			},
-			image("registry.svc:5000/shop/cart:1", user("Deployment", "cart", false, false, policy.Referenced)),
+			image("registry.svc:5000/shop/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"without an internal registry it stays what it is",
@@ -168,7 +168,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(short) },
 				func(x *Index) { x.PutStream("shop", "cart", &Stream{Local: true}) },
 			},
-			image("cart:1", user("Deployment", "cart", false, false, policy.Referenced)),
+			image("cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 		{
 			"with a tag, no internal registry is needed",
@@ -176,7 +176,7 @@ func TestIndexConditions(t *testing.T) {
 				func(x *Index) { x.Put(short) },
 				func(x *Index) { x.PutStream("shop", "cart", &remote) },
 			},
-			image("quay.io/team/cart@"+digest, user("Deployment", "cart", false, false, policy.Referenced)),
+			image("quay.io/team/cart@"+digest, consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

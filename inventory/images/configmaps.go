@@ -19,10 +19,10 @@ import (
 var ConfigMapKind = schema.GroupKind{Kind: "ConfigMap"}
 
 // imageConfigMaps are the ConfigMaps in which the release tells operators what to deploy.
-// Nothing else names some of these images: builder and deployer are those of the builds
-// and roll-outs of tomorrow. Each has its images as values, or in a value images.json.
-// Their names are asked for one by one, as a role can grant them so: to list ConfigMaps is
-// to read what people keep in them.
+// Nothing else names some of these images: builder and deployer run only in future builds
+// and rollouts. Each has its images as values, or in a value images.json. Their names are
+// asked for one by one, as a role can grant them so: to list ConfigMaps is to read what
+// people keep in them.
 var imageConfigMaps = []objectKey{
 	{"openshift-controller-manager-operator", "openshift-controller-manager-images"},
 	{"openshift-machine-config-operator", "machine-config-operator-images"},
@@ -70,8 +70,8 @@ func IsGuessableConfigMap(namespace, name string) bool {
 	return looksLikeImages(namespace, name) && !slices.Contains(imageConfigMaps, objectKey{namespace, name})
 }
 
-// looksLikeImages reports whether a ConfigMap may list images by how it is called:
-// those of OpenShift's operators that do say so by their names.
+// looksLikeImages reports whether a ConfigMap's name suggests that it lists images, as the
+// names of those of OpenShift's operators do.
 func looksLikeImages(namespace, name string) bool {
 	return strings.HasPrefix(namespace, "openshift-") && strings.Contains(name, "images")
 }

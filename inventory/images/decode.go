@@ -19,8 +19,8 @@ import (
 // errors.Is.
 var ErrKind = errors.New("not a kind that names images")
 
-// builtins are the kinds that Extract knows. Their fields that hold images are
-// the same in every version there has been.
+// builtins are the kinds that Extract knows. Their image fields are the same in every
+// version there has been.
 var builtins = map[schema.GroupKind]func() runtime.Object{
 	{Kind: "Pod"}:                        func() runtime.Object { return new(corev1.Pod) },
 	{Kind: "ReplicationController"}:      func() runtime.Object { return new(corev1.ReplicationController) },

@@ -1,4 +1,4 @@
-// Package images knows which images the objects of a cluster name, and what depends on
+// Package images finds the images that the objects of a cluster name, and what depends on
 // them. It is the same for a running cluster and for a dump, contacts nothing and reads no
 // files.
 //
@@ -11,8 +11,7 @@
 //     and the arguments of operators; configmaps.go: ConfigMaps of the release
 //   - openshift.go: kinds of OpenShift and its add-ons, a table of field paths
 //   - guess.go: kinds that nothing here knows; kinds.go: which of them are looked through
-//   - streams.go, tags.go and accounts.go: what an object says that depends on ImageStreams
-//     and service accounts
+//   - streams.go, tags.go and accounts.go: what depends on ImageStreams and service accounts
 //
 // The package reports what is there and judges nothing. A reference that no node could
 // parse is passed on as written, because callers will want to report it. Of each object,

@@ -75,10 +75,11 @@ func jobUse(job *batchv1.Job) policy.Use {
 }
 
 // fromPod reads a pod. Admission has completed it: with the pull secrets of its service
-// account, and with what ImageStreams say. A pod that has finished names images that it needed, and no
-// node runs it again. A cluster is full of such pods, of installers and builds,
-// whose images are no longer mirrored. A static pod that has finished is run again by its
-// kubelet, after a restart at the latest: its mirror pod is only what the API shows of it.
+// account, and with what ImageStreams say. A pod that has finished names images that it
+// once needed; no node runs it again. A cluster is full of such pods, of installers and
+// builds, whose images are no longer mirrored. A static pod that has finished is run again
+// by its kubelet, after a restart at the latest: its mirror pod is only what the API shows
+// of it.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -109,7 +110,8 @@ func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
 	return kind
 }
 
-// formerGroups are groups of owners in objects that are older than the group of today.
+// formerGroups maps API groups that owner references in old objects still name to those
+// that replaced them.
 var formerGroups = map[schema.GroupKind]string{
 	{Group: "extensions", Kind: "Deployment"}: "apps",
 	{Kind: "DeploymentConfig"}:                "apps.openshift.io",
@@ -124,7 +126,7 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 	return fromTemplate("ReplicationController", rc, rc.Spec.Template, terms{keeper: keeperOf(rc, rc.Spec.Replicas)})
 }
 
-// isZero is false for nil: the API server's default is 1.
+// isZero reports whether replicas is 0; nil is not, as the API server's default is 1.
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
 // addSpec adds what the kubelet would pull for a pod: its three lists of
@@ -155,7 +157,8 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 	}
 }
 
-// namesPullSecret reports whether somebody has given a pod a pull secret.
+// namesPullSecret reports whether a pod has a pull secret other than the one that OpenShift
+// adds.
 func namesPullSecret(spec *corev1.PodSpec) bool {
 	account := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
 	return slices.ContainsFunc(spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool {

@@ -19,7 +19,7 @@ import (
 //	[1:]  all items but the first
 //	{}    every value of the map, in the order of its keys
 //
-// What is not there, or is something else than the path says, is not visited.
+// A value that is missing, or has another type than the path expects, is not visited.
 func visitField(object any, path string, visit func(field string, value any)) {
 	visitPath("", object, strings.Split(path, "."), visit)
 }
@@ -84,8 +84,7 @@ func yieldItems(field string, value any, selector string, yield func(string, any
 	}
 }
 
-// itemName is what a person would call an item of a list; its number where it
-// has no name.
+// itemName returns the name of an item of a list, or its number if it has none.
 func itemName(i int, item any) string {
 	object, _ := item.(map[string]any)
 	for _, key := range []string{"name", "tag", "version"} {
@@ -96,9 +95,9 @@ func itemName(i int, item any) string {
 	return fmt.Sprint(i)
 }
 
-// addTemplate adds the images of a pod template in an object without a type of
-// its own here. What is not a template is passed over, like any other field
-// that is not what it should be: the API server has checked it.
+// addTemplate adds the images of a pod template in an object without a type of its own
+// here. A value that is not a template is passed over, like any other malformed field: the
+// API server has checked it.
 func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 	object, ok := value.(map[string]any)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// Guess returns the images that an object of any kind seems to name, by how it looks:
+// Guess returns the images that an object of any kind seems to name, judging by its shape:
 //
 //   - a container anywhere in it: a map with an image, in a list that is called so or with
 //     other fields of a container, its arguments and its environment included;
@@ -36,11 +36,11 @@ func Guess(kind schema.GroupKind, o *unstructured.Unstructured) Holder {
 	return g.holder
 }
 
-// GuessedKind is what a kind that is not known here is called: two API groups may have
-// one of the same name.
+// GuessedKind returns what a kind that is not known here is called. It includes the API
+// group, as two groups may have a kind of the same name.
 func GuessedKind(kind schema.GroupKind) string { return kind.String() }
 
-// pastKinds hold what was, for a way back.
+// pastKinds hold past states, kept for a rollback.
 var pastKinds = map[schema.GroupKind]bool{
 	{Group: "apps", Kind: "ControllerRevision"}: true,
 }
@@ -53,7 +53,7 @@ var finishedKinds = map[schema.GroupKind]statusField{
 	{Group: "jobset.x-k8s.io", Kind: "JobSet"}: "terminalState",
 }
 
-// A statusField is the name of a text in a status that is there in the end.
+// A statusField names a field of a status that is set once the object has finished.
 type statusField string
 
 func (f statusField) is(o map[string]any) bool {
@@ -67,14 +67,14 @@ const (
 	maxGuesses    = 256
 )
 
-// A guesser collects what an object seems to name.
+// A guesser collects the images that an object seems to name.
 type guesser struct {
 	holder Holder
 	use    policy.Use
 	seen   map[[2]string]bool // image and place
 }
 
-// fields looks through an object but for its metadata.
+// fields searches an object except for its metadata.
 func (g *guesser) fields(o map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		use := g.use
@@ -88,10 +88,10 @@ func (g *guesser) fields(o map[string]any) {
 	}
 }
 
-// A place is where a value is in an object.
+// A place is the position of a value in an object.
 type place struct {
 	path string
-	// key is the last key on the way, that of a list for its items.
+	// key is the last key of the path; for items of a list, the key of the list.
 	key   string
 	depth int
 	// images is set in what is called a list of images.
@@ -126,7 +126,7 @@ func (g *guesser) value(p place, value any) {
 	}
 }
 
-// notLookedAt are keys below which there are texts of people and of other programs.
+// notLookedAt are keys below which people and other programs keep their own texts.
 var notLookedAt = map[string]bool{"annotations": true, "labels": true, "managedFields": true, "description": true}
 
 func (g *guesser) object(p place, o map[string]any) {
@@ -193,7 +193,7 @@ func (g *guesser) container(p place, o map[string]any) {
 	g.setting(p, func(h *Holder) { h.addArgs(args) })
 }
 
-// setting adds what a container is told.
+// setting adds the images in a container's environment and arguments.
 func (g *guesser) setting(p place, addTo func(*Holder)) {
 	var told Holder
 	addTo(&told)

@@ -35,8 +35,8 @@ type Index struct {
 	names    localNames
 	accounts accounts
 	read     map[schema.GroupKind]bool // kinds whose templates are read
-	// changed are the accounts and the kinds of which something else is known than when
-	// the consumers of images were made.
+	// changed are the accounts and kinds about which what is known has changed since the
+	// consumers of images were last refreshed.
 	changed conditions
 
 	current policy.ImageIndex // each image as of its last refresh
@@ -61,7 +61,7 @@ type conditions struct {
 
 func (c conditions) none() bool { return len(c.accounts) == 0 && !c.allAccounts && len(c.kinds) == 0 }
 
-// touch reports whether what t says of an object in a namespace depends on c.
+// touch reports whether an object in a namespace, on terms t, depends on c.
 func (c conditions) touch(t terms, namespace string) bool {
 	return t.account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.account}]) || c.kinds[t.keeper]
 }
@@ -95,8 +95,8 @@ func (x *Index) Delete(kind, namespace, name string) {
 	x.put(Holder{Kind: kind, Namespace: namespace, Name: name})
 }
 
-// Reads says whether pod templates of objects of a kind are read. What such an object
-// keeps for a way back is History then.
+// Reads says whether pod templates of objects of a kind are read. What such an object keeps
+// for a rollback is History then.
 func (x *Index) Reads(kind schema.GroupKind, read bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,8 +129,8 @@ func (x *Index) changeAccount(key objectKey, change func(objectKey)) {
 	}
 }
 
-// ReplaceAccounts makes named all the service accounts there are, by whether they name a
-// pull secret that is not OpenShift's.
+// ReplaceAccounts replaces all service accounts by those in named, which says whether they
+// name a pull secret that is not OpenShift's.
 func (x *Index) ReplaceAccounts(named map[types.NamespacedName]bool) {
 	accounts := keyed(named)
 	x.mu.Lock()
@@ -145,7 +145,7 @@ func (x *Index) ReplaceAccounts(named map[types.NamespacedName]bool) {
 	}
 }
 
-// TrustAccounts says how far what is known of service accounts can be trusted.
+// TrustAccounts says how complete and current the service accounts are.
 func (x *Index) TrustAccounts(state Accounts) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -163,7 +163,7 @@ func (x *Index) PutStream(namespace, name string, s *Stream) {
 	x.putStream(objectKey{namespace, name}, s)
 }
 
-// ReplaceStreams makes streams all there are.
+// ReplaceStreams replaces all ImageStreams by streams.
 func (x *Index) ReplaceStreams(named map[types.NamespacedName]*Stream) {
 	streams := keyed(named)
 	x.mu.Lock()
@@ -193,7 +193,7 @@ func (x *Index) putStream(key objectKey, s *Stream) {
 	}
 }
 
-// set enters a value in a map that may not have been made yet.
+// set enters a value in a map, which is created if it is nil.
 func set[K comparable](m *map[K]bool, key K, value bool) {
 	if *m == nil {
 		*m = map[K]bool{}
@@ -201,11 +201,11 @@ func set[K comparable](m *map[K]bool, key K, value bool) {
 	(*m)[key] = value
 }
 
-// Replace makes holders all there is of a kind. Holders of other kinds must not
-// be among them.
+// Replace replaces all Holders of a kind by holders, which must not include Holders of
+// other kinds.
 func (x *Index) Replace(kind string, holders []Holder) { x.ReplaceSeq(kind, slices.Values(holders)) }
 
-// ReplaceSeq is Replace where not all holders are in memory. They are gone through once.
+// ReplaceSeq is Replace for holders that are not all in memory. It iterates over them once.
 func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -223,7 +223,7 @@ func (x *Index) ReplaceSeq(kind string, holders iter.Seq[Holder]) {
 }
 
 // Images returns every image that is named, its consumers sorted by namespace, kind, name
-// and container. It takes a time in proportion to what has changed since the last call.
+// and container. The time it takes is proportional to what has changed since the last call.
 func (x *Index) Images() policy.Images {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -245,8 +245,9 @@ func (x *Index) Objects() int {
 	return n
 }
 
-// markDependents marks the images of whose consumers something else is known now. It goes
-// through all objects, which takes some 10 ms for 100,000; accounts and kinds change seldom.
+// markDependents marks the images whose consumers are affected by changed accounts and
+// kinds. It goes through all objects, which takes some 10 ms for 100,000; accounts and
+// kinds change seldom.
 func (x *Index) markDependents() {
 	if x.changed.none() {
 		return
@@ -286,7 +287,7 @@ func (x *Index) enter(h Holder) {
 	x.set(h.Kind, objectKey{h.Namespace, h.Name}, uses)
 }
 
-// image returns the image with the reference, made if need be. The caller
+// image returns the image with the reference, which is created if it is new. The caller
 // enters a use of it, or it would stay forever.
 func (x *Index) image(ref string) *image {
 	if img := x.images[ref]; img != nil {
@@ -301,8 +302,8 @@ func (x *Index) image(ref string) *image {
 	return img
 }
 
-// set enters the uses of an object; most often they are what they were, since
-// most changes of an object are about something else.
+// set enters the uses of an object; usually they are unchanged, since most changes of an
+// object are about something else.
 func (x *Index) set(kind string, key objectKey, uses []use) {
 	old := x.objects[kind][key]
 	if slices.Equal(old, uses) {
@@ -336,10 +337,10 @@ func (x *Index) store(kind string, key objectKey, uses []use) {
 	x.objects[kind][key] = uses
 }
 
-// minBacklog is how many changes of an image may wait for the next call of
-// Images at least. Beyond it, and beyond the number of consumers, they are worked
-// off at once: a namespace that makes and deletes pods for days while nobody
-// asks must not fill the memory with their names.
+// minBacklog is the least number of changes of an image that may wait for the next call of
+// Images. Beyond it, and beyond the number of consumers, they are worked off at once: a
+// namespace that makes and deletes pods for days while nobody asks must not fill the memory
+// with their names.
 const minBacklog = 256
 
 func (x *Index) touch(img *image, o changedObject) {
@@ -364,7 +365,7 @@ func (x *Index) drop(img *image) {
 	x.current.Delete(img.ref)
 }
 
-// refresh makes the list of consumers anew: those whose objects did not change, and
+// refresh rebuilds the list of consumers from those whose objects did not change and from
 // what the changed objects say now.
 func (x *Index) refresh(img *image) {
 	var came []policy.Consumer

@@ -23,7 +23,7 @@ func pod(name string, images ...string) Holder {
 	return h
 }
 
-func user(name, container string) policy.Consumer {
+func consumer(name, container string) policy.Consumer {
 	return policy.Consumer{Kind: "Pod", Namespace: "shop", Name: name, Container: container, Use: policy.Running}
 }
 
@@ -38,21 +38,21 @@ func TestIndex(t *testing.T) {
 			"images are sorted by reference, consumers by name and container",
 			func(x *Index) { x.Put(pod("b", "z", "a")); x.Put(pod("a", "a", "a")) },
 			[]policy.Image{
-				{Ref: "a", Consumers: []policy.Consumer{user("a", "c0"), user("a", "c1"), user("b", "c1")}},
-				{Ref: "z", Consumers: []policy.Consumer{user("b", "c0")}},
+				{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0"), consumer("a", "c1"), consumer("b", "c1")}},
+				{Ref: "z", Consumers: []policy.Consumer{consumer("b", "c0")}},
 			},
 		},
 		{
 			"the same twice is once",
 			func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a", "a")) },
-			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{user("a", "c0")}}},
+			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0")}}},
 		},
 		{
 			"a changed object leaves nothing behind",
 			func(x *Index) { x.Put(pod("a", "old", "both")); x.Put(pod("a", "both", "new")) },
 			[]policy.Image{
-				{Ref: "both", Consumers: []policy.Consumer{user("a", "c0")}},
-				{Ref: "new", Consumers: []policy.Consumer{user("a", "c1")}},
+				{Ref: "both", Consumers: []policy.Consumer{consumer("a", "c0")}},
+				{Ref: "new", Consumers: []policy.Consumer{consumer("a", "c1")}},
 			},
 		},
 		{
@@ -68,7 +68,7 @@ func TestIndex(t *testing.T) {
 		{
 			"an image that comes back is there",
 			func(x *Index) { x.Put(pod("a", "a")); x.Put(pod("a")); x.Put(pod("a", "a")) },
-			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{user("a", "c0")}}},
+			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0")}}},
 		},
 		{
 			"a relist takes away what it does not name, of its own kind only",
@@ -78,7 +78,7 @@ func TestIndex(t *testing.T) {
 				x.Replace("Pod", []Holder{pod("new", "a")})
 			},
 			[]policy.Image{{Ref: "a", Consumers: []policy.Consumer{
-				{Kind: "Job", Namespace: "shop", Name: "gone", Container: "c0"}, user("new", "c0"),
+				{Kind: "Job", Namespace: "shop", Name: "gone", Container: "c0"}, consumer("new", "c0"),
 			}}},
 		},
 		{
@@ -115,7 +115,7 @@ func TestIndexLeavesResultsAlone(t *testing.T) {
 	x.Put(pod("b", "a"))
 	x.Delete("Pod", "shop", "a")
 	x.Images().ByReference()
-	if want := []policy.Image{{Ref: "a", Consumers: []policy.Consumer{user("a", "c0")}}}; gocmp.Diff(want, before) != "" {
+	if want := []policy.Image{{Ref: "a", Consumers: []policy.Consumer{consumer("a", "c0")}}}; gocmp.Diff(want, before) != "" {
 		t.Errorf("the earlier result became %v", before)
 	}
 }

@@ -6,22 +6,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// IsGuessable reports whether Guess is to look through objects of a kind. It is not for
-// those that Decode knows, those that may hold credentials, those that change all the
-// time, and those whose images this cluster's nodes do not pull.
+// IsGuessable reports whether Guess should search objects of a kind. It should not search
+// those that Decode knows, those that may hold credentials, those that change all the time,
+// and those whose images this cluster's nodes do not pull.
 func IsGuessable(kind schema.GroupKind) bool {
 	if _, known := builtins[kind]; known {
 		return false
 	}
-	if _, known := customKindOf(kind); known || unlooked[kind.Group] || unlookedKinds[kind] {
+	if _, known := customKindOf(kind); known || unsearchedGroups[kind.Group] || unsearchedKinds[kind] {
 		return false
 	}
 	name := strings.ToLower(kind.Kind)
 	return !strings.Contains(name, "secret") && !strings.Contains(name, "token") && !strings.Contains(name, "credential")
 }
 
-// unlooked are API groups of which no kind is looked through.
-var unlooked = map[string]bool{
+// unsearchedGroups are API groups of which no kind is searched.
+var unsearchedGroups = map[string]bool{
 	// Hot, or without images by their nature.
 	"events.k8s.io": true, "coordination.k8s.io": true, "discovery.k8s.io": true, "metrics.k8s.io": true,
 	"custom.metrics.k8s.io": true, "external.metrics.k8s.io": true, "authentication.k8s.io": true,
@@ -42,8 +42,8 @@ var unlooked = map[string]bool{
 	"mirrorset-guard.io": true,
 }
 
-// unlookedKinds are kinds in groups that have others.
-var unlookedKinds = map[schema.GroupKind]bool{
+// unsearchedKinds are such kinds in groups that have others.
+var unsearchedKinds = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}: true, {Kind: "Event"}: true, {Kind: "Endpoints"}: true, {Kind: "Node"}: true, {Kind: "Namespace"}: true, {Kind: "Service"}: true,
 	{Kind: "ServiceAccount"}: true, {Kind: "PersistentVolume"}: true, {Kind: "PersistentVolumeClaim"}: true,
 	{Kind: "ComponentStatus"}: true, {Kind: "Binding"}: true, {Kind: "LimitRange"}: true, {Kind: "ResourceQuota"}: true,

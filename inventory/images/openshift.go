@@ -15,7 +15,7 @@ import (
 // named. Not every cluster has all of them.
 type CustomKind struct {
 	Resource schema.GroupVersionResource
-	// FormerVersion is the version to ask for where that of Resource is not served, "" for
+	// FormerVersion is the version to ask for if that of Resource is not served, "" for
 	// none.
 	FormerVersion string
 	Kind          string
@@ -35,9 +35,9 @@ type CustomKind struct {
 	operator bool
 	// Without is a label that marks objects to leave out, "" for none.
 	Without string
-	// history is a prefix of the names of objects that are kept for a way back.
+	// history is a prefix of the names of objects that are kept for a rollback.
 	history string
-	// over says that an object has done its work, and pulls nothing any more.
+	// over holds for objects that have done their work and pull nothing any more.
 	over condition
 	// tags is set if ImageStreamTags are named besides images.
 	tags bool
@@ -105,7 +105,7 @@ var customKinds = []CustomKind{
 	},
 	{
 		// What MCO renders is merged from the other MachineConfigs and the
-		// ControllerConfig, so that the images of today are named there as well.
+		// ControllerConfig, so that the current images are named there as well.
 		Resource: resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs"),
 		Kind:     "MachineConfig",
 		fields:   referenced("spec.osImageURL", "spec.baseOSExtensionsContainerImage"),
@@ -129,8 +129,8 @@ var customKinds = []CustomKind{
 		fields:   history("status.digestedImagePushSpec"),
 	},
 	{
-		// Updates that are on offer are not depended on: a mirror seldom holds them
-		// before somebody has chosen one.
+		// Nothing depends on available updates: a mirror seldom holds them before one has
+		// been chosen.
 		Resource: resourceOf("config.openshift.io", "v1", "clusterversions"),
 		Kind:     "ClusterVersion",
 		fields: append(referenced("status.desired.image", "spec.desiredUpdate.image"),
@@ -284,7 +284,8 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 	return h
 }
 
-// addSecrets tells the references of h, which are fields', what they are pulled with.
+// addSecrets notes for the references of h, which come from fields, what credentials they
+// are pulled with.
 func (k CustomKind) addSecrets(h *Holder, object map[string]any) {
 	own := false
 	for _, path := range k.secrets {
@@ -309,9 +310,9 @@ func textAt(object map[string]any, path string) (text string) {
 	return text
 }
 
-// imageIn returns the image that a field holds: a text, or the object reference
-// of ImageStreams and BuildConfigs, which names an image of the world outside
-// only if its kind is DockerImage.
+// imageIn returns the image that a field holds: a text, or the object reference of
+// ImageStreams and BuildConfigs, which names an image outside of the cluster only if its
+// kind is DockerImage.
 func imageIn(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -342,7 +343,8 @@ func tagIn(value any, namespace string) string {
 	return namespace + "/" + name
 }
 
-// streamItem is where an ImageStream has an image that a tag stands for, or stood for.
+// streamItem matches the fields of an ImageStream that hold an image which a tag stands
+// for, or stood for.
 var streamItem = regexp.MustCompile(`^status\.tags\[(.+)\]\.items\[(\d+)\]\.dockerImageReference$`)
 
 // tagAt returns the tag that stands for the image in a field of an ImageStream. Only the

@@ -16,7 +16,8 @@ type Reference struct {
 	// where there is no container ("volume data").
 	Container string
 	Use       policy.Use
-	// Digest is what the node reported to run ("sha256:..."), "" if nothing.
+	// Digest is the one that the node reported to run ("sha256:..."), "" if it reported
+	// none.
 	Digest string
 	// OwnPullSecret and PullSecretUnknown are as in policy.Consumer.
 	OwnPullSecret, PullSecretUnknown bool
@@ -30,9 +31,9 @@ type Reference struct {
 	// adds to OwnPullSecret and PullSecretUnknown what it knows of the account. "" where
 	// there is none, or a pod names its own.
 	Account string
-	// Keeper is the kind of the controller that keeps the object for a way back. In an
-	// Index that is told that templates of that kind are read, the Use is History. Zero
-	// for none.
+	// Keeper is the kind of the controller that keeps the object for a rollback. In an
+	// Index that is told that templates of that kind are read, the Use is History. Zero for
+	// none.
 	Keeper schema.GroupKind
 	// Lookup says where Image may stand for a tag of an ImageStream. An Index that is told
 	// of the stream has the image that the tag stands for instead.

@@ -4,7 +4,7 @@ import "encoding/json"
 
 // KindsWithPods returns the kinds of an OpenAPI document, as an API server publishes it,
 // whose objects have places for what is shaped like a pod. A schema that leaves its fields
-// open tells nothing.
+// open reveals nothing.
 func KindsWithPods(document []byte) (map[string]bool, error) {
 	var d openAPI
 	if err := json.Unmarshal(document, &d); err != nil {
@@ -81,7 +81,7 @@ func (d openAPI) isContainerList(s *openAPISchema) bool {
 	return item != nil && item.Properties["image"] != nil
 }
 
-// refPrefix is that of the only references there are.
+// refPrefix begins every reference in such a document.
 const refPrefix = "#/components/schemas/"
 
 // resolved follows references, which for fields with a default are wrapped in an allOf. It

@@ -15,11 +15,10 @@ import (
 	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
 )
 
-// addSettings adds the images that an operator is told to deploy: env IMAGE,
-// *_IMAGE, *_IMAGES and RELATED_IMAGE_*, and arguments like --release-image= or
-// -images=. They are the images of tomorrow's pods; the routers' is known only to the
-// ingress operator until it rolls them out. Any other setting that reads like a whole
-// reference is a guess.
+// addSettings adds the images that an operator is told to deploy: env IMAGE, *_IMAGE,
+// *_IMAGES and RELATED_IMAGE_*, and arguments like --release-image= or -images=. They are
+// images of future pods; the routers', for example, is known only to the ingress operator
+// until it rolls them out. Any other setting that reads like a whole reference is a guess.
 func (h *Holder) addSettings(spec *corev1.PodSpec) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Lookup says for which names OpenShift's admission plugin image.openshift.io/ImagePolicy
-// looks among the ImageStreams of the namespace
+// A Lookup selects the names for which OpenShift's admission plugin
+// image.openshift.io/ImagePolicy searches the ImageStreams of the namespace
 // (openshift/apiserver-library-go, pkg/admission/imagepolicy, resolveImageReference).
 type Lookup int8
 
@@ -29,10 +29,10 @@ const (
 // LookupAll by the value "*".
 const resolveNames = "alpha.image.policy.openshift.io/resolve-names"
 
-// lookupOf returns what the plugin does to the images of an object with the annotations
-// of its pods. An object that has a controller is left alone: what a controller copies
-// from a template that has been admitted is taken as it is (ImagePolicyPlugin, admit;
-// since OpenShift 4.9).
+// lookupOf returns how the plugin treats the images of an object, given the annotations of
+// its pods. The plugin leaves objects with a controller alone: what a controller copies
+// from an admitted template is taken as it is (ImagePolicyPlugin, admit; since OpenShift
+// 4.9).
 func lookupOf(o metav1.Object, ofPods map[string]string) (l Lookup, copied bool) {
 	l, copied = LookupLocal, metav1.GetControllerOf(o) != nil
 	if o.GetAnnotations()[resolveNames] == "*" || ofPods[resolveNames] == "*" {
@@ -76,7 +76,7 @@ func (l Lookup) of(image string) Lookup {
 	return l
 }
 
-// A Stream says what an ImageStream's tags stand for.
+// A Stream holds what an ImageStream's tags stand for.
 type Stream struct {
 	// Local is spec.lookupPolicy.local.
 	Local bool

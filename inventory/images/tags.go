@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// tags knows for which images the tags of ImageStreams stand, and who depends on them.
-// The zero value is empty and ready.
+// tags maps the tags of ImageStreams to images, and to the Holders that depend on them. The
+// zero value is empty and ready.
 type tags struct {
 	images map[string]string          // by Reference.Tag
 	had    map[changedObject][]string // the tags of each ImageStream
@@ -16,8 +16,8 @@ type tags struct {
 	waits   map[changedObject][]string // the tags each of them depends on
 }
 
-// put enters the tags that h has and those that it depends on, in place of what was
-// known of the same object. It returns the Holders whose images are others now.
+// put enters the tags that h has and those that it depends on, instead of what was known of
+// the same object. It returns the Holders whose images have changed.
 func (t *tags) put(h Holder) []Holder {
 	o := changedObject{h.Kind, objectKey{h.Namespace, h.Name}}
 	t.wait(o, h)
@@ -94,8 +94,8 @@ func tagsOf(h Holder) map[string]string {
 	return all
 }
 
-// resolved returns references with the images that tags stand for. What depends on a tag
-// that is not known is left out: there is nothing that a node could pull.
+// resolved returns references with the images that tags stand for. References to unknown
+// tags are left out: there is nothing that a node could pull.
 func (t *tags) resolved(references []Reference) []Reference {
 	if !slices.ContainsFunc(references, func(r Reference) bool { return r.Image == "" }) {
 		return references

@@ -34,15 +34,15 @@ func TestIndexResolvesTags(t *testing.T) {
 			for _, h := range order.put {
 				x.Put(h)
 			}
-			user := func(field string) policy.Consumer {
+			consumer := func(field string) policy.Consumer {
 				return policy.Consumer{Kind: "BuildConfig", Namespace: "shop", Name: "app", Container: field}
 			}
 			past := func(field string) policy.Consumer {
 				return policy.Consumer{Kind: "ImageStream", Namespace: "openshift", Name: "python", Container: field, Use: policy.History}
 			}
 			want := []policy.Image{
-				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag"), user("spec.strategy.sourceStrategy.from")}},
-				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old"), user("spec.source.images[0].from")}},
+				{Ref: "quay.io/python:new", Consumers: []policy.Consumer{past("tag"), consumer("spec.strategy.sourceStrategy.from")}},
+				{Ref: "quay.io/python@" + digest, Consumers: []policy.Consumer{past("old"), consumer("spec.source.images[0].from")}},
 			}
 			if diff := cmp.Diff(want, x.Images().ByReference()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A terms value is what a Reference says besides its image, container and digest. A
+// A terms value holds everything in a Reference but its image, container and digest. A
 // cluster has few different ones, so a hundred thousand of them cost next to nothing.
 type terms struct {
 	use               policy.Use

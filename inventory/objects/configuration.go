@@ -7,8 +7,8 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 )
 
-// TrimMachineConfiguration returns what is kept of a MachineConfiguration: what
-// nodes do for a change of a file, as it is wanted and as it is in force.
+// TrimMachineConfiguration returns what is kept of a MachineConfiguration: what nodes do
+// when a file changes, as specified and as in force.
 func TrimMachineConfiguration(m *operatorv1.MachineConfiguration) *operatorv1.MachineConfiguration {
 	t := &operatorv1.MachineConfiguration{ObjectMeta: names(m)}
 	t.Spec.NodeDisruptionPolicy = m.Spec.NodeDisruptionPolicy

@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// roleLabel is that of MachineConfigs, by which pools select them.
+// roleLabel is the label by which pools select MachineConfigs.
 const roleLabel = "machineconfiguration.openshift.io/role"
 
 // filesIn returns the files of a MachineConfig that say where nodes pull from, other than

@@ -16,8 +16,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A machineConfig is what is wanted of a MachineConfig: the files in its Ignition
-// configuration, of which versions 2 and 3 have these fields alike.
+// A machineConfig holds the files in the Ignition configuration of a MachineConfig.
+// Versions 2 and 3 of Ignition agree on these fields.
 type machineConfig struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -39,8 +39,8 @@ type ignitionContents struct {
 	Compression string `json:"compression,omitempty"`
 }
 
-// ErrNotApplied is why it is not known what nodes have where there is nothing to read. Test
-// with errors.Is.
+// ErrNotApplied is returned where there is no MachineConfig that would say what nodes have.
+// Test with errors.Is.
 var ErrNotApplied = errors.New("no MachineConfig " + mirrors.GeneratedRegistries)
 
 // DecodeApplied reads MachineConfig mirrors.GeneratedRegistries, as JSON. The error names
@@ -120,11 +120,11 @@ func (c ignitionContents) decode() ([]byte, error) {
 	case "gzip":
 		return unzip(content)
 	default:
-		return nil, fmt.Errorf("its compression %q is not known", c.Compression)
+		return nil, fmt.Errorf("its compression %q is unknown", c.Compression)
 	}
 }
 
-// maxUnzipped is many times what a MachineConfig may hold (1,572,864 bytes).
+// maxUnzipped is many times the size that a MachineConfig may have (1,572,864 bytes).
 const maxUnzipped = 64 << 20
 
 func unzip(data []byte) ([]byte, error) {

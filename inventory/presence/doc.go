@@ -15,8 +15,8 @@
 // restart. A [Proposal] answers for certificate authorities that are not in force yet,
 // and what it learns never mixes with the Store's facts.
 //
-// The package knows no registry: it asks any Prober. It refuses to answer with a fact
-// that was found with other credentials, other trust or other node platforms than the
-// present ones, to replace good news by the lack of an answer, and to use a file of facts
-// that is damaged or cannot be its own.
+// The package knows no registry: it asks any Prober. It does not answer with a fact that
+// was found with other credentials, other trust or other node platforms than the present
+// ones, does not replace good news by the lack of an answer, and does not use a file of
+// facts that is damaged or not its own.
 package presence

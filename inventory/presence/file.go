@@ -34,7 +34,7 @@ type file struct {
 	most int
 
 	mu       sync.Mutex
-	restored bool // until it is set, the file must not be replaced by less
+	restored bool // until it is set, the file must not be replaced, as that might lose facts
 }
 
 // saveEvery bounds what a crash costs.
@@ -43,8 +43,8 @@ const saveEvery = 5 * time.Minute
 const (
 	fileKind    = "mirrorset-guard facts"
 	fileVersion = 3
-	// maxFileSize is what 100,000 images need, and more than the indexes among them. The
-	// oldest facts beyond it are left out.
+	// maxFileSize is more than 100,000 images need. The oldest facts beyond it are left
+	// out.
 	maxFileSize = 32 << 20
 	// maxPlatforms and maxName are what registry.Client remembers of an index at most:
 	// platforms or children, and runes of each name. A test of the Client pins them.
@@ -52,7 +52,7 @@ const (
 	maxName      = 80
 )
 
-// A fileHeader says what follows.
+// A fileHeader describes what follows it.
 type fileHeader struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
@@ -74,13 +74,13 @@ type fileFact struct {
 	Time      time.Time     `json:"time"`
 }
 
-// Restore takes over what an earlier process saved at Options.Path, as far as it
-// is still fresh, and allows the Store to save there. It is called once, after the
-// credentials and the trust of the nodes are set: what is taken over counts under
-// those and no others. Facts that are to be kept fresh are looked up again soon.
+// Restore loads what an earlier process saved at Options.Path, if it is still fresh, and
+// allows the Store to save there. It is called once, after the credentials and the trust of
+// the nodes are set: what is loaded counts only under those. Facts that are to be kept
+// fresh are looked up again soon.
 //
-// A file that is damaged, or not one of these, is not used at all; a note says so
-// until it is replaced by the next one saved.
+// A file that is damaged, or not a file of facts, is not used at all; a note says so until
+// the next save replaces it.
 func (s *Store) Restore() {
 	if s.file.path == "" {
 		return
@@ -107,7 +107,7 @@ func (s *Store) inherit(facts []memo) {
 	for _, m := range facts {
 		m.generation, m.inherited = b.generation, true
 		known, ok := s.memory.get(m.location)
-		// A fact from the future was dated by a wrong clock: it would live too long.
+		// A fact from the future was dated by a wrong clock, and would live too long.
 		if ok && s.fresh(known, b, now) || m.learned.After(now) || !s.lives(m, now) {
 			continue
 		}
@@ -152,7 +152,7 @@ func (s *Store) worthSaving() []fileFact {
 // lasting reports whether m is good news about a digest, in full.
 func lasting(m memo) bool {
 	return m.fact.Presence == policy.Present && !m.fact.Time.IsZero() && len(m.fact.Missing) == 0 &&
-		strings.Contains(m.location.Ref, "@") &&
+		mirrors.ByDigest(m.location.Ref) &&
 		(m.fact.Platforms != nil || !types.MediaType(m.fact.MediaType).IsIndex()) // else the index was not read
 }
 

@@ -2,12 +2,10 @@ package presence
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -32,19 +30,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func wantFact(t testing.TB, got policy.Fact, want policy.Presence) {
-	t.Helper()
-	if got.Presence != want {
-		t.Fatalf("presence = %v (%s), want %v", got.Presence, got.Detail, want)
 	}
 }

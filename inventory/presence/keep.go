@@ -33,9 +33,9 @@ const (
 	maxTopics = 32
 	// keepTick is how often the Store looks for facts that are due.
 	keepTick = time.Second
-	// keepRetry is how often bad news is looked up again: seldom enough for a registry
-	// in trouble, and often enough for an administrator who copies images and tries
-	// again. It is jittered by a quarter.
+	// keepRetry is how often bad news is looked up again: seldom enough for a registry in
+	// trouble, and often enough for an administrator who copies images and tries again. It
+	// varies by a quarter, at random.
 	keepRetry = time.Minute
 )
 
@@ -79,8 +79,8 @@ func (k *keeper) drop(now time.Time) (ended bool) {
 	return ended
 }
 
-// byWeight returns the topics, those that stay longest first, and among equals the
-// latest first: a flood of refused changes must not push the live configuration out.
+// byWeight returns the topics, those that stay longest first, and among equals the latest
+// first: a flood of refused changes must not displace the live configuration.
 func (k *keeper) byWeight() []string {
 	return slices.SortedFunc(maps.Keys(k.topics), func(a, b string) int {
 		x, y := k.topics[a], k.topics[b]
@@ -126,9 +126,9 @@ func (k *keeper) learned(m memo, life time.Duration) {
 	}
 }
 
-// again returns how long after it was learned a fact is looked up again: for good news
-// before it expires, at a random time, or what was learned within one second would be
-// looked up within one second for ever.
+// again returns how long after it was learned a fact is looked up again. Good news is
+// looked up at a random time before it expires; otherwise what was learned within one
+// second would be looked up within one second forever.
 func again(ref string, f policy.Fact, life time.Duration) time.Duration {
 	if isGood(f) && !mayImprove(ref, f) {
 		return life/2 + jitter(life*2/5)
@@ -142,7 +142,7 @@ func isGood(f policy.Fact) bool { return f.Presence == policy.Present && len(f.M
 // mayImprove reports whether f, about ref, is a miss of a part, which ends when the image
 // is copied again. An index named by digest never lists more than it does.
 func mayImprove(ref string, f policy.Fact) bool {
-	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !strings.Contains(ref, "@")
+	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !mirrors.ByDigest(ref)
 }
 
 func jitter(d time.Duration) time.Duration {

@@ -17,7 +17,7 @@ type memory struct {
 	byAge *list.List // of *memo, the oldest in front
 }
 
-// A memo is a fact with what it takes to tell how long it counts.
+// A memo is a fact with what determines how long it counts.
 type memo struct {
 	location   mirrors.Location
 	fact       policy.Fact
@@ -56,7 +56,7 @@ func (m *memory) get(l mirrors.Location) (memo, bool) {
 	return *e.Value.(*memo), true
 }
 
-// Lifetimes are how long answers of each kind are repeated before the registry is asked
+// Lifetimes say how long answers of each kind are repeated before the registry is asked
 // again. The zero value of each means its default.
 type Lifetimes struct {
 	// PresentDigest is for images looked up by digest: what is there stays the same for
@@ -64,10 +64,10 @@ type Lifetimes struct {
 	PresentDigest time.Duration
 	// PresentTag is for images looked up by tag, which may be moved. 2 min.
 	PresentTag time.Duration
-	// Absent is for misses, of an image or of a part of it. They deny changes, and they
-	// end when an administrator copies the image and at once tries again, so in practice
-	// they are looked up anew before they deny: 2 s is what one review may take to come
-	// back to a location.
+	// Absent is for misses, of an image or of a part of it. They deny changes, and they end
+	// when an administrator copies the image and at once tries again, so in practice they
+	// are looked up anew before they deny: 2 s is how long one review may take to come back
+	// to a location.
 	Absent time.Duration
 	// Recalled is how long a miss that is no longer fresh is still good enough to plan
 	// with, and to report where there was no time to ask again. 90 s.
@@ -98,7 +98,7 @@ func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
 		if mayImprove(ref, f) {
 			return l.Absent
 		}
-		if strings.Contains(ref, "@") {
+		if mirrors.ByDigest(ref) {
 			return l.PresentDigest
 		}
 		return l.PresentTag

@@ -33,8 +33,8 @@ type Preparer interface {
 	Prepare(ctx context.Context, locs []mirrors.Location) bool
 }
 
-// A ProposedProber asks with certificate authorities that are not in force. Close ends
-// what it has under way, and waits for it.
+// A ProposedProber asks with certificate authorities that are not in force. Close ends its
+// probes, and waits for them.
 type ProposedProber interface {
 	Prober
 	Close()

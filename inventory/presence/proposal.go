@@ -13,15 +13,15 @@ import (
 // never answers for the CAs in force, nor the reverse. It is safe for concurrent use.
 type Proposal struct {
 	store  *Store
-	own    *Store         // whose Locations have no ProposedTrust; nil if nothing can be proposed
+	own    *Store         // its Locations have no ProposedTrust; nil if nothing can be proposed
 	prober ProposedProber // what own asks
 }
 
-// Proposed returns a Proposal that trusts hostRoots, by the host or host and port that
-// a reference names, instead of the CAs that are trusted for single hosts now
-// (Options.HostRootCAs, Client.SetTrust). It is for one review and is to be closed
-// after it, before the Store and its Client are. Without it, Locations with
-// ProposedTrust are Unreachable.
+// Proposed returns a Proposal that trusts hostRoots, by the host or host and port that a
+// reference names, instead of the CAs that are trusted for single hosts now
+// (Options.HostRootCAs, Client.SetTrust). It serves one review and must be closed after it,
+// before the Store and its Client are. Without it, Locations with ProposedTrust are
+// Unreachable.
 func (s *Store) Proposed(hostRoots map[string]*x509.CertPool) *Proposal {
 	p := &Proposal{store: s}
 	if s.options.Propose != nil {
@@ -71,7 +71,7 @@ func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,
 // Notes implements review.NoteSource: those of the Store.
 func (p *Proposal) Notes() []string { return p.store.Notes() }
 
-// Close ends what is under way for p alone, and waits for it. It may be called twice.
+// Close ends the probes that only p needs, and waits for them. It may be called twice.
 func (p *Proposal) Close() {
 	if p.own != nil {
 		p.own.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A job is a location that is to be looked up, once, for however many callers.
+// A job is the lookup of one location, for any number of callers.
 type job struct {
 	location mirrors.Location
 	done     chan struct{}
@@ -20,12 +20,11 @@ type job struct {
 	started  bool
 }
 
-// A queue holds the jobs for one registry. It is one job wide until the registry has
-// been seen to answer, so that one that is dead takes the place of one request and
-// not of hundreds. Jobs run in the order in which callers named them, the most
-// important first. To spread them over repositories, as clients do that fetch a
-// token for each, would save nothing here: tokens are fetched ahead, for many
-// repositories at a time.
+// A queue holds the jobs for one registry. It is one job wide until the registry has been
+// seen to answer, so that one that is dead takes the place of one request and not of
+// hundreds. Jobs run in the order in which callers named them, the most important first.
+// Spreading them over repositories, as clients do that fetch a token for each, would save
+// nothing here: tokens are fetched ahead, for many repositories at a time.
 type queue struct {
 	key        queueKey
 	awaited    []*job             // callers wait for these
@@ -51,8 +50,8 @@ const (
 	silent                    // it does not: see limits.ProbesOfSilentRegistry
 )
 
-// next returns the job to run next, nil if there is none; a refresh only if refresh is
-// set. Jobs that were abandoned for longer than linger are handed to drop.
+// next returns the job to run next, nil if there is none; a refresh only if refresh is set.
+// Jobs that were abandoned for longer than linger are passed to drop.
 func (q *queue) next(now time.Time, linger time.Duration, drop func(*job), refresh bool) *job {
 	for _, jobs := range []*[]*job{&q.awaited, &q.doubtful} {
 		if j := q.takeAwaited(jobs); j != nil {
@@ -224,15 +223,15 @@ func (s *Store) spawn(work func()) {
 	}()
 }
 
-// finish frees the place of what spawn started. It is called with the lock held.
+// finish frees the slot of what spawn started. It is called with the lock held.
 func (s *Store) finish(q *queue) {
 	s.running--
 	s.markReady(q)
 	s.schedule()
 }
 
-// open finds out whether the registry of q answers, before its jobs start, so that
-// they find a connection to share and the tokens on their way.
+// open finds out whether the registry of q answers, before its jobs start, so that they
+// find a connection to share, and tokens that are being fetched.
 func (s *Store) open(q *queue) {
 	locs := q.unprepared
 	q.unprepared = nil

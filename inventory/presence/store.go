@@ -18,8 +18,8 @@ import (
 // Options configure a Store. The zero value is the default.
 type Options struct {
 	Lifetimes Lifetimes
-	// MaxFacts bounds the facts that are kept, and the locations waiting to be
-	// asked about; 0 means 100,000.
+	// MaxFacts bounds the facts that are remembered, and the locations waiting to be looked
+	// up; 0 means 100,000.
 	MaxFacts int
 	// Concurrency bounds the probes under way; 0 means limits.ProbesAtOnce.
 	Concurrency int
@@ -68,12 +68,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Store answers what is at a location from facts that are fresh enough and, for the
-// rest, by asking. It is safe for concurrent use, and must be closed.
+// A Store tells what is at a location, from facts that are fresh enough or else by asking.
+// It is safe for concurrent use, and must be closed.
 type Store struct {
 	prober  Prober
 	options Options
-	ctx     context.Context // of probes, which belong to no single caller
+	ctx     context.Context // for probes, which belong to no single caller
 	cancel  context.CancelFunc
 
 	mu      sync.Mutex // no call-outs under it
@@ -120,8 +120,8 @@ func (s *Store) Close() {
 }
 
 // Run keeps fresh what Keep named, and saves what is known from time to time, until ctx
-// ends; then it closes the Store and returns nil. It must be called at most once, and need
-// not be where nothing is to be kept.
+// ends; then it closes the Store and returns nil. It must be called at most once, and only
+// if something is to be kept fresh.
 func (s *Store) Run(ctx context.Context) error {
 	defer s.Close()
 	refresh := time.NewTicker(keepTick)
@@ -276,7 +276,7 @@ func (s *Store) lives(m memo, now time.Time) bool {
 	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
 }
 
-// A basis is what facts rest on besides a registry's answers.
+// A basis holds what facts rest on besides a registry's answers.
 type basis struct {
 	generation uint64
 	// platforms are those of the nodes; aware is set if the Prober tells them.
@@ -284,7 +284,7 @@ type basis struct {
 	aware     bool
 }
 
-// basis returns the present one. It is called without the lock: the Prober may take a
+// basis returns the current basis. It is called without the lock: the Prober may take a
 // lock that probes hold.
 func (s *Store) basis() basis {
 	b := basis{generation: s.generation()}
@@ -302,7 +302,7 @@ func (s *Store) generation() uint64 {
 }
 
 // carries reports whether m still counts: what was found for some platforms says nothing
-// of a platform that a new node brings.
+// about the platform of a new node.
 func (b basis) carries(m memo) bool {
 	f := m.fact
 	switch {
@@ -321,13 +321,13 @@ func (b basis) carries(m memo) bool {
 // maxDetail is the length of a Fact's Detail, in runes, as registry.Client cuts it.
 const maxDetail = 200
 
-// maxNote is the length of a note: the API server counts warnings from 120 characters
-// on as long.
+// maxNote is the length of a note: the API server advises warnings of less than 120
+// characters.
 const maxNote = 119
 
-// SetNote sets a remark for the readers of any answer that rests on the Store, such as
-// "the pull secret is missing; registries were asked anonymously". Each topic has one
-// note; "" removes it.
+// SetNote sets a note for the readers of any answer that rests on the Store, such as "the
+// pull secret is missing; registries were asked anonymously". Each topic has one note; ""
+// removes it.
 func (s *Store) SetNote(topic, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

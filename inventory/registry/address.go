@@ -13,7 +13,7 @@ import (
 // network: addresses that mean something only from here are never dialled. Private
 // addresses (RFC 1918, fc00::/7) stay allowed: that is where mirrors live.
 
-// An addressError is the refusal to call an address.
+// An addressError is the refusal to dial an address.
 type addressError struct {
 	address string
 	kind    string
@@ -23,8 +23,8 @@ func (e *addressError) Error() string {
 	return fmt.Sprintf("%s is %s, which is never asked", e.address, e.kind)
 }
 
-// metadataAddresses are those at which clouds hand out the credentials of the
-// machine, as far as they are not link-local.
+// metadataAddresses are those at which clouds hand out the credentials of the machine,
+// except for link-local ones.
 var metadataAddresses = map[netip.Addr]bool{
 	netip.MustParseAddr("fd00:ec2::254"):   true, // AWS
 	netip.MustParseAddr("fd20:ce::254"):    true, // Google Cloud
@@ -45,8 +45,8 @@ var (
 	}
 )
 
-// checkAddress returns an error if addr must not be called. Loopback is called
-// only if the operator says so.
+// checkAddress returns an error if addr must not be dialled. Loopback is dialled only if
+// the operator says so.
 func checkAddress(addr netip.Addr, allowLoopback bool) error {
 	addr = addr.Unmap().WithZone("")
 	if kind := kindOf(addr, allowLoopback); kind != "" {
@@ -60,7 +60,7 @@ func checkAddress(addr netip.Addr, allowLoopback bool) error {
 	return nil
 }
 
-// kindOf returns what makes addr one that is not called, "" if nothing does.
+// kindOf returns the kind of a forbidden address, "" if addr is allowed.
 func kindOf(addr netip.Addr, allowLoopback bool) string {
 	switch {
 	case addr.IsLoopback():
@@ -94,9 +94,9 @@ func embeddedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// checkHost refuses a host that is the spelling of an address not to be called,
-// so that neither a resolver nor a proxy is asked about it. Names that resolve to
-// such an address are refused when it is dialled.
+// checkHost refuses a host that spells a forbidden address, so that neither a resolver nor
+// a proxy is asked about it. Names that resolve to such an address are refused when it is
+// dialled.
 func checkHost(host string, allowLoopback bool) error {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {

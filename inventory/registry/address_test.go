@@ -138,7 +138,7 @@ func TestNameThatResolvesToLoopback(t *testing.T) {
 	w := newTransport(&o, nil, false, o.DialTimeout)
 	defer w.close()
 	if conn, err := w.dial(context.Background(), "tcp", s.address()); err == nil {
-		conn.Close() //nolint:errcheck // it should not be there
+		conn.Close() // it should not be there
 		t.Error("loopback was dialled")
 	}
 	o.AllowLoopback = true
@@ -146,7 +146,7 @@ func TestNameThatResolvesToLoopback(t *testing.T) {
 	if err != nil {
 		t.Fatalf("with loopback allowed: %v", err)
 	}
-	conn.Close() //nolint:errcheck // enough that it was there
+	conn.Close() // enough that it was there
 }
 
 func TestProxy(t *testing.T) {

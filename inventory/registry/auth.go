@@ -9,11 +9,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A 401 is handled in this file. The 401 to GET /v2/ brings the challenge
-// (chooseChallenge) by which each request is authorized before it is sent
-// (lookup.authorize, lookup.authorization). A 401 to a request that was authorized gets one
-// more try with a token for its repository alone (lookup.get); after that it means that the
-// credential does not open the image (lookup.denied).
+// This file handles 401. The 401 to GET /v2/ brings the challenge (chooseChallenge) by
+// which each request is authorized before it is sent (lookup.authorize,
+// lookup.authorization). A 401 to a request that was authorized gets one more try with a
+// token for its repository alone (lookup.get); after that it means that the credential does
+// not open the image (lookup.denied).
 
 // authorize gets a token where the registry wants one.
 func (l *lookup) authorize(ctx context.Context) error {
@@ -26,8 +26,8 @@ func (l *lookup) authorize(ctx context.Context) error {
 	return err
 }
 
-// reauthorize gets a token for this repository alone, unless the one that was
-// refused is that already. A scope that the registry said is missing is added.
+// reauthorize gets a token for this repository alone, unless the refused one was such a
+// token. A scope that the registry reported as missing is added.
 func (l *lookup) reauthorize(ctx context.Context, missing string) error {
 	if l.grant == nil || l.final && missing == "" {
 		return nil
@@ -47,7 +47,7 @@ func (l *lookup) authorization() string {
 	case l.grant != nil:
 		return "Bearer " + l.grant.value
 	case l.session.challenge.scheme == "basic":
-		// Nodes without a credential send an empty one, which registries take for none.
+		// Nodes without a credential send an empty one, which registries treat as none.
 		return l.credential.basic()
 	default:
 		return ""
@@ -75,8 +75,8 @@ func (l *lookup) get(ctx context.Context, head response) (response, error) {
 	return r, err
 }
 
-// denied says what it means that the registry answered r with 401 or 403. It proves
-// nothing if the registry was shown less than nodes show.
+// denied returns what the answer r, 401 or 403, means for nodes. It proves nothing if the
+// registry was shown less than nodes show.
 func (l *lookup) denied(r response) *failure {
 	if l.grant != nil && l.grant.withheld != nil {
 		return l.grant.withheld
@@ -84,8 +84,8 @@ func (l *lookup) denied(r response) *failure {
 	return denied(l.endpoint.api, r, l.credential)
 }
 
-// denied says that the registry wants other credentials than cred, which is the
-// zero value if there are none for it.
+// denied returns the failure that the registry wants other credentials than cred, which is
+// the zero value if there are none for it.
 func denied(host string, r response, cred credential) *failure {
 	if r.redirected != "" {
 		return statusFailure(host, r)
@@ -107,16 +107,16 @@ func denied(host string, r response, cred credential) *failure {
 	return f
 }
 
-// A challenge is how to authenticate, by a registry's answer to GET /v2/.
+// A challenge describes how to authenticate, according to a registry's answer to GET /v2/.
 type challenge struct {
 	scheme  string // "basic" or "bearer"; "" if none that is known
 	realm   string
 	service string
 }
 
-// chooseChallenge returns the first challenge that nodes can answer
-// (docker_client.go, setupRequestAuth). They look at any answer, 200 included, and
-// where there is no such challenge they send nothing, whatever later answers want.
+// chooseChallenge returns the first challenge that nodes can answer (docker_client.go,
+// setupRequestAuth). They consider every answer, 200 included; without such a challenge
+// they send nothing, whatever later answers ask for.
 func chooseChallenge(header http.Header) challenge {
 	for _, value := range header.Values("WWW-Authenticate") {
 		scheme, params := parseChallenge(value)

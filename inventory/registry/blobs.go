@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -23,7 +24,7 @@ const (
 	// (containers/storage drivers/overlay, maxDepth).
 	maxBlobs = 502
 	// blobLife spans the verification of a whole cluster, whose images have layers in
-	// common. What is learned of an image in that time counts for as long as its Fact.
+	// common. What is learned of an image in that time lives as long as its Fact.
 	blobLife = time.Minute
 	// maxKnownBlobs bounds what is remembered of them: some 10 MB.
 	maxKnownBlobs = 1 << 15
@@ -81,7 +82,7 @@ func isSchema1(mediaType string) bool {
 	return mediaType == string(types.DockerManifestSchema1) || mediaType == string(types.DockerManifestSchema1Signed)
 }
 
-// blobs returns the blobs to look for.
+// blobs returns the blobs to look up.
 func (l *lookup) blobs(mediaType string, manifest []byte) ([]digest.Digest, error) {
 	blobs, ok := blobsOf(mediaType, manifest)
 	switch {
@@ -94,7 +95,8 @@ func (l *lookup) blobs(mediaType string, manifest []byte) ([]digest.Digest, erro
 	return blobs, nil
 }
 
-// missingBlobs says which blobs of a manifest the registry does not hold, "" if it holds all.
+// missingBlobs describes the blobs of a manifest that the registry does not hold, "" if it
+// holds all.
 func (l *lookup) missingBlobs(ctx context.Context, mediaType string, manifest []byte) (string, error) {
 	blobs, err := l.blobs(mediaType, manifest)
 	if err != nil {
@@ -122,15 +124,10 @@ func lackOf(missing []digest.Digest, of int) string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("1 of the %d blobs that it names (%s)", of, shortDigest(missing[0]))
+		return fmt.Sprintf("1 of the %d blobs that it names (%s)", of, text.ShortDigest(missing[0].String()))
 	default:
-		return fmt.Sprintf("%d of the %d blobs that it names (%s and others)", len(missing), of, shortDigest(missing[0]))
+		return fmt.Sprintf("%d of the %d blobs that it names (%s and others)", len(missing), of, text.ShortDigest(missing[0].String()))
 	}
-}
-
-// shortDigest cuts a digest to what people compare; the manifest has the rest.
-func shortDigest(d digest.Digest) string {
-	return string(d.Algorithm()) + ":" + d.Encoded()[:12]
 }
 
 // A blobCache remembers which blobs registries hold, so that a layer that many images of a
@@ -146,14 +143,14 @@ type blobKey struct {
 	digest     digest.Digest
 }
 
-// A blob is a lookup of whether a registry holds one, with the answer once there is one.
+// A blob is the lookup of one blob at a registry, with the answer once there is one.
 type blob struct {
 	*sharedCall[bool]
 	since time.Time
 }
 
-// usable reports whether b is under way or still counts. A miss is asked for again: it
-// ends when the image is copied.
+// usable reports whether b is under way or still counts. A missing blob is looked up again:
+// it will be there once the image is copied.
 func (b *blob) usable() bool {
 	return !b.finished() || b.err == nil && b.value && time.Since(b.since) < blobLife
 }
@@ -173,7 +170,7 @@ func (c *blobCache) held(ctx context.Context, l *lookup, d digest.Digest) (bool,
 	return b.wait(ctx)
 }
 
-// put notes that the registry holds a blob, which was read.
+// put notes that the registry holds a blob, as it has been read.
 func (c *blobCache) put(l *lookup, d digest.Digest) {
 	call := &sharedCall[bool]{done: make(chan struct{}), value: true}
 	close(call.done)
@@ -213,7 +210,7 @@ func (l *lookup) isHeld(r response) (bool, error) {
 		return false, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
 		f := *l.denied(r)
-		f.presence = policy.Unreachable // nodes would not go on to the next place, as they do when the manifest is denied
+		f.presence = policy.Unreachable // unlike after a denied manifest, nodes would not go on to the next place
 		return false, &f
 	default:
 		return false, statusFailure(l.endpoint.api, r)

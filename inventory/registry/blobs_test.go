@@ -11,6 +11,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -119,13 +120,13 @@ func TestBlobs(t *testing.T) {
 			"a layer is missing", ociManifest, imageOf("c", "l1", "l2"),
 			[]string{"c", "l1"},
 			policy.Incomplete,
-			"mirror.example.com serves the manifest and lacks 1 of the 3 blobs that it names (" + shortDigest(digest.FromString("l2")) + "); nodes would stop there", 3,
+			"mirror.example.com serves the manifest and lacks 1 of the 3 blobs that it names (" + text.ShortDigest(digest.FromString("l2").String()) + "); nodes would stop there", 3,
 		},
 		{
 			"the config is missing", ociManifest, imageOf("c", "l1"),
 			[]string{"l1"},
 			policy.Incomplete,
-			"lacks 1 of the 2 blobs that it names (" + shortDigest(digest.FromString("c")) + ")", 2,
+			"lacks 1 of the 2 blobs that it names (" + text.ShortDigest(digest.FromString("c").String()) + ")", 2,
 		},
 		{"all are missing", ociManifest, imageOf("c", "l1", "l2"), nil, policy.Incomplete, "lacks 3 of the 3 blobs that it names (sha256:", 3},
 		{"a layer that nodes fetch elsewhere", ociManifest, imageOf("c", "l1!"), []string{"c"}, policy.Present, "", 1},
@@ -174,7 +175,7 @@ func TestBlobsOfIndex(t *testing.T) {
 	registry.hold("base", "c amd64", "l amd64", "c arm64")
 	s := newTLSServer(t, registry.serve)
 	got := probe(t, newTestClient(t, s, reading("linux/amd64", "linux/arm64")), deep(tagged()))
-	wantFact(t, got, policy.Present, "its part for linux/arm64 lacks 1 of the 3 blobs that it names ("+shortDigest(digest.FromString("l arm64"))+")")
+	wantFact(t, got, policy.Present, "its part for linux/arm64 lacks 1 of the 3 blobs that it names ("+text.ShortDigest(digest.FromString("l arm64").String())+")")
 	if !slices.Equal(got.Missing, []string{"linux/arm64"}) || !slices.Equal(got.Platforms, []string{"linux/amd64", "linux/s390x"}) {
 		t.Errorf("missing %q of %q", got.Missing, got.Platforms)
 	}

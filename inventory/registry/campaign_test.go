@@ -70,7 +70,7 @@ func TestNoFalseMissing(t *testing.T) {
 	}
 	s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v2/" {
-			switch rand.N(4) { //nolint:gosec // a test
+			switch rand.N(4) {
 			case 0:
 				panic(http.ErrAbortHandler)
 			case 1:

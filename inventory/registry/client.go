@@ -23,12 +23,12 @@ import (
 type Options struct {
 	// UserAgent names the guard to registries; "" means "mirrorset-guard".
 	UserAgent string
-	// Timeout is for one request, its answer included; 0 means 5 s.
+	// Timeout bounds one request, including its answer; 0 means 5 s.
 	Timeout time.Duration
-	// DialTimeout is for a connection, and again for its TLS handshake; 0 means 3 s.
-	// It is what a registry that swallows packets costs.
+	// DialTimeout bounds the making of a connection, and again its TLS handshake; 0 means 3
+	// s. A registry that swallows packets costs that much.
 	DialTimeout time.Duration
-	// Credentials are what the nodes have.
+	// Credentials are those of the nodes.
 	Credentials Credentials
 	// RootCAs are trusted instead of the system's; nil to trust those. To add
 	// to them, start from x509.SystemCertPool.
@@ -36,13 +36,12 @@ type Options struct {
 	// HostRootCAs are trusted instead of RootCAs at the host, or host and port, as the
 	// reference names it ("mirror.example.com:5000").
 	HostRootCAs map[string]*x509.CertPool
-	// Resolve says where a "host:port" or "host" is to be found: "ip:port", or "ip"
-	// for the same port. Names in certificates and requests stay what they are. It
-	// is the operator's word, so no address in it is refused, and it goes past the
-	// proxy.
+	// Resolve maps a "host:port" or "host" to where it is to be found: "ip:port", or "ip"
+	// for the same port. Names in certificates and requests stay what they are. As the
+	// operator sets it, no address in it is refused, and the proxy is bypassed.
 	Resolve map[string]string
-	// AllowLoopback admits registries at loopback addresses. Other addresses that
-	// mean something only from where the guard runs are always refused.
+	// AllowLoopback permits registries at loopback addresses. Other addresses that mean
+	// something only from where the guard runs are always refused.
 	AllowLoopback bool
 	// Proxy returns the proxy for a request; nil means http.ProxyFromEnvironment. What a
 	// proxy resolves, it can reach.
@@ -107,8 +106,8 @@ type Client struct {
 	parent    *Client
 	handOver  sync.Mutex // orders what is handed over to proposals
 
-	// paces outlive generations, and proposals share them: what a registry bears does not
-	// depend on who asks.
+	// paces outlive generations, and proposals share them: how much a registry can take
+	// does not depend on who asks.
 	paces *paces
 
 	nodes   nodePlatforms
@@ -157,10 +156,10 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 	}
 }
 
-// Prepare gets ready for probes of locations, usually of one registry: it waits for
-// the answer to GET /v2/, and begins to fetch the tokens that the probes will need,
-// many repositories at a time where the registry grants that. It returns false if
-// one of the registries does not answer. Nobody has to call it; it saves requests.
+// Prepare gets ready for probes of locations, usually of one registry: it waits for the
+// answer to GET /v2/, and begins to fetch the tokens that the probes will need, many
+// repositories at a time where the registry grants that. It returns false if one of the
+// registries does not answer. Calling it is optional and saves requests.
 func (c *Client) Prepare(ctx context.Context, locs []mirrors.Location) bool {
 	g := c.current()
 	wanted := map[*keychain][]string{}
@@ -198,10 +197,10 @@ func (c *Client) SetCredentials(credentials Credentials) {
 }
 
 // SetTrust makes the next probe trust roots (nil: the system's CAs), at their hosts
-// hostRoots instead, and use proxy (nil: http.ProxyFromEnvironment), on new
-// connections. They are what Options.RootCAs, HostRootCAs and
-// Proxy were, and one change, however many of them differ. Functions cannot be
-// compared, so that a proxy counts as a change; no proxy where there was none does not.
+// hostRoots instead, and use proxy (nil: http.ProxyFromEnvironment), on new connections.
+// They replace Options.RootCAs, HostRootCAs and Proxy, and count as one change, however
+// many of them differ. Functions cannot be compared, so a proxy always counts as a change,
+// unless there was none and is none.
 func (c *Client) SetTrust(roots *x509.CertPool, hostRoots map[string]*x509.CertPool, proxy Proxy) {
 	c.change(func() bool {
 		o := &c.options
@@ -219,8 +218,8 @@ func samePool(a, b *x509.CertPool) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
 }
 
-// Generation counts the changes of credentials and trust. What was found out under
-// an earlier one may be different now.
+// Generation counts the changes of credentials and trust. What was found in an earlier
+// generation may be different now.
 func (c *Client) Generation() uint64 { return c.current().number }
 
 // Close ends what is under way, and waits for it. It may be called twice.
@@ -251,8 +250,8 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
-// change applies set, and starts a new generation if that changed anything. Proposals get
-// what was changed too, all but the CAs that they are for.
+// change applies set, and starts a new generation if that changed anything. It applies to
+// proposals too, except for the CAs that they propose.
 func (c *Client) change(set func() bool) {
 	c.mu.Lock()
 	old := c.generation
@@ -267,9 +266,9 @@ func (c *Client) change(set func() bool) {
 }
 
 // Propose returns a Client that trusts hostRoots instead of the CAs that c trusts for
-// single hosts, and is otherwise as c is, whatever becomes of c: it shares the pace of
-// each registry, and gets new credentials, CAs for all hosts and proxies when c does.
-// Connections, sessions, tokens and failures are its own. It is to be closed; closing c
+// single hosts, and is otherwise as c is, whatever becomes of c: it shares the pace of each
+// registry, and gets new credentials, CAs for all hosts and proxies when c does.
+// Connections, sessions, tokens and failures are its own. It must be closed; closing c
 // closes it too.
 func (c *Client) Propose(hostRoots map[string]*x509.CertPool) *Client {
 	c.mu.Lock()
@@ -294,7 +293,7 @@ func (c *Client) forget(p *Client) {
 	delete(c.proposals, p)
 }
 
-// handDown gives proposals what has changed.
+// handDown passes changes on to proposals.
 func (c *Client) handDown() {
 	c.handOver.Lock() // or an older state could arrive after a newer one
 	defer c.handOver.Unlock()

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// maxConfig is how much nodes read (containers/image internal/iolimits).
+	// maxConfig is the most that nodes read (containers/image internal/iolimits).
 	maxConfig = 4 << 20
 	// maxKnownConfigs bounds what is remembered of them: some 5 MB.
 	maxKnownConfigs = 1 << 15
 )
 
-// checkImage sets in fact which nodes a single image is for, by its config. It fails if
-// the config is missing or, where they are wanted, other blobs are. Nodes pull
-// an image for another platform all the same, and cannot run it (containers/image
+// checkImage sets in fact the platform that a single image is for, by its config. It fails
+// if the config is missing or, if they are to be checked, other blobs are. Nodes pull an
+// image for another platform all the same, and cannot run it (containers/image
 // copy/single.go, checkImageDestinationForCurrentRuntime, only logs).
 func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []byte) error {
 	deep := l.target.depth == mirrors.DepthBlobs
@@ -43,7 +43,7 @@ func (l *lookup) checkImage(ctx context.Context, fact *policy.Fact, manifest []b
 	case lack != "":
 		return incomplete("%s serves the manifest and lacks %s; nodes would stop there", l.endpoint.api, lack)
 	case platform == "":
-		return nil // it does not say
+		return nil // unknown
 	}
 	nodes := l.endpoint.generation.client.Platforms()
 	fact.Serves = []string{}
@@ -68,9 +68,9 @@ type imageConfig struct {
 	Architecture string `json:"architecture"`
 }
 
-// platform returns what an image is for, as os/architecture, "" if its config does not
-// say, and what it lacks if that is its config. A config is read once, wherever copies
-// of it are; of the others it is only asked whether they are there.
+// platform returns what an image is for, as os/architecture, "" if its config does not say,
+// and a description of the config if that is missing. A config is read once, wherever
+// copies of it are; for the other copies, only their existence is checked.
 func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte) (platform, lack string, err error) {
 	if isSchema1(mediaType) {
 		return platformOf(manifest, "linux"), "", nil // Docker had no other then
@@ -90,7 +90,7 @@ func (l *lookup) platform(ctx context.Context, mediaType string, manifest []byte
 		platform, held, err = l.readConfig(ctx, m.Config.Digest)
 	}
 	if err == nil && !held {
-		lack = fmt.Sprintf("its config (%s)", shortDigest(m.Config.Digest))
+		lack = fmt.Sprintf("its config (%s)", text.ShortDigest(m.Config.Digest.String()))
 	}
 	return platform, lack, err
 }
@@ -125,7 +125,7 @@ func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform stri
 	case r.cut:
 		return "", false, unreachable("%s serves a config of more than 4 MiB, which nodes do not take", host)
 	case d.Algorithm().FromBytes(r.body) != d:
-		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, shortDigest(d))
+		return "", false, mismatch("%s serves other content under the digest of the config (%s); nodes would stop there", host, text.ShortDigest(d.String()))
 	}
 	platform = platformOf(r.body, "")
 	l.endpoint.generation.client.configs.put(d, platform)
@@ -133,8 +133,8 @@ func (l *lookup) readConfig(ctx context.Context, d digest.Digest) (platform stri
 	return platform, true, nil
 }
 
-// configs remembers what configs say, by their digest, so that it is true wherever they
-// are. It is safe for concurrent use.
+// configs remembers the platforms in configs by digest, which holds at every registry. It
+// is safe for concurrent use.
 type configs struct {
 	mu        sync.Mutex
 	platforms map[digest.Digest]string
@@ -156,19 +156,19 @@ func (c *configs) put(d digest.Digest, platform string) {
 	c.platforms[d] = platform
 }
 
-// platformsLife bounds how often the nodes are gone through.
+// platformsLife bounds how often the list of nodes is read.
 const platformsLife = time.Second
 
-// nodePlatforms are those of the nodes, as they were a moment ago. It is safe for
-// concurrent use.
+// nodePlatforms caches the platforms of the nodes for a moment. It is safe for concurrent
+// use.
 type nodePlatforms struct {
 	mu    sync.Mutex
 	list  []string
 	since time.Time
 }
 
-// Platforms returns those of the nodes, sorted, none if they are not known. It must not
-// be changed.
+// Platforms returns the platforms of the nodes, sorted, none if they are not known. The
+// result must not be changed.
 func (c *Client) Platforms() []string {
 	if c.options.Platforms == nil {
 		return nil

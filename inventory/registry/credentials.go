@@ -19,7 +19,7 @@ import (
 // parsed and may be shared. It prints as the number of its entries.
 type Credentials struct {
 	entries map[string]credential
-	// problems name what was left out, without its content.
+	// problems name the entries that were left out, without their content.
 	problems []string
 }
 
@@ -30,8 +30,8 @@ type credential struct {
 	username, password string
 	// identityToken is exchanged for bearer tokens (OAuth 2).
 	identityToken string
-	// broken says why nodes could not use the entry. They do not go on to another
-	// one then: the pull fails.
+	// broken is the reason why nodes could not use the entry. They do not try another one
+	// then: the pull fails.
 	broken string
 	// helper is set if nodes would ask a program for what the entry holds.
 	helper bool
@@ -48,7 +48,7 @@ func (c Credentials) GoString() string { return c.String() }
 func (c credential) String() string   { return fmt.Sprintf("credential %q", c.entry) }
 func (c credential) GoString() string { return c.String() }
 
-// anonymous reports whether there is nothing to send.
+// anonymous reports whether there are no credentials to send.
 func (c credential) anonymous() bool {
 	return c.username == "" && c.password == "" && c.identityToken == ""
 }
@@ -61,17 +61,17 @@ func (c credential) basic() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password))
 }
 
-// maxProblem is the length of one of Problems: the API server counts warnings from
-// 120 characters on as long.
+// maxProblem is the length of one of Problems: the API server advises warnings of less than
+// 120 characters.
 const maxProblem = 119
 
 // ErrNoCredentials means that a .dockerconfigjson has no entries at all.
 var ErrNoCredentials = errors.New("no entries under \"auths\"")
 
-// ParseCredentials reads a .dockerconfigjson, such as the key of that name in
-// Secret openshift-config/pull-secret. Entries that cannot be used are left out
-// and named by Problems. An error means that there is not a single entry to use
-// the data for; it quotes nothing of the data.
+// ParseCredentials reads a .dockerconfigjson, such as the key of that name in Secret
+// openshift-config/pull-secret. Entries that cannot be used are left out and named by
+// Problems. It returns an error if there is not a single usable entry; the error quotes
+// nothing of the data.
 func ParseCredentials(dockerConfigJSON []byte) (Credentials, error) {
 	var file struct {
 		Auths       map[string]json.RawMessage `json:"auths"`
@@ -115,11 +115,11 @@ func (c *Credentials) add(key string, raw json.RawMessage) {
 }
 
 // parseCredential reads one entry as nodes do (containers/image pkg/docker/config,
-// dockerAuthConfig and decodeDockerAuth): "auth" and "identitytoken" only, and the
-// second only where the first is good. Not base64 fails the pull; without a colon
-// the entry is as if empty. Other clients also read a user name and a password in
-// the clear, or a bearer token. What those could pull, nodes cannot, so that is not
-// used here, but named: it is most likely a mistake.
+// dockerAuthConfig and decodeDockerAuth): "auth" and "identitytoken" only, and the second
+// only where the first is good. Invalid base64 fails the pull; without a colon the entry
+// counts as empty. Other clients also read a user name and a password in the clear, or a
+// bearer token. Nodes could not pull with those, so they are not used here, but named: they
+// are most likely a mistake.
 func parseCredential(raw json.RawMessage) (cred credential, remark string) {
 	var fields struct {
 		Auth          string          `json:"auth"`
@@ -150,10 +150,10 @@ func parseCredential(raw json.RawMessage) (cred credential, remark string) {
 	}
 }
 
-// lookup returns the entry a node uses for a repository ("host/a/b"), and whether
-// there is one. The longest key that is the repository, or above it, wins, even if it
-// is of no use; then keys that were written as a URL, and the names of the Docker Hub
-// (containers/image pkg/docker/config, findCredentialsInFile).
+// lookup returns the entry a node uses for a repository ("host/a/b"), and whether there is
+// one. The longest key that is the repository, or above it, wins, even if it is unusable;
+// then keys that were written as a URL, and the names of the Docker Hub (containers/image
+// pkg/docker/config, findCredentialsInFile).
 func (c Credentials) lookup(name string) (credential, bool) {
 	host, _, _ := strings.Cut(name, "/")
 	if cred, ok := c.entries[host]; ok && cred.helper {
@@ -169,7 +169,7 @@ func (c Credentials) lookup(name string) (credential, bool) {
 		}
 		key = key[:slash]
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.entries)) { // a node takes any
+	for _, key := range slices.Sorted(maps.Keys(c.entries)) { // a node takes an arbitrary one
 		if hostOfKey(key) == hubName(host) {
 			return c.entries[key], true
 		}
@@ -187,7 +187,7 @@ func hostOfKey(key string) string {
 	return hubName(stripped)
 }
 
-// hubName gives the names of the Docker Hub one name, and leaves others alone.
+// hubName maps all names of the Docker Hub to one, and leaves others alone.
 func hubName(host string) string {
 	switch host {
 	case "docker.io", "registry-1.docker.io":
@@ -196,5 +196,5 @@ func hubName(host string) string {
 	return host
 }
 
-// equal reports whether both hold the same.
+// equal reports whether both hold the same entries.
 func (c Credentials) equal(other Credentials) bool { return maps.Equal(c.entries, other.entries) }

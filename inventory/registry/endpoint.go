@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// A session holds what a registry told in its answer to GET /v2/.
+// A session holds what a registry said in its answer to GET /v2/.
 type session struct {
 	scheme    string
 	challenge challenge
 	since     time.Time
 }
 
-// sessionLife bounds how long the challenges of a registry are taken for granted.
+// sessionLife bounds how long the challenges of a registry are relied on.
 const sessionLife = 5 * time.Minute
 
 // An endpoint is one registry, as seen by locations that are secure or by those
@@ -83,8 +83,8 @@ func (e *endpoint) ping(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// worthClearText spares a second timeout: with a port in the reference it is the
-// same port that already swallowed the packets.
+// worthClearText avoids a second timeout: with a port in the reference, clear text would
+// use the same port, which has already swallowed the packets.
 func (e *endpoint) worthClearText(err error) bool {
 	var f *failure
 	if errors.As(err, &f) && f.refused {
@@ -104,8 +104,9 @@ func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) 
 	return &session{scheme: scheme, challenge: chooseChallenge(r.header), since: time.Now()}, nil
 }
 
-// pingFailure says that nodes would give the registry up. Even 401 and 404 mean
-// nothing for the image: no credentials were sent and none was asked for.
+// pingFailure returns the failure for an answer on which nodes would give the registry up.
+// Even 401 and 404 say nothing about the image: no credentials were sent, and no image was
+// asked for.
 func pingFailure(host string, r response) *failure {
 	f := statusFailure(host, r)
 	if f.load == fine {
@@ -115,8 +116,8 @@ func pingFailure(host string, r response) *failure {
 	return f
 }
 
-// down notes that a request failed, and forgets the session if that was one too
-// many, so that a ping finds out when the registry is back.
+// down notes that a request failed. After too many failures it forgets the session, so that
+// a ping finds out when the registry is back.
 func (e *endpoint) down(f *failure, grave bool) {
 	if !e.breaker.failed(f, grave) {
 		return
@@ -126,7 +127,7 @@ func (e *endpoint) down(f *failure, grave bool) {
 	e.session = nil
 }
 
-// keychain returns the tokens for what cred may read.
+// keychain returns the keychain of cred.
 func (e *endpoint) keychain(cred credential) *keychain {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -58,7 +58,7 @@ func TestDeadRegistryBesideAHealthyOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer hole.Close() //nolint:errcheck // the end of the test
+	defer hole.Close()
 	s := newTLSServer(t, healthy)
 	c := newTestClient(t, s, func(o *Options) {
 		o.Resolve["hole.example.com"] = hole.Addr().String()

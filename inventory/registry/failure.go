@@ -28,23 +28,22 @@ const (
 	maxQuote  = 80  // runes of a registry's own words within it
 )
 
-// A failure is the reason that a location does not serve an image. It is an error until
-// it becomes a Fact.
+// A failure is the reason why a location does not serve an image. It is an error until it
+// becomes a Fact.
 type failure struct {
 	presence policy.Presence
-	// detail names the registry, what it did and what to do about it.
+	// detail names the registry, what it did, and what to do about it.
 	detail string
 	// load is set if the registry, or the path to it, is overloaded or broken, so
 	// that asking more would make it worse.
 	load load
 	// again is set if the same request may be answered in a moment.
 	again bool
-	// after is when the registry wants to be asked again, 0 if it does not say.
+	// after is when the registry wants to be asked again, 0 if unknown.
 	after time.Duration
 	// status is that of the answer, 0 if there was none.
 	status int
-	// timedOut is set if there was no answer in time, refused if the guard would
-	// not ask.
+	// timedOut is set if there was no answer in time, refused if the guard declined to ask.
 	timedOut, refused bool
 }
 
@@ -66,7 +65,7 @@ func incomplete(format string, args ...any) *failure {
 	return &failure{presence: policy.Incomplete, detail: fmt.Sprintf(format, args...)}
 }
 
-// statusFailure says what an answer other than 200 means.
+// statusFailure returns what an answer other than 200 means.
 func statusFailure(host string, r response) *failure {
 	f := unreachable("%s answers %s%s", host, statusText(r.status), says(r))
 	f.status = r.status
@@ -98,9 +97,9 @@ func inAWhile(d time.Duration) string {
 	return "in " + d.Round(time.Second).String()
 }
 
-// says quotes the first error of a registry's answer, "" if there is none in the
-// form that the distribution specification gives it. Anything else, such as the
-// page of a load balancer, would only take up room.
+// says quotes the first error of a registry's answer, "" if there is none in the form that
+// the distribution specification gives it. Anything else, such as a load balancer's error
+// page, would only take up room.
 func says(r response) string {
 	var body ggcr.Error
 	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
@@ -116,8 +115,8 @@ func says(r response) string {
 // quote marks words as not the guard's own.
 func quote(s string) string { return strconv.Quote(text.OneLine(s, maxQuote)) }
 
-// connectionFailure says what it means that host gave no answer. The error is not
-// quoted as a whole: it can hold the query of a URL, or a proxy's password.
+// connectionFailure returns what it means that host gave no answer. The error is not quoted
+// as a whole: it can hold the query of a URL, or a proxy's password.
 func connectionFailure(host string, err error, timeout time.Duration) *failure {
 	f := unreachable("%s", describeConnection(host, err, timeout))
 	f.load = broken
@@ -126,7 +125,7 @@ func connectionFailure(host string, err error, timeout time.Duration) *failure {
 	var redirect *redirectError
 	switch {
 	case errors.As(err, &refusal), errors.As(err, &redirect):
-		f.load, f.refused = fine, true // that says nothing about the registry's strength
+		f.load, f.refused = fine, true // which says nothing about the registry's load
 	case isReset(err):
 		f.load, f.again = overloaded, true
 	}

@@ -44,7 +44,7 @@ func TestFlakyRegistry(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.reason, " ", tc.percent), func(t *testing.T) {
 			s := newTLSServer(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/v2/" && rand.N(100) < tc.percent { //nolint:gosec // a test
+				if r.URL.Path != "/v2/" && rand.N(100) < tc.percent {
 					tc.fault(w, r)
 					return
 				}

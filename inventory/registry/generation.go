@@ -10,10 +10,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// A generation is what a Client does with one set of credentials and trust. When either
-// changes, the generation ends, with all sessions, connections and tokens that rest on
-// it, and lookups under way start again in the next one. So an old credential is never
-// used after the change.
+// A generation holds the sessions, connections and tokens that rest on one set of
+// credentials and trust. When either changes, the generation ends with all of them, and
+// lookups under way start again in the next one. So an old credential is never used after
+// the change.
 type generation struct {
 	client      *Client
 	options     Options
@@ -34,8 +34,8 @@ type endpointKey struct {
 	insecure bool
 }
 
-// maxEndpoints bounds the connection pools: a mirror set can name any number of
-// hosts. The one not used for longest goes.
+// maxEndpoints bounds the connection pools: a mirror set can name any number of hosts. The
+// least recently used one goes.
 const maxEndpoints = 512
 
 // newGeneration is called with the Client's lock held, or before the Client is shared.
@@ -115,7 +115,7 @@ func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
 	return (&lookup{endpoint: e, session: s, target: t, credential: cred}).answer(ctx)
 }
 
-// brokenEntry says that nodes would fail at the entry, before any request.
+// brokenEntry returns the failure of nodes at the entry, before any request.
 func brokenEntry(host string, cred credential) *failure {
 	f := unreachable("the entry %s of the global pull secret, which is for %s, %s; repair it", quote(cred.entry), host, cred.broken)
 	f.presence = policy.Denied
@@ -163,7 +163,8 @@ func (g *generation) newEndpoint(t target) *endpoint {
 	}
 }
 
-// makeRoom removes the least recently used endpoint, if there are too many. Requests under way go on.
+// makeRoom removes the least recently used endpoint, if there are too many. Its requests
+// under way go on.
 func (g *generation) makeRoom() *endpoint {
 	if len(g.endpoints) < maxEndpoints {
 		return nil
@@ -179,10 +180,10 @@ func (g *generation) makeRoom() *endpoint {
 	return surplus
 }
 
-// A sharedCall is work that several callers wait for and none of them owns: one that
-// has to leave does not take the others' answer along. It keeps its answer, so that
-// there is no moment between the end of the work and the answer's being known in which
-// a caller would start the same again; x/sync/singleflight has one. And it belongs to a
+// A sharedCall is work that several callers wait for and none of them owns: one that has to
+// leave does not take the others' answer along. It keeps its answer: with
+// x/sync/singleflight there is a moment, after the work has ended and before the answer is
+// stored, in which a caller would start the same work again. And it belongs to a
 // generation, whose end waits for it.
 type sharedCall[T any] struct {
 	done  chan struct{}

@@ -33,10 +33,10 @@ func tunnel(t *testing.T, w http.ResponseWriter, address string) {
 	fmt.Fprint(here, "HTTP/1.1 200 OK\r\n\r\n")
 	go func() {
 		io.Copy(there, here) //nolint:errcheck // ends with either side
-		there.Close()        //nolint:errcheck // ends with either side
+		there.Close()
 	}()
 	io.Copy(here, there) //nolint:errcheck // ends with either side
-	here.Close()         //nolint:errcheck // ends with either side
+	here.Close()
 }
 
 // drip writes one byte at a time until the client leaves.

@@ -86,7 +86,7 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close() //nolint:errcheck // empty
+	resp.Body.Close()
 	tokens := map[string]string{}
 	var batch []string
 	fetch := func() {
@@ -95,7 +95,7 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close() //nolint:errcheck // read to its end
+		defer resp.Body.Close() // read to its end
 		var body struct{ Token string }
 		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func floor(t testing.TB, s *loadServer, locs []mirrors.Location) time.Duration {
 			if err != nil {
 				return err
 			}
-			defer resp.Body.Close() //nolint:errcheck // empty
+			defer resp.Body.Close()
 			if resp.StatusCode != http.StatusOK {
 				return fmt.Errorf("status %d", resp.StatusCode)
 			}

@@ -72,8 +72,8 @@ func (l *lookup) readsIndexes() bool {
 	return l.endpoint.transport.options.Platforms != nil || l.target.depth > mirrors.DepthExists
 }
 
-// head asks by HEAD. Nodes do not, so a bad answer counts as none, and GET decides. Only
-// what says that GET would not be answered either is an error.
+// head asks by HEAD. Nodes do not, so a bad answer counts as none, and GET decides. Only a
+// failure that shows that GET would not be answered either is an error.
 func (l *lookup) head(ctx context.Context) (response, error) {
 	r, err := l.ask(ctx, http.MethodHead)
 	var f *failure
@@ -96,7 +96,7 @@ func (l *lookup) present(r response) (policy.Fact, bool) {
 	return policy.Fact{Presence: policy.Present, Digest: digest.String(), MediaType: mediaType, Time: time.Now()}, true
 }
 
-// judge says what an answer to a GET means for a node.
+// judge returns what an answer to a GET means for a node.
 func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 	host := l.endpoint.api
 	switch {
@@ -110,7 +110,7 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 	}
 	mediaType, ok := l.manifestType(r)
 	if !ok {
-		return policy.Fact{}, mismatch("%s answers 200 with %s, which is no image manifest; check what serves this path",
+		return policy.Fact{}, mismatch("%s answers 200 with %s, which is not an image manifest; check what serves this path",
 			host, quote(describeType(r.header)))
 	}
 	if !l.target.matches(r.body) {
@@ -136,9 +136,9 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 	return fact, nil
 }
 
-// manifestType returns the type as which nodes would read r. They go by the
-// Content-Type; whatever they do not know they read as schema 1 (containers/image
-// internal/manifest, NormalizedMIMEType).
+// manifestType returns the type as which nodes would read r. They go by the Content-Type;
+// unknown types are read as schema 1 (containers/image internal/manifest,
+// NormalizedMIMEType).
 func (l *lookup) manifestType(r response) (string, bool) {
 	var body struct {
 		SchemaVersion int `json:"schemaVersion"`

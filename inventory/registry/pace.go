@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 )
 
-// A load is what an answer tells about how much a registry can take.
+// A load value says what an answer reveals about how much more a registry can take.
 type load int
 
 const (
@@ -22,11 +22,11 @@ const (
 	broken          // no answer: refused, timed out, TLS, DNS
 )
 
-// A pace keeps the number of requests that are under way to one registry between
-// one and a limit, and adapts to what the registry bears: each answer lets it grow
-// a little, a refusal halves it, and so, less, does an answer that takes much
-// longer than it used to (additive increase, multiplicative decrease, as TCP
-// does). A registry that says when to come back is not asked before.
+// A pace keeps the number of requests that are under way to one registry between one and a
+// limit, and adapts to what the registry can take: each answer lets it grow a little, a
+// refusal halves it, and an answer that takes much longer than usual lowers it somewhat
+// (additive increase, multiplicative decrease, as TCP does). A registry that says when to
+// come back is not asked sooner.
 type pace struct {
 	max int
 	// interval is the least time between two requests, 0 if there is no such limit.
@@ -85,7 +85,7 @@ func newPace(most int, rate float64) *pace {
 }
 
 const (
-	// maxRetryWait is how long a request waits for the moment a registry has named. Where
+	// maxRetryWait is how long a request waits for the time that a registry has named. If
 	// that is later, the answer is that the registry limits the rate of requests.
 	maxRetryWait = 5 * time.Second
 	// Growth above nine tenths of a limit that was too much is slow, so that a
@@ -186,7 +186,7 @@ func (p *pace) leave() {
 }
 
 // release gives a slot back and learns from how the request went. After is how long the
-// registry wants to be left alone, 0 if it does not say.
+// registry wants to be left alone, 0 if unknown.
 func (p *pace) release(s *slot, l load, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,10 +246,10 @@ func (p *pace) decrease(now time.Time, factor float64) {
 	p.lowered = now
 }
 
-// A breaker spares a dead registry, and the callers that wait for it. After a row of
-// failures, or a grave one, the last failure answers every lookup for a while; then the
-// next lookup is sent again. The while doubles each time in a row. The breaker closes
-// with the first answer.
+// A breaker spares a dead registry, and the callers that wait for it. After several
+// failures in a row, or a grave one, the last failure answers every lookup for a while;
+// then the next lookup is sent again. The while doubles each time. The breaker closes with
+// the first answer.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
@@ -287,7 +287,7 @@ func (b *breaker) failed(f *failure, grave bool) bool {
 		return false
 	}
 	if time.Now().Before(b.until) {
-		return false // open already; this one was on its way
+		return false // open already; this one had been sent before
 	}
 	rest := min(maxRest, max(minRest<<min(b.trips, 10), f.after))
 	b.until = time.Now().Add(rest - rand.N(rest/4)) //nolint:gosec // not a secret
@@ -304,12 +304,11 @@ func (b *breaker) answered() {
 	b.failures, b.trips, b.cause, b.until = 0, 0, nil, time.Time{}
 }
 
-// maxRetryAfter bounds what a registry can make us wait, or promise.
+// maxRetryAfter bounds how long a registry can make us wait.
 const maxRetryAfter = 10 * time.Minute
 
-// retryAfter reads the header of that name, a number of seconds or a date
-// (RFC 9110, 10.2.3). It returns 0 if there is none, if it makes no sense or if it
-// is over.
+// retryAfter reads the header of that name, a number of seconds or a date (RFC 9110,
+// 10.2.3). It returns 0 if there is none, if it makes no sense or if the time is past.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(header.Get("Retry-After"))
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {

@@ -30,10 +30,10 @@ const (
 // An indexEntry is a child of an index, as the index describes it.
 type indexEntry struct {
 	digest   digest.Digest
-	platform *imagespec.Platform // nil if it does not say
+	platform *imagespec.Platform // nil if unknown
 }
 
-// name says what the child is for. It is empty if the index does not say.
+// name returns the platform of the child, "" if the index does not say.
 func (child indexEntry) name() string {
 	if child.platform == nil {
 		return ""
@@ -111,8 +111,8 @@ func variantOf(architecture string) string {
 	return map[string]string{"arm64": "v8", "arm": "v7"}[architecture]
 }
 
-// forLinux returns what the nodes may choose from where their platforms are not known:
-// all that is for Linux, or else what does not say what it is for.
+// forLinux returns the children that nodes of unknown platforms may choose from: all that
+// are for Linux, or else those without a platform.
 func (x index) forLinux() []indexEntry {
 	keep := func(is func(indexEntry) bool) []indexEntry {
 		return slices.DeleteFunc(slices.Clone(x.children), func(child indexEntry) bool { return !is(child) })
@@ -123,7 +123,7 @@ func (x index) forLinux() []indexEntry {
 	return keep(func(child indexEntry) bool { return child.platform == nil })
 }
 
-// digests returns those of the children; where there are more than a Fact remembers,
+// digests returns the digests of the children; if there are more than a Fact remembers,
 // those that nodes may run come first.
 func (x index) digests(chosen []indexEntry) []string {
 	children := x.children
@@ -140,7 +140,7 @@ func (x index) digests(chosen []indexEntry) []string {
 	return digests
 }
 
-// A part is what was found of a child of an index.
+// A part describes what the registry has of a child of an index.
 type part struct {
 	held     bool
 	lack     string // what it lacks, "" if it is whole or not there at all
@@ -149,9 +149,9 @@ type part struct {
 
 func (p part) whole() bool { return p.held && p.lack == "" }
 
-// checkIndex sets in fact what nodes get of an index: which of their platforms it is for,
+// checkIndex sets in fact what nodes get from an index: which of their platforms it is for,
 // and whether the registry holds what these would choose. A mirror may have copied the
-// index and not all of what it lists.
+// index and only some of what it lists.
 func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []byte) error {
 	host := l.endpoint.api
 	x, ok := readIndex(fact.MediaType, content)
@@ -202,7 +202,7 @@ func suits(choices []indexEntry, parts map[digest.Digest]part, platform string) 
 	})
 }
 
-// guess returns what the parts that are there are for.
+// guess returns the platforms of the parts that are there.
 func guess(chosen []indexEntry, parts map[digest.Digest]part) []string {
 	serves := []string{}
 	for _, child := range chosen {
@@ -243,7 +243,7 @@ func (l *lookup) describeIndex(fact *policy.Fact, x index, parts map[digest.Dige
 	}
 }
 
-// lookUpChildren finds out what the registry has of children.
+// lookUpChildren looks up what the registry has of children.
 func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map[digest.Digest]part, error) {
 	parts := map[digest.Digest]part{}
 	for _, child := range children {
@@ -266,12 +266,12 @@ func (l *lookup) lookUpChildren(ctx context.Context, children []indexEntry) (map
 	return parts, nil
 }
 
-// nested says what is wrong with a child that is an index (containers/image
+// nested describes what is wrong with a child that is an index (containers/image
 // copy/single.go, copySingleImage).
 const nested = "is itself an index, which nodes do not accept"
 
-// checkChild looks a child up: whether the registry has its manifest and, where the blobs are
-// wanted, these.
+// checkChild looks up whether the registry has a child's manifest and, if they are to be
+// checked, its blobs.
 func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error) {
 	of := *l
 	of.target.digest, of.target.tag = child.digest, ""
@@ -316,7 +316,7 @@ func (l *lookup) checkChild(ctx context.Context, child indexEntry) (part, error)
 	return p, err
 }
 
-// partOf is a child that is there, as a manifest of a type.
+// partOf returns the part for a child whose manifest is there.
 func partOf(mediaType string) part {
 	p := part{held: true}
 	if isIndex(mediaType) {

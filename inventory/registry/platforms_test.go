@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -315,7 +316,7 @@ func TestConfigs(t *testing.T) {
 	}
 	registry.lose(config)
 	wantFact(t, probe(t, c, at("c")), policy.Incomplete,
-		"mirror.example.com serves the manifest and lacks its config ("+shortDigest(digest.FromString(config))+"); nodes would stop there")
+		"mirror.example.com serves the manifest and lacks its config ("+text.ShortDigest(digest.FromString(config).String())+"); nodes would stop there")
 	other := newTestClient(t, s, reading("linux/amd64")) // which has not read it
 	wantFact(t, probe(t, other, at("c")), policy.Incomplete, "lacks its config")
 }

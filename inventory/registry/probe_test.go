@@ -98,9 +98,9 @@ func TestManifestAnswers(t *testing.T) {
 		{"not implemented", status(501, ""), policy.Unreachable, "mirror.example.com answers 501 Not Implemented"},
 		{
 			"a login page", serve("text/html", "", html), policy.Mismatch,
-			`mirror.example.com answers 200 with "text/html", which is no image manifest; check what serves this path`,
+			`mirror.example.com answers 200 with "text/html", which is not an image manifest; check what serves this path`,
 		},
-		{"a login page that calls itself a manifest", serve(ociManifest, "", html), policy.Mismatch, "which is no image manifest"},
+		{"a login page that calls itself a manifest", serve(ociManifest, "", html), policy.Mismatch, "which is not an image manifest"},
 		{
 			"nodes read an unknown type as schema 1, which this is not",
 			serve("application/json", "", string(manifestBody)), policy.Mismatch, `answers 200 with "application/json"`,
@@ -250,11 +250,11 @@ func expiredCertificate(t *testing.T) tls.Certificate {
 
 func TestConnections(t *testing.T) {
 	tls11 := startServer(t, healthy, func(s *httptest.Server) {
-		s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} //nolint:gosec // what must be refused
+		s.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} // what must be refused
 		s.StartTLS()
 	})
 	expired := startServer(t, healthy, func(s *httptest.Server) {
-		s.TLS = &tls.Config{Certificates: []tls.Certificate{expiredCertificate(t)}} //nolint:gosec // a test
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{expiredCertificate(t)}}
 		s.StartTLS()
 	})
 	good := newTLSServer(t, healthy)
@@ -314,7 +314,7 @@ func TestBlackHole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // the end of the test
+	defer listener.Close()
 	c := newTestClient(t, newTLSServer(t, healthy), func(o *Options) {
 		o.Resolve["hole.example.com"] = listener.Addr().String() // accepts and stays silent
 		o.DialTimeout = 3 * time.Second

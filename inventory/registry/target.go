@@ -14,7 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A target is a Location taken apart.
+// A target is a parsed Location.
 type target struct {
 	// name is the repository with its host, by which credentials are looked up.
 	name string
@@ -32,7 +32,7 @@ type target struct {
 	depth    mirrors.Depth
 }
 
-// parseTarget reads a reference the way nodes do.
+// parseTarget reads a reference as nodes do.
 func parseTarget(l mirrors.Location) (target, error) {
 	name, version, ok := mirrors.ParsePlain(l.Ref)
 	if !ok {
@@ -72,7 +72,7 @@ func parseAnyTarget(l mirrors.Location) (target, error) {
 	return t, nil
 }
 
-// apiHost returns the host to ask for a registry: all are their own, but for the
+// apiHost returns the host to ask for a registry: the registry itself, except for the
 // Docker Hub (containers/image docker/docker_client.go, newDockerClient).
 func apiHost(host string) string {
 	if host == "docker.io" {
@@ -81,7 +81,7 @@ func apiHost(host string) string {
 	return host
 }
 
-// identifier returns what stands for the image in the path of a request.
+// identifier returns the digest or tag that names the image in the path of a request.
 func (t target) identifier() string {
 	if t.digest != "" {
 		return t.digest.String()
@@ -92,8 +92,8 @@ func (t target) identifier() string {
 // scope returns what a token must grant to read the repository.
 func (t target) scope() string { return "repository:" + t.repository + ":pull" }
 
-// matches reports whether the digest of content is the one asked for. Any
-// content answers a tag.
+// matches reports whether the digest of content is the one asked for. For a tag, any
+// content will do.
 func (t target) matches(content []byte) bool {
 	return t.digest == "" || sum(t.digest.Algorithm(), content) == t.digest
 }

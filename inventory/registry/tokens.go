@@ -27,8 +27,8 @@ type keychain struct {
 
 	mu     sync.Mutex
 	grants map[string]*grant // by scope
-	// share is how many scopes one token is asked to have: 1 for servers that
-	// honour only the first.
+	// share is how many scopes are requested in one token: 1 for servers that honour only
+	// the first.
 	share int
 }
 
@@ -39,11 +39,11 @@ const (
 	// maxScopes bounds the length of their names together, so that the URL stays
 	// below the 8 kB that proxies let through.
 	maxScopes = 4000
-	// tokenRetryAfter is how long after a refusal the token is asked for again.
+	// tokenRetryAfter is how long after a refusal the token is requested again.
 	tokenRetryAfter = 2 * time.Second
 )
 
-// A grant is a token that was asked for, with the answer once there is one.
+// A grant is a token that was requested, with the answer once there is one.
 type grant struct {
 	scopes []string
 	done   chan struct{}
@@ -80,7 +80,7 @@ func (g *grant) shared() bool { return len(g.scopes) > 1 }
 func (k *keychain) token(ctx context.Context, s *session, scope string) (g *grant, fresh bool, err error) {
 	g, fresh = k.grant(s, scope)
 	if err := g.wait(ctx); err != nil && g.shared() && ctx.Err() == nil {
-		// A server may refuse the whole for one of its parts.
+		// A server may refuse the whole request because of one scope.
 		k.forget(g, scope)
 		g, fresh = k.grant(s, scope)
 	}
@@ -125,7 +125,7 @@ func (k *keychain) grant(s *session, scope string) (g *grant, fresh bool) {
 	return g, true
 }
 
-// forget makes the next call for scope fetch a token for it alone.
+// forget makes the next call for scope fetch a token for that scope alone.
 func (k *keychain) forget(g *grant, scope string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -238,8 +238,8 @@ func (k *keychain) fetch(ctx context.Context, s *session, g *grant) {
 	}
 }
 
-// refused learns from a token that was not granted. Without its token server a
-// registry is as good as dead, unless the server only refuses so many scopes at once.
+// refused adapts to a token that was not granted. Without its token server a registry is as
+// good as dead, unless the server only refuses so many scopes at once.
 func (k *keychain) refused(g *grant) {
 	var f *failure
 	if !errors.As(g.err, &f) {
@@ -266,8 +266,8 @@ const (
 type token struct {
 	value string
 	life  time.Duration
-	// withheld is set if the credential was not sent for it: what it opens is less
-	// than what nodes get.
+	// withheld is set if the token was requested without the credential: it opens less than
+	// what nodes can open.
 	withheld *failure
 }
 
@@ -342,8 +342,8 @@ func (q *tokenRequest) denied(realm *url.URL, r response, sent credential) *fail
 	return denied(q.server(realm), r, q.credential)
 }
 
-// withheld says that the credential was not sent. Nodes do send it, so that what
-// they get is not known.
+// withheld returns the failure that the credential was not sent. Nodes do send it, so it is
+// not known what they get.
 func (q *tokenRequest) withheld(realm *url.URL, r response) *failure {
 	f := unreachable("%s names a token server that does not use TLS (%s); credentials are not sent there",
 		q.endpoint.api, quote(realm.Host))
@@ -359,10 +359,10 @@ func (q *tokenRequest) server(realm *url.URL) string {
 	return fmt.Sprintf("%s: its token server %s", q.endpoint.api, text.OneLine(realm.Host, maxQuote))
 }
 
-// route returns the transport to the token server, and the credential that may be sent
-// over it. Nodes send the credential wherever the registry wants. Here it travels in clear text
-// only to the very host that its entry names, where the location is insecure; and
-// to another host only where that proves its name.
+// route returns the transport to the token server, and the credential that may be sent over
+// it. Nodes send the credential wherever the registry wants. Here it goes in clear text
+// only to the very host that its entry names, if the location is insecure, and to another
+// host only if that proves its name by TLS.
 func (q *tokenRequest) route(realm *url.URL) (*transport, credential) {
 	e := q.endpoint
 	switch {
@@ -423,7 +423,7 @@ func (q *tokenRequest) parse(realm *url.URL, r response) (token, error) {
 	if value == "" || len(value) > maxToken || strings.IndexFunc(value, notVisible) >= 0 {
 		return token{}, useless
 	}
-	// Counted from now: issued_at is by a clock that may be wrong.
+	// Counted from now, as the clock behind issued_at may be wrong.
 	life := time.Duration(min(max(body.ExpiresIn, 0), maxTokenLife.Seconds())) * time.Second
 	return token{value: value, life: max(life, minTokenLife)}, nil
 }

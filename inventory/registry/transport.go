@@ -37,7 +37,7 @@ type transport struct {
 	proxies sync.Map
 }
 
-// newTransport trusts roots (nil: the system's), or anyone if insecure.
+// newTransport trusts roots (nil: the system's), or every certificate if insecure.
 func newTransport(o *Options, roots *x509.CertPool, insecure bool, dialTimeout time.Duration) *transport {
 	t := &transport{options: o, clearText: insecure}
 	t.dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
@@ -95,7 +95,7 @@ func leftOrigin(req *http.Request, origin *url.URL) bool {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.check(req.URL); err != nil {
 		if req.Body != nil {
-			req.Body.Close() //nolint:errcheck // nothing was read
+			req.Body.Close() // nothing was read
 		}
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// mapped returns where the operator says that an address is to be found.
+// mapped returns the address that Options.Resolve has instead of address.
 func (t *transport) mapped(address string) (string, bool) {
 	if to, ok := t.options.Resolve[address]; ok {
 		return to, true
@@ -186,8 +186,8 @@ func (t *transport) control(_, address string, _ syscall.RawConn) error {
 func (t *transport) close() { t.base.CloseIdleConnections() }
 
 const (
-	// maxManifest is how much nodes read (containers/image internal/iolimits). A longer
-	// manifest fails the pull.
+	// maxManifest is the most that nodes read (containers/image internal/iolimits). A
+	// longer manifest fails the pull.
 	maxManifest = 4 << 20
 	// maxOther bounds what is read of any other answer.
 	maxOther = 64 << 10
@@ -228,7 +228,7 @@ func (t *transport) ask(ctx context.Context, q request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // whatever could be read was read
+	defer resp.Body.Close() // whatever could be read was read
 	body, err := t.read(ctx, resp.Body, q.limit+1)
 	if err != nil {
 		return response{}, err

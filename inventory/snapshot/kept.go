@@ -10,21 +10,22 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 )
 
-// An owner is an object with a template, of which others are made.
+// An owner is an object with a template from which others are made.
 type owner struct {
 	kind            schema.GroupKind
 	namespace, name string
 }
 
-// A kept object is one that its owner keeps for a way back, such as an old ReplicaSet. It
-// is history only beside the template of its owner, which may come later in the dump, or
-// not at all: a dump may hold some Deployments and not others.
+// A kept object is one that its owner keeps for a rollback, such as an old ReplicaSet. It
+// is history only if the template of its owner is known, which may come later in the dump,
+// or not at all: a dump may hold some Deployments and not others.
 type kept struct {
 	holder images.Holder
 	owner  owner
 }
 
-// keep puts h off until the dump has been read if an owner keeps it, and reports whether.
+// keep defers h until the whole dump has been read if an owner keeps it, and reports
+// whether it did.
 func (r *reader) keep(h images.Holder, data []byte) bool {
 	if !slices.ContainsFunc(h.References, func(ref images.Reference) bool { return ref.Keeper != schema.GroupKind{} }) {
 		return false
@@ -50,7 +51,8 @@ func (r *reader) hasTemplate(kind schema.GroupKind, h images.Holder) {
 	r.templates[owner{kind, h.Namespace, h.Name}] = true
 }
 
-// putKept enters what owners keep. Without its owner it may be all there is of a template.
+// putKept enters what owners keep. Without its owner, such an object may be the only trace
+// of a template.
 func (r *reader) putKept() {
 	for _, k := range r.kept {
 		if !r.templates[k.owner] {

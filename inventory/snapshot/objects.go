@@ -22,8 +22,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A header is what has to be known of a document to read the rest. What is not
-// even a map is read as an empty one.
+// A header holds the fields of a document that must be known to read the rest. What is not
+// a map is read as an empty one.
 type header struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []json.RawMessage `json:"items"`
@@ -51,7 +51,7 @@ func (r *reader) part(p part) error {
 
 func isMap(data []byte) bool { return len(data) > 0 && data[0] == '{' }
 
-// An item is one of a list. It may not say what it is.
+// An item is an element of a list. It may lack a kind.
 type item struct {
 	number int // from 1
 	data   []byte
@@ -106,14 +106,14 @@ func (r *reader) document(data []byte, waiting []item, items int) error {
 
 var errNoItems = errors.New("a list without items")
 
-// isListOfUse reports whether kind is that of lists which may hold something of use. A
-// stranger's kind may end so too, and be none.
+// isListOfUse reports whether kind is that of lists which may hold something of use. An
+// unknown kind may end in "List" too without being one.
 func isListOfUse(kind string) bool {
 	item, found := strings.CutSuffix(kind, "List")
 	return found && (item == "" || usefulKinds[item])
 }
 
-// hasItems reports whether data, an object, has items, be they null: then there are none.
+// hasItems reports whether data, an object, has the field items, which may be null.
 func hasItems(data []byte) bool {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(data, &fields)
@@ -122,7 +122,7 @@ func hasItems(data []byte) bool {
 }
 
 // array reads the objects in an array, such as jq makes of the items of a list. Other
-// things in it, such as the numbers of a must-gather, are none.
+// things in it, such as the numbers in a must-gather, are not objects.
 func (r *reader) array(data []byte) error {
 	var elements []json.RawMessage
 	if err := json.Unmarshal(data, &elements); err != nil {
@@ -141,8 +141,8 @@ func (r *reader) array(data []byte) error {
 	return errors.Join(errs...)
 }
 
-// list reads those items of a list that have not been read yet. The error joins
-// theirs: one that is broken does not stop the others.
+// list reads those items of a list that have not been read yet. The error joins the items'
+// errors: a broken item does not stop the others.
 func (r *reader) list(h header, items []item) error {
 	r.objects++
 	for i, data := range h.Items {
@@ -186,7 +186,7 @@ func (r *reader) item(it item, fallback metav1.TypeMeta, first bool) error {
 	return nil
 }
 
-// object enters one object. A kind that is not known is counted.
+// object enters one object. Objects of unknown kinds are counted.
 func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	gvk := meta.GroupVersionKind()
 	err := r.mirrorObject(gvk, data)
@@ -279,13 +279,13 @@ func (r *reader) registryFiles(name string, data []byte) error {
 	return err
 }
 
-// applied keeps what nodes have. Few answers depend on it, and those say so: if it cannot be
-// read, that is no Problem.
+// applied keeps what nodes have. Few answers depend on it, and those say so: failing to
+// read it is not a Problem.
 func (r *reader) applied(data []byte) {
 	r.set.Applied, r.notApplied = objects.DecodeApplied(data)
 }
 
-// put enters what an object names.
+// put enters the images that an object names.
 func (r *reader) put(h images.Holder) {
 	r.index.Put(h)
 	if h.Kind != "ClusterVersion" || h.Name != "version" {
@@ -298,7 +298,7 @@ func (r *reader) put(h images.Holder) {
 	}
 }
 
-// others are the kinds of which something else is wanted than images.
+// others are the kinds that are read for something other than images.
 var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Kind: "Node"}:      (*reader).node,
 	{Kind: "Namespace"}: (*reader).namespace,
@@ -326,7 +326,7 @@ func (r *reader) other(kind schema.GroupKind, data []byte) error {
 	return nil
 }
 
-// guess looks through an object of a kind that is not known.
+// guess searches an object of an unknown kind.
 func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 	h, err := images.DecodeGuess(kind, data)
 	switch {
@@ -398,7 +398,7 @@ func (r *reader) version(data []byte) error {
 	return keep(data, objects.TrimClusterVersion, &r.versions)
 }
 
-// The kinds of the objects of which there is one of each.
+// The kinds that a cluster has one object of.
 var (
 	machineConfigurationKind = operatorv1.GroupVersion.WithKind("MachineConfiguration")
 	proxyKind                = configv1.GroupVersion.WithKind("Proxy")
@@ -408,7 +408,7 @@ var (
 
 const providerKind = "CRIOCredentialProviderConfig"
 
-// provider reads one of any version: their fields are the same.
+// provider reads a CRIOCredentialProviderConfig of any version: their fields are the same.
 func (r *reader) provider(data []byte) error {
 	asItIs := func(o *configv1.CRIOCredentialProviderConfig) *configv1.CRIOCredentialProviderConfig { return o }
 	return keep(data, asItIs, &r.providers)
@@ -436,8 +436,8 @@ func (r *reader) namespace(data []byte) error {
 	return nil
 }
 
-// secret keeps the global pull secret and no other. A must-gather blanks the
-// content out, which is no reason to complain.
+// secret keeps the global pull secret and no other. A must-gather blanks its content out,
+// which is not a Problem.
 func (r *reader) secret(data []byte) error {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &o); err != nil {

@@ -131,7 +131,7 @@ func (r *reader) file(name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	r.stream(f, name)
 	return nil
 }

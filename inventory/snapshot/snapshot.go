@@ -1,6 +1,5 @@
-// Package snapshot reads the inventory of a cluster from a dump of its objects,
-// for asking without the cluster: in a pipeline, from a laptop, in a support
-// case.
+// Package snapshot reads the inventory of a cluster from a dump of its objects, to answer
+// questions without the cluster: in a pipeline, on a laptop, in a support case.
 //
 // A dump is whatever "oc get -o yaml" and its like write: YAML or JSON, one
 // object or many, lists of any kind, in a file, in a folder or on standard
@@ -20,7 +19,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -79,7 +77,7 @@ func (m byKey[T]) sorted() []T {
 	return all
 }
 
-// A Problem is something in a dump that could not be read.
+// A Problem is a part of a dump that could not be read.
 type Problem struct {
 	// File is the path as it was given or found, "-" for standard input.
 	File string
@@ -124,14 +122,13 @@ func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 	}
 }
 
-// Images returns the images that objects in the dump name.
-// A dump with nodes and without a single image is taken for an incomplete one:
-// that is an error.
+// Images returns the images that objects in the dump name. A dump with nodes and without a
+// single image cannot be complete, which is an error.
 func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	images := s.index.Images()
 	if images.Len() == 0 && len(s.nodes) > 0 {
 		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
-			counted(len(s.nodes), "node"))
+			text.Count(len(s.nodes), "node"))
 	}
 	return images, nil
 }
@@ -225,19 +222,6 @@ func (s *Snapshot) skippedNote() string {
 	for _, n := range s.skipped {
 		total += n
 	}
-	names := strings.Join(kinds[:min(len(kinds), namedKinds)], ", ")
-	if more := len(kinds) - namedKinds; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Sprintf("skipped %s of %s that %s no images: %s",
-		counted(total, "object"), counted(len(kinds), "kind"), plural(len(kinds), "holds", "hold"), names)
-}
-
-func counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun, noun+"s")) }
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+	return fmt.Sprintf("skipped %s of %s no images: %s",
+		text.Count(total, "object"), text.Plural(len(kinds), "kind that holds", "kinds that hold"), text.Names(kinds, namedKinds))
 }

@@ -24,11 +24,11 @@ var _ interface {
 	Notes() []string
 } = (*Snapshot)(nil)
 
-// image is what a test wants to see of one: its reference and its users, as
+// image is what a test wants to see of one: its reference and its consumers, as
 // "Kind namespace/name container use digest".
 type image struct {
-	Ref   string
-	Users []string
+	Ref       string
+	Consumers []string
 }
 
 func imagesOf(t *testing.T, s *Snapshot) []image {
@@ -39,19 +39,19 @@ func imagesOf(t *testing.T, s *Snapshot) []image {
 	}
 	var out []image
 	for _, img := range images.ByReference() {
-		out = append(out, image{img.Ref, usersOf(img)})
+		out = append(out, image{img.Ref, consumersOf(img)})
 	}
 	return out
 }
 
-func usersOf(img policy.Image) []string {
-	var users []string
+func consumersOf(img policy.Image) []string {
+	var consumers []string
 	for _, u := range img.Consumers {
-		users = append(users, strings.TrimSpace(strings.Join([]string{
+		consumers = append(consumers, strings.TrimSpace(strings.Join([]string{
 			u.Kind, u.Namespace + "/" + u.Name, u.Container, u.Use.String(), u.Digest, map[bool]string{true: "own pull secret"}[u.OwnPullSecret && !u.PullSecretUnknown],
 		}, " ")))
 	}
-	return users
+	return consumers
 }
 
 func mirrorsOf(t *testing.T, s *Snapshot) []string {

@@ -13,14 +13,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 )
 
-// A TrustSource is a Source that knows whom nodes trust.
+// A TrustSource is a Source that knows which CAs nodes trust.
 type TrustSource interface {
-	// TrustSettings returns the objects that say so. Nobody changes them.
+	// TrustSettings returns the objects that say so. They must not be changed.
 	TrustSettings() trust.Settings
 }
 
-// TrustSettings returns what the dump says of whom nodes trust. ConfigMaps that it does
-// not hold are Unread: they may well exist.
+// TrustSettings returns the objects in the dump that determine which CAs nodes trust.
+// ConfigMaps that it does not hold are Unread: they may well exist.
 func (s *Snapshot) TrustSettings() trust.Settings {
 	settings := trust.Settings{
 		ClusterProxy: s.Proxy(), CredentialProviders: s.CredentialProviders(), ConfigMaps: s.bundles.sorted(),
@@ -36,7 +36,7 @@ func (s *Snapshot) TrustSettings() trust.Settings {
 	return settings
 }
 
-// lackingBundles names the ConfigMaps that objects in the dump name and that it lacks.
+// lackingBundles lists the ConfigMaps that objects in the dump name and that it lacks.
 func (s *Snapshot) lackingBundles() []string {
 	var notes []string
 	settings := s.TrustSettings()
@@ -56,7 +56,7 @@ func isConfigMapOfUse(text []byte) bool {
 	return bytes.Contains(text, []byte(trust.BundlesNamespace)) || bytes.Contains(text, []byte("images"))
 }
 
-// bundle keeps a ConfigMap that may hold CAs, and looks others through for images.
+// bundle keeps a ConfigMap that may hold CAs, and searches others for images.
 func (r *reader) bundle(data []byte) error {
 	var cm corev1.ConfigMap
 	if err := json.Unmarshal(data, &cm); err != nil {

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // What could not be read may be a part of the answer. Where it is, or may be, a mirror
-// object, the configuration in force is not known: Mirrors fails. Where it may name
-// images it is a Gap. All else (a list of numbers, Helm values, an event) is a Problem
-// and no more.
+// object, the configuration in force is not known: Mirrors fails. Where it may name images
+// it is a Gap. All else (a list of numbers, Helm values, an event) is only a Problem.
 
 // errEndMissing is the root of errors after which the rest of a file is lost.
 var errEndMissing = errors.New("the end is missing")
@@ -78,7 +78,7 @@ func (r *reader) unreadEnd(data []byte, items []item) {
 	r.gap("", errNoKind)
 }
 
-// mirrorWords are in every mirror object that matters, and in few others.
+// mirrorWords occur in every mirror object that matters, and in few other objects.
 var mirrorWords = []string{
 	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
 	mirrors.NamespacePolicyGVK.Kind, // and so mirrors.ClusterPolicy
@@ -99,25 +99,21 @@ func (r *reader) placed(err error) Problem {
 // Gaps returns the parts of the dump that may name images and could not be read.
 func (s *Snapshot) Gaps() []policy.Gap { return s.gaps }
 
-// unreadMirrorsError says why the configuration in force is not known, nil if it is.
+// unreadMirrorsError returns why the configuration in force is not known, nil if it is.
 func (s *Snapshot) unreadMirrorsError() error {
 	if len(s.unreadMirrors) == 0 {
 		return nil
 	}
-	var all []string
+	all := make([]string, len(s.unreadMirrors))
 	for i, p := range s.unreadMirrors {
-		if i == namedProblems {
-			all = append(all, fmt.Sprintf("and %d more", len(s.unreadMirrors)-i))
-			break
-		}
-		all = append(all, p.Error())
+		all[i] = p.Error()
 	}
-	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(all, "; "))
+	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
 }
 
-// decodeMirrors reads a mirror object, whose fields count with their case. encoding/json
-// would take one in the wrong case for the right one, and an API server for none: no
-// object in a cluster is such, so that what was meant is not known.
+// decodeMirrors reads a mirror object, with case-sensitive field names. encoding/json would
+// accept a name in the wrong case, and an API server would drop the field: no object in a
+// cluster has one, so what was meant is not known.
 func decodeMirrors(data []byte, gvk schema.GroupVersionKind) (mirrors.Object, error) {
 	o, err := mirrors.New(gvk)
 	if err != nil {
@@ -142,5 +138,5 @@ func lostJSON(decoder *json.Decoder, rest io.Reader) []byte {
 	return append([]byte{}, text...) // not nil: it was seen
 }
 
-// maxLost is how much of what is lost is looked through, in bytes.
+// maxLost is how much of what is lost is searched, in bytes.
 const maxLost = 64 << 20

@@ -28,7 +28,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Source is something from which a dump can be written: an *cluster.Inventory, or a
+// A Source is an inventory from which a dump can be written: a *cluster.Inventory or a
 // *Snapshot.
 type Source interface {
 	Mirrors(context.Context) (mirrors.Set, error)
@@ -43,9 +43,29 @@ type Source interface {
 }
 
 // A CredentialProviderSource is a Source that knows the credential providers. What a dump
-// does not say about them cannot be found out later.
+// lacks of them cannot be found out later.
 type CredentialProviderSource interface {
 	CredentialProviders() []*configv1.CRIOCredentialProviderConfig
+}
+
+// A GapSource is a Source that knows which parts of it are out of date or could not be read.
+type GapSource interface {
+	Gaps() []policy.Gap
+}
+
+func incomplete(source Source) error {
+	gaps, ok := source.(GapSource)
+	if !ok {
+		return nil
+	}
+	var parts []string
+	for _, g := range gaps.Gaps() {
+		parts = append(parts, fmt.Sprintf("%s: %s", g.Source, g.Detail))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the snapshot would be incomplete: %s", strings.Join(parts, "; "))
 }
 
 // Write writes a dump of what source knows, for Read. It is a List in JSON with
@@ -53,7 +73,13 @@ type CredentialProviderSource interface {
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's. The objects that name images are
 // not in it; their names stand with the images, in a kind of its own.
+//
+// It is an error if source is a GapSource and has gaps, as readers of the dump would not
+// know of them. Nothing is written then.
 func Write(ctx context.Context, w io.Writer, source Source) error {
+	if err := incomplete(source); err != nil {
+		return err
+	}
 	set, err := source.Mirrors(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the mirror configuration: %w", err)
@@ -126,10 +152,10 @@ func (w *writer) object(gvk schema.GroupVersionKind, o any) {
 		separator = ""
 	}
 	w.text(fmt.Sprintf("%s\n{%q:%q,%q:%q", separator, "apiVersion", gvk.GroupVersion().String(), "kind", gvk.Kind))
-	w.text("," + string(text.JSON(data[1:]))) // there is more than these two in every object
+	w.text("," + string(text.JSON(data[1:]))) // every object has more than these two fields
 }
 
-// configuration writes the objects of which there is one of each.
+// configuration writes the objects that a cluster has one of.
 func (w *writer) configuration(source Source) {
 	if m := source.MachineConfiguration(); m != nil {
 		w.object(machineConfigurationKind, m)
@@ -142,8 +168,8 @@ func (w *writer) configuration(source Source) {
 	}
 }
 
-// mirrors writes what of the mirror objects ends up in registries.conf, and the name of the
-// ConfigMap of CAs.
+// mirrors writes the parts of mirror objects that end up in registries.conf, and the name
+// of the ConfigMap of CAs.
 func (w *writer) mirrors(set mirrors.Set) {
 	image := &configv1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
@@ -173,7 +199,7 @@ func (w *writer) mirrors(set mirrors.Set) {
 	}
 }
 
-// files writes the MachineConfigs that lay files of their own, in the order of their names.
+// files writes the MachineConfigs that have files of their own, by name.
 func (w *writer) files(files []mirrors.File) {
 	byName := map[string][]mirrors.File{}
 	for _, f := range files {
@@ -187,7 +213,7 @@ func (w *writer) files(files []mirrors.File) {
 // imageUsersKind is the kind of imageUsers.
 var imageUsersKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "ImageUsers"}
 
-// An imageUsers is a policy.Image in a dump.
+// An imageUsers is a policy.Image in a dump. This format calls consumers users.
 type imageUsers struct {
 	Image string      `json:"image"`
 	Users []imageUser `json:"users"`
@@ -209,14 +235,14 @@ type imageUser struct {
 
 func imageUsersOf(img policy.Image) imageUsers {
 	users := make([]imageUser, len(img.Consumers))
-	for i, u := range img.Consumers {
-		users[i] = imageUser{u.Kind, u.Namespace, u.Name, u.Container, u.Use.String(), u.Digest, u.OwnPullSecret, u.PullSecretUnknown, u.Guessed}
+	for i, c := range img.Consumers {
+		users[i] = imageUser{c.Kind, c.Namespace, c.Name, c.Container, c.Use.String(), c.Digest, c.OwnPullSecret, c.PullSecretUnknown, c.Guessed}
 	}
 	return imageUsers{img.Ref, users}
 }
 
-// imageUsers reads one. What an object names is spread over as many of them, and
-// comes together in finish.
+// imageUsers reads an object of that kind. The images of one consumer are spread over
+// several of them; finish joins them.
 func (r *reader) imageUsers(data []byte) error {
 	var o imageUsers
 	if err := json.Unmarshal(data, &o); err != nil {

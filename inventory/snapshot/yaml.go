@@ -8,14 +8,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 )
 
-// yamlParts yields the documents of a stream of YAML, and the items of lists
-// one by one. What is not YAML does not keep the next part from being read.
+// yamlParts yields the documents of a stream of YAML, and the items of lists one by one. A
+// part that is not YAML does not keep the next one from being read.
 //
-// Lists are taken apart by their lines, as everything in the world prints them:
-// "items:" in the first column, and each item begun by a dash in one and the
-// same column. To parse a list of 30 MB as a whole takes 1 GB of memory, item
-// by item a tenth of it. Only an alias to an anchor in another item, which no
-// tool writes, cannot be read this way.
+// Lists are split by lines, in the form in which all tools print them: "items:" in the
+// first column, and each item begun by a dash in one and the same column. Parsing a list of
+// 30 MB as a whole takes 1 GB of memory; item by item takes a tenth of that. Only an alias
+// to an anchor in another item, which no tool writes, cannot be read in this manner.
 func yamlParts(r *bufio.Reader) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		s := splitter{yield: yield, document: 1, column: noList}
@@ -124,9 +123,9 @@ func (s *splitter) convert(item int, text []byte, column int) bool {
 	return true
 }
 
-// kindIn returns the kind of an object without parsing it, or "" where that is
-// not as plain as it usually is. Most of a must-gather are events, and parsing
-// YAML goes at 5 MB a second.
+// kindIn returns the kind of an object without parsing it, or "" if it is not as plain to
+// see as usual. Most objects in a must-gather are events, and parsing YAML proceeds at 5 MB
+// a second.
 func kindIn(text []byte, column int) string {
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))

@@ -20,10 +20,10 @@ const maxProblems = 5
 // blockStart begins each PEM block, good or bad.
 var blockStart = []byte("-----BEGIN ")
 
-// parseBundle returns the certificates in a PEM bundle that nodes would use, and a
-// line for each block that they would not, by its position from 1 on. Nodes skip bad
-// ones without a word (crypto/x509, AppendCertsFromPEM). An empty bundle is a good
-// one: operators create them first and fill them later.
+// parseBundle returns the certificates in a PEM bundle that nodes would use, and a line for
+// each block that they would not, by its position from 1 on. Nodes skip bad ones silently
+// (crypto/x509, AppendCertsFromPEM). An empty bundle is valid: operators create bundles
+// first and fill them later.
 func parseBundle(bundle []byte) (certificates []*x509.Certificate, problems []string) {
 	total := bytes.Count(bundle, blockStart)
 	position := 0
@@ -55,7 +55,7 @@ func parseBundle(bundle []byte) (certificates []*x509.Certificate, problems []st
 	return certificates, firstOf(problems)
 }
 
-// undecodable is what pem.Decode passes over.
+// undecodable describes a block that pem.Decode passes over.
 const undecodable = "is not a complete PEM block on lines of its own"
 
 // parseBlock returns the certificate in a block, or what is wrong with it.
@@ -77,8 +77,8 @@ func firstOf(problems []string) []string {
 	return problems
 }
 
-// valueOf returns the value of a key as the machine-config-operator reads it: a text
-// may be in base64 once more (pkg/operator/sync.go, getImageRegistryBundles).
+// valueOf returns the value of a key as the machine-config-operator reads it: a text may be
+// encoded in base64 once more (pkg/operator/sync.go, getImageRegistryBundles).
 func valueOf(cm *corev1.ConfigMap, key string) (value []byte, ok bool) {
 	if value, ok := cm.BinaryData[key]; ok {
 		return value, true
@@ -90,8 +90,8 @@ func valueOf(cm *corev1.ConfigMap, key string) (value []byte, ok bool) {
 	return []byte(text), ok
 }
 
-// keysOf returns the keys in order. The API server sees to it that Data and
-// BinaryData have none in common.
+// keysOf returns the keys in order. The API server ensures that Data and BinaryData have
+// none in common.
 func keysOf(cm *corev1.ConfigMap) []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for key := range maps.Keys(cm.Data) {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BundlesNamespace is the beginning of the names of the namespaces that hold the
-// ConfigMaps from which New takes CAs.
+// BundlesNamespace is the prefix of the names of the namespaces that hold the ConfigMaps
+// from which New takes CAs.
 const BundlesNamespace = configNamespace
 
 // BundleNames returns the ConfigMaps from which New takes CAs where they exist, each once.
@@ -39,8 +39,8 @@ func MayBeBundle(cm *corev1.ConfigMap) bool {
 	return cm.Namespace == configNamespace || cm.Namespace == managedNamespace && cm.Name == registryCAs
 }
 
-// TrimBundle returns what nodes use of a ConfigMap of CAs: its certificates. What else
-// somebody may have put there, such as a key, is left out.
+// TrimBundle returns what nodes use of a ConfigMap of CAs: its certificates. Anything else
+// in it, such as a private key, is left out.
 func TrimBundle(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	t := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name}, Data: map[string]string{}}
 	for _, key := range keysOf(cm) {

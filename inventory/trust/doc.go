@@ -1,5 +1,5 @@
-// Package trust knows whom the nodes of a cluster trust when they pull, and how they reach
-// registries: certificate authorities and proxies.
+// Package trust works out which certificate authorities the nodes of a cluster trust when
+// they pull, and which proxies they use.
 //
 //	follower, err := trust.Follow(config, trust.Options{OnChange: func(t trust.Trust) {
 //		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
@@ -12,7 +12,7 @@
 // and getTrustedBundle; pkg/daemon/certificate_writer.go), and by what
 // containers/image makes of it there (v5.36.2, pkg/tlsclientconfig).
 //
-// What is not there is no error: a cluster may have no proxy and no CAs of its own.
-// One bad certificate does not spoil the good ones beside it; Problems names it.
-// Proxy URLs may hold passwords, so no text of this package quotes one.
+// A missing object is not an error: a cluster may have no proxy and no CAs of its own. One
+// bad certificate does not spoil the good ones beside it; Problems names it. Proxy URLs may
+// hold passwords, so no text of this package quotes one.
 package trust

@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options are the choices a user of Follow has. The zero value is the default.
+// Options configure a Follower. The zero value is the default.
 type Options struct {
-	// OnChange is told the Trust once everything has been read, and again whenever it
-	// is another one. Calls come one at a time; the next waits for the last to return.
+	// OnChange receives the Trust once everything has been read, and again whenever it
+	// changes. Calls come one at a time; the next waits for the last to return.
 	OnChange func(Trust)
 	// Roots are trusted whatever the cluster says; nil means the system's.
 	Roots *x509.CertPool
@@ -31,7 +31,7 @@ type Options struct {
 	// ForbiddenAfter is how long an object that has never been read has to be refused to
 	// count as one that may not be read. Zero means follow.DefaultForbiddenAfter.
 	ForbiddenAfter time.Duration
-	// Logger gets what client-go has to say about watches. The zero value is silent.
+	// Logger gets client-go's messages about watches. The zero value is silent.
 	Logger logr.Logger
 }
 
@@ -42,14 +42,14 @@ type Follower struct {
 	dyn     dynamic.Interface
 	objects fixed
 	dirty   chan struct{} // has room for one
-	ready   chan struct{} // closed once OnChange has been told
+	ready   chan struct{} // closed once OnChange has been called
 
 	mu    sync.Mutex
 	named [2]*running // the ConfigMaps that objects name: for registries, for the proxy
 	trust Trust
 }
 
-// fixed are the objects that have the same name in every cluster.
+// A fixed holds the objects that have the same name in every cluster.
 type fixed struct {
 	image, proxy              *object
 	providers, providersAlpha *object
@@ -108,8 +108,8 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// Ready returns nil once OnChange has been told a Trust. Until then the error names
-// what has not been read.
+// Ready returns nil once OnChange has received a Trust. Until then the error names what has
+// not been read.
 func (f *Follower) Ready() error {
 	select {
 	case <-f.ready:
@@ -136,8 +136,8 @@ func (f *Follower) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Notes says what is wrong with the Trust, and what it does not rest on, each in one
-// line: for those who read an answer that rests on it.
+// Notes lists what is wrong with the Trust and what could not be read for it, each in one
+// line, for the readers of an answer that rests on it.
 func (f *Follower) Notes() []string {
 	var notes []string
 	for _, o := range f.all() {
@@ -153,7 +153,7 @@ func (f *Follower) Notes() []string {
 	return append(slices.Compact(notes), f.trust.Problems()...) // one kind is read in two versions
 }
 
-// Matches is Trust.Matches for the cluster as it is known now.
+// Matches is Trust.Matches of the current Trust.
 func (f *Follower) Matches(ref string) bool {
 	f.mu.Lock()
 	trust := f.trust
@@ -161,7 +161,7 @@ func (f *Follower) Matches(ref string) bool {
 	return trust.Matches(ref)
 }
 
-// CredentialProviders returns the CRIOCredentialProviderConfigs as they are known now.
+// CredentialProviders returns the CRIOCredentialProviderConfigs as last read.
 func (f *Follower) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
 	return f.settings().CredentialProviders
 }
@@ -182,12 +182,12 @@ func (f *Follower) all() []*object {
 func (f *Follower) touch() {
 	select {
 	case f.dirty <- struct{}{}:
-	default: // it will be looked at anyway
+	default: // a change is already marked
 	}
 }
 
-// renew makes the Trust of what is known now. Before everything is known there is
-// none: for a moment without its CA, a registry would be called untrusted.
+// renew makes the Trust from what has been read. Before everything has been read there is
+// none: without its CA, a registry would be called untrusted for a moment.
 func (f *Follower) renew(ctx context.Context) {
 	s := f.settings()
 	f.name(ctx, 0, registryCAName(s.Image))
@@ -216,7 +216,7 @@ func (f *Follower) announce() {
 	}
 }
 
-// keep reports whether trust is news.
+// keep stores trust and reports whether it differs from the last one.
 func (f *Follower) keep(trust Trust) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -246,7 +246,7 @@ func (f *Follower) name(ctx context.Context, slot int, name string) {
 	}
 }
 
-// leave ends what name has started.
+// leave ends the following that name has started.
 func (f *Follower) leave() {
 	for _, n := range f.named {
 		if n != nil {
@@ -255,7 +255,7 @@ func (f *Follower) leave() {
 	}
 }
 
-// settings returns what is known now.
+// settings returns the objects as last read.
 func (f *Follower) settings() Settings {
 	s := Settings{
 		Roots:        f.options.Roots,

@@ -39,7 +39,7 @@ func (t Trust) Matches(ref string) bool {
 	}
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return false // no node could pull it, with whatever credentials
+		return false // no node could pull it, whatever its credentials
 	}
 	return slices.ContainsFunc(t.patterns, func(p pattern) bool { return p.matches(named.Name()) })
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
-// An object is one object that is followed by its name, so that a role can grant exactly
-// that. It is the Sink of its own Source.
+// An object is a single object that is followed by its name, so that a role can grant
+// exactly that. It is the Sink of its own Source.
 type object struct {
 	*follow.Source
 	namespace string // "" for cluster-scoped objects
@@ -22,12 +22,12 @@ type object struct {
 
 	mu    sync.Mutex
 	value runtime.Object // nil if there is none
-	// denied is set if the answer is that it may not be read, and it never could be.
+	// denied is set if the object may not be read, and never could be.
 	denied bool
 }
 
-// config returns the object "cluster" of a resource of config.openshift.io, which people
-// know by the name kind.
+// config returns the object "cluster" of a resource of config.openshift.io; messages call
+// it by its kind.
 func (f *Follower) config(version, plural, kind string) *object {
 	r := schema.GroupVersionResource{Group: configv1.GroupName, Version: version, Resource: plural}
 	return f.object("", &follow.Source{Name: kind + "/cluster", Object: "cluster", Client: follow.Custom(f.dyn, r)})

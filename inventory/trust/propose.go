@@ -14,7 +14,7 @@ import (
 // bundles by the host, or host and port, of a registry. They are nil if there is no such
 // ConfigMap.
 func (f *Follower) CAs(ctx context.Context, name string) (map[string]string, error) {
-	// The role allows to list, which is what a Follower does.
+	// The role permits listing, which is what a Follower does.
 	maps, err := f.kube.CoreV1().ConfigMaps(configNamespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
 	})
@@ -62,7 +62,7 @@ func (f *Follower) HostRootCAs(cas map[string]string) map[string]*x509.CertPool 
 func (s Settings) HostRootCAs(cas map[string]string) map[string]*x509.CertPool {
 	m := maker{settings: s, hosts: map[string][]*x509.Certificate{}}
 	m.addHosts(managedNamespace, registryCAs, "")
-	for host, bundle := range cas { // in the order of New
+	for host, bundle := range cas { // in the same order as in New
 		m.hosts[host], _ = parseBundle([]byte(bundle))
 	}
 	return m.hostPools(New(s).RootCAs)

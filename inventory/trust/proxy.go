@@ -49,7 +49,7 @@ func proxyProblem(value string) string {
 		value = "http://" + value
 	}
 	u, err := url.Parse(value)
-	if err != nil || u.Hostname() == "" { // nodes would not take it as it was meant
+	if err != nil || u.Hostname() == "" { // nodes would misread it
 		return "is not a URL that nodes can use"
 	}
 	switch u.Scheme {

@@ -23,7 +23,7 @@ const (
 	bundleKey        = "ca-bundle.crt"
 )
 
-// Settings are the objects that a Trust is made of. They are not changed.
+// Settings are the objects that a Trust is made from. They are not changed.
 type Settings struct {
 	// Roots are trusted everywhere, whatever the cluster says; nil means the system's.
 	// They stand for what the operating system of the nodes trusts by itself.
@@ -34,15 +34,15 @@ type Settings struct {
 	ClusterProxy *configv1.Proxy
 	// CredentialProviders are the CRIOCredentialProviderConfigs, of whatever version.
 	CredentialProviders []*configv1.CRIOCredentialProviderConfig
-	// ConfigMaps are looked through for those that the objects above name, and those
-	// that count always. Others do no harm.
+	// ConfigMaps include those that the objects above name, and those that always count.
+	// Others do no harm.
 	ConfigMaps []*corev1.ConfigMap
-	// Unread are ConfigMaps that may exist, and could not be read ("namespace/name").
+	// Unread are ConfigMaps that may exist but could not be read ("namespace/name").
 	Unread []string
 }
 
-// A Trust says whom nodes trust and which proxies they use. The zero value trusts the
-// system's CAs and says nothing about proxies. It is not changed once made.
+// A Trust holds the CAs that nodes trust and the proxies that they use. The zero value
+// trusts the system's CAs and says nothing about proxies. It is immutable.
 type Trust struct {
 	// RootCAs are trusted everywhere: Settings.Roots, ConfigMap user-ca-bundle and the
 	// trusted CA of the proxy. Nil only in the zero value.
@@ -60,7 +60,7 @@ type Trust struct {
 	problems []string
 }
 
-// New returns what follows from s.
+// New returns the Trust that follows from s.
 func New(s Settings) Trust {
 	m := maker{settings: s, hosts: map[string][]*x509.Certificate{}}
 	m.addEverywhere(configNamespace, userCABundle, "")
@@ -96,8 +96,8 @@ func proxyCAName(proxy *configv1.Proxy) string {
 	return proxy.Spec.TrustedCA.Name
 }
 
-// Problems names what cannot be used, each in one short line: where it is, and what
-// is wrong with it. It never quotes contents.
+// Problems lists what cannot be used, each in one short line: where it is, and what is
+// wrong with it. It never quotes contents.
 func (t Trust) Problems() []string { return slices.Clone(t.problems) }
 
 // String keeps the passwords of proxies out of logs and failed tests.
@@ -108,7 +108,7 @@ func (t Trust) String() string {
 // GoString implements fmt.GoStringer.
 func (t Trust) GoString() string { return t.String() }
 
-// equal reports whether both say the same.
+// equal reports whether both are the same.
 func (t Trust) equal(other Trust) bool {
 	return samePool(t.RootCAs, other.RootCAs) &&
 		maps.EqualFunc(t.HostRootCAs, other.HostRootCAs, samePool) &&
@@ -121,7 +121,7 @@ func samePool(a, b *x509.CertPool) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
 }
 
-// A maker collects certificates on their way into a Trust.
+// A maker collects certificates for a Trust.
 type maker struct {
 	settings   Settings
 	everywhere []*x509.Certificate
@@ -143,8 +143,8 @@ func (m *maker) addEverywhere(namespace, name, origin string) {
 	m.everywhere = append(m.everywhere, m.parse(cm, bundleKey, value)...)
 }
 
-// addHosts adds the bundles in a ConfigMap, each for the host that its key names. A
-// host that had one loses it: nodes have one file for each.
+// addHosts adds the bundles in a ConfigMap, each for the host that its key names. It
+// replaces a bundle that the host had: nodes have one file for each host.
 func (m *maker) addHosts(namespace, name, origin string) {
 	cm := m.configMap(namespace, name, origin)
 	if cm == nil {
@@ -156,8 +156,8 @@ func (m *maker) addHosts(namespace, name, origin string) {
 	}
 }
 
-// configMap returns a ConfigMap, nil if there is none or none is named. One that
-// something names has to be there.
+// configMap returns a ConfigMap, nil if there is none or none is named. One that an object
+// names has to exist.
 func (m *maker) configMap(namespace, name, origin string) *corev1.ConfigMap {
 	if name == "" {
 		return nil
@@ -188,13 +188,13 @@ func nameOf(cm *corev1.ConfigMap) string {
 func (m *maker) pool() *x509.CertPool {
 	system := m.settings.Roots
 	if system == nil {
-		// An error means a machine without any, as some images are.
+		// An error means a machine without system CAs, as in some container images.
 		system, _ = x509.SystemCertPool()
 	}
 	return with(cmp.Or(system, x509.NewCertPool()), m.everywhere)
 }
 
-// hostPools returns what is trusted at hosts besides everywhere.
+// hostPools returns the pools of CAs for single hosts.
 func (m *maker) hostPools(everywhere *x509.CertPool) map[string]*x509.CertPool {
 	pools := make(map[string]*x509.CertPool, len(m.hosts))
 	for host, certificates := range m.hosts {

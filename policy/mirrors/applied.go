@@ -20,17 +20,17 @@ const (
 	PolicyJSONPath     = "/etc/containers/policy.json"
 )
 
-// Applied is what MCO last wrote for the nodes. A file is empty where MCO wrote none: the
-// one that comes with the system holds then.
+// Applied holds the files that MCO last wrote for the nodes. A file is empty if MCO wrote
+// none; then the one that comes with the system counts.
 type Applied struct {
 	// RegistriesConf is the file at RegistriesConfPath, SearchDropIn that at
 	// SearchDropInPath, PolicyJSON that at PolicyJSONPath.
 	RegistriesConf, SearchDropIn, PolicyJSON []byte
 }
 
-// ResolveApplied works out the routes of nodes that have the files of s.Applied, which must
-// not be nil, and s.Files beside them. The error says which of the first nodes could not
-// read either.
+// ResolveApplied computes the routes of nodes that have the files of s.Applied, which must
+// not be nil, and s.Files beside them. The error says which of the former cannot be read, by
+// nodes either.
 func ResolveApplied(s Set) (*Table, error) {
 	a := *s.Applied
 	conf := sysregistriesv2.V2RegistriesConf{UnqualifiedSearchRegistries: slices.Clone(defaultSearch)}
@@ -54,7 +54,8 @@ func ResolveApplied(s Set) (*Table, error) {
 	return &Table{conf: conf, index: newIndex(conf.Registries), policy: policy, makers: made}, nil
 }
 
-// A policyJSON is what decides by name in policy.json (containers/image, signature.Policy).
+// A policyJSON is the part of policy.json that decides by name (containers/image,
+// signature.Policy).
 type policyJSON struct {
 	Default    []policyRequirement                       `json:"default"`
 	Transports map[string]map[string][]policyRequirement `json:"transports"`

@@ -9,16 +9,17 @@ import (
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 )
 
-// A Difference is one entry in which two files differ, in words, "" where it is missing.
+// A Difference describes one entry in which two files differ.
 type Difference struct {
 	// Scope is that of the entry, or "unqualified-search-registries".
 	Scope string
-	// Objects is what mirror objects make of it, MachineConfig what nodes were given.
+	// Objects is the entry that the mirror objects make, MachineConfig the one that nodes were
+	// given, both in words; "" if there is none.
 	Objects, MachineConfig string
 }
 
-// Differences compares what mirror objects make with what nodes were given, entry by entry,
-// in the form that the runtime gives them when it reads them. They are sorted by scope.
+// Differences compares the file that mirror objects make with the one that nodes were given,
+// entry by entry, as the runtime reads them. They are sorted by scope.
 func Differences(objects, machineConfig sysregistriesv2.V2RegistriesConf) []Difference {
 	var all []Difference
 	was, is := entriesByScope(objects), entriesByScope(machineConfig)
@@ -36,16 +37,16 @@ func Differences(objects, machineConfig sysregistriesv2.V2RegistriesConf) []Diff
 	return all
 }
 
-// IsSparedPayload reports whether d may be meant: MCO leaves out of blockedRegistries what
-// would block the release image, if that has no mirror
+// IsSparedPayload reports whether d may be intended: MCO leaves out of blockedRegistries
+// whatever would block the release image, if that has no mirror
 // (getValidBlockedAndAllowedRegistries).
 func (d Difference) IsSparedPayload(s Set) bool {
 	isListed := slices.ContainsFunc(s.Registries.BlockedRegistries, func(listed string) bool { return sameScope(listed, d.Scope) })
 	return isListed && strings.HasPrefix(d.Objects, blockedWord) && !strings.HasPrefix(d.MachineConfig, blockedWord)
 }
 
-// entriesByScope puts each entry into words that are equal if and only if a node does the
-// same.
+// entriesByScope puts each entry into words that are equal if and only if a node treats both
+// entries alike.
 func entriesByScope(conf sysregistriesv2.V2RegistriesConf) map[string]string {
 	entries := map[string]string{}
 	for _, r := range conf.Registries {

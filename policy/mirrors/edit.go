@@ -17,9 +17,8 @@ import (
 // that are deleted, in order. It is a value and does nothing by itself. The zero value
 // changes nothing.
 //
-// Err returns an error for an Edit of something that New does not return, such as nil. Such
-// an Edit must not be judged, as it is not known what it was meant to change. Apply leaves
-// that step out.
+// An Edit of something that New does not return, such as nil, must not be judged, as it is not
+// known what it was meant to change: Err returns an error, and Apply leaves that step out.
 type Edit struct {
 	steps []step
 	// admitted are the steps that With put before the others.
@@ -168,10 +167,10 @@ func (p step) isMadeIn(s Set) bool {
 	}
 	objects, name := slices.Concat(s.Objects, s.Policies), NameOf(p.object)
 	i := slices.IndexFunc(objects, func(o Object) bool { return NameOf(o) == name })
-	switch {
-	case p.kind == stepPut:
+	switch p.kind {
+	case stepPut:
 		return i >= 0 && SameSpec(objects[i], p.object)
-	case p.kind == stepDelete:
+	case stepDelete:
 		return i < 0 || objects[i].GetDeletionTimestamp() != nil
 	default:
 		return i < 0

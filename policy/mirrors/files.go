@@ -25,13 +25,13 @@ type Variant struct {
 	Set Set
 }
 
-// Variants returns what different nodes get of s: MachineConfigs can lay other files on
-// those of one role than on those of another. Nodes of a pool that is not named in Files
-// get what those of worker do, which is always among the first Variant's.
+// Variants returns what different nodes get of s: MachineConfigs can put different files on
+// the nodes of different roles. Nodes of a pool that Files does not name get the same as those
+// of worker, which is always in the first Variant.
 //
-// Nodes that get the same of s and not of all others are told apart as well: the file that
-// MCO generates hides what a MachineConfig lays in its place, and brings it to light again
-// with the last object that goes.
+// Nodes that get the same of s, but not of all others, are also distinguished: the file that
+// MCO generates hides a MachineConfig's file at the same path, which shows again once the last
+// object is deleted.
 func (s Set) Variants(others ...Set) []Variant {
 	pools := []string{workerPool, masterPool}
 	for _, f := range s.Files {

@@ -1,5 +1,5 @@
-// Package mirrors answers one question the way a node will answer it: for an
-// image reference, which registries are asked, and in what order?
+// Package mirrors says what a node does with an image reference: which registries it asks,
+// and in what order.
 //
 // It reproduces what the Machine Config Operator (MCO) writes to
 // registries.conf and what CRI-O reads back from it, by calling the same code:
@@ -34,17 +34,17 @@ type Location struct {
 	ProposedTrust bool
 }
 
-// Depth is how much of an image is looked up at a Location. Each holds those before it.
+// A Depth says how much of an image is looked up at a Location. Each includes those before it.
 type Depth int
 
 const (
-	// DepthExists is whether the registry says that it holds the manifest: a HEAD request,
-	// which registries answer from memory, and a login page answers too.
+	// DepthExists asks whether the registry says that it holds the manifest: a HEAD request,
+	// which registries answer from memory. A login page answers it, too.
 	DepthExists Depth = iota
-	// DepthManifest is the manifest itself, read as a node reads it and held to its digest,
-	// and the platforms it is for.
+	// DepthManifest reads the manifest itself as a node does, compares it with its digest,
+	// and determines the platforms it is for.
 	DepthManifest
-	// DepthBlobs is also whether the config and the layers are there.
+	// DepthBlobs also asks whether the config and the layers are there.
 	DepthBlobs
 )
 
@@ -64,7 +64,7 @@ type PullSource struct {
 	// Candidate counts the references that a short name may stand for, from 0. Each
 	// is a pull of its own: what ends one is not the end of the next.
 	Candidate int
-	// Refused is set where the signature policy refuses the candidate.
+	// Refused is set if the signature policy refuses the candidate.
 	Refused bool
 }
 
@@ -78,7 +78,7 @@ func (s PullSource) same(other PullSource) bool {
 
 // A Route is what a node does to pull one reference.
 type Route struct {
-	// Sources are tried in this order, blocked ones included (and refused).
+	// Sources are in the order in which they are tried. Blocked and refused ones are included.
 	Sources []PullSource
 	// Entry is the scope of the registries.conf entry that covers the reference,
 	// "" if none does. For a short name it is that of its first candidate.

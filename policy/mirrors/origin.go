@@ -11,8 +11,8 @@ import (
 	"github.com/openshift/runtime-utils/pkg/registries"
 )
 
-// A Resolution is a Set with its Table. Together they tell where each entry of
-// registries.conf comes from.
+// A Resolution is a Set with its Table. Together they say where each entry of registries.conf
+// comes from.
 type Resolution struct {
 	Set Set
 	*Table

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A Rejection is why nothing of a Set would be applied. MCO does not degrade on
-// it and says nothing in any status: it logs the reason, retries forever,
-// and stops applying every later ITMS, IDMS, ICSP and image.config change.
+// A Rejection says why nothing of a Set would be applied. MCO neither degrades nor reports it
+// in any status: it logs the reason, retries forever, and no longer applies any change of an
+// ITMS, IDMS, ICSP or image.config.
 type Rejection struct {
 	// Reasons are sorted by their texts, each one once.
 	Reasons []Reason
-	// TooMuch is set where it is the guard that cannot judge so much. MCO may well
-	// apply it. The reasons of that kind say why, and others need not be complete.
+	// TooMuch is set if the Set is too large for the guard to judge. MCO may well apply it.
+	// The reasons of that kind say why, and the others may be incomplete.
 	TooMuch bool
 }
 
@@ -44,13 +44,12 @@ type Reason struct {
 	Kind ReasonKind
 	// Scope is what the reason is about, in the spelling of the configuration.
 	Scope string
-	// Offenders are the parties to it, sorted: objects by name ("ImageTagMirrorSet
-	// apps"), each as often as it takes part, or where no object can be named, entries.
+	// Offenders are the parties to it, sorted: objects by name ("ImageTagMirrorSet apps"),
+	// each as often as it is involved, or entries where no object can be named.
 	//
-	// All that take part count, on either side. A conflict has no wrong side: to edit an
-	// object of one side to be of the other is a step towards mending it, though the other
-	// side is larger by one afterwards; and a new object on either side is one more that
-	// has to be edited to mend it.
+	// The parties of both sides count. A conflict has no wrong side: moving an object from
+	// one side to the other is a step towards a repair, although the other side then has one
+	// more; and a new object on either side is one more that has to be edited for a repair.
 	Offenders []string
 	// Amount is the count or size that exceeds its limit; 0 for other kinds.
 	Amount int
@@ -68,8 +67,8 @@ func (r Reason) covers(other Reason) bool {
 	return r.Kind == other.Kind && r.Scope == other.Scope && other.Amount <= r.Amount && IsPart(other.Offenders, r.Offenders)
 }
 
-// IsPart reports whether part is what is left of whole where some are taken away. Of
-// sorted lists it reports whether part is in whole, each as often.
+// IsPart reports whether part is whole with zero or more elements removed. For sorted lists
+// that is whether whole contains each element of part at least as often.
 func IsPart(part, whole []string) bool {
 	for _, s := range whole {
 		if len(part) > 0 && part[0] == s {
@@ -93,16 +92,14 @@ func (r *Rejection) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Beyond returns the reasons of r that before does not cover: those of another kind or
-// about something else, and those to which a party has come. Either may be nil, which
-// has no reasons.
+// Beyond returns the reasons of r that before does not cover: those of a new kind or about
+// something new, and those with a new party. Either may be nil, which has no reasons.
 //
-// A step from a rejected configuration that has nothing beyond it mends the
-// configuration, or leaves it as stuck as it is. By this definition every order of
-// deletions and edits of the parties to a conflict is free that ends without it: a
-// deletion takes a party away, an edit leaves the parties as they are or takes one away.
-// A step that makes a new conflict has a reason with a new scope, and one that joins a
-// conflict a new party, beside whatever else it mends.
+// A step from a rejected configuration that adds nothing beyond it repairs the configuration,
+// or leaves it as stuck as it is. By this definition the parties to a conflict can be deleted
+// and edited in any order that ends the conflict: a deletion removes a party, and an edit
+// leaves the parties as they are or removes one. A step that creates a conflict has a reason
+// with a new scope, and one that joins a conflict has a new party, whatever else it repairs.
 func (r *Rejection) Beyond(before *Rejection) []Reason {
 	if r == nil {
 		return nil
@@ -128,7 +125,7 @@ func newReason(kind ReasonKind, scope, text string, offenders ...string) Reason 
 	return Reason{Kind: kind, Scope: scope, Offenders: offenders, text: text}
 }
 
-// rejection sorts reasons, and leaves out what is said twice.
+// rejection sorts reasons and removes duplicates.
 func rejection(reasons []Reason) *Rejection {
 	slices.SortFunc(reasons, func(a, b Reason) int {
 		return cmp.Or(strings.Compare(a.text, b.text), slices.Compare(a.Offenders, b.Offenders))

@@ -28,7 +28,7 @@ type Table struct {
 // defaultSearch is where MCO's base registries.conf looks for short names.
 var defaultSearch = []string{"registry.access.redhat.com", "docker.io"}
 
-// Resolve works out the routes of s. The error, if any, is a *Rejection: nothing
+// Resolve computes the routes of s. The error, if any, is a *Rejection: nothing
 // of s would reach a node.
 func Resolve(s Set) (*Table, error) {
 	if reasons := tooMuch(s.Entries()); len(reasons) > 0 {
@@ -56,12 +56,13 @@ func ResolveUnchecked(s Set) (*Table, error) {
 	return b.table(), nil
 }
 
-// A built is what comes of a Set before anybody looks whether MCO would apply it.
+// A built Set has been through the generator, whether MCO would apply it or not.
 type built struct {
 	conf   sysregistriesv2.V2RegistriesConf
 	lists  policyLists
 	policy signaturePolicy
-	// encoded is the length of registries.conf as MCO would write it.
+	// encoded is the length of registries.conf as MCO would write it; or a bound of it, if
+	// that is small enough.
 	encoded int
 	// makers are those of the entries that MachineConfigs lay beside the generated ones.
 	makers makers
@@ -78,7 +79,9 @@ func build(s Set) *built {
 	blocked := s.blockedRegistries()
 	b := &built{lists: newPolicyLists(s, blocked)}
 	b.conf, b.reasons = generateAll(s, blocked)
-	b.encoded = encodedLen(b.conf)
+	if b.encoded = encodedBound(b.conf); encodedSize(s, b) > MaxEncoded {
+		b.encoded = encodedLen(b.conf)
+	}
 	b.reasons = append(b.reasons, normalizeAll(&b.conf)...)
 	policy, contradictory := newSignaturePolicy(s, b.lists)
 	b.policy, b.reasons = policy, append(b.reasons, contradictory...)
@@ -218,10 +221,10 @@ func normalize(conf *sysregistriesv2.V2RegistriesConf) error {
 	return nil
 }
 
-// unreadableFile begins what is said of the file that MCO generates.
+// unreadableFile begins reasons about the file that MCO generates.
 const unreadableFile = "nodes could not read the generated file: "
 
-// normalizeAll is normalize that tells all errors apart.
+// normalizeAll is normalize, but returns every error separately.
 func normalizeAll(conf *sysregistriesv2.V2RegistriesConf) []Reason {
 	byScope := map[string]*sysregistriesv2.Registry{}
 	spellings := map[string][]string{}
@@ -431,8 +434,8 @@ func (t *Table) route(refs []reference.Named) Route {
 
 // Compare returns the routes of image in two tables, and whether nodes would do
 // different things; both routes are zero if not. The error says why no node
-// could parse image with either; where they can with from alone, that is Err of after. It saves most of the work where no
-// entry of either table covers the image, which is the common case.
+// could parse image with either table; if nodes can with from alone, after.Err says so. Compare
+// saves most of the work where no entry of either table covers the image, the common case.
 func Compare(from, to *Table, image string) (before, after Route, changed bool, err error) {
 	if ref, ok := parsePlain(image); ok {
 		if from.leavesAlone(ref.name) && to.leavesAlone(ref.name) {
@@ -500,8 +503,8 @@ func (t *Table) sources(ref reference.Named) ([]PullSource, string, error) {
 	return sources, reg.Prefix, nil
 }
 
-// culprit says which mirror of reg makes ref something that is no reference, as
-// containers/image does not.
+// culprit says which mirror of reg turns ref into something that is no reference, which
+// containers/image does not say.
 func culprit(reg *sysregistriesv2.Registry, ref reference.Named, err error) error {
 	full := ref.String()
 	matched := len(reg.Prefix)

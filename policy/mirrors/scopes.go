@@ -12,17 +12,17 @@ import (
 // ChangedScopes say for which references two tables may have different routes. Short names
 // are always among them: which repository one stands for depends on the table.
 type ChangedScopes struct {
-	// Everything is set if it may be so for any reference: what nodes do with references
-	// that no entry names has changed.
+	// Everything is set if the routes of any reference may differ, because nodes treat
+	// references that no entry covers differently.
 	Everything bool
-	// Scopes cover the repositories for which it may be so, sorted: a host, a repository,
-	// a namespace of repositories, or "*.example.com". What none of them covers has the
+	// Scopes, sorted, cover the repositories whose routes may differ: a host, a repository, a
+	// namespace of repositories, or "*.example.com". What none of them covers has the
 	// same route in both tables.
 	Scopes []string
 }
 
-// CompareScopes compares what two tables hold. It takes a time in proportion to their entries,
-// and none for references.
+// CompareScopes compares the contents of two tables. It takes time proportional to their
+// entries, whatever the number of references.
 //
 // A route depends on the entry that covers the reference and, since nodes refuse a place
 // that another entry blocks, on the entries that cover the places that it leads to. So
@@ -48,8 +48,8 @@ func CompareScopes(from, to *Table) ChangedScopes {
 	return ChangedScopes{Scopes: slices.Sorted(maps.Keys(scopes))}
 }
 
-// differingEntries returns the scopes of which one list has an entry that the other has
-// not, or has otherwise. Both are sorted by scope, each of which is there once.
+// differingEntries returns the scopes whose entries differ between two lists, or are missing
+// from one. Both lists are sorted by scope, and have each scope once.
 func differingEntries(a, b []sysregistriesv2.Registry) map[string]bool {
 	scopes := map[string]bool{}
 	for len(a) > 0 || len(b) > 0 {
@@ -120,8 +120,7 @@ func (s scopes) mayCoverBelow(location string) bool {
 	return slices.ContainsFunc(s.wildcards, func(suffix string) bool { return strings.Contains(location, suffix) })
 }
 
-// differingScopes returns the scopes of which one policy says something else than the
-// other.
+// differingScopes returns the scopes on which two policies differ.
 func (p signaturePolicy) differingScopes(other signaturePolicy) []string {
 	var scopes []string
 	for _, lists := range [][2]map[string]bool{{p.allowed, other.allowed}, {p.blocked, other.blocked}} {

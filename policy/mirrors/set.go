@@ -28,8 +28,8 @@ type Set struct {
 	Objects []Object
 	// Registries are the registrySources of image.config.openshift.io "cluster".
 	Registries configv1.RegistrySources
-	// Payload is the release image of the cluster, by which MCO spares its
-	// repository from blockedRegistries; "" if it is not known.
+	// Payload is the release image of the cluster, whose repository MCO exempts from
+	// blockedRegistries; "" if it is not known.
 	Payload string
 	// Policies are the *configv1.ClusterImagePolicy and *configv1.ImagePolicy objects, whose
 	// scopes MCO holds to the registry lists.
@@ -37,9 +37,9 @@ type Set struct {
 	// TrustedCA is the ConfigMap of openshift-config that additionalTrustedCA of Image
 	// cluster names, "" for none.
 	TrustedCA string
-	// CAs are the certificates, as PEM, that it makes nodes trust for a registry, by the
-	// host as references have it ("example.com:5000"). They are read where a change names
-	// another ConfigMap, by who judges the change; CAsUnknown says why they could not be.
+	// CAs are the certificates, as PEM, that it makes nodes trust for a registry, by the host
+	// as written in references ("example.com:5000"). Whoever judges a change reads them if the
+	// change names a different ConfigMap; CAsUnknown says why they could not be read.
 	CAs        map[string]string
 	CAsUnknown string
 	// Applied is the registries.conf that nodes have now, as MachineConfig
@@ -49,8 +49,8 @@ type Set struct {
 	// Files are the container runtime's files that MachineConfigs put beside the generated
 	// one, or in its place.
 	Files []File
-	// Pool is the MachineConfigPool whose nodes are meant where Files differ; "" for
-	// worker. See Variants.
+	// Pool is the MachineConfigPool whose Files count where they differ; "" for worker. See
+	// Variants.
 	Pool string
 }
 
@@ -156,8 +156,8 @@ type Entry struct {
 	Policy  configv1.MirrorSourcePolicy // "" means AllowContactingSource
 }
 
-// HasMirror reports whether the generator makes anything of e: it drops an entry without
-// mirrors, or whose only mirror is its source.
+// HasMirror reports whether e has a real mirror: the generator drops an entry without mirrors,
+// or whose only mirror is its source.
 func (e Entry) HasMirror() bool {
 	return slices.ContainsFunc(e.Mirrors, func(m string) bool { return m != e.Source })
 }
@@ -171,7 +171,7 @@ func (s Set) Entries() []Entry {
 	return entries
 }
 
-// without returns the mirror objects of s and its lists, but for the given sources.
+// without returns s without the given sources in its mirror objects and lists.
 func (s Set) without(sources map[string]bool) Set {
 	kept := Set{Registries: s.Registries, Payload: s.Payload}
 	for _, o := range s.Objects {

@@ -11,16 +11,16 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// MaxEncoded is how many bytes of MachineConfig 99-<pool>-generated-registries a
-// configuration may take, encoded as MCO encodes it.
+// MaxEncoded is how many bytes a configuration may take in MachineConfig
+// 99-<pool>-generated-registries, as MCO encodes it.
 //
 // What MCO renders for a pool is that MachineConfig merged with all others, and must not
 // exceed 1,572,864 bytes (MaxMachineConfigSize in its pkg/controller/common, etcd's own
-// limit for a request): above it the pool degrades, and no MachineConfig whatever
-// reaches its nodes. How much the others take is not known here. The templates for a
+// limit for a request): above it the pool degrades, and no MachineConfig at all reaches its
+// nodes. How much the others take is not known here. The templates for a
 // control plane node come to 276 kB before they are encoded, 368 kB at most afterwards
-// (templates/master and templates/common at 7ff337a4); to leave 512 KiB for those and
-// for what an administrator adds is little enough.
+// (templates/master and templates/common at 7ff337a4), so 512 KiB for those and for what an
+// administrator adds is not generous.
 const MaxEncoded = 1 << 20
 
 // tooLarge says by how much the files of b exceed MaxEncoded.
@@ -65,6 +65,34 @@ func encodedLen(conf sysregistriesv2.V2RegistriesConf) int {
 	var n byteCounter
 	_ = toml.NewEncoder(&n).Encode(conf) // the type has nothing that cannot be encoded
 	return int(n)
+}
+
+// encodedBound returns a length that conf does not exceed in MCO's encoding. To encode it
+// would take half of the time of working out a table.
+func encodedBound(conf sysregistriesv2.V2RegistriesConf) int {
+	const keys = 256 // the names of a registry's or a mirror's keys, with all that is no text
+	total := keys
+	for _, s := range conf.UnqualifiedSearchRegistries {
+		total += quotedBound(s) + len(", ")
+	}
+	for _, r := range conf.Registries {
+		total += keys + quotedBound(r.Prefix) + quotedBound(r.Location)
+		for _, m := range r.Mirrors {
+			total += keys + quotedBound(m.Location) + quotedBound(m.PullFromMirror)
+		}
+	}
+	return total
+}
+
+// quotedBound returns a length that s does not exceed in TOML: every character may be
+// written as an escape sequence.
+func quotedBound(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return len(`""`) + len(`\U00000000`)*len(s)
+		}
+	}
+	return len(`""`) + len(s)
 }
 
 // policySizes returns the lengths of policy.json, of a copy of it for each namespace

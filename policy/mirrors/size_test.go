@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -26,9 +27,33 @@ func TestEncodedSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(file.Bytes())
-	got := encodedSize(s, build(s))
+	b := build(s)
+	b.encoded = encodedLen(conf)
+	got := encodedSize(s, b)
 	if got < len(url) || got > len(url)+400 {
 		t.Errorf("encoded size %d, the file takes %d", got, len(url))
+	}
+}
+
+// TestEncodedBound holds the bound to what is encoded, for random sets and for text that
+// has to be escaped.
+func TestEncodedBound(t *testing.T) {
+	for seed := range uint64(300) {
+		g := gen{rand.New(rand.NewPCG(seed, 41))}
+		s := g.set()
+		conf, err := generate(s, s.Registries.BlockedRegistries)
+		if err != nil {
+			continue
+		}
+		if seed%3 == 0 {
+			for i := range conf.Registries {
+				conf.Registries[i].Location = strings.Repeat("\x01\"\\\u2028\U000e0001\x80", g.IntN(20))
+				conf.UnqualifiedSearchRegistries = append(conf.UnqualifiedSearchRegistries, conf.Registries[i].Location)
+			}
+		}
+		if exact, bound := encodedLen(conf), encodedBound(conf); bound < exact {
+			t.Errorf("seed %d: the bound is %d, and %d bytes are encoded", seed, bound, exact)
+		}
 	}
 }
 
@@ -60,7 +85,7 @@ func TestPolicySize(t *testing.T) {
 		{"nothing", Set{}, 0, 1},
 		// {"type": "insecureAcceptAnything"} indented, for docker and for atomic
 		{"a thousand allowed registries", allowed, 250, 350},
-		{"a thousand blocked registries", Set{Registries: configv1.RegistrySources{BlockedRegistries: long(1000)}}, 250, 400},
+		{"a thousand blocked registries", Set{Registries: configv1.RegistrySources{BlockedRegistries: long(1000)}}, 250, 450},
 		{"a namespace's policy repeats the lists", put(allowed, imagePolicy("shop", "p", "registry-0001.example.com/team/a")), 500, 700},
 		// 100 kB, in base64 twice, for docker and for atomic
 		{"a key", put(Set{}, withKey(clusterPolicy("p", "quay.io"))), 340, 360},
@@ -69,7 +94,9 @@ func TestPolicySize(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.reason, func(t *testing.T) {
-			if got := encodedSize(tt.set, build(tt.set)) >> 10; got < tt.min || got > tt.max {
+			b := build(tt.set)
+			b.encoded = encodedLen(b.conf)
+			if got := encodedSize(tt.set, b) >> 10; got < tt.min || got > tt.max {
 				t.Errorf("%d KiB, want %d to %d", got, tt.min, tt.max)
 			}
 		})

@@ -7,16 +7,16 @@ import (
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
 )
 
-// A Step is one place on a node's route to an image, or a mirror that it passes over.
+// A Step is one place on a node's route to an image, or a mirror that the node skips.
 type Step struct {
 	PullSource
-	// Serves is set for a mirror of the entry that a node passes over, and says what it is
+	// Serves is set for a mirror of the entry that a node skips, and says what the mirror is
 	// for: "tags" or "digests".
 	Serves string
 }
 
-// Steps returns the places of route, which is that of ref alone, one of the Candidates;
-// and between them the mirrors of its entry that a node passes over.
+// Steps returns the places of route, the route of the candidate ref alone, and between them
+// the mirrors of its entry that a node skips.
 func (t *Table) Steps(ref string, route Route) []Step {
 	var steps []Step
 	rest := route.Sources

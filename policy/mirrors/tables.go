@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Tables are those that a Set comes to, each worked out when it is first asked for and
-// kept: for a Set that many changes start from. They are safe for concurrent use.
+// Tables are the tables of one Set, each computed on first use and then kept: for a Set from
+// which many changes start. They are safe for concurrent use.
 type Tables struct {
 	set    Set
 	mu     sync.Mutex
@@ -21,7 +21,7 @@ type tableKey struct {
 	by   int
 }
 
-// How a table is worked out.
+// How a table is computed.
 const (
 	checked = iota
 	unchecked
@@ -33,7 +33,7 @@ func NewTables(s Set) *Tables {
 	return &Tables{set: s, tables: map[tableKey]func() (*Table, error){}}
 }
 
-// Of reports whether t are the Tables of what s holds.
+// Of reports whether t are the Tables of a Set equal to s.
 func (t *Tables) Of(s Set) bool { return t.set.Equal(s) }
 
 // Resolve is Resolve for the nodes of a pool.

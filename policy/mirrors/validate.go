@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/runtime-utils/pkg/registries"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// MaxEntries is how many entries a Set may have to be judged. The generator takes
-// time quadratic in the number of sources, and what fits on nodes (MaxEncoded) holds
-// fewer, but for entries of next to nothing.
+// MaxEntries is the largest number of entries for which a Set is judged. The generator takes
+// time quadratic in the number of sources, and fewer fit on nodes (MaxEncoded) unless they are
+// nearly empty.
 const MaxEntries = 10_000
 
 // MaxMirrors is how many mirrors a source may have, in all objects together. A node
@@ -40,8 +41,8 @@ var (
 
 // validate restates the checks that MCO makes before it generates anything
 // (validateRegistriesConfScopes in its container-runtime-config controller).
-// Where MCO stops at the first, validate returns all: what a mended mistake uncovers
-// would look like a new one.
+// Where MCO stops at the first error, validate returns all: an error that a repair uncovers
+// would look new.
 func validate(s Set) []Reason {
 	entries := s.Entries()
 	reasons := slices.Concat(
@@ -144,12 +145,7 @@ func conflictingPolicies(entries []Entry) []Reason {
 	return reasons
 }
 
-// enumerate names at most three of names, each once.
+// enumerate names at most three of names, each once, and counts the others.
 func enumerate(names []string) string {
-	const limit = 3
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	if len(names) > limit {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-	}
-	return strings.Join(names, ", ")
+	return text.Names(slices.Compact(slices.Sorted(slices.Values(names))), 3)
 }

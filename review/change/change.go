@@ -123,7 +123,7 @@ func (r *Reader) readFile(path string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it was only read
 	r.Read(path, file)
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 // server allows no other.
 const EventsNamespace = metav1.NamespaceDefault
 
-// EventsRule returns what a role in EventsNamespace has to allow for Events to be
-// written. Each is written once and never changed: what repeats itself is not told.
+// EventsRule returns what a role in EventsNamespace has to allow for Events to be written. Each
+// is written once and never changed, as nothing is reported repeatedly.
 func EventsRule() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}}
 }
@@ -28,10 +28,10 @@ func EventsRule() rbacv1.PolicyRule {
 // controller is who reports, as Events have it.
 const controller = "mirrorset-guard.io/standing-verification"
 
-// Events returns a Reporter that writes Kubernetes Events, in the name of instance, a
-// pod as a rule. There is none on no object.
+// Events returns a Reporter that writes Kubernetes Events in the name of instance, usually a
+// pod. A Report without an object has no Event.
 //
-// client-go's recorders are not used: they drop what cannot be written without an error.
+// client-go's recorders are not used: they silently drop what cannot be written.
 func Events(client clienteventsv1.EventsGetter, instance string) Reporter {
 	return ReporterFunc(func(ctx context.Context, r Report) error {
 		if r.Object == nil {

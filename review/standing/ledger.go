@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// confirmations is in how many rounds in a row an image must do otherwise than was
-	// told before that is told: a registry may be half-way through a restart.
+	// confirmations is how many rounds in a row must contradict what was reported of an image
+	// before that is reported: a registry may be halfway through a restart.
 	confirmations = 2
-	// reportBurst and reportEvery bound what is told of one object. A registry that
-	// has an image now and then is not news each time.
+	// reportBurst and reportEvery bound the reports about one object. A registry that has an
+	// image only now and then is not news each time.
 	reportBurst = 4
 	reportEvery = 10 * time.Minute
 )
@@ -39,8 +39,8 @@ type account struct {
 type entry struct {
 	policy.Standing
 	rank  int  // lower is more important
-	lost  bool // was told
-	times int  // rounds in a row that say otherwise
+	lost  bool // as last reported
+	times int  // rounds in a row that contradict that
 }
 
 func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
@@ -118,7 +118,7 @@ func (l *ledger) suspects() bool {
 	return false
 }
 
-// A change is what is to be told of an object: images that are lost, or that are there
+// A change is what is to be reported of an object: images that are lost, or that are there
 // again.
 type change struct {
 	account *account
@@ -126,7 +126,7 @@ type change struct {
 	entries []*entry // the most important first
 }
 
-// changes returns at most limit changes that are confirmed and not too many for their
+// changes returns at most limit changes that are confirmed and within the budgets of their
 // objects, losses first.
 func (l *ledger) changes(limit int) []change {
 	var changes []change
@@ -152,8 +152,8 @@ func (a *account) confirmed(lost bool) change {
 	return c
 }
 
-// settle notes that c was told.
-func (c change) settle() {
+// markReported notes that c was reported.
+func (c change) markReported() {
 	for _, e := range c.entries {
 		e.lost, e.times = c.lost, 0
 	}

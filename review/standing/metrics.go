@@ -11,10 +11,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// metrics say how the configuration in force does. No label holds anything that a user
+// metrics describe the state of the configuration in force. No label holds anything that a user
 // or a stranger may choose.
 type metrics struct {
-	// Of who verifies, else absent.
+	// Of the replica that verifies; absent elsewhere.
 	findings *prometheus.GaugeVec
 	images   *prometheus.GaugeVec
 	rounds   *prometheus.CounterVec
@@ -98,7 +98,7 @@ func (m *metrics) knows(facts policy.Facts) {
 // found counts findings and images. Every rule has a series, so that an alert on one
 // has something to compare.
 func (m *metrics) found(v policy.Verdict, standings []policy.Standing) {
-	rules := map[string]int{"RejectedByMCO": 0}
+	rules := map[string]int{}
 	for _, id := range policy.RuleIDs() {
 		rules[id] = 0
 	}
@@ -127,8 +127,8 @@ func (m *metrics) round(err error) {
 	m.rounds.WithLabelValues(result).Inc()
 }
 
-// verifies notes whether this replica does, and takes back what it found when it no
-// longer does: it would not be updated any more.
+// verifies notes whether this replica verifies, and removes what it found when it no longer
+// does, as nothing would update that.
 func (m *metrics) verifies(does bool) {
 	if does {
 		m.leads.Set(1)

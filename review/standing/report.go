@@ -19,10 +19,10 @@ const (
 	MirrorRecovered = "MirrorRecovered"
 )
 
-// A Report tells what has become of images of one object.
+// A Report says which images of one object were lost or have recovered.
 type Report struct {
-	// Object is the mirror object that sends the images where they are, or are not;
-	// nil where the configuration does not tell which.
+	// Object is the mirror object that sends the images to their mirrors; nil if it cannot be
+	// determined.
 	Object mirrors.Object
 	Reason string // MirrorLostImage or MirrorRecovered
 	Images int    // how many
@@ -30,12 +30,12 @@ type Report struct {
 	Note string
 }
 
-// A Reporter passes reports on. An error means that it is to be told again.
+// A Reporter passes reports on. After an error the report is made again.
 type Reporter interface {
 	Report(context.Context, Report) error
 }
 
-// ReporterFunc is a function that is a Reporter.
+// A ReporterFunc is a function that implements Reporter.
 type ReporterFunc func(context.Context, Report) error
 
 // Report implements Reporter.
@@ -48,7 +48,7 @@ func (r Report) name() string {
 	return mirrors.NameOf(r.Object)
 }
 
-// message is that of the log line.
+// message is the message of the log line.
 func (r Report) message() string {
 	if r.Reason == MirrorLostImage {
 		return "Mirror lost images"
@@ -62,8 +62,8 @@ const (
 	maxNote = 1024
 	// maxNamed is how many images a note names.
 	maxNamed = 3
-	// maxUsers is how many users it names of the first.
-	maxUsers = 2
+	// maxConsumers is how many consumers of the first image a note names.
+	maxConsumers = 2
 )
 
 func (c change) report() Report {
@@ -82,8 +82,8 @@ func (c change) report() Report {
 func (c change) lossNote() string {
 	first := c.entries[0]
 	note := c.byRule() + ": " + first.Image.Ref
-	if users := first.Finding.Image.ConsumerNames(maxUsers); users != "" {
-		note += ", used by " + users
+	if consumers := first.Finding.Image.ConsumerNames(maxConsumers); consumers != "" {
+		note += ", used by " + consumers
 	}
 	note += ": " + cmp.Or(strings.Join(first.Finding.Detail, "; "), first.Finding.Reason)
 	if others := c.others(); others != "" {
@@ -127,14 +127,11 @@ func (c change) recoveryNote() string {
 
 // others names the images after the first, and counts those that are too many.
 func (c change) others() string {
-	var names []string
-	for _, e := range c.entries[1:min(len(c.entries), maxNamed)] {
-		names = append(names, e.Image.Ref)
+	names := make([]string, len(c.entries)-1)
+	for i, e := range c.entries[1:] {
+		names[i] = e.Image.Ref
 	}
-	if more := len(c.entries) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return text.Names(names, maxNamed-1)
 }
 
 // cut shortens a note to maxNote bytes, between two characters.

@@ -1,15 +1,15 @@
-// Package standing keeps an eye on the mirror configuration in force, so that what a
-// mirror has lost is known before the next pod is rescheduled.
+// Package standing verifies the mirror configuration in force again and again, so that an
+// image that a mirror has lost is noticed before the next pod is rescheduled.
 //
 // It repeats a review of the configuration in force (review.Reviewer.Standing) and never
-// delays one of a change: registries are asked in the background, by what
-// keeps facts fresh, and only an image that looks lost is asked for on purpose. What
-// has changed since it was last told is told as Kubernetes Events on the mirror sets
-// and log lines, a few for any number of images; what is so is in metrics.
+// delays the review of a change: the Store asks registries in the background to keep facts
+// fresh, and only images that look lost are looked up on purpose. Changes since the last
+// report are reported as Kubernetes Events on the mirror sets and as log lines, a few for any
+// number of images; the current state is in metrics.
 //
-// A registry that gives no answer is no news: what was told of an image stands until a
-// registry says otherwise, twice in a row. Nothing is kept over a restart: what is lost
-// then is told once more, and what is fine is not.
+// A registry that gives no answer is no news: what was reported about an image stands until a
+// registry says otherwise, twice in a row. Nothing is kept across a restart: afterwards, what
+// is lost is reported once more, and what is fine is not.
 //
 //	v, err := standing.New(standing.Options{Reviewer: *reviewer, Store: store, Reporter: events})
 //	go v.Keep(ctx)        // in every replica
@@ -33,13 +33,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A Store knows what is where. *registry.Store is one.
+// A Store remembers facts about locations. *presence.Store is one.
 type Store interface {
 	review.Registries
-	// Known returns what is known about locations, without asking.
+	// Known returns what is known about locations, without asking registries.
 	Known([]mirrors.Location) policy.Facts
-	// Keep keeps what is known about locations fresh, until it is called again for
-	// the topic or, unless it is 0, ttl is over.
+	// Keep keeps the facts about locations fresh until it is called again for the topic or
+	// until ttl is over; a ttl of 0 is forever.
 	Keep(topic string, locs []mirrors.Location, ttl time.Duration)
 }
 
@@ -48,10 +48,10 @@ type Options struct {
 	// Reviewer is how changes are reviewed. The Store is used instead of its Registries.
 	Reviewer review.Reviewer
 	Store    Store
-	// Reporter is told what has changed. If it is nil, only the log is.
+	// Reporter receives what has changed. If it is nil, changes are only logged.
 	Reporter Reporter
-	// Every is how long after a round the next one comes, give or take a quarter.
-	// 0 means DefaultEvery. A round that leaves something open is followed sooner.
+	// Every is the time between two rounds, give or take a quarter. 0 means DefaultEvery. The
+	// round after an inconclusive one comes sooner.
 	Every time.Duration
 	// Log receives a line for each change. The zero value discards it.
 	Log logr.Logger
@@ -65,7 +65,7 @@ const DefaultEvery = time.Minute
 // A Verifier verifies the configuration in force. It keeps no state between calls of
 // Verify.
 type Verifier struct {
-	reviewer review.Reviewer // goes by what the Store knows
+	reviewer review.Reviewer // uses what the Store knows
 	asking   review.Reviewer // asks registries
 	store    Store
 	reporter Reporter
@@ -105,7 +105,7 @@ func New(o Options) (*Verifier, error) {
 // Topic is the topic under which the Store keeps the facts of the configuration in force.
 const Topic = "live"
 
-// Keep names to the Store what the configuration in force rests on, until ctx ends.
+// Keep tells the Store which facts the configuration in force rests on, until ctx ends.
 func (v *Verifier) Keep(ctx context.Context) {
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.look(ctx)
@@ -113,12 +113,12 @@ func (v *Verifier) Keep(ctx context.Context) {
 	})
 }
 
-// Verify verifies the configuration in force and tells what has changed, until ctx
-// ends. No two processes should do so at a time.
+// Verify verifies the configuration in force and reports what has changed, until ctx ends.
+// Only one process should do so at a time.
 func (v *Verifier) Verify(ctx context.Context) {
 	v.metrics.verifies(true)
 	defer v.metrics.verifies(false)
-	told := newLedger()
+	reported := newLedger()
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.look(ctx)
 		if err != nil {
@@ -127,18 +127,18 @@ func (v *Verifier) Verify(ctx context.Context) {
 		}
 		standings := v.askAgain(ctx, &record)
 		v.metrics.found(record.Verdict, standings)
-		told.enter(standings)
-		err = v.tell(ctx, told)
+		reported.enter(standings)
+		err = v.report(ctx, reported)
 		v.metrics.round(err)
-		return !awaits(record) && !told.suspects(), err
+		return !awaits(record) && !reported.suspects(), err
 	})
 }
 
 // After an inconclusive round the next one comes after every/sooner.
 const sooner = 4
 
-// repeat calls round until ctx ends. What goes wrong in one is logged, a panic too, and
-// the next may do better: no fault in here may keep reviews from being answered.
+// repeat calls round until ctx ends. Errors and panics are logged, and the next round may do
+// better: no fault in here may keep reviews from being answered.
 func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error)) {
 	for {
 		settled, err := protected(ctx, round)
@@ -169,7 +169,7 @@ func protected(ctx context.Context, round func(context.Context) (bool, error)) (
 // lookTimeout bounds the reading of the cluster.
 const lookTimeout = 30 * time.Second
 
-// look says how the configuration does by what is known, and has that kept fresh.
+// look reviews the configuration by what is known, and has the Store keep that fresh.
 func (v *Verifier) look(ctx context.Context) (review.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -203,8 +203,8 @@ const (
 	askTimeout = 20 * time.Second
 )
 
-// askAgain returns how the images of r do. Those that look lost are asked for once more
-// before, as for a review, and what was learned is entered into r.
+// askAgain returns the states of the images of r. Before that it looks up once more, as for a
+// review, those that look lost, and enters the facts into r.
 func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Standing {
 	standings := r.Plan.Standings(r.Facts)
 	doubtful := r.Plan
@@ -225,14 +225,14 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Stan
 	return r.Plan.Standings(r.Facts)
 }
 
-// maxReports bounds what a round tells; the rest is told by the next ones, if it is
-// still true.
+// maxReports bounds the reports of a round. The next rounds report the rest, if it is still
+// true.
 const maxReports = 20
 
-// tell tells what has changed.
-func (v *Verifier) tell(ctx context.Context, told *ledger) error {
+// report reports what has changed.
+func (v *Verifier) report(ctx context.Context, reported *ledger) error {
 	var errs []error
-	for _, c := range told.changes(maxReports) {
+	for _, c := range reported.changes(maxReports) {
 		if err := ctx.Err(); err != nil { // somebody else may be the leader now
 			return err
 		}
@@ -241,7 +241,7 @@ func (v *Verifier) tell(ctx context.Context, told *ledger) error {
 			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
 			continue
 		}
-		c.settle()
+		c.markReported()
 		v.log.Info(report.message(), "object", report.name(), "images", report.Images, "note", report.Note)
 	}
 	return errors.Join(errs...)

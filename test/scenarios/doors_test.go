@@ -233,7 +233,7 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	}
 	detail := map[registries.Behaviour]string{
 		registries.Denied:      `%s answers 401 and the global pull secret has no entry for it; add one, saying "authentication required"`,
-		registries.Mismatch:    `%s answers 200 with "text/html", which is no image manifest; check what serves this path`,
+		registries.Mismatch:    `%s answers 200 with "text/html", which is not an image manifest; check what serves this path`,
 		registries.Unavailable: `%s is failing: it answers 503 Service Unavailable, saying "service unavailable"; try again when it has recovered`,
 		registries.Down:        "%s refuses connections; check that the registry runs and listens there",
 	}
