@@ -44,6 +44,7 @@ var pure = map[string]string{
 	"github.com/openshift/api/operator/v1":                      "types",
 	"github.com/openshift/api/machineconfiguration/v1":          "types",
 	"github.com/openshift/runtime-utils/pkg/registries":         "what MCO writes, by MCO's own code",
+	"github.com/opencontainers/go-digest":                       "digests, as values",
 	"github.com/containers/image/v5/docker/policyconfiguration": "the scopes of policy.json, by the runtime's own code",
 	"github.com/containers/image/v5/docker/reference":           "parses references as nodes do",
 	"github.com/containers/image/v5/pkg/sysregistriesv2":        "rewrites references by the runtime's own code",

@@ -35,7 +35,7 @@ func Resolve(s Set) (*Table, error) {
 		return nil, rejection(append(reasons, conflictingPolicies(s.Entries())...))
 	}
 	b, invalid := build(s), validate(s)
-	reasons := slices.Concat(invalid, unlessSaid(b.reasons, invalid, s), conflictingScopes(s, b.lists), tooLarge(s, b))
+	reasons := slices.Concat(invalid, unlessSaid(b.reasons, invalid, s), conflictingScopes(s, b.lists), unroutableScopes(s, b.generated), tooLarge(s, b))
 	if len(reasons) > 0 {
 		return nil, rejection(reasons)
 	}
@@ -58,7 +58,10 @@ func ResolveUnchecked(s Set) (*Table, error) {
 
 // A built Set has been through the generator, whether MCO would apply it or not.
 type built struct {
-	conf   sysregistriesv2.V2RegistriesConf
+	conf sysregistriesv2.V2RegistriesConf
+	// generated is conf without the files that MachineConfigs lay beside it.
+	generated sysregistriesv2.V2RegistriesConf
+
 	lists  policyLists
 	policy signaturePolicy
 	// encoded is the length of registries.conf as MCO would write it; or a bound of it, if
@@ -85,6 +88,7 @@ func build(s Set) *built {
 	b.reasons = append(b.reasons, normalizeAll(&b.conf)...)
 	policy, contradictory := newSignaturePolicy(s, b.lists)
 	b.policy, b.reasons = policy, append(b.reasons, contradictory...)
+	b.generated = b.conf
 	b.conf, b.makers = s.withFiles(b.conf)
 	return b
 }

@@ -103,8 +103,6 @@ func (c *comparison) run() string {
 		return "files"
 	case err != nil && c.mco.Error != "":
 		return "rejected"
-	case err == nil && strings.Contains(c.mco.Error, unroutedPolicy):
-		return "stuck, not known to the guard"
 	case err == nil:
 		c.differs("MCO renders nothing (%s), the guard sees no reason", c.mco.Error)
 		return "differs"
@@ -112,12 +110,6 @@ func (c *comparison) run() string {
 		return c.rejectedByGuardAlone(err)
 	}
 }
-
-// unroutedPolicy is in MCO's words where a mirror makes of an image policy's scope what is no
-// reference: the policy is about quay.io/team, whose mirror is a host of a single word, or
-// about quay.io:443/team, and quay.io as a whole has a mirror (which covers it, as
-// containers/image has it). MCO renders nothing from then on. The guard does not know that.
-const unroutedPolicy = " relevant mirrors: error getting "
 
 // withoutLists compares a set whose lists MCO leaves out altogether. That is known, and the
 // guard does not know it: it takes place where a list blocks the release image and the

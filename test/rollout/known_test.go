@@ -23,29 +23,14 @@ func TestKnownDifferences(t *testing.T) {
 			}},
 		}
 	}
-	signed := func(scope string) mirrors.Object {
-		policy := &configv1.ClusterImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "signed"}}
-		policy.Spec.Policy = signaturePolicy
-		policy.Spec.Scopes = []configv1.ImageScope{configv1.ImageScope(scope)}
-		return policy
-	}
 	for _, tt := range []struct {
 		name     string
 		mirror   mirrors.Object
-		policy   mirrors.Object
 		lists    configv1.RegistrySources
 		rejects  bool // MCO does
 		drops    bool // MCO drops the lists
 		accepted bool // the guard sees no reason against the set
 	}{
-		{
-			name: "an image policy, and a mirror whose host is a single word", mirror: mirror("quay.io/team", "mirror/team"), policy: signed("quay.io/team"),
-			rejects: true, accepted: true,
-		},
-		{
-			name: "an image policy for a host with a port, and a mirror for the host without", mirror: mirror("quay.io", "mirror.example.com/quay"), policy: signed("quay.io:443/team"),
-			rejects: true, accepted: true,
-		},
 		{
 			name: "the release image blocked, with a mirror whose host is a single word", mirror: mirror("quay.io/openshift-release-dev", "mirror/release"),
 			lists: configv1.RegistrySources{BlockedRegistries: []string{"quay.io", "docker.io"}}, drops: true, accepted: true,
@@ -59,9 +44,6 @@ func TestKnownDifferences(t *testing.T) {
 			s := mirrors.Set{Registries: tt.lists, Payload: releaseImages + "@" + digest}
 			if tt.mirror != nil {
 				s.Objects = append(s.Objects, tt.mirror)
-			}
-			if tt.policy != nil {
-				s.Policies = append(s.Policies, tt.policy)
 			}
 			answers, err := o.Ask(oracle.Question{Render: objectsOf(s)})
 			if err != nil {
