@@ -9,7 +9,9 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -23,6 +25,24 @@ type Cluster struct {
 	Topology configv1.TopologyMode
 	// OperatorNode is the node that MCO's own operator pod runs on, "" if it is not known.
 	OperatorNode string
+	// Machines is MachineConfiguration cluster, nil if there is none.
+	Machines *operatorv1.MachineConfiguration
+	// OverrideDrain is Conditions.OverrideDrain.
+	OverrideDrain bool
+	// Operator is ClusterOperator machine-config, nil if it is not known.
+	Operator *configv1.ClusterOperator
+	// Pods are those that have not ended, in no order.
+	Pods []Pod
+	// Budgets are the PodDisruptionBudgets of the cluster.
+	Budgets []*policyv1.PodDisruptionBudget
+	// Namespaces are the labels of the namespaces, by name; nil if they are not known.
+	Namespaces map[string]labels.Set
+	// Volumes says for each PersistentVolumeClaim ("namespace/name") which nodes can have its
+	// volume; a claim that is missing is not tied to nodes, as far as is known.
+	Volumes map[string]*corev1.NodeSelector
+	// Unknown names what could not be read: "pods", "poddisruptionbudgets". What follows from
+	// it may be wrong both ways.
+	Unknown []string
 }
 
 // IsSingleNode is Conditions.SingleNode for the cluster.

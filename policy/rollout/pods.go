@@ -1,0 +1,80 @@
+package rollout
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Pod is one that has not ended, as far as a rollout depends on it: where it runs, and how
+// it came there.
+type Pod struct {
+	Namespace, Name string
+	// Node is where it runs or is to start, "" if the scheduler has not placed it.
+	Node string
+	// Owner is the controller that would replace it, the zero Owner for a bare pod.
+	Owner Owner
+	// Spec is shared by all pods that have an equal one, and must not be changed.
+	Spec *PodSpec
+	// Started says that its phase is Running. Ready is its condition Ready.
+	Started, Ready bool
+	// Deleted says that it is being deleted.
+	Deleted bool
+	// Static says that the kubelet runs it from a file (a mirror pod), which no drain touches.
+	Static bool
+	// Failing is why a container of it waits ("ImagePullBackOff"), "" if none does.
+	Failing string
+	// Created is when it was created.
+	Created time.Time
+}
+
+// An Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
+type Owner struct{ Kind, Name string }
+
+// A PodSpec is what the scheduler, the kubelet and budgets go by.
+type PodSpec struct {
+	// Labels are those of the pod: budgets and (anti-)affinity select by them.
+	Labels map[string]string
+	// Containers are init containers, then the others, then image volumes (which have no
+	// name).
+	Containers []Container
+	// NodeSelector, Affinity, Tolerations and Spread are as in the pod's spec.
+	NodeSelector map[string]string
+	Affinity     *corev1.Affinity
+	Tolerations  []corev1.Toleration
+	Spread       []corev1.TopologySpreadConstraint
+	// HostPorts are those that containers take on the node's own addresses.
+	HostPorts []HostPort
+	// Requests is what the scheduler reckons with: the larger of init containers and the sum
+	// of the others, with the overhead.
+	Requests corev1.ResourceList
+	// Claims are the names of PersistentVolumeClaims. EmptyDir says that a volume is an
+	// emptyDir, of which a drain by MCO loses the content (DeleteEmptyDirData).
+	Claims   []string
+	EmptyDir bool
+	// Priority is that of the pod; Preempts says that it may push others out.
+	Priority int32
+	Preempts bool
+	// GracePeriod is how long it may take to end.
+	GracePeriod time.Duration
+	// Gated says that the pod has scheduling gates, and waits for somebody to lift them.
+	Gated bool
+	// Scheduler is the name of its scheduler, "" for the default one.
+	Scheduler string
+	// OwnSecrets says that it names pull secrets of its own.
+	OwnSecrets bool
+}
+
+// A Container is what a kubelet has to pull before a pod starts.
+type Container struct {
+	Name, Image string
+	// Pull is the policy, never "": the API server sets it.
+	Pull corev1.PullPolicy
+}
+
+// A HostPort is a port on a node. IP is "" for all addresses.
+type HostPort struct {
+	IP       string
+	Protocol corev1.Protocol
+	Port     int32
+}
