@@ -23,10 +23,25 @@ func (p Plan) Decide(facts Facts) Verdict {
 	for _, r := range planRules {
 		v.Findings = append(v.Findings, r.find(p, facts)...)
 	}
+	v.conclude(s)
+	return v
+}
+
+// WithForecast returns v with what the forecast's rules find.
+func (p Plan) WithForecast(v Verdict, f *Forecast) Verdict {
+	if f == nil || len(f.Findings) == 0 {
+		return v
+	}
+	v.Findings = slices.Concat(v.Findings, f.Findings)
+	v.conclude(p.settings)
+	return v
+}
+
+// conclude sorts the findings, and sets what follows from them.
+func (v *Verdict) conclude(s Settings) {
 	v.Findings = s.sorted(v.Findings)
 	v.Allowed = !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
 	v.HeldUpBy = s.heldUpBy(v.Findings)
-	return v
 }
 
 func (s Settings) judge(a *assessment) []Finding {

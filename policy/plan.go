@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // A Cluster holds what is known about a cluster besides its mirror configuration.
@@ -25,6 +26,8 @@ type Cluster struct {
 	// for its mirrors, than the guard (those that CRI-O's credential provider finds in a
 	// pod's namespace); nil: for none.
 	OtherCredentials func(ref string) bool
+	// Rollout is what a rollout goes through; nil if it is not known.
+	Rollout *rollout.Cluster
 }
 
 // A Plan lists what a change would alter, and how it is to be judged.
@@ -58,6 +61,8 @@ type Plan struct {
 	// if it is known, or if the change does not alter them.
 	UnknownCAs []string
 
+	change   Change
+	rollout  *rollout.Cluster // of NewPlan
 	settings Settings
 	order    []int                      // see ranking
 	unjudged bool                       // whether the new configuration has no routes
@@ -69,7 +74,7 @@ type Plan struct {
 // put different files on the nodes of different pools, it does so for each variant.
 func NewPlan(c Change, known Cluster, s Settings) Plan {
 	p := Plan{
-		Total: known.Images.Len(), Gaps: known.Gaps, settings: s,
+		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))

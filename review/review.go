@@ -15,6 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // An Inventory provides what a review has to know about the cluster.
@@ -37,6 +38,11 @@ type PlatformSource interface {
 	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
 	// not known.
 	NodePlatforms() []string
+}
+
+// A RolloutSource knows what a rollout would go through. An Inventory may be one.
+type RolloutSource interface {
+	Rollout() rollout.Cluster
 }
 
 // Registries provides what a review has to know about registries.
@@ -100,6 +106,9 @@ type Record struct {
 	// fresh where the same change may be reviewed again.
 	Asked   []mirrors.Location
 	Verdict policy.Verdict
+	// Forecast is what the change does to the nodes; nil if that is not known, or if there was
+	// no change.
+	Forecast *policy.Forecast
 	// Notes are remarks on the sources of the answer, for people.
 	Notes []string
 	Took  time.Duration
@@ -147,6 +156,8 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error
 	record := r.judge(ctx, r.Limiter.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
+	record.Forecast = plan.Forecast(record.Facts, policy.Forecaster{Now: start, Stop: func() bool { return ctx.Err() != nil }})
+	record.Verdict = plan.WithForecast(record.Verdict, record.Forecast)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	return record, nil
 }
@@ -184,6 +195,10 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	}
 	if inventory, ok := r.Inventory.(PlatformSource); ok {
 		now.cluster.Platforms = inventory.NodePlatforms()
+	}
+	if inventory, ok := r.Inventory.(RolloutSource); ok {
+		through := inventory.Rollout()
+		now.cluster.Rollout = &through
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)
@@ -293,6 +308,10 @@ func (r *Reviewer) notes() []string {
 	return notes
 }
 
+// maxForecast is how many runes the line of forecast has: twice as many as other warnings, as
+// each pool has its part in it.
+const maxForecast = 240
+
 // Denial returns the text that refuses the change, "" if it is admitted.
 func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 
@@ -300,6 +319,9 @@ func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 // the most important first.
 func (r Record) Warnings() []string {
 	warnings := r.Verdict.Warnings(r.Subject)
+	if r.Verdict.Allowed && r.Forecast != nil && r.Forecast.Reaches() {
+		warnings = append(warnings, text.Cut(text.Line("Forecast: "+r.Forecast.String()), maxForecast))
+	}
 	for _, note := range r.Notes {
 		warnings = append(warnings, text.Line(note))
 	}

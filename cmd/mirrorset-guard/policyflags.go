@@ -2,11 +2,14 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // policyFlags are the settings of the verdict.
@@ -17,6 +20,7 @@ type policyFlags struct {
 	namespaces          []string
 	verifyBlobs         string
 	guesses             string
+	minutesPerNode      string
 }
 
 func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
@@ -24,6 +28,7 @@ func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
 	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "all, protected or none: the images whose layers are looked up, not only the manifest")
 	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: how to treat images outside of protected namespaces that are only guessed from the look of an object")
+	flags.StringVar(&p.minutesPerNode, "minutes-per-node", "5-15", "LEAST-MOST: how many minutes a node takes that is drained, for the forecast")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
 	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: the greatest severity for images used only in such namespaces (a trailing * matches any ending; the first match counts); never for protected namespaces; may be repeated")
 }
@@ -37,7 +42,11 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 	if !known {
 		return policy.Settings{}, fmt.Errorf("--guesses %q: choose one of deny, warn, ignore", p.guesses)
 	}
-	s := policy.Settings{Blobs: blobs, Guesses: guesses, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
+	drain, err := minutes(p.minutesPerNode)
+	if err != nil {
+		return policy.Settings{}, err
+	}
+	s := policy.Settings{Times: rollout.Settings{Drain: drain}, Blobs: blobs, Guesses: guesses, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
 	for _, entry := range p.severities {
 		rule, level, ok := strings.Cut(entry, "=")
 		severity, known := severityNames[level]
@@ -55,6 +64,20 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 		s.Namespaces = append(s.Namespaces, policy.NamespaceSeverity{Pattern: pattern, Severity: severity})
 	}
 	return s, nil
+}
+
+// minutes reads a range of whole minutes: "5-15", or "10" for both.
+func minutes(s string) (rollout.Range, error) {
+	least, most, ok := strings.Cut(s, "-")
+	if !ok {
+		most = least
+	}
+	from, errFrom := strconv.ParseUint(least, 10, 16)
+	to, errTo := strconv.ParseUint(most, 10, 16)
+	if errFrom != nil || errTo != nil || from == 0 || from > to {
+		return rollout.Range{}, fmt.Errorf("--minutes-per-node %q: want LEAST-MOST in whole minutes, as in 5-15", s)
+	}
+	return rollout.Range{Min: time.Duration(from) * time.Minute, Max: time.Duration(to) * time.Minute}, nil
 }
 
 var blobScopes = map[string]policy.BlobScope{

@@ -1,0 +1,83 @@
+package rollout
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// PausedLines says of a pool that is paused since when it is, what waits for its nodes, and
+// until when they can do without: a line each. Now is the time of the forecast.
+func (c Cluster) PausedLines(name string, now time.Time) []string {
+	i := slices.IndexFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	pool := c.Pools[i]
+	lines := []string{fmt.Sprintf("pool %s is paused%s", name, pausedSince(pool, now))}
+	if target := pool.Spec.Configuration.Name; target != "" && target != pool.Status.Configuration.Name {
+		lines = append(lines, fmt.Sprintf("%s waits for its nodes already", target))
+	}
+	return append(lines, c.signerLine())
+}
+
+// pausedSince completes "is paused": since when, and by whom, as far as managed fields tell.
+func pausedSince(pool *mcfgv1.MachineConfigPool, now time.Time) string {
+	since, by, ok := PausedSince(pool)
+	if !ok {
+		return "; since when is not recorded"
+	}
+	text := fmt.Sprintf(" since %s", since.UTC().Format(time.DateOnly))
+	if days := int(now.Sub(since).Hours() / 24); days > 0 {
+		text += fmt.Sprintf(" (%d days)", days)
+	}
+	return text + ", by " + by
+}
+
+// PausedSince returns when spec.paused of pool was last set, and by which field manager; false
+// if its managed fields do not say. A manager that sets other fields as well has one time for
+// all, so that the pool may have been paused for longer.
+func PausedSince(pool *mcfgv1.MachineConfigPool) (since time.Time, by string, ok bool) {
+	for _, m := range pool.ManagedFields {
+		if m.Time == nil || m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.Raw, []byte(`"f:paused"`)) {
+			continue
+		}
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if err := json.Unmarshal(m.FieldsV1.Raw, &fields); err != nil || fields.Spec["f:paused"] == nil {
+			continue
+		}
+		if m.Time.After(since) {
+			since, by, ok = m.Time.Time, text.Line(m.Manager), true
+		}
+	}
+	return since, by, ok
+}
+
+// The CA by which kubelets know the API server is made anew 292 days after it was issued, and
+// expires after 365 (Red Hat's documentation of MachineConfigPools, "Pausing"). Nodes of a
+// paused pool do not get the new one.
+const (
+	signer       = "kube-apiserver-to-kubelet-signer"
+	signerRotate = 292 * 24 * time.Hour
+)
+
+// signerLine says until when nodes of a paused pool can do without new certificates.
+func (c Cluster) signerLine() string {
+	for _, certificate := range c.Certificates {
+		if !strings.Contains(certificate.Subject, signer) || certificate.NotBefore == nil || certificate.NotAfter == nil {
+			continue
+		}
+		return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated about %s, and the one that they have expires on %s",
+			signer, certificate.NotBefore.Add(signerRotate).UTC().Format(time.DateOnly), certificate.NotAfter.UTC().Format(time.DateOnly))
+	}
+	return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated 292 days after it was issued, and expires after 365", signer)
+}

@@ -1,0 +1,40 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// DrainBlocked: drains will wait, whatever images the nodes can pull: for a budget that
+// allows no eviction, or for a pod that can run nowhere else. They would wait today as well,
+// for any change that drains; but it is this one that drains.
+func drainBlocked(_ Plan, f *Forecast) []Finding {
+	if f.Simulation == nil {
+		return nil
+	}
+	var stalls, detail []string
+	for _, stall := range f.Simulation.Worst.Stalls {
+		if !stall.ByImage {
+			stalls = append(stalls, stall.String())
+		}
+	}
+	detail = append(detail, stalls...)
+	for _, o := range f.Simulation.Obstacles {
+		detail = append(detail, o.String())
+	}
+	if len(detail) == 0 {
+		return nil
+	}
+	reason := text.Plural(len(detail), "thing", "things") + " may hold up drains: " + detail[0]
+	if len(stalls) > 0 {
+		reason = fmt.Sprintf("%s would stall with any drain: %s", text.Plural(len(stalls), "node", "nodes"), stalls[0])
+	}
+	return []Finding{{
+		Severity: Warn, Reason: reason, Detail: text.First(detail, maxObstacles, "line"),
+		Remedy: []string{"give budgets room or pods another node before nodes are drained; mirrorset-guard check --simulate shows each step"},
+	}}
+}
+
+// maxObstacles is how many lines a finding has.
+const maxObstacles = 20
