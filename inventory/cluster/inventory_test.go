@@ -484,7 +484,7 @@ func TestInventorySaysWhatItMayNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"no permission to read buildconfigs.build.openshift.io, builds.build.openshift.io" +
-		" and 21 more; what is there is unknown"}
+		" and 24 more; what is there is unknown"}
 	if diff := cmp.Diff(want, c.Notes()); diff != "" {
 		t.Errorf("Notes() -want +got:\n%s", diff)
 	}
@@ -577,7 +577,7 @@ func TestInventoryKnowsNodesPoolsAndBudgets(t *testing.T) {
 		}
 	})
 	node.Status.NodeInfo.Architecture = "arm64"
-	node.Status.Images = []corev1.ContainerImage{{Names: []string{"quay.io/x:1"}}}
+	node.Status.Images = []corev1.ContainerImage{{Names: []string{"quay.io/x:1"}, SizeBytes: 1}}
 	if _, err := kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -594,7 +594,7 @@ func TestInventoryKnowsNodesPoolsAndBudgets(t *testing.T) {
 	}
 	nodes := c.Nodes()
 	if len(nodes) != 1 || nodes[0].Annotations["machineconfiguration.openshift.io/state"] != "Done" || len(nodes[0].Annotations) != 1 ||
-		nodes[0].Status.Images != nil || nodes[0].ManagedFields != nil {
+		len(nodes[0].Status.Images) != 1 || nodes[0].Status.Images[0].SizeBytes != 0 || nodes[0].ManagedFields != nil || nodes[0].CreationTimestamp.IsZero() {
 		t.Errorf("Nodes() = %v, want worker-0, trimmed", nodes)
 	}
 	if diff := cmp.Diff([]string{"linux/arm64"}, c.NodePlatforms()); diff != "" {
