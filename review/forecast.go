@@ -46,7 +46,9 @@ type PoolStep struct {
 	MaxUnavailable int    `json:"maxUnavailable"`
 	Capacity       int    `json:"capacity"`
 	After          string `json:"after,omitempty"` // the pool that has to be done first
-	Time           Span   `json:"time"`
+	// Learned is set if Time goes by what a node took in the pool's last rollout.
+	Learned bool `json:"learned,omitempty"`
+	Time    Span `json:"time"`
 }
 
 // An UnmanagedNode is a rollout.Unmanaged as JSON.
@@ -112,7 +114,7 @@ func poolStep(p rollout.Pool) PoolStep {
 	step := PoolStep{
 		Name: p.Name, Part: string(p.Part), Why: p.Why, Decision: p.Decision.String(),
 		Drains: p.Decision.Drains, Reboots: p.Decision.Effect() == rollout.Reboots,
-		Nodes: []string{}, MaxUnavailable: p.MaxUnavailable, Capacity: p.Capacity, After: p.After, Time: span(p.Time),
+		Nodes: []string{}, MaxUnavailable: p.MaxUnavailable, Capacity: p.Capacity, After: p.After, Learned: p.Learned, Time: span(p.Time),
 	}
 	for _, r := range p.Decision.Reasons {
 		step.Reasons = append(step.Reasons, r.String())

@@ -42,6 +42,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -150,7 +151,8 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if set.TrustedCA != after.TrustedCA {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
-	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms}
+	through := s.rollout(t)
+	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms, Rollout: &through}
 	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, policy.Settings{})
 	facts := policy.Facts{}
 	for {
@@ -162,8 +164,19 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 			facts[l] = s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust])
 		}
 	}
-	verdict := plan.Decide(facts)
-	return Answer{verdict.Allowed, verdict.Message(edit.Subject()), verdict.Warnings(edit.Subject())}
+	record := review.Record{Subject: edit.Subject(), Forecast: plan.Forecast(facts, policy.Forecaster{Now: time.Now()})}
+	record.Verdict = plan.WithForecast(plan.Decide(facts), record.Forecast)
+	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
+}
+
+// rollout returns what a rollout goes through in the story's cluster.
+func (s *Scenario) rollout(t *testing.T) rollout.Cluster {
+	t.Helper()
+	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(append([]string{nodes}, s.Objects...), "\n---\n")), s.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dump.Rollout()
 }
 
 // factAs is fact for nodes that trust what a ConfigMap of openshift-config holds.
@@ -673,8 +686,9 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 		w.markDeleted(t, s)
 	}
 	w.reportRunning(t, s)
-	w.reportPods(t, s)
+	w.reportStatus(t, s)
 	w.waitForImages(t, s)
+	w.waitForRollout(t, s)
 	w.waitForTrust(t, s)
 }
 
@@ -694,20 +708,62 @@ func (w *world) waitForTrust(t *testing.T, s *Scenario) {
 	}
 }
 
-// reportPods writes the status of the pods among the story's objects.
-func (w *world) reportPods(t *testing.T, s *Scenario) {
+// reportStatus writes the status of the story's objects, which apply leaves out.
+func (w *world) reportStatus(t *testing.T, s *Scenario) {
 	t.Helper()
-	for _, text := range s.Objects {
-		var pod corev1.Pod
-		if err := yaml.Unmarshal([]byte(text), &pod); err != nil || pod.Kind != "Pod" {
-			continue // one of several documents, of other kinds
+	for _, document := range strings.Split(strings.Join(s.Objects, "\n---\n"), "\n---\n") {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil || o.Object["status"] == nil || !slices.Contains(reported, o.GetKind()) {
+			continue
 		}
-		status, err := json.Marshal(map[string]any{"status": pod.Status})
+		status, err := json.Marshal(map[string]any{"status": o.Object["status"]})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.stage(t, "", "patch", "pod", pod.Name, "--namespace", pod.Namespace, "--subresource=status", "--type=merge", "-p", string(status))
+		args := []string{"patch", strings.ToLower(o.GetKind()), o.GetName(), "--subresource=status", "--type=merge", "-p", string(status)}
+		if o.GetNamespace() != "" {
+			args = append(args, "--namespace", o.GetNamespace())
+		}
+		w.stage(t, "", args...)
 	}
+}
+
+// reported are the kinds that a story may give a status.
+var reported = []string{"Pod", "Node", "MachineConfigPool", "PodDisruptionBudget", "ClusterOperator"}
+
+// waitForRollout waits until the inventory knows what a rollout would go through.
+func (w *world) waitForRollout(t *testing.T, s *Scenario) {
+	t.Helper()
+	want, deadline := s.rollout(t), time.Now().Add(30*time.Second)
+	for {
+		got := w.images.Rollout()
+		if summary(got) == summary(want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the inventory knows of %s, want %s", summary(got), summary(want))
+		}
+		time.Sleep(5 * time.Millisecond) // as above
+	}
+}
+
+// summary says how many objects there are, and in which state.
+func summary(c rollout.Cluster) string {
+	ready, images, conditions := 0, 0, 0
+	for _, p := range c.Pods {
+		if p.Ready {
+			ready++
+		}
+	}
+	for _, n := range c.Nodes {
+		images += len(n.Status.Images)
+		conditions += len(n.Status.Conditions)
+	}
+	for _, p := range c.Pools {
+		conditions += len(p.Status.Conditions)
+	}
+	return fmt.Sprintf("%d nodes, %d pools, %d budgets, %d pods, %d of them ready, %d images on nodes, %d conditions",
+		len(c.Nodes), len(c.Pools), len(c.Budgets), len(c.Pods), ready, images, conditions)
 }
 
 // reportRunning writes the status of pods as a node would, since apply leaves it out.
