@@ -39,6 +39,11 @@ func (t *Table) Trim(pod *corev1.Pod) *rollout.Pod {
 	}
 	p := podOf(pod)
 	p.Spec = t.share(specOf(pod))
+	return t.named(p)
+}
+
+// named returns p with its names shared.
+func (t *Table) named(p rollout.Pod) *rollout.Pod {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range namesIn(&p) {
