@@ -53,6 +53,8 @@ func (f *Forecast) String() string {
 	case !f.drains():
 	case f.Simulation == nil:
 		line += "; the drains were not simulated: " + strings.Join(f.Unknown, " and ") + " could not be read"
+	case len(f.Simulation.Unknown) > 0:
+		line += "; the drains were simulated without " + strings.Join(f.Simulation.Unknown, " and ") + ", which could not be read"
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}

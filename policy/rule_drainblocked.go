@@ -13,22 +13,21 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	if f.Simulation == nil {
 		return nil
 	}
-	var stalls, detail []string
+	var detail []string
 	for _, stall := range f.Simulation.Worst.Stalls {
 		if !stall.ByImage {
-			stalls = append(stalls, stall.String())
+			detail = append(detail, stall.String())
 		}
 	}
-	detail = append(detail, stalls...)
 	for _, o := range f.Simulation.Obstacles {
-		detail = append(detail, o.String())
+		detail = append(detail, o.Text)
 	}
 	if len(detail) == 0 {
 		return nil
 	}
-	reason := text.Plural(len(detail), "thing", "things") + " may hold up drains: " + detail[0]
-	if len(stalls) > 0 {
-		reason = fmt.Sprintf("%s would stall with any drain: %s", text.Plural(len(stalls), "node", "nodes"), stalls[0])
+	reason := detail[0]
+	if n := len(detail) - 1; n > 0 {
+		reason = fmt.Sprintf("%s (and %s more)", reason, text.Number(n))
 	}
 	return []Finding{{
 		Severity: Warn, Reason: reason, Detail: text.First(detail, maxObstacles, "line"),

@@ -172,7 +172,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 // rollout returns what a rollout goes through in the story's cluster.
 func (s *Scenario) rollout(t *testing.T) rollout.Cluster {
 	t.Helper()
-	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(append([]string{nodes}, s.Objects...), "\n---\n")), s.Name)
+	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(append([]string{s.nodes()}, s.Objects...), "\n---\n")), s.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -734,6 +734,9 @@ var reported = []string{"Pod", "Node", "MachineConfigPool", "PodDisruptionBudget
 // waitForRollout waits until the inventory knows what a rollout would go through.
 func (w *world) waitForRollout(t *testing.T, s *Scenario) {
 	t.Helper()
+	if !s.hasNodes() {
+		return
+	}
 	want, deadline := s.rollout(t), time.Now().Add(30*time.Second)
 	for {
 		got := w.images.Rollout()
@@ -862,14 +865,26 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " +
 		base64.StdEncoding.EncodeToString(pullSecret()) + "}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, w.bundles(s), s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, s.nodes()}, w.bundles(s), s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// nodes are the nodes in every story.
-const nodes = `apiVersion: v1
+// nodes returns the nodes of the story, unless it has its own.
+func (s *Scenario) nodes() string {
+	if s.hasNodes() {
+		return ""
+	}
+	return someNodes
+}
+
+func (s *Scenario) hasNodes() bool {
+	return slices.ContainsFunc(s.Objects, func(o string) bool { return strings.Contains(o, "kind: Node\n") })
+}
+
+// someNodes are of both architectures, and of no pool.
+const someNodes = `apiVersion: v1
 kind: Node
 metadata: {name: worker-0}
 status: {nodeInfo: {architecture: amd64}}
