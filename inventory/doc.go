@@ -4,6 +4,8 @@
 //   - images: which images objects name, and what depends on them
 //   - objects: nodes, pools, the cluster's configuration, files in MachineConfigs
 //   - cluster: all of that from a running cluster; snapshot: from a dump
+//   - follow: how objects of an API server are followed, for cluster and trust
 //   - trust: the CAs and proxies of the nodes
-//   - registry: whether registries have an image
+//   - registry: the client of one registry; presence: what is known of registries, and for
+//     how long
 package inventory

@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -298,13 +299,13 @@ func TestDeploymentIsRestricted(t *testing.T) {
 	}
 }
 
-// One replica may be evicted at a time, and a broken one at any time.
+// One replica may be evicted at a time, be it the only one, and a broken one at any time.
 func TestDisruption(t *testing.T) {
 	var d appsv1.Deployment
 	read(t, "deployment.yaml", &d)
 	var pdb policyv1.PodDisruptionBudget
 	read(t, "poddisruptionbudget.yaml", &pdb)
-	if *d.Spec.Replicas != 2 || pdb.Spec.MinAvailable.IntValue() != 1 || *pdb.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
+	if *d.Spec.Replicas != 2 || pdb.Spec.MinAvailable != nil || pdb.Spec.MaxUnavailable.IntValue() != 1 || *pdb.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
 		t.Errorf("got %d replicas and %+v", *d.Spec.Replicas, pdb.Spec)
 	}
 	for name, selector := range map[string]map[string]string{
@@ -313,6 +314,65 @@ func TestDisruption(t *testing.T) {
 		if diff := gocmp.Diff(d.Spec.Template.Labels, selector); diff != "" {
 			t.Errorf("%s selects (-pods +selector):\n%s", name, diff)
 		}
+	}
+}
+
+// TestNetworkPolicy: whoever has a reason to connect can, on the port that it is for.
+func TestNetworkPolicy(t *testing.T) {
+	var d appsv1.Deployment
+	read(t, "deployment.yaml", &d)
+	var policy networkingv1.NetworkPolicy
+	read(t, "networkpolicy.yaml", &policy)
+	if diff := gocmp.Diff(d.Spec.Template.Labels, policy.Spec.PodSelector.MatchLabels); diff != "" {
+		t.Errorf("it selects (-pods +selector):\n%s", diff)
+	}
+	open := map[string]bool{}
+	for _, rule := range policy.Spec.Ingress {
+		for _, port := range rule.Ports {
+			for name, number := range ports(d) {
+				if port.Port.IntValue() == int(number) {
+					open[name] = len(rule.From) == 0
+				}
+			}
+		}
+	}
+	// Neither API servers nor kubelets come from a namespace.
+	if diff := gocmp.Diff(map[string]bool{"webhook": true, "health": true, "metrics": false}, open); diff != "" {
+		t.Errorf("ports, and whether they are open to all (-want +got):\n%s", diff)
+	}
+	if diff := gocmp.Diff([]networkingv1.NetworkPolicyEgressRule{{}}, policy.Spec.Egress); diff != "" {
+		t.Errorf("registries may be anywhere (-want +got):\n%s", diff)
+	}
+}
+
+// TestOverlayTightEgress: it narrows egress, and nothing else.
+func TestOverlayTightEgress(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("overlays", "tight-egress", "networkpolicy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var base, patch networkingv1.NetworkPolicy
+	read(t, "networkpolicy.yaml", &base)
+	if err := yaml.UnmarshalStrict(data, &patch); err != nil {
+		t.Fatal(err)
+	}
+	if patch.Name != base.Name || patch.Namespace != base.Namespace {
+		t.Errorf("it patches %s/%s", patch.Namespace, patch.Name)
+	}
+	allowed := map[int]bool{}
+	for _, rule := range patch.Spec.Egress {
+		for _, port := range rule.Ports {
+			allowed[port.Port.IntValue()] = true
+		}
+	}
+	for _, port := range []int{5353, 6443, 443} {
+		if !allowed[port] {
+			t.Errorf("it does not reach port %d", port)
+		}
+	}
+	patch.Spec.Egress = nil
+	if diff := gocmp.Diff(networkingv1.NetworkPolicySpec{}, patch.Spec); diff != "" {
+		t.Errorf("it changes more (-want +got):\n%s", diff)
 	}
 }
 

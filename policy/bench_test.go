@@ -133,10 +133,11 @@ func BenchmarkNarrowChange(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("sources=%d/every-image", sources), func(b *testing.B) {
-			everything := known
-			everything.Images.unordered = true
 			for b.Loop() {
-				NewPlan(c, everything, Settings{}).Decide(facts)
+				p := Plan{Total: known.Images.Len(), Added: added(c)}
+				p.Reroutes, p.Malformed = c.reroutes(c.resolve(known.InForce, false), known, known.Images.All())
+				p.setDepths(known.Platforms)
+				p.Decide(facts)
 			}
 		})
 	}

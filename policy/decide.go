@@ -38,12 +38,20 @@ func (s Settings) judge(a *assessment) []Finding {
 		}
 		f.Rule, f.Image = r.id, s.sortConsumers(a.Image)
 		f.Severity = s.severity(f, false)
+		if f.Severity == Deny && isOwn(a.Image) {
+			f.Detail = append(slices.Clone(f.Detail), "this is the guard itself: where it cannot start, no mirror set can be created or changed")
+		}
 		findings = append(findings, f)
 		if f.Severity == Deny {
 			break
 		}
 	}
 	return findings
+}
+
+// isOwn reports whether the guard runs img.
+func isOwn(img Image) bool {
+	return slices.ContainsFunc(img.Consumers, func(c Consumer) bool { return c.Namespace == OwnNamespace && c.Use != History })
 }
 
 func (c *Counts) add(a *assessment, findings []Finding) {

@@ -15,8 +15,6 @@ import (
 // zero value holds none.
 type Images struct {
 	ordered *btree.BTreeG[keyed] // nil if there are none
-	// unordered makes touched return all images, so that tests can compare.
-	unordered bool
 }
 
 // A keyed image is one with its key in the order.
@@ -84,7 +82,7 @@ func (x Images) ByReference() []Image {
 // touched returns, each once, at least the images whose routes may differ between two tables
 // that differ by d. What no node can parse is always among them, as it has no key.
 func (x Images) touched(d mirrors.ChangedScopes) iter.Seq[Image] {
-	if d.Everything || x.unordered {
+	if d.Everything {
 		return x.All()
 	}
 	return func(yield func(Image) bool) {
@@ -195,5 +193,5 @@ func (x *ImageIndex) Images() Images {
 	if x.ordered == nil {
 		return Images{}
 	}
-	return Images{ordered: x.ordered.Copy()}
+	return Images{x.ordered.Copy()}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -80,7 +81,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		if len(known.Gaps) > 0 {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
 		}
-		reroutes, malformed := on.reroutes(r, known)
+		reroutes, malformed := on.reroutes(r, known, on.touched(r, known.Images))
 		for i := range reroutes {
 			reroutes[i].Pools = variant.Pools
 		}
@@ -98,17 +99,22 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	return p
 }
 
-// reroutes returns the images whose routes change by r, the resolution of c, or lead to a
-// registry whose CAs change; and the images that no node can parse.
-func (c Change) reroutes(r resolution, known Cluster) (reroutes []Reroute, malformed []Image) {
-	if r.after == nil {
-		return nil, nil
+// touched returns at least the images that c, which r is the resolution of, may affect.
+func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
+	switch {
+	case r.after == nil:
+		return Images{}.All()
+	case len(c.retrusted()) > 0: // a registry may be a place of any route
+		return images.All()
+	default:
+		return images.touched(r.changedScopes())
 	}
+}
+
+// reroutes returns those of touched whose routes change by r, the resolution of c, or lead to
+// a registry whose CAs change; and those that no node can parse.
+func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
 	never, hosts := neverContact(c.After), c.retrusted()
-	touched := known.Images.All()
-	if len(hosts) == 0 {
-		touched = known.Images.touched(r.changedScopes())
-	}
 	for img := range touched {
 		from, to, changed, err := r.compare(img.Ref)
 		if err == nil && !changed && len(hosts) > 0 {

@@ -34,6 +34,7 @@ var pure = map[string]string{
 
 	"k8s.io/apimachinery/pkg/api/equality":                      "compares specs as API servers do",
 	"k8s.io/api/core/v1":                                        "types",
+	"k8s.io/api/policy/v1":                                      "types",
 	"k8s.io/apimachinery/pkg/apis/meta/v1":                      "types",
 	"k8s.io/apimachinery/pkg/labels":                            "which nodes and MachineConfigs a pool selects, by MCO's own code",
 	"k8s.io/apimachinery/pkg/util/intstr":                       "rounds a maxUnavailable, by MCO's own code",

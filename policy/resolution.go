@@ -48,10 +48,8 @@ func (c Change) resolve(inForce *mirrors.Tables, judgeRejected bool) resolution 
 	}
 	r.before = r.objects
 	if r.repairs() {
-		r.before, r.unreadable = nil, false
-		if c.Before.Applied != nil {
-			r.before, _ = inForce.ResolveApplied(pool)
-		}
+		r.before, _ = inForce.ResolveApplied(pool)
+		r.unreadable = false
 	}
 	if r.before == nil {
 		r.bare = unconfigured()
@@ -110,4 +108,10 @@ func (r *resolution) routes(image string) (before, after mirrors.Route, err erro
 		before = mirrors.Route{}
 	}
 	return before, after, nil
+}
+
+// unconfigured returns the routes of a cluster that has no mirrors and no registry lists.
+func unconfigured() *mirrors.Table {
+	table, _ := mirrors.ResolveUnchecked(mirrors.Set{}) // it always resolves
+	return table
 }

@@ -36,6 +36,10 @@ type NamespaceSeverity struct {
 	Severity Severity
 }
 
-// DefaultProtected are the namespaces without which a cluster does not recover:
-// the ingress routers before everything else, because they block the drain.
-var DefaultProtected = []string{"openshift-ingress", "openshift-*", "kube-*"}
+// OwnNamespace is where the guard runs. Without its image nobody can change a mirror set,
+// not even to repair one.
+const OwnNamespace = "mirrorset-guard"
+
+// DefaultProtected are the namespaces without which a cluster does not recover: the guard's
+// own, then the ingress routers before everything else, because they block the drain.
+var DefaultProtected = []string{OwnNamespace, "openshift-ingress", "openshift-*", "kube-*"}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -24,18 +25,20 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	bare := set
 	bare.Objects = nil
 	before, _ := mirrors.ResolveUnchecked(bare)
-	after, err := mirrors.Resolve(set)
+	inForce := cmp.Or(known.InForce, mirrors.NewTables(set))
+	after, err := inForce.Resolve(set.Pool)
 	if errors.As(err, &p.Rejected) {
 		p.RejectedBefore = p.Rejected
-		if after = nodesHave(set); after == nil {
-			after, _ = mirrors.ResolveUnchecked(set)
+		if after, err = inForce.ResolveApplied(set.Pool); err != nil {
+			after, _ = inForce.ResolveUnchecked(set.Pool)
 		}
 	}
 	if before == nil || after == nil {
 		return p // not even the generator can make sense of it
 	}
 	c := Change{Before: set, After: set} // of which nothing but the routes is asked
-	p.Reroutes, p.Malformed = c.reroutes(resolution{before: before, after: after}, known)
+	r := resolution{before: before, after: after}
+	p.Reroutes, p.Malformed = c.reroutes(r, known, c.touched(r, known.Images))
 	p.setDepths(known.Platforms)
 	return p
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,7 +21,7 @@ type policyFlags struct {
 }
 
 func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&p.protected, "protect", policy.DefaultProtected, "namespaces whose images come first, the most important first (a trailing * matches any ending)")
+	flags.StringSliceVar(&p.protected, "protect", policy.DefaultProtected, "namespaces whose images come first, the most important first (a trailing * matches any ending); the guard's own is always one of them")
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
 	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "all, protected or none: the images whose layers are looked up, not only the manifest")
 	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: how to treat images outside of protected namespaces that are only guessed from the look of an object")
@@ -36,6 +37,9 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 	guesses, known := guessNames[p.guesses]
 	if !known {
 		return policy.Settings{}, fmt.Errorf("--guesses %q: choose one of deny, warn, ignore", p.guesses)
+	}
+	if !slices.Contains(p.protected, policy.OwnNamespace) {
+		p.protected = append([]string{policy.OwnNamespace}, p.protected...)
 	}
 	s := policy.Settings{Blobs: blobs, Guesses: guesses, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
 	for _, entry := range p.severities {

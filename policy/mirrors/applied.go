@@ -2,6 +2,7 @@ package mirrors
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,10 +29,13 @@ type Applied struct {
 	RegistriesConf, SearchDropIn, PolicyJSON []byte
 }
 
-// ResolveApplied computes the routes of nodes that have the files of s.Applied, which must
-// not be nil, and s.Files beside them. The error says which of the former cannot be read, by
-// nodes either.
+// ResolveApplied computes the routes of nodes that have the files of s.Applied, and s.Files
+// beside them. The error says which of the former cannot be read, by nodes either, or that
+// there is no s.Applied.
 func ResolveApplied(s Set) (*Table, error) {
+	if s.Applied == nil {
+		return nil, errors.New("the files that MCO last wrote were not read")
+	}
 	a := *s.Applied
 	conf := sysregistriesv2.V2RegistriesConf{UnqualifiedSearchRegistries: slices.Clone(defaultSearch)}
 	if _, err := toml.Decode(string(a.RegistriesConf), &conf); err != nil {

@@ -1,13 +1,16 @@
 // Package mirrors says what a node does with an image reference: which registries it asks,
 // and in what order.
 //
-// It reproduces what the Machine Config Operator (MCO) writes to
-// registries.conf and what CRI-O reads back from it, by calling the same code:
-// runtime-utils generates the configuration, containers/image rewrites the
-// references. Only two things are restated here, because upstream keeps them
-// private: MCO's validation (validate.go) and the choice of the entry that
-// covers a reference (index.go), which a differential fuzz test holds to
-// sysregistriesv2.FindRegistry.
+// It reproduces what the Machine Config Operator (MCO) writes to registries.conf and what
+// CRI-O reads back from it, by calling the same code: runtime-utils generates the
+// configuration, containers/image rewrites the references. What upstream keeps private is
+// restated here, and held to it by differential tests:
+//
+//   - of MCO: the validation (validate.go), what becomes of the registry lists
+//     (signature.go), what image policies contradict (imagepolicy.go, policymirrors.go),
+//     what fits into a MachineConfig (size.go), the files (rendered.go)
+//   - of containers/image: which entry covers a reference (index.go), how drop-ins are merged
+//     (files.go), and a short way for plain references (plain.go)
 //
 // The package is pure and has no opinion on whether an answer is a good one;
 // that is package policy.

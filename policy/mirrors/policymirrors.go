@@ -16,8 +16,9 @@ import (
 // its container-runtime-config controller): it rewrites each scope of a policy, and each
 // entry of registries.conf inside it, by the mirrors of the entry that covers it. Where that
 // does not make a reference, MCO writes nothing at all: where the mirror's host is a single
-// word, or where a policy names a host with a port and the mirrors are those of the host
-// without it. Pulls by such mirrors fail as well (Route.Err); but MCO is stuck.
+// word (pulls fail then too, see Route.Err), where a policy names a host with a port and the
+// mirrors are those of the host without it, and where an entry covers docker.io/NAME, which is
+// read as docker.io/library/NAME.
 //
 // Conf is the generated file, normalized.
 func unroutableScopes(s Set, conf sysregistriesv2.V2RegistriesConf) []Reason {
@@ -47,17 +48,23 @@ func unroutableScopes(s Set, conf sysregistriesv2.V2RegistriesConf) []Reason {
 	for scope, names := range policies {
 		slices.Sort(names)
 		names = slices.Compact(names)
-		offenders := slices.Concat(names, s.mirrorObjectsOver(index.find(scope).Prefix))
+		offenders := slices.Concat(names, s.makersOf(index.find(scope).Prefix))
 		reasons = append(reasons, newReason(PolicyMirrors, scope, fmt.Sprintf(
-			"the mirrors of %q, to which %s applies, cannot be worked out: %v", scope, enumerate(names), errs[scope]), offenders...))
+			"MCO cannot work out which mirrors of %q %s applies to: %v", scope, enumerate(names), errs[scope]), offenders...))
 	}
 	return reasons
 }
 
-// mirrorObjectsOver returns the names of the mirror objects with a source that is scope or
-// covers it.
-func (s Set) mirrorObjectsOver(scope string) []string {
+// makersOf returns the names of the objects that have a part in the generated entry of scope:
+// mirror objects with a source that is scope or covers it, and Image cluster if its lists
+// name scope.
+func (s Set) makersOf(scope string) []string {
 	var names []string
+	for _, listed := range slices.Concat(s.Registries.InsecureRegistries, s.Registries.BlockedRegistries) {
+		if listed == scope {
+			names = append(names, imageCluster)
+		}
+	}
 	for _, e := range s.Entries() {
 		if e.HasMirror() && (e.Source == scope || registries.ScopeIsNestedInsideScope(scope, e.Source)) {
 			names = append(names, NameOf(e.Object))
@@ -95,8 +102,23 @@ func rewriteScope(r *sysregistriesv2.Registry, scope string) error {
 	}
 	for _, ref := range []reference.Named{digested, tagged} {
 		if _, err := r.PullSourcesFromReference(ref); err != nil {
-			return culprit(r, ref, err)
+			return explainRewrite(r, ref, err)
 		}
 	}
 	return nil
+}
+
+// explainRewrite says why ref cannot be rewritten, which failed with err, and what would help.
+func explainRewrite(r *sysregistriesv2.Registry, ref reference.Named, err error) error {
+	canonical, notHub := reference.ParseNormalizedNamed(ref.Name())
+	switch why := culprit(r, ref, err); {
+	case notHub == nil && canonical.Name() != ref.Name(): // docker.io/team
+		return fmt.Errorf("%s is read as %s; name its repositories one by one, as %s/NAME, in the policy and in mirror sets", ref.Name(), canonical.Name(), ref.Name())
+	case why == err: //nolint:errorlint // whether culprit found one
+		return why
+	case strings.HasPrefix(ref.Name(), r.Prefix+":"): // quay.io:443/team by the entry of quay.io
+		return fmt.Errorf("%w; write the port of the registry in policy and source alike", why)
+	default:
+		return fmt.Errorf("%w; write the mirror's host with a dot or a port", why)
+	}
 }

@@ -17,10 +17,12 @@ func TestUnroutableScopes(t *testing.T) {
 		policy Object
 		want   string // in the reason; "" for none
 	}{
-		{"a mirror whose host is a single word", "quay.io/team", "mirror/team", clusterPolicy("p", "quay.io/team"), `the mirrors of "quay.io/team", to which ClusterImagePolicy p applies, cannot be worked out: mirror "mirror/team" would make it "mirror/team@sha256:`},
-		{"the same inside the policy's scope", "quay.io/team", "mirror/team", clusterPolicy("p", "quay.io"), `the mirrors of "quay.io/team"`},
+		{"a mirror whose host is a single word", "quay.io/team", "mirror/team", clusterPolicy("p", "quay.io/team"), `MCO cannot work out which mirrors of "quay.io/team" ClusterImagePolicy p applies to: mirror "mirror/team" would make it "mirror/team@sha256:`},
+		{"the same inside the policy's scope", "quay.io/team", "mirror/team", clusterPolicy("p", "quay.io"), `which mirrors of "quay.io/team"`},
 		{"the same over the policy's scope", "quay.io", "mirror/team", imagePolicy("shop", "p", "quay.io/team"), `ImagePolicy shop/p`},
-		{"a policy for a port, mirrors for the host", "quay.io", "mirror.example.com/quay", clusterPolicy("p", "quay.io:443/team"), `the mirrors of "quay.io:443/team"`},
+		{"a policy for a port, mirrors for the host", "quay.io", "mirror.example.com/quay", clusterPolicy("p", "quay.io:443/team"), `which mirrors of "quay.io:443/team"`},
+		{"a namespace of Docker Hub", "docker.io/team", "mirror.example.com/team", clusterPolicy("p", "docker.io/team"), `docker.io/team is read as docker.io/library/team; name its repositories one by one, as docker.io/team/NAME`},
+		{"a repository of Docker Hub", "docker.io/team", "mirror.example.com/team", clusterPolicy("p", "docker.io/team/app"), ""},
 		{"a policy for another repository", "quay.io/team", "mirror/team", clusterPolicy("p", "quay.io/other"), ""},
 		{"a mirror with a dot", "quay.io/team", "mirror.local/team", clusterPolicy("p", "quay.io/team"), ""},
 		{"no policy", "quay.io/team", "mirror/team", nil, ""},

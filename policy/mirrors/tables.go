@@ -28,7 +28,7 @@ const (
 	applied
 )
 
-// NewTables returns the Tables of s.
+// NewTables returns the Tables of s, whose objects must not change afterwards.
 func NewTables(s Set) *Tables {
 	return &Tables{set: s, tables: map[tableKey]func() (*Table, error){}}
 }
@@ -44,7 +44,7 @@ func (t *Tables) ResolveUnchecked(pool string) (*Table, error) {
 	return t.table(pool, unchecked, ResolveUnchecked)
 }
 
-// ResolveApplied is ResolveApplied for the nodes of a pool. The Set must have Applied.
+// ResolveApplied is ResolveApplied for the nodes of a pool.
 func (t *Tables) ResolveApplied(pool string) (*Table, error) {
 	return t.table(pool, applied, ResolveApplied)
 }
