@@ -20,7 +20,7 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 		}
 	}
 	for _, o := range f.Simulation.Obstacles {
-		detail = append(detail, o.Text)
+		detail = append(detail, o.String())
 	}
 	if len(detail) == 0 {
 		return nil

@@ -104,7 +104,7 @@ func forecastDocument(f *policy.Forecast) *Forecast {
 	if s := f.Simulation; s != nil {
 		d.Simulation = &Simulation{Partial: s.Partial, Worst: course(s.Worst), Best: course(s.Best), Obstacles: []string{}}
 		for _, o := range s.Obstacles {
-			d.Simulation.Obstacles = append(d.Simulation.Obstacles, o.Text)
+			d.Simulation.Obstacles = append(d.Simulation.Obstacles, o.String())
 		}
 	}
 	return d

@@ -40,7 +40,7 @@ func writeSimulation(b *strings.Builder, s simulation.Result) {
 	}
 	b.WriteString("\nWhat drains meet:\n")
 	for _, o := range s.Obstacles {
-		fmt.Fprintf(b, "- %s\n", text.Line(o.Text))
+		fmt.Fprintf(b, "- %s\n", text.Line(o.String()))
 	}
 }
 

@@ -34,6 +34,8 @@ type domains struct {
 	key string
 	of  []int32 // by node, -1 for a node without the label
 	n   int
+	// partial says that nodes are in no domain.
+	partial bool
 }
 
 // An affinity is what a pod requires of others: in the domain of each counter there has to be
@@ -99,6 +101,7 @@ func (t *topology) topology(key string) *domains {
 		}
 		d.of[n] = -1
 		if !ok {
+			d.partial = true
 			continue
 		}
 		at, seen := values[value]

@@ -99,7 +99,8 @@ func (p *place) top(n int) float64 {
 
 // besideFixed returns the nodes on which no pod that stays is in the way of s.
 func (w *world) besideFixed(s *shape) []int32 {
-	if len(s.noneOf) == 0 && len(s.spreads) == 0 {
+	free := !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasFixed() })
+	if free && !slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.partial }) {
 		return s.eligible.list
 	}
 	var keep []int32
@@ -115,7 +116,10 @@ func (w *world) besideFixed(s *shape) []int32 {
 }
 
 // isFixed reports whether a pod that stays is in the domain.
-func (c *counter) isFixed(d int32) bool {
+func (c *counter) isFixed(d int32) bool { return c.hasFixed() && d >= 0 && c.fixed[d] }
+
+// hasFixed reports whether any of the pods stays.
+func (c *counter) hasFixed() bool {
 	if c.fixed == nil {
 		c.fixed = map[int32]bool{}
 		for _, s := range c.shapes {
@@ -126,7 +130,7 @@ func (c *counter) isFixed(d int32) bool {
 			}
 		}
 	}
-	return d >= 0 && c.fixed[d]
+	return len(c.fixed) > 0
 }
 
 // inCompany returns the nodes where pods that stay are the company that s requires. One domain
@@ -189,7 +193,11 @@ func (w *world) largestDomain(d *domains, nodes *nodeSet) (largest float64, sing
 	if d.key == hostPorts {
 		return 1, true
 	}
-	count := map[int32]int{}
+	key := domainKey{d, nodes}
+	if most, ok := w.largest[key]; ok {
+		return float64(most), most <= 1
+	}
+	count := make([]int, d.n)
 	most := 0
 	for _, n := range nodes.list {
 		if d.of[n] >= 0 {
@@ -197,7 +205,13 @@ func (w *world) largestDomain(d *domains, nodes *nodeSet) (largest float64, sing
 			most = max(most, count[d.of[n]])
 		}
 	}
+	w.largest[key] = most
 	return float64(most), most <= 1
+}
+
+type domainKey struct {
+	*domains
+	nodes *nodeSet
 }
 
 // addUneven reckons what spread constraints can take. A domain is out of the question where it

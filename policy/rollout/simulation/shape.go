@@ -19,9 +19,9 @@ type shape struct {
 	pulls    []imagePull
 	// eligible are the nodes that the scheduler may choose, as far as that depends on nothing
 	// that changes; toleratesCordon says that a cordon does not keep the pod away.
-	eligible        *nodeSet
+	eligible *nodeSet
 	// reach are those and the ones where its pods are that move.
-	reach *nodeSet
+	reach           *nodeSet
 	toleratesCordon bool
 	// counted are the counters that count its pods. On a node where one of noneOf counts a
 	// pod it cannot run; someOf and spreads are the other constraints that depend on pods.

@@ -136,3 +136,38 @@ func reasons(why []obstruction) string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
+
+// String returns the obstacle as a sentence without its end: "budget openshift-ingress/
+// router-default allows no eviction of openshift-ingress/router-default-abc (worker-1): ...".
+func (o Obstacle) String() string {
+	pods := fmt.Sprintf("%s (%s)", text.Names(o.Pods, namesShown), text.Names(o.Nodes, namesShown))
+	budgets := text.Names(o.Budgets, namesShown)
+	said := ""
+	switch o.Kind {
+	case ManyBudgets:
+		said = fmt.Sprintf("%s cannot be evicted, with budgets %s", pods, budgets)
+	case NoEviction:
+		said = fmt.Sprintf("budget %s allows no eviction of %s", budgets, pods)
+	case OneByOne:
+		said = fmt.Sprintf("budget %s lets go %s one after the other", budgets, pods)
+	case CannotMove:
+		said = fmt.Sprintf("%s fit no other node", pods)
+		if len(o.Pods) == 1 {
+			said = fmt.Sprintf("%s fits no other node", pods)
+		}
+	case NotReplaced:
+		said = fmt.Sprintf("%s %s gone once drained", pods, isAre(len(o.Pods)))
+	}
+	said += ": " + o.Why
+	if o.Help != "" {
+		said += "; " + o.Help
+	}
+	return said
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}

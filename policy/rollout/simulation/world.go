@@ -24,7 +24,9 @@ type world struct {
 	images    *images
 	keys      *topology
 
+	// What was worked out, for more than one use.
 	candidates *eligibility
+	largest    map[domainKey]int
 	mobile     *mobileDemand
 	sinceAsked int
 	stopped    bool
@@ -96,7 +98,7 @@ func newWorld(in Input) *world {
 	if in.Pull == nil {
 		in.Pull = func(string, string, bool) Pull { return PullUnknown }
 	}
-	w := &world{in: in, byName: map[string]int32{}}
+	w := &world{in: in, byName: map[string]int32{}, largest: map[domainKey]int{}}
 	w.addNodes()
 	w.addPools()
 	w.addPods()
