@@ -52,9 +52,9 @@ func (f *Forecast) String() string {
 	switch {
 	case !f.drains():
 	case f.Simulation == nil:
-		line += "; the drains were not simulated: " + strings.Join(f.Unknown, " and ") + " could not be read"
+		line += "; the drains were not simulated: " + text.Names(f.Unknown, maxNamed) + " could not be read"
 	case len(f.Simulation.Unknown) > 0:
-		line += "; the drains were simulated without " + strings.Join(f.Simulation.Unknown, " and ") + ", which could not be read"
+		line += "; the drains were simulated without " + text.Names(f.Simulation.Unknown, maxNamed) + ", which could not be read"
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}

@@ -2,8 +2,10 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
 // DrainBlocked: drains will wait, whatever images the nodes can pull: for a budget that
@@ -20,7 +22,9 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 		}
 	}
 	for _, o := range f.Simulation.Obstacles {
-		detail = append(detail, o.String())
+		if !slices.Contains(harmless, o.Kind) {
+			detail = append(detail, o.String())
+		}
 	}
 	if len(detail) == 0 {
 		return nil
@@ -31,9 +35,12 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}
 	return []Finding{{
 		Severity: Warn, Reason: reason, Detail: text.First(detail, maxObstacles, "line"),
-		Remedy: []string{"give budgets room or pods another node before nodes are drained; mirrorset-guard check --simulate shows each step"},
+		Remedy: []string{"mirrorset-guard check --simulate shows each step, and what would help"},
 	}}
 }
+
+// harmless are the obstacles that a drain gets over by itself. The simulation tells of them.
+var harmless = []simulation.ObstacleKind{simulation.OneByOne, simulation.NotReplaced}
 
 // maxObstacles is how many lines a finding has.
 const maxObstacles = 20
