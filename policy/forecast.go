@@ -50,19 +50,19 @@ func (f *Forecast) String() string {
 		line += fmt.Sprintf("; %s other mirror objects were changed in the last 30 minutes: apply changes together to drain once", text.Number(n))
 	}
 	switch {
-	case !f.drains():
+	case !f.Drains():
 	case f.Simulation == nil:
-		line += "; the drains were not simulated: " + text.Names(f.Unknown, maxNamed) + " could not be read"
-	case len(f.Simulation.Unknown) > 0:
-		line += "; the drains were simulated without " + text.Names(f.Simulation.Unknown, maxNamed) + ", which could not be read"
+		line += "; the drains were not simulated: pods or nodes could not be read"
+	case slices.Contains(f.Unknown, budgets):
+		line += "; the drains were simulated without budgets, which could not be read"
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}
 	return line
 }
 
-// drains reports whether nodes of a pool that takes part are drained.
-func (f *Forecast) drains() bool {
+// Drains reports whether nodes of a pool that takes part are drained.
+func (f *Forecast) Drains() bool {
 	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Part == rollout.Takes && p.Decision.Drains })
 }
 
@@ -93,7 +93,7 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 		Unknown:  p.rollout.Unknown,
 		now:      by.Now,
 	}
-	if f.drains() {
+	if f.Drains() {
 		f.Recent = p.change.recent(by.Now)
 		f.simulate(p, facts, by)
 	}
@@ -103,9 +103,16 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 	return f
 }
 
+// The resources without which a simulation says little.
+const (
+	pods    = "pods"
+	nodes   = "nodes"
+	budgets = "poddisruptionbudgets"
+)
+
 // simulate sets f.Simulation, unless what the simulation rests on is not known.
 func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
-	if slices.Contains(f.Unknown, "pods") || slices.Contains(f.Unknown, "nodes") {
+	if slices.Contains(f.Unknown, pods) || slices.Contains(f.Unknown, nodes) {
 		return
 	}
 	f.pulls = p.pulls(facts)

@@ -127,7 +127,7 @@ func TestForecast(t *testing.T) {
 		{"which is a denial if somebody wants it", full, set(), tagsFromMirror(), everywhere, Settings{Severities: map[string]Severity{DrainBlocked: Deny}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny DrainBlocked"},
 		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
 		{"a paused pool", paused, set(), tagsFromMirror(), facts(atMirror + " present"), Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
-		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods could not be read", ""},
+		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods or nodes could not be read", ""},
 		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
 		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, Settings{}, "none", ""},
 		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, Settings{}, "none", ""},

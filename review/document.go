@@ -225,6 +225,9 @@ func (r Record) Report() string {
 	report := r.Verdict.Report(r.Subject)
 	if r.Forecast != nil {
 		report += "\nForecast: it " + text.Line(r.Forecast.String()) + ".\n"
+		if len(r.Forecast.Unknown) > 0 {
+			report += "It does without what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
+		}
 	}
 	return report
 }
