@@ -46,13 +46,13 @@ func pausedSince(pool *mcfgv1.MachineConfigPool, now time.Time) string {
 // all, so that the pool may have been paused for longer.
 func PausedSince(pool *mcfgv1.MachineConfigPool) (since time.Time, by string, ok bool) {
 	for _, m := range pool.ManagedFields {
-		if m.Time == nil || m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.Raw, []byte(`"f:paused"`)) {
+		if m.Time == nil || m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:paused"`)) {
 			continue
 		}
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if err := json.Unmarshal(m.FieldsV1.Raw, &fields); err != nil || fields.Spec["f:paused"] == nil {
+		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields); err != nil || fields.Spec["f:paused"] == nil {
 			continue
 		}
 		if m.Time.After(since) {
