@@ -8,7 +8,6 @@ import (
 
 type box struct {
 	text string
-	more [4]int
 }
 
 func TestPoolSharesWhatIsInUse(t *testing.T) {
@@ -25,7 +24,6 @@ func TestPoolSharesWhatIsInUse(t *testing.T) {
 		t.Fatalf("%d values made, %d held; equal ones are one: %v", made, p.Len(), a == again)
 	}
 	runtime.KeepAlive(b)
-	b = nil
 	for deadline := time.Now().Add(time.Minute); p.Len() > 1; {
 		if time.Now().After(deadline) {
 			t.Fatal("what nothing uses any more is still held")
