@@ -48,6 +48,9 @@ type Options struct {
 	// images. Zero means DefaultSurveyEvery. New kinds are looked for every minute, or as
 	// often if that is more often.
 	SurveyEvery time.Duration
+	// OnlyRollout makes the Inventory follow what a rollout goes through and nothing else: it
+	// has no images then. Pods that may not be read are unknown, instead of awaited.
+	OnlyRollout bool
 	// Logger gets client-go's messages about watches, and a line when a resource begins or
 	// ceases to be served. The zero value is silent.
 	Logger logr.Logger
@@ -65,6 +68,7 @@ type Inventory struct {
 	namespaces    table[*corev1.Namespace]
 	volumes       table[*corev1.PersistentVolume]
 	drainOverride table[bool] // workloads.DrainOverride, if there is one
+	controllers   table[*mcfgv1.ControllerConfig]
 	configuration configuration
 	mirrors       mirrorReader
 	applied       appliedReader
@@ -96,6 +100,9 @@ func New(cfg *rest.Config, o Options) (*Inventory, error) {
 		return nil, fmt.Errorf("making a client for custom resources: %w", err)
 	}
 	c := newInventory(reader, kube, dyn, o)
+	if o.OnlyRollout {
+		return c, nil
+	}
 	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
 		return nil, err
 	}
@@ -125,9 +132,14 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
 		case "imagestreams.image.openshift.io":
 			s.AlsoKeep(trimStream, streamSink{&c.index})
+		case "controllerconfigs.machineconfiguration.openshift.io":
+			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.controllers)
 		case "machineconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(trimFiles, &c.files)
 		}
+	}
+	if o.OnlyRollout {
+		c.sources = slices.DeleteFunc(c.sources, func(s *source) bool { return !c.isOfRollout(s) })
 	}
 	if o.OnPullSecret != nil {
 		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))

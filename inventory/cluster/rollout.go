@@ -27,6 +27,7 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	o.Machines, o.Version = c.MachineConfiguration(), c.ClusterVersion()
 	o.MachineNodes = c.machineNodes.sorted(byName)
 	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
+	o.Controller = c.controllers.named("machine-config-controller")
 	o.DrainOverride = !c.drainOverride.isEmpty()
 	return o
 }
@@ -43,6 +44,23 @@ var rolloutResources = []schema.GroupResource{
 	{Group: "config.openshift.io", Resource: workloads.Infrastructures},
 	{Group: "config.openshift.io", Resource: workloads.Operators},
 	{Group: "config.openshift.io", Resource: workloads.Versions},
+}
+
+// isOfRollout reports whether a rollout depends on s, which then does without what may not
+// be read.
+func (c *Inventory) isOfRollout(s *source) bool {
+	of := slices.Contains(rolloutResources, schema.ParseGroupResource(s.Name))
+	of = of || s == c.drainSource || slices.Contains(alsoOfRollout, s.Name)
+	if of && s.IsAnswer == nil {
+		s.IsAnswer, s.Retry = follow.NotServedOrForbidden, &follow.RetryNowAndThen
+	}
+	return of
+}
+
+// alsoOfRollout are the sources of what tells more about a rollout, without which it is
+// judged all the same.
+var alsoOfRollout = []string{
+	"machineconfignodes.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
 }
 
 // unknown returns the resources of a rollout that are not known as they are now.

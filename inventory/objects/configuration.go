@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 )
 
@@ -68,14 +69,21 @@ func TrimInfrastructure(i *configv1.Infrastructure) *configv1.Infrastructure {
 	return t
 }
 
-// TrimClusterOperator returns what is kept of a ClusterOperator: its conditions, without
-// their messages.
+// TrimClusterOperator returns what is kept of a ClusterOperator: its conditions.
 func TrimClusterOperator(o *configv1.ClusterOperator) *configv1.ClusterOperator {
 	t := &configv1.ClusterOperator{ObjectMeta: names(o)}
 	for _, c := range o.Status.Conditions {
 		t.Status.Conditions = append(t.Status.Conditions, configv1.ClusterOperatorStatusCondition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
+			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
 		})
 	}
+	return t
+}
+
+// TrimControllerConfig returns what is kept of a ControllerConfig: the certificates that it
+// tells of.
+func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
+	t := &mcfgv1.ControllerConfig{ObjectMeta: names(c)}
+	t.Status.ControllerCertificates = c.Status.ControllerCertificates
 	return t
 }

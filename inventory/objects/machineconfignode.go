@@ -14,7 +14,9 @@ import (
 const drainRequired = "Drain Required: true"
 
 // TrimMachineConfigNode returns what is kept of a MachineConfigNode: which node and pool it
-// is about, and when the node was last updated, to what, and whether it was drained.
+// is about, when the node was last updated, to what, and whether it was drained; and how far
+// an update has come that is under way. Of a node that is up to date, no more than two
+// conditions are kept.
 func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNode {
 	t := &mcfgv1.MachineConfigNode{ObjectMeta: names(n)}
 	t.Spec.Node, t.Spec.Pool = n.Spec.Node, n.Spec.Pool
@@ -28,7 +30,10 @@ func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNod
 			}
 		case mcfgv1.MachineConfigNodeUpdated:
 		default:
-			continue
+			if c.Status == metav1.ConditionFalse {
+				continue
+			}
+			trimmed.Message = c.Message
 		}
 		t.Status.Conditions = append(t.Status.Conditions, trimmed)
 	}

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ const mcoPrefix = "machineconfiguration.openshift.io/"
 
 // TrimNode returns what is kept of a node: its labels, how old it is, what the Machine Config
 // Operator says of it, whether it takes pods and has room for them, which images it has, and
-// what kind of machine it is.
+// what kind of machine it is; and who cordoned it.
 func TrimNode(n *corev1.Node) *corev1.Node {
 	t := &corev1.Node{ObjectMeta: names(n)}
 	t.Labels, t.CreationTimestamp = n.Labels, n.CreationTimestamp
@@ -50,18 +51,52 @@ func TrimNode(n *corev1.Node) *corev1.Node {
 	for _, c := range n.Status.Conditions {
 		switch c.Type { // those by which MCO calls a node unavailable
 		case corev1.NodeReady, corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable:
-			t.Status.Conditions = append(t.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
+			t.Status.Conditions = append(t.Status.Conditions, trimCondition(c))
 		}
+	}
+	t.ManagedFields = managed(n.ManagedFields, "f:unschedulable")
+	return t
+}
+
+// trimCondition leaves its words to a condition that may keep a node from its update, and
+// since when that is so.
+func trimCondition(c corev1.NodeCondition) corev1.NodeCondition {
+	t := corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason}
+	if (c.Type == corev1.NodeReady) != (c.Status == corev1.ConditionTrue) {
+		t.Message, t.LastTransitionTime = c.Message, c.LastTransitionTime
 	}
 	return t
 }
 
+// managed returns who set a field of the spec, and when: of the managed fields of an object
+// those entries that have it, without other fields.
+func managed(fields []metav1.ManagedFieldsEntry, field string) []metav1.ManagedFieldsEntry {
+	var kept []metav1.ManagedFieldsEntry
+	for _, m := range fields {
+		if m.FieldsV1 == nil || m.Subresource != "" {
+			continue
+		}
+		var of struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &of); err != nil || of.Spec[field] == nil {
+			continue
+		}
+		kept = append(kept, metav1.ManagedFieldsEntry{
+			Manager: m.Manager, Operation: m.Operation, APIVersion: m.APIVersion, Time: m.Time, FieldsType: m.FieldsType,
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"` + field + `":{}}}`),
+		})
+	}
+	return kept
+}
+
 // TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
-// and configurations it selects, how it rolls out, how far it has come, and whether it is
-// being deleted.
+// and configurations it selects, how it rolls out, how far it has come, whether it is being
+// deleted, and who paused it.
 func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
 	t.Labels, t.DeletionTimestamp = p.Labels, p.DeletionTimestamp
+	t.ManagedFields = managed(p.ManagedFields, "f:paused")
 	t.Spec.Configuration.Source = nil
 	t.Status.Configuration.Source = nil
 	return t

@@ -244,7 +244,10 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 			r.applied(data)
 			return nil
 		}
+		r.renderedConfig(h.Name, data)
 		return r.registryFiles(h.Name, data)
+	case controllerConfigKind:
+		return keep(data, objects.TrimControllerConfig, &r.controller)
 	default:
 		return nil
 	}

@@ -33,6 +33,7 @@ func (s *Snapshot) RolloutObjects() workloads.Objects {
 		Namespaces: s.namespaces.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
 		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
+		Controller:    s.controller["/machine-config-controller"],
 		DrainOverride: s.override, Unknown: s.unknown,
 	}
 }
@@ -42,10 +43,13 @@ const machineConfigOperator = "machine-config"
 
 // The kinds that only a rollout depends on.
 var (
-	namespaceKind      = corev1.SchemeGroupVersion.WithKind("Namespace")
-	volumeKind         = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
-	machineNodeKind    = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
-	operatorKind       = configv1.GroupVersion.WithKind("ClusterOperator")
+	namespaceKind   = corev1.SchemeGroupVersion.WithKind("Namespace")
+	volumeKind      = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
+	machineNodeKind = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
+	operatorKind    = configv1.GroupVersion.WithKind("ClusterOperator")
+	// controllerConfigKind names images as well.
+	controllerConfigKind = schema.GroupKind{Group: mcfgv1.GroupName, Kind: "ControllerConfig"}
+
 	infrastructureKind = configv1.GroupVersion.WithKind("Infrastructure")
 	// podSetKind is that of what workloads.Sets makes.
 	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
@@ -155,6 +159,9 @@ func (w *writer) rollout(o workloads.Objects) {
 	if o.DrainOverride {
 		named := metav1.ObjectMeta{Namespace: workloads.DrainOverride.Namespace, Name: workloads.DrainOverride.Name}
 		w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), &corev1.ConfigMap{ObjectMeta: named})
+	}
+	if o.Controller != nil {
+		w.object(mcfgv1.GroupVersion.WithKind(controllerConfigKind.Kind), o.Controller)
 	}
 	for _, n := range o.MachineNodes {
 		w.object(machineNodeKind, n)

@@ -38,6 +38,8 @@ type pod struct {
 	Static  bool      `json:"static,omitempty"`
 	Failing string    `json:"failing,omitempty"`
 	Created time.Time `json:"created,omitzero"`
+
+	FailingContainer string `json:"failingContainer,omitempty"`
 }
 
 // Sets yields pods as they are written to a dump, in JSON, for Table.PutSet: the same for
@@ -66,7 +68,7 @@ func Sets(pods []rollout.Pod) iter.Seq[any] {
 			}
 			sets = append(sets, set)
 		}
-		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Static, p.Failing, p.Created})
+		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Static, p.Failing, p.Created, p.FailingContainer})
 	}
 	return func(yield func(any) bool) {
 		for _, set := range sets {
@@ -96,6 +98,7 @@ func (t *Table) PutSet(data []byte) error {
 		t.Put(t.named(rollout.Pod{
 			Namespace: set.Namespace, Name: p.Name, Node: p.Node, Owner: of, Spec: spec,
 			Started: p.Started, Ready: p.Ready, Deleted: p.Deleted, Static: p.Static, Failing: p.Failing, Created: p.Created.UTC(),
+			FailingContainer: p.FailingContainer,
 		}))
 	}
 	return nil

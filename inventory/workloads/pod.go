@@ -22,12 +22,13 @@ func hasEnded(pod *corev1.Pod) bool {
 // podOf returns what is kept of a pod but for its spec.
 func podOf(pod *corev1.Pod) rollout.Pod {
 	_, isStatic := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	reason, container := failing(pod)
 	return rollout.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName,
 		Owner:   ownerOf(pod),
 		Started: pod.Status.Phase == corev1.PodRunning, Ready: isReady(pod),
 		Deleted: pod.DeletionTimestamp != nil, Static: isStatic,
-		Failing: failing(pod),
+		Failing: reason, FailingContainer: container,
 		Created: pod.CreationTimestamp.UTC(),
 	}
 }
@@ -46,17 +47,23 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// failing returns why the first container waits that should not. Each container of a pod
-// that is being started waits for a while.
-func failing(pod *corev1.Pod) string {
+// failing returns why a container waits that should not, and its name: the first one that
+// waits for its image or, if there is none, the first. Each container of a pod that is being
+// started waits for a while.
+func failing(pod *corev1.Pod) (reason, container string) {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, s := range statuses {
 			if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-				return w.Reason
+				if rollout.IsPullFailure(w.Reason) {
+					return w.Reason, s.Name
+				}
+				if reason == "" {
+					reason, container = w.Reason, s.Name
+				}
 			}
 		}
 	}
-	return ""
+	return reason, container
 }
 
 // specOf returns what pods of equal spec share. It refers to parts of pod.

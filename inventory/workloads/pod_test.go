@@ -121,7 +121,7 @@ func TestTrimStates(t *testing.T) {
 		{
 			"its second container cannot be pulled", bare + "status: {phase: Pending, initContainerStatuses: [{name: i, ready: true, restartCount: 0, image: '', imageID: '', state: {terminated: {exitCode: 0}}}], " +
 				"containerStatuses: [{name: c, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: PodInitializing}}}, {name: d, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: ImagePullBackOff, message: canary}}}]}",
-			&rollout.Pod{Failing: "ImagePullBackOff"},
+			&rollout.Pod{Failing: "ImagePullBackOff", FailingContainer: "d"},
 		},
 		{"being deleted", strings.Replace(bare, "name: a", "name: a, deletionTimestamp: '2026-03-01T12:00:00Z'", 1), &rollout.Pod{Deleted: true}},
 		{

@@ -63,7 +63,7 @@ func (t *Table) share(s rollout.PodSpec) *rollout.PodSpec {
 
 // namesIn are the strings of p that other pods have too.
 func namesIn(p *rollout.Pod) []*string {
-	return []*string{&p.Namespace, &p.Node, &p.Owner.Kind, &p.Owner.Name, &p.Failing}
+	return []*string{&p.Namespace, &p.Node, &p.Owner.Kind, &p.Owner.Name, &p.Failing, &p.FailingContainer}
 }
 
 // name returns the one of all strings that are equal to s. t is locked.

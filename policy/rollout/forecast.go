@@ -235,9 +235,8 @@ func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 		}
 	}
 	p.Capacity = max(p.MaxUnavailable-waiting, 0)
-	if learned, ok := LearnedDrain(updates, p.Name, p.MaxUnavailable); ok && s.Drain == (Range{}) && p.Decision.Drains {
-		s.Drain, p.Learned = learned, true
-	}
+	var perNode Range
+	perNode, p.Learned = p.perNode(s, updates)
 	if p.Part != Takes {
 		return
 	}
@@ -245,10 +244,29 @@ func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 		p.stop(p.stopped())
 		return
 	}
-	perNode := s.perNode(p.Decision)
 	p.Time = perNode.times(rounds(len(p.Nodes)-waiting, p.Capacity))
 	// What is under way has to end first. How far it is, is not known, nor what it does.
 	p.Time.Max += perNode.times(rounds(updating, p.Capacity)).Max
+}
+
+// perNode returns how long a node of p takes, and whether updates tell.
+func (p *Pool) perNode(s Settings, updates []NodeUpdate) (took Range, learned bool) {
+	drain, ok := LearnedDrain(updates, p.Name, p.MaxUnavailable)
+	if learned = ok && s.Drain == (Range{}) && p.Decision.Drains; learned {
+		s.Drain = drain
+	}
+	return s.perNode(p.Decision), learned
+}
+
+// Remaining returns how long p takes for what is left of a rollout: waiting nodes that have
+// not been taken, and underWay of them that have, of which it is not known how far they are.
+// It is nothing if nothing is left or no node is taken.
+func (p *Pool) Remaining(waiting, underWay int, s Settings, updates []NodeUpdate) Range {
+	if p.Part != Takes || p.Capacity == 0 {
+		return Range{}
+	}
+	perNode, _ := p.perNode(s, updates)
+	return Range{perNode.times(rounds(waiting, p.Capacity)).Min, perNode.times(rounds(waiting+underWay, p.Capacity)).Max}
 }
 
 // rounds is how often a pool takes nodes. MCO takes the next one whenever one is done, which

@@ -41,7 +41,7 @@ func newMembership(pools []*mcfgv1.MachineConfigPool, nodes []*corev1.Node) memb
 	for _, node := range nodes {
 		pool, why := "", broken
 		switch {
-		case node.Labels[corev1.LabelOSStable] == "windows":
+		case IsWindows(node):
 			why = "runs Windows"
 		case broken == "":
 			pool, why = primaryPool(node, pools, selectors)

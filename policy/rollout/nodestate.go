@@ -15,7 +15,41 @@ const (
 	currentImage  = "machineconfiguration.openshift.io/currentImage"
 	desiredImage  = "machineconfiguration.openshift.io/desiredImage"
 	daemonState   = "machineconfiguration.openshift.io/state"
+	daemonReason  = "machineconfiguration.openshift.io/reason"
+	desiredDrain  = "machineconfiguration.openshift.io/desiredDrain"
+	lastDrain     = "machineconfiguration.openshift.io/lastAppliedDrain"
 )
+
+// A Report is what MCO's controllers and its daemon on a node say to each other in the
+// annotations of the node. What is in it may be anything: whoever may change a node may
+// write there.
+type Report struct {
+	// Current and Desired are the names of rendered configs, "" where there is none.
+	Current, Desired string
+	// State is the daemon's ("Done", "Working", "Degraded"), and Reason its words for it.
+	State, Reason string
+	// Done says that the node has the config and the image that it should have.
+	Done bool
+	// Failing says that the daemon gave up on the desired config. GaveUp says that it gave
+	// up, be it on the config that the node has.
+	Failing, GaveUp bool
+	// DrainAsked is what the daemon last asked the drain controller for, DrainDone what that
+	// last did: "drain" or "uncordon", a hyphen, and the name of a rendered config.
+	DrainAsked, DrainDone string
+}
+
+// ReportOf returns the annotations of a node as a Report.
+func ReportOf(node *corev1.Node) Report {
+	a := node.Annotations
+	return Report{
+		Current: a[currentConfig], Desired: a[desiredConfig], State: a[daemonState], Reason: a[daemonReason],
+		Done: isDone(node), Failing: isFailing(node), GaveUp: hasGivenUp(node),
+		DrainAsked: a[desiredDrain], DrainDone: a[lastDrain],
+	}
+}
+
+// IsWindows reports whether a node runs Windows, which MCO has no part in.
+func IsWindows(node *corev1.Node) bool { return node.Labels[corev1.LabelOSStable] == "windows" }
 
 // unavailable restates IsUnavailableForUpdate (pkg/controller/common/layered_node_state.go)
 // with its reason, "" for a node that is available. Updating is set where the reason is an

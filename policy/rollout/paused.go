@@ -9,6 +9,8 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
@@ -45,21 +47,33 @@ func pausedSince(pool *mcfgv1.MachineConfigPool, now time.Time) string {
 // if its managed fields do not say. A manager that sets other fields as well has one time for
 // all, so that the pool may have been paused for longer.
 func PausedSince(pool *mcfgv1.MachineConfigPool) (since time.Time, by string, ok bool) {
-	for _, m := range pool.ManagedFields {
-		if m.Time == nil || m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:paused"`)) {
-			continue
-		}
-		var fields struct {
-			Spec map[string]json.RawMessage `json:"f:spec"`
-		}
-		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields); err != nil || fields.Spec["f:paused"] == nil {
-			continue
-		}
-		if m.Time.After(since) {
+	return setSince(pool.ManagedFields, "f:paused")
+}
+
+// CordonedSince is PausedSince for spec.unschedulable of a node.
+func CordonedSince(node *corev1.Node) (since time.Time, by string, ok bool) {
+	return setSince(node.ManagedFields, "f:unschedulable")
+}
+
+// setSince returns when a field of the spec was last set, and by which manager.
+func setSince(managed []metav1.ManagedFieldsEntry, field string) (since time.Time, by string, ok bool) {
+	for _, m := range managed {
+		if m.Time != nil && m.Time.After(since) && managesSpec(m, field) {
 			since, by, ok = m.Time.Time, text.Line(m.Manager), true
 		}
 	}
 	return since, by, ok
+}
+
+func managesSpec(m metav1.ManagedFieldsEntry, field string) bool {
+	if m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"`+field+`"`)) {
+		return false
+	}
+	var fields struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	}
+	err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields)
+	return err == nil && fields.Spec[field] != nil
 }
 
 // The CA by which kubelets know the API server is made anew 292 days after it was issued, and

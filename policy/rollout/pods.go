@@ -22,10 +22,38 @@ type Pod struct {
 	Deleted bool
 	// Static says that the kubelet runs it from a file (a mirror pod), which no drain touches.
 	Static bool
-	// Failing is why a container of it waits ("ImagePullBackOff"), "" if none does.
-	Failing string
+	// Failing is why a container of it waits ("ImagePullBackOff"), "" if none does: one that
+	// waits for its image, if there is one. FailingContainer is its name.
+	Failing, FailingContainer string
 	// Created is when it was created.
 	Created time.Time
+}
+
+// FailsToPull reports whether a container waits because its image cannot be pulled.
+func (p *Pod) FailsToPull() bool { return IsPullFailure(p.Failing) }
+
+// IsPullFailure reports whether a reason is one for which a container waits for its image
+// (pkg/kubelet/images/types.go in k8s.io/kubernetes).
+func IsPullFailure(reason string) bool {
+	switch reason {
+	case "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed", "InvalidImageName":
+		return true
+	default:
+		return false
+	}
+}
+
+// FailingImage is that of FailingContainer, "" if there is none.
+func (p *Pod) FailingImage() string {
+	if p.FailingContainer == "" || p.Spec == nil {
+		return ""
+	}
+	for _, c := range p.Spec.Containers {
+		if c.Name == p.FailingContainer {
+			return c.Image
+		}
+	}
+	return ""
 }
 
 // An Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".

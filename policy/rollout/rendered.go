@@ -1,0 +1,223 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Rendered is a MachineConfig that MCO rendered for a pool: all that a node has of it.
+type Rendered struct {
+	Name string
+	// Files are its files by path: those that say where nodes pull from with their content,
+	// all others with a hash of it.
+	Files Files
+	// Units are hashes of its systemd units, by name; Users is one of its users.
+	Units map[string]string
+	Users string
+	// The operating system: OSImage is osImageURL, ExtensionsImage
+	// baseOSExtensionsContainerImage.
+	OSImage, ExtensionsImage, KernelType string
+	KernelArguments, Extensions          []string
+	FIPS                                 bool
+}
+
+// Changes are what differs between two rendered configs.
+type Changes struct {
+	// Registries are the entries of registries.conf that differ.
+	Registries []RegistryChange `json:"registries,omitempty"`
+	// Files are the paths of other files that differ, Units the systemd units, both sorted.
+	Files []string `json:"files,omitempty"`
+	Units []string `json:"units,omitempty"`
+	// System says in words what else differs: the OS image, kernel arguments, and so on.
+	System []string `json:"system,omitempty"`
+}
+
+// A RegistryChange is an entry of registries.conf before and after, in words; "" if there is
+// none.
+type RegistryChange struct {
+	Scope  string `json:"scope"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// IsEmpty reports whether nothing differs.
+func (c Changes) IsEmpty() bool {
+	return len(c.Registries)+len(c.Files)+len(c.Units)+len(c.System) == 0
+}
+
+// ChangesTo returns in what next differs from r.
+func (r *Rendered) ChangesTo(next *Rendered) Changes {
+	c := Changes{Units: changedUnits(r.Units, next.Units)}
+	for _, file := range changedPaths(r.Files, next.Files) {
+		if mirrors.IsRegistriesFile(path.Clean(file)) {
+			continue // by its entries, below
+		}
+		c.Files = append(c.Files, file)
+	}
+	differences, err := RegistryDifferences(r.Files, next.Files)
+	if err != nil {
+		c.System = append(c.System, err.Error())
+	}
+	c.Registries = differences
+	if len(differences) == 0 { // differently written, or in a file beside it
+		for _, file := range changedPaths(r.Files, next.Files) {
+			if mirrors.IsRegistriesFile(path.Clean(file)) {
+				c.Files = append(c.Files, file)
+			}
+		}
+		slices.Sort(c.Files)
+	}
+	c.System = append(c.System, r.systemChanges(next)...)
+	return c
+}
+
+// RegistryDifferences returns in which entries the files of two rendered configs differ that
+// MCO generates for registries. The error says which of them cannot be read.
+func RegistryDifferences(before, after Files) ([]RegistryChange, error) {
+	was, err := tableOf(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := tableOf(after)
+	if err != nil {
+		return nil, err
+	}
+	var changes []RegistryChange
+	for _, d := range mirrors.Differences(was.Config(), is.Config()) {
+		changes = append(changes, RegistryChange{Scope: d.Scope, Before: d.Objects, After: d.MachineConfig})
+	}
+	return changes, nil
+}
+
+// Routes returns the routes of nodes that have r.
+func (r *Rendered) Routes() (*mirrors.Table, error) {
+	table, err := tableOf(r.Files)
+	if err != nil {
+		return nil, fmt.Errorf("MachineConfig %s: %w", r.Name, err)
+	}
+	return table, nil
+}
+
+func tableOf(files Files) (*mirrors.Table, error) {
+	set := mirrors.Set{Applied: &mirrors.Applied{RegistriesConf: files[mirrors.RegistriesConfPath], SearchDropIn: files[mirrors.SearchDropInPath]}}
+	for file, contents := range files {
+		if mirrors.IsRegistriesFile(file) && file != mirrors.RegistriesConfPath && file != mirrors.SearchDropInPath {
+			set.Files = append(set.Files, mirrors.File{Role: workerPool, Path: file, Contents: contents})
+		}
+	}
+	return mirrors.ResolveApplied(set)
+}
+
+func changedUnits(before, after map[string]string) []string {
+	var changed []string
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, after)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		was, had := before[name]
+		is, has := after[name]
+		if was != is || had != has {
+			changed = append(changed, name)
+		}
+	}
+	return changed
+}
+
+func (r *Rendered) systemChanges(next *Rendered) []string {
+	var changes []string
+	from := func(what, was, is string) {
+		if was != is {
+			changes = append(changes, fmt.Sprintf("%s from %q to %q", what, was, is))
+		}
+	}
+	list := func(what string, was, is []string) {
+		if !slices.Equal(was, is) {
+			changes = append(changes, fmt.Sprintf("%s from %q to %q", what, strings.Join(was, " "), strings.Join(is, " ")))
+		}
+	}
+	from("the OS image", r.OSImage, next.OSImage)
+	from("the image of extensions", r.ExtensionsImage, next.ExtensionsImage)
+	from("the kernel type", r.KernelType, next.KernelType)
+	list("kernel arguments", r.KernelArguments, next.KernelArguments)
+	list("extensions", r.Extensions, next.Extensions)
+	if r.FIPS != next.FIPS {
+		changes = append(changes, "FIPS mode")
+	}
+	if r.Users != next.Users {
+		changes = append(changes, "users or their SSH keys")
+	}
+	return changes
+}
+
+// Decide returns what MCO does on a node that goes from r to next. Changes of the operating
+// system make nodes reboot; those of units do so unless a policy covers them
+// (calculatePostConfigChangeNodeDisruptionAction, update.go). Where they do, they are among
+// the Changed of the Decision, in words.
+func (r *Rendered) Decide(next *Rendered, c Conditions) (Decision, error) {
+	reboots := r.rebootCauses(next, c)
+	if len(reboots) == 0 {
+		return r.decideWithUnits(next, c)
+	}
+	return Decision{
+		Changed: append(changedPaths(r.Files, next.Files), reboots...),
+		Actions: []action{{Type: operatorv1.RebootStatusAction}},
+		Drains:  !c.SingleNode,
+		Spared:  sparedOnSingleNode(c),
+	}, nil
+}
+
+func sparedOnSingleNode(c Conditions) Spared {
+	if c.SingleNode {
+		return SparedSingleNode
+	}
+	return ""
+}
+
+// rebootCauses says what apart from files makes a node reboot.
+func (r *Rendered) rebootCauses(next *Rendered, c Conditions) []string {
+	same := *next
+	same.Users = r.Users // has a policy, which does nothing by default
+	causes := r.systemChanges(&same)
+	for _, unit := range changedUnits(r.Units, next.Units) {
+		if unitPolicy(unit, c) == nil {
+			causes = append(causes, "unit "+unit)
+		}
+	}
+	return causes
+}
+
+// decideWithUnits is Decide where all units that change have policies.
+func (r *Rendered) decideWithUnits(next *Rendered, c Conditions) (Decision, error) {
+	d, err := Decide(r.Files, next.Files, c)
+	for _, unit := range changedUnits(r.Units, next.Units) {
+		d.Changed = append(d.Changed, "unit "+unit)
+		d.Actions = append(slices.Clone(d.Actions), unitPolicy(unit, c).Actions...)
+	}
+	if r.Users != next.Users {
+		d.Changed = append(d.Changed, "users")
+	}
+	if has(d.Actions, operatorv1.RebootStatusAction) || has(d.Actions, operatorv1.DrainStatusAction) {
+		d.Drains, d.Spared = !c.SingleNode, sparedOnSingleNode(c)
+	}
+	return d, err
+}
+
+func unitPolicy(unit string, c Conditions) *operatorv1.NodeDisruptionPolicyStatusUnit {
+	if c.Policies == nil {
+		return nil
+	}
+	i := slices.IndexFunc(c.Policies.Units, func(u operatorv1.NodeDisruptionPolicyStatusUnit) bool { return string(u.Name) == unit })
+	if i < 0 {
+		return nil
+	}
+	return &c.Policies.Units[i]
+}
