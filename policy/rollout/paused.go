@@ -27,7 +27,7 @@ func (c Cluster) PausedLines(name string, now time.Time) []string {
 	if target := pool.Spec.Configuration.Name; target != "" && target != pool.Status.Configuration.Name {
 		lines = append(lines, fmt.Sprintf("%s waits for its nodes already", target))
 	}
-	return append(lines, c.signerLine())
+	return append(lines, c.SignerLine())
 }
 
 // pausedSince completes "is paused": since when, and by whom, as far as managed fields tell.
@@ -84,8 +84,8 @@ const (
 	signerRotate = 292 * 24 * time.Hour
 )
 
-// signerLine says until when nodes of a paused pool can do without new certificates.
-func (c Cluster) signerLine() string {
+// SignerLine says until when nodes of a paused pool can do without new certificates.
+func (c Cluster) SignerLine() string {
 	for _, certificate := range c.Certificates {
 		if !strings.Contains(certificate.Subject, signer) || certificate.NotBefore == nil || certificate.NotAfter == nil {
 			continue

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// rolloutOptions are the choices of the commands rollout status and rollout verify.
+type rolloutOptions struct {
+	world  rolloutWorld
+	output output
+}
+
+func newRolloutStatus() *cobra.Command {
+	var o rolloutOptions
+	return o.statusCommand("status")
+}
+
+// statusCommand returns the command rollout status, which rollout alone is too.
+func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
+	o.output = formats("table", "json", "yaml")
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Say which node waits for what",
+		Long: `status says how far the Machine Config Operator has come with what nodes are to have:
+what the operator says of itself, each pool with what is new for its nodes, and each
+node that is not done with its state, its drain and who cordoned it. It reads a
+cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--from).
+
+Exit code 0: told. 2: nothing can be told, or wrong usage.`,
+		Example: `  mirrorset-guard rollout
+  mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
+		Args: cobra.NoArgs,
+		RunE: runs(o.runStatus),
+	}
+	o.world.addFlags(cmd.Flags())
+	o.output.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *rolloutOptions) runStatus(ctx context.Context, s streams) error {
+	if err := o.output.validate(); err != nil {
+		return err
+	}
+	view, err := o.world.read(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer view.stop()
+	found := status.Of(view.Input)
+	found.Notes = append(found.Notes, view.problems...)
+	if o.output.format != "table" {
+		return o.output.write(s.out, found)
+	}
+	return printStatus(s.out, found, view.Now)
+}
+
+func printStatus(w io.Writer, s status.Status, now time.Time) error {
+	var b strings.Builder
+	printOperator(&b, s.Operator, now)
+	printPools(&b, s.Pools)
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		if lines := p.Lines(); len(lines) > 0 {
+			fmt.Fprintf(&b, "\nPool %s\n", text.Line(p.Name))
+			writeIndented(&b, lines)
+		}
+	}
+	printNodes(&b, s.Pools, now)
+	for _, u := range s.Unmanaged {
+		fmt.Fprintf(&b, "\nNode %s %s, and keeps what it has.\n", text.Line(u.Node), text.Line(u.Why))
+	}
+	if s.Remaining != nil {
+		fmt.Fprintf(&b, "\nWhat is under way takes %s more, if nothing holds a drain up.\n", s.Remaining.Text)
+	}
+	printNotes(&b, s.Notes)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeIndented writes lines below a heading. A line that is indented already stays so.
+func writeIndented(w io.Writer, lines []string) {
+	for _, line := range lines {
+		rest := strings.TrimLeft(line, " ")
+		writeLines(w, wrapped(rest, tableWidth-2*margin), margin+len(line)-len(rest))
+	}
+}
+
+func printNotes(w io.Writer, notes []string) {
+	for _, note := range notes {
+		fmt.Fprintln(w)
+		writeLines(w, wrapped("Note: "+text.Line(note), tableWidth), 0)
+	}
+}
+
+func printOperator(w io.Writer, o *status.Operator, now time.Time) {
+	if o == nil {
+		return
+	}
+	fmt.Fprintln(w, "ClusterOperator machine-config")
+	for _, c := range o.Conditions {
+		line := fmt.Sprintf("%s %s", c.Type, c.Status)
+		if c.Since != nil {
+			line += " " + strings.Replace(status.When(*c.Since, now), "at", "since", 1)
+		}
+		// What is as it should be needs no words.
+		if good := map[string]string{"Available": "True", "Progressing": "False", "Degraded": "False"}; good[c.Type] != c.Status {
+			line += fmt.Sprintf(": %s: %s", c.Reason, c.Message)
+		}
+		writeLines(w, wrapped(text.Line(line), tableWidth-margin), margin)
+	}
+	fmt.Fprintln(w)
+}
+
+func printPools(w io.Writer, pools []status.Pool) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "POOL\tSTATE\tMACHINES\tUPDATED\tREADY\tUNAVAILABLE\tDEGRADED\tLEFT\tCONFIG")
+	for _, p := range pools {
+		left := "-"
+		if p.Remaining != nil {
+			left = p.Remaining.Text
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", text.Line(p.Name), p.State, p.Machines, p.Updated, p.Ready, p.Unavailable, p.Degraded,
+			left, orNone(p.Target))
+	}
+	_ = table.Flush() // into a strings.Builder
+}
+
+func printNodes(w io.Writer, pools []status.Pool, now time.Time) {
+	for i := range pools {
+		for j := range pools[i].Nodes {
+			n := &pools[i].Nodes[j]
+			fmt.Fprintf(w, "\nNode %s (pool %s)\n", text.Line(n.Name), text.Line(pools[i].Name))
+			lines := []string{n.String()}
+			if n.Current != n.Desired {
+				lines = append(lines, fmt.Sprintf("has %s, is to have %s", orNone(n.Current), orNone(n.Desired)))
+			}
+			writeIndented(w, append(lines, n.Lines(now)...))
+		}
+	}
+}

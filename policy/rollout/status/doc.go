@@ -1,0 +1,10 @@
+// Package status says how far a rollout of the Machine Config Operator (MCO) has come: which
+// pool and which node waits for what, and whether nodes have the registries.conf that the
+// mirror objects ask for.
+//
+//	s := status.Of(status.Input{Cluster: cluster, Rendered: configs, Now: now})
+//	v := status.Verify(status.VerifyInput{Input: in, Mirrors: set})
+//
+// It is the same for a running cluster and for a dump. What could not be read is said, and
+// never counts as well. The package is pure: it asks nobody and has no clock.
+package status

@@ -1,0 +1,343 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// Needed returns the names of the rendered configs that a status of c compares, sorted: those
+// of pools, and those that nodes say they have, at most limit. The latter may be anything.
+func Needed(c rollout.Cluster, limit int) []string {
+	var names, ofNodes []string
+	for _, p := range c.Pools {
+		names = append(names, p.Spec.Configuration.Name, p.Status.Configuration.Name)
+	}
+	for _, n := range c.Nodes {
+		ofNodes = append(ofNodes, rollout.ReportOf(n).Current)
+	}
+	slices.Sort(ofNodes)
+	for _, name := range slices.Compact(ofNodes) {
+		if !slices.Contains(names, name) && len(names) < limit {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
+
+// Of returns the status of a cluster.
+func Of(in Input) Status {
+	o := overview{Input: in, from: map[string]string{}, nodes: map[string]*corev1.Node{}}
+	for _, n := range in.Cluster.Nodes {
+		o.nodes[n.Name] = n
+	}
+	forecast := rollout.NewForecast(in.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
+	o.compare(forecast)
+	forecast = rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{}) // again, with what it compares
+	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}}
+	var longest rollout.Range
+	for _, p := range forecast.Pools {
+		pool, left := o.pool(p)
+		s.Pools = append(s.Pools, pool)
+		longest = rollout.Range{Min: max(longest.Min, left.Min), Max: max(longest.Max, left.Max)}
+	}
+	for _, u := range forecast.Unmanaged {
+		s.Unmanaged = append(s.Unmanaged, Unmanaged(u))
+	}
+	s.Remaining = spanOf(longest)
+	s.Notes = o.notes(s)
+	return s
+}
+
+// An overview is a Status in the making.
+type overview struct {
+	Input
+	from  map[string]string // the rendered config of a node that waits, by pool
+	nodes map[string]*corev1.Node
+}
+
+// compare finds for each pool the config that nodes have instead of its target.
+func (o *overview) compare(f rollout.Forecast) {
+	for _, p := range f.Pools {
+		pool := o.object(p.Name)
+		target := pool.Spec.Configuration.Name
+		for _, n := range p.Nodes {
+			if current := rollout.ReportOf(o.nodes[n.Name]).Current; current != "" && current != target {
+				o.from[p.Name] = current
+				break
+			}
+		}
+		if current := pool.Status.Configuration.Name; o.from[p.Name] == "" && current != target {
+			o.from[p.Name] = current
+		}
+	}
+}
+
+// object returns the MachineConfigPool of that name, of which there is one.
+func (o *overview) object(pool string) *mcfgv1.MachineConfigPool {
+	i := slices.IndexFunc(o.Cluster.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+	return o.Cluster.Pools[i]
+}
+
+// decide returns what the target of a pool does to a node. Where a config could not be read
+// it may drain nodes, and is taken to.
+func (o *overview) decide(pool string) (rollout.Decision, error) {
+	before, after := o.configs(pool)
+	switch {
+	case o.from[pool] == "":
+		return rollout.Decision{}, nil
+	case before == nil || after == nil:
+		return rollout.Decision{Changed: []string{mirrors.RegistriesConfPath}, Drains: !o.Cluster.IsSingleNode()}, nil
+	default:
+		return before.Decide(after, o.Cluster.Conditions())
+	}
+}
+
+// configs returns what nodes of a pool have and what they are to have, nil for what could
+// not be read.
+func (o *overview) configs(pool string) (before, after *rollout.Rendered) {
+	return o.Rendered[o.from[pool]], o.Rendered[o.object(pool).Spec.Configuration.Name]
+}
+
+func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
+	object := o.object(f.Name)
+	status := object.Status
+	p := Pool{
+		Name: f.Name, Present: len(f.Nodes), AtOnce: f.Capacity,
+		Machines: int(status.MachineCount), Updated: int(status.UpdatedMachineCount), Ready: int(status.ReadyMachineCount),
+		Unavailable: int(status.UnavailableMachineCount), Degraded: int(status.DegradedMachineCount),
+		Current: status.Configuration.Name, Target: object.Spec.Configuration.Name, From: o.from[f.Name],
+		Paused: o.paused(object), Conditions: poolConditions(status.Conditions), Nodes: []Node{},
+	}
+	if before, after := o.configs(f.Name); before != nil && after != nil && p.From != "" {
+		p.Changes = new(before.ChangesTo(after))
+		p.Action, p.Drains = f.Decision.String(), f.Decision.Drains
+	}
+	waiting, underWay := 0, 0
+	for _, n := range f.Nodes {
+		node, ok := o.node(o.nodes[n.Name], n, p.Target)
+		if !ok {
+			continue
+		}
+		p.Nodes = append(p.Nodes, node)
+		switch node.State {
+		case NodeWaits:
+			waiting++
+		case NodeDraining, NodeApplying, NodeUpdating, NodeDegraded:
+			underWay++
+		}
+	}
+	left := f.Remaining(waiting, underWay, rollout.Settings{}, o.Cluster.Updates)
+	p.Remaining = spanOf(left)
+	p.Held = held(f, waiting)
+	p.State = p.state(object, waiting+underWay)
+	return p, left
+}
+
+// held says why no node is taken although some wait.
+func held(f rollout.Pool, waiting int) string {
+	switch f.Part {
+	case rollout.Stopped, rollout.Invalid, rollout.Unreadable:
+		if waiting > 0 {
+			return f.Why
+		}
+	}
+	return ""
+}
+
+func (p *Pool) state(object *mcfgv1.MachineConfigPool, left int) PoolState {
+	is := func(kind mcfgv1.MachineConfigPoolConditionType) bool {
+		return slices.ContainsFunc(object.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
+			return c.Type == kind && c.Status == corev1.ConditionTrue
+		})
+	}
+	degraded := slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.State == NodeDegraded })
+	switch {
+	case object.DeletionTimestamp != nil:
+		return PoolDeleted
+	case degraded || is(mcfgv1.MachineConfigPoolDegraded) || is(mcfgv1.MachineConfigPoolRenderDegraded):
+		return PoolDegraded
+	case p.Paused != nil:
+		return PoolPaused
+	case p.Held != "":
+		return PoolHeld
+	case left > 0 || is(mcfgv1.MachineConfigPoolUpdating) || p.Target != p.Current:
+		return PoolUpdating
+	case p.Present < p.Machines || p.Target == "":
+		return PoolUnknown
+	default:
+		return PoolUpdated
+	}
+}
+
+func (o *overview) paused(object *mcfgv1.MachineConfigPool) *Paused {
+	if !object.Spec.Paused {
+		return nil
+	}
+	p := &Paused{Lines: o.Cluster.PausedLines(object.Name, cmp.Or(o.Now, time.Time{}))}
+	if since, by, ok := rollout.PausedSince(object); ok {
+		p.Since, p.By = timeOf(since), by
+	}
+	return p
+}
+
+// node returns how far a node is that is to get target, false if it is done.
+func (o *overview) node(n *corev1.Node, f rollout.Node, target string) (Node, bool) {
+	r := rollout.ReportOf(n)
+	node := Node{
+		Name: n.Name, Zone: f.Zone, Daemon: r.State, Reason: r.Reason, Current: r.Current, Desired: r.Desired,
+		Unavailable: f.Unavailable, State: stateOf(r, f, target), Conditions: nodeConditions(n.Status.Conditions),
+	}
+	if node.State == "" {
+		return Node{}, false
+	}
+	if r.DrainAsked != "" {
+		node.Drain = &Drain{r.DrainAsked, r.DrainDone, r.DrainAsked == r.DrainDone}
+	}
+	if n.Spec.Unschedulable {
+		node.Cordoned = &Cordoned{}
+		if since, by, ok := rollout.CordonedSince(n); ok {
+			node.Cordoned.Since, node.Cordoned.By = timeOf(since), by
+		}
+	}
+	o.progress(&node)
+	return node, true
+}
+
+// stateOf says what happens on a node, "" for one that is done.
+func stateOf(r rollout.Report, f rollout.Node, target string) NodeState {
+	drain := "drain-" + r.Desired
+	switch {
+	case r.Current == "" || r.Desired == "" || r.State == "":
+		return NodeSilent
+	case r.GaveUp:
+		return NodeDegraded
+	case r.Done && target != "" && r.Desired != target:
+		return NodeWaits
+	case r.Done && f.Unavailable != "":
+		return NodeUnavailable
+	case r.Done:
+		return ""
+	case r.DrainAsked == drain && r.DrainDone != drain:
+		return NodeDraining
+	case r.DrainAsked == drain:
+		return NodeApplying
+	default:
+		return NodeUpdating
+	}
+}
+
+// progress adds what the MachineConfigNode says of a node.
+func (o *overview) progress(node *Node) {
+	i := slices.IndexFunc(o.MachineNodes, func(m *mcfgv1.MachineConfigNode) bool { return cmp.Or(m.Spec.Node.Name, m.Name) == node.Name })
+	if i < 0 {
+		return
+	}
+	for _, c := range o.MachineNodes[i].Status.Conditions {
+		begun := c.Type == string(mcfgv1.MachineConfigNodeUpdated) && c.Status == "False"
+		if begun && node.State != NodeWaits {
+			node.Since = timeOf(c.LastTransitionTime.Time)
+		}
+		if c.Status != "False" && c.Type != string(mcfgv1.MachineConfigNodeUpdated) {
+			node.Conditions = append(node.Conditions, Condition{c.Type, string(c.Status), c.Reason, c.Message, timeOf(c.LastTransitionTime.Time)})
+		}
+	}
+}
+
+// operatorOf returns Available, Progressing and Degraded, in that order.
+func operatorOf(o *configv1.ClusterOperator) *Operator {
+	if o == nil {
+		return nil
+	}
+	status := &Operator{Conditions: []Condition{}}
+	for _, kind := range []configv1.ClusterStatusConditionType{configv1.OperatorAvailable, configv1.OperatorProgressing, configv1.OperatorDegraded} {
+		for _, c := range o.Status.Conditions {
+			if c.Type == kind {
+				status.Conditions = append(status.Conditions, Condition{string(c.Type), string(c.Status), c.Reason, c.Message, timeOf(c.LastTransitionTime.Time)})
+			}
+		}
+	}
+	return status
+}
+
+// poolConditions returns those that are not as they should be: what is degraded.
+func poolConditions(conditions []mcfgv1.MachineConfigPoolCondition) []Condition {
+	var bad []Condition
+	for _, c := range conditions {
+		switch c.Type {
+		case mcfgv1.MachineConfigPoolDegraded, mcfgv1.MachineConfigPoolNodeDegraded, mcfgv1.MachineConfigPoolRenderDegraded,
+			mcfgv1.MachineConfigPoolImageBuildDegraded, mcfgv1.MachineConfigPoolBuildFailed:
+		default:
+			continue
+		}
+		if c.Status == corev1.ConditionTrue {
+			bad = append(bad, Condition{string(c.Type), string(c.Status), c.Reason, c.Message, timeOf(c.LastTransitionTime.Time)})
+		}
+	}
+	return bad
+}
+
+func nodeConditions(conditions []corev1.NodeCondition) []Condition {
+	var bad []Condition
+	for _, c := range conditions {
+		if (c.Type == corev1.NodeReady) != (c.Status == corev1.ConditionTrue) {
+			bad = append(bad, Condition{string(c.Type), string(c.Status), c.Reason, c.Message, timeOf(c.LastTransitionTime.Time)})
+		}
+	}
+	return bad
+}
+
+func timeOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+// notes says what is not known.
+func (o *overview) notes(s Status) []string {
+	var notes []string
+	for _, resource := range o.Cluster.Unknown {
+		if lacking := lacks[resource]; lacking != "" {
+			notes = append(notes, fmt.Sprintf("%s could not be read: %s", resource, lacking))
+		}
+	}
+	for _, p := range s.Pools {
+		if p.From != "" && p.Changes == nil {
+			notes = append(notes, o.unreadNote(p))
+		}
+		if !slices.Contains(o.Cluster.Unknown, "nodes") && p.Present != p.Machines {
+			notes = append(notes, fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, p.Present))
+		}
+	}
+	return notes
+}
+
+// lacks says what is not said without a resource.
+var lacks = map[string]string{
+	"nodes":                 "which node waits for what is not known",
+	"clusteroperators":      "what the operator says of itself is not known",
+	"machineconfigurations": "which actions nodes take is by the defaults of MCO",
+	"infrastructures":       "whether there is a single node, which is not drained, is not known",
+	"pods":                  "which node MCO runs on, and takes last, is not known",
+	"machineconfignodes":    "how far a node is in its update is not known",
+	"controllerconfigs":     "when certificates expire is not known",
+}
+
+func (o *overview) unreadNote(p Pool) string {
+	for _, name := range []string{p.From, p.Target} {
+		if err := o.Unread[name]; err != nil {
+			return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: %v", p.Name, err)
+		}
+	}
+	return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: MachineConfigs %s and %s were not read", p.Name, p.From, cmp.Or(p.Target, "(none)"))
+}

@@ -1,0 +1,77 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// IfPaused says in lines what follows when a pool is paused, or is no longer. The pool has to
+// be there.
+func IfPaused(in Input, name string, paused bool) []string {
+	pools := slices.Clone(in.Cluster.Pools)
+	for i, p := range pools {
+		if p.Name == name {
+			changed := *p
+			changed.Spec.Paused = paused
+			pools[i] = &changed
+		}
+	}
+	in.Cluster.Pools = pools
+	s := Of(in)
+	i := slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	lines := s.Pools[i].resumedLines()
+	if paused {
+		lines = s.Pools[i].pausedLines(in)
+	}
+	for i, line := range lines {
+		lines[i] = text.Line(line)
+	}
+	return lines
+}
+
+// pausedLines are about a pool that is going to be paused.
+func (p *Pool) pausedLines(in Input) []string {
+	var underWay, waiting []string
+	for _, n := range p.Nodes {
+		switch n.State {
+		case NodeWaits:
+			waiting = append(waiting, n.Name)
+		case NodeDraining, NodeApplying, NodeUpdating, NodeDegraded:
+			underWay = append(underWay, n.Name)
+		}
+	}
+	lines := []string{"no node is given another config until the pool is resumed, whatever changes: mirrors, certificates, the OS"}
+	if len(underWay) > 0 {
+		lines = append(lines, fmt.Sprintf("%s that the update has reached go on with it: %s", text.Count(len(underWay), "node"), text.Names(underWay, shown)))
+	}
+	if len(waiting) > 0 {
+		lines = append(lines, fmt.Sprintf("%s without %s: %s", text.Plural(len(waiting), "node stays", "nodes stay"), p.Target, text.Names(waiting, shown)))
+	}
+	return append(lines, in.Cluster.SignerLine(), fmt.Sprintf("an update of the cluster cannot finish while pool %s is paused", p.Name))
+}
+
+// resumedLines are about a pool that is going to be resumed.
+func (p *Pool) resumedLines() []string {
+	if p.From == "" {
+		return []string{"nothing waits for its nodes: none is touched"}
+	}
+	waiting := 0
+	for _, n := range p.Nodes {
+		if n.State == NodeWaits {
+			waiting++
+		}
+	}
+	lines := append([]string{fmt.Sprintf("%s waits for %s", p.Target, text.Count(waiting, "node"))}, p.changeLines()...)
+	switch {
+	case p.Held != "":
+		lines = append(lines, "no node is taken: "+p.Held)
+	case p.Remaining != nil:
+		lines = append(lines, fmt.Sprintf("it takes %s, if nothing holds a drain up", p.Remaining.Text))
+	}
+	return lines
+}

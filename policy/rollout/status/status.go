@@ -1,0 +1,181 @@
+package status
+
+import (
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// Input is what a status is made from. It is only read.
+type Input struct {
+	Cluster rollout.Cluster
+	// MachineNodes are the MachineConfigNodes, none where the cluster does not serve them.
+	MachineNodes []*mcfgv1.MachineConfigNode
+	// Rendered are the rendered configs that could be read, by name; Unread is why others
+	// could not.
+	Rendered map[string]*rollout.Rendered
+	Unread   map[string]error
+	// Now is the time of a live cluster, the zero Time for a dump.
+	Now time.Time
+}
+
+// A Status is how far the rollouts of a cluster have come. Times in it are those of the
+// cluster's clocks.
+type Status struct {
+	// Operator is nil if ClusterOperator machine-config is not known.
+	Operator *Operator `json:"operator,omitempty"`
+	// Pools are master, arbiter and worker, and then the others by name.
+	Pools []Pool `json:"pools"`
+	// Unmanaged are the nodes that no pool updates.
+	Unmanaged []Unmanaged `json:"unmanaged,omitempty"`
+	// Remaining is how long the pools take that are on their way, side by side.
+	Remaining *Span `json:"remaining,omitempty"`
+	// Notes say what is not known, and what would be needed to know it.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// An Operator is what MCO says of itself.
+type Operator struct {
+	Conditions []Condition `json:"conditions"`
+}
+
+// A Condition is one of an object.
+type Condition struct {
+	Type    string     `json:"type"`
+	Status  string     `json:"status"`
+	Reason  string     `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+}
+
+// A Pool is how far a MachineConfigPool has come.
+type Pool struct {
+	Name  string    `json:"name"`
+	State PoolState `json:"state"`
+	// Held is what keeps nodes from being taken, in a clause; "" if nothing does.
+	Held string `json:"held,omitempty"`
+	// The counts are those of the pool's status. Present is how many nodes there are.
+	Machines    int `json:"machines"`
+	Updated     int `json:"updated"`
+	Ready       int `json:"ready"`
+	Unavailable int `json:"unavailable"`
+	Degraded    int `json:"degraded"`
+	Present     int `json:"present"`
+	// AtOnce is how many nodes are updated at once, as things are.
+	AtOnce int `json:"atOnce"`
+	// Paused is nil for a pool that is not paused.
+	Paused *Paused `json:"paused,omitempty"`
+	// Current is the rendered config that all nodes have had, Target the one that they are
+	// to have.
+	Current string `json:"current"`
+	Target  string `json:"target"`
+	// From is the config with which Changes compares Target: that of a node that does not
+	// have Target yet. "" if all have.
+	From string `json:"from,omitempty"`
+	// Changes are what differs between the two, nil if there is nothing to compare or one
+	// could not be read. Action says what they do to a node: "drains and reloads CRI-O".
+	Changes *rollout.Changes `json:"changes,omitempty"`
+	Action  string           `json:"action,omitempty"`
+	Drains  bool             `json:"drains,omitempty"`
+	// Conditions are those that are not as they should be.
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Nodes are those that are not done, in the order in which MCO takes them.
+	Nodes     []Node `json:"nodes"`
+	Remaining *Span  `json:"remaining,omitempty"`
+}
+
+// A PoolState is how a pool does, in a word.
+type PoolState string
+
+// The states of a pool, the worst first.
+const (
+	PoolDeleted  PoolState = "being deleted"
+	PoolDegraded PoolState = "degraded"
+	PoolHeld     PoolState = "held up" // nodes wait, and none is taken
+	PoolUpdating PoolState = "updating"
+	PoolPaused   PoolState = "paused" // with or without nodes that wait
+	PoolUpdated  PoolState = "updated"
+	PoolUnknown  PoolState = "unknown" // the nodes are not known, and MCO has not said
+)
+
+// Paused is since when and by whom, as far as managed fields tell.
+type Paused struct {
+	Since *time.Time `json:"since,omitempty"`
+	By    string     `json:"by,omitempty"`
+	// Lines say what follows from it.
+	Lines []string `json:"lines"`
+}
+
+// A Node is one that is not done.
+type Node struct {
+	Name string `json:"name"`
+	Zone string `json:"zone,omitempty"`
+	// State says what happens on the node, or what it waits for; Daemon is the state that its
+	// daemon reports, and Reason the daemon's words.
+	State   NodeState `json:"state"`
+	Daemon  string    `json:"daemon,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Current string    `json:"current"`
+	Desired string    `json:"desired"`
+	// Unavailable is why MCO counts the node as unavailable, "" if it does not.
+	Unavailable string `json:"unavailable,omitempty"`
+	// Since is when the update of the node began, nil if it is not known.
+	Since *time.Time `json:"since,omitempty"`
+	// Drain is nil if the daemon never asked for one.
+	Drain *Drain `json:"drain,omitempty"`
+	// Cordoned is nil for a node that takes pods.
+	Cordoned *Cordoned `json:"cordoned,omitempty"`
+	// Conditions are those of the node that are not as they should be, and those of its
+	// MachineConfigNode that say how far it is.
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// A NodeState is what happens on a node, in words that complete "the node".
+type NodeState string
+
+// The states of a node that is not done.
+const (
+	NodeWaits       NodeState = "waits for its turn"
+	NodeDraining    NodeState = "is being drained"
+	NodeApplying    NodeState = "is drained and being updated"
+	NodeUpdating    NodeState = "is being updated"
+	NodeDegraded    NodeState = "is degraded"
+	NodeUnavailable NodeState = "is done, but not available"
+	NodeSilent      NodeState = "has not been reported on by its daemon"
+)
+
+// A Drain is what the daemon asked the drain controller for, and what that has done: "drain"
+// or "uncordon", a hyphen, and a rendered config.
+type Drain struct {
+	Asked    string `json:"asked"`
+	Done     string `json:"done,omitempty"`
+	Finished bool   `json:"finished"`
+}
+
+// Cordoned is since when and by whom, as far as managed fields tell.
+type Cordoned struct {
+	Since *time.Time `json:"since,omitempty"`
+	By    string     `json:"by,omitempty"`
+}
+
+// Unmanaged is a node in no pool. Why completes a sentence about it.
+type Unmanaged struct {
+	Node string `json:"node"`
+	Why  string `json:"why"`
+}
+
+// A Span is a time that something takes. Text is both in words.
+type Span struct {
+	MinSeconds int64  `json:"minSeconds"`
+	MaxSeconds int64  `json:"maxSeconds"`
+	Text       string `json:"text"`
+}
+
+func spanOf(r rollout.Range) *Span {
+	if r.Max == 0 {
+		return nil
+	}
+	return &Span{int64(r.Min / time.Second), int64(r.Max / time.Second), r.String()}
+}

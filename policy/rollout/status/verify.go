@@ -1,0 +1,293 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// VerifyInput is what Verify goes by.
+type VerifyInput struct {
+	Input
+	// Mirrors is the mirror configuration in force.
+	Mirrors mirrors.Set
+	// Incomplete says what may hide that something is not well, such as a part of a dump that
+	// could not be read.
+	Incomplete []string
+}
+
+// A Result is an answer to the question whether all is well.
+type Result string
+
+// The results.
+const (
+	Well    Result = "well"
+	NotWell Result = "not well"
+	Unknown Result = "unknown" // nothing is known that is not well, and not all is known
+)
+
+// A Verification says whether nodes have what the mirror objects ask for.
+type Verification struct {
+	Result Result `json:"result"`
+	// Rejected is why MCO applies none of the objects, "" if it does.
+	Rejected string `json:"rejected,omitempty"`
+	// Nodes are all that pools update, by name.
+	Nodes []NodeConfig `json:"nodes"`
+	// Pulls are the images that nodes fail to pull.
+	Pulls []PullFailure `json:"pulls"`
+	// Left is what is left to do, in sentences; Unknown what could not be told.
+	Left    []string `json:"left,omitempty"`
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// A NodeConfig is what a node has.
+type NodeConfig struct {
+	Node string `json:"node"`
+	Pool string `json:"pool"`
+	// Config is the rendered config that the node says it has.
+	Config string `json:"config"`
+	Result Result `json:"result"`
+	// Why says what is not well, or not known.
+	Why string `json:"why,omitempty"`
+	// Differences are the entries of registries.conf that the objects make (After) and those
+	// that the node has (Before).
+	Differences []rollout.RegistryChange `json:"differences,omitempty"`
+}
+
+// A PullFailure is an image that nodes fail to pull.
+type PullFailure struct {
+	Image  string `json:"image"`
+	Reason string `json:"reason"`
+	// Pods are "namespace/name on node", sorted.
+	Pods []string `json:"pods"`
+	// Route is where these nodes look for the image now, in order; none if it is not known,
+	// for which RouteUnknown says why.
+	Route        []string `json:"route,omitempty"`
+	RouteUnknown string   `json:"routeUnknown,omitempty"`
+}
+
+// Verify says whether every node has the registries.conf that the objects in force ask for,
+// and whether all images can be pulled that are asked for.
+func Verify(in VerifyInput) Verification {
+	v := verification{VerifyInput: in, nodes: map[string]*corev1.Node{}, wanted: map[string]rollout.Files{}}
+	v.Nodes, v.Pulls = []NodeConfig{}, []PullFailure{}
+	v.Verification.Unknown = slices.Clone(in.Incomplete)
+	for _, n := range in.Cluster.Nodes {
+		v.nodes[n.Name] = n
+	}
+	if _, err := mirrors.Resolve(in.Mirrors); err != nil {
+		v.Rejected = err.Error()
+		v.Left = append(v.Left, "MCO rejects the mirror objects, and applies none of them until they are repaired")
+	}
+	status := Of(in.Input)
+	v.verifyNodes()
+	v.verifyPulls()
+	v.pools(status)
+	v.missing()
+	v.conclude()
+	return v.Verification
+}
+
+// A verification is a Verification in the making.
+type verification struct {
+	Verification
+	VerifyInput
+	nodes  map[string]*corev1.Node
+	wanted map[string]rollout.Files // what the objects ask for, by pool
+}
+
+func (v *verification) verifyNodes() {
+	forecast := rollout.NewForecast(v.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
+	for _, p := range forecast.Pools {
+		for _, n := range p.Nodes {
+			v.Nodes = append(v.Nodes, v.node(p, v.nodes[n.Name]))
+		}
+	}
+	for _, u := range forecast.Unmanaged {
+		if !rollout.IsWindows(v.nodes[u.Node]) {
+			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("node %s %s, and keeps what it has", u.Node, u.Why))
+		}
+	}
+	slices.SortFunc(v.Nodes, func(a, b NodeConfig) int { return strings.Compare(a.Node, b.Node) })
+}
+
+func (v *verification) node(p rollout.Pool, n *corev1.Node) NodeConfig {
+	r := rollout.ReportOf(n)
+	c := NodeConfig{Node: n.Name, Pool: p.Name, Config: r.Current, Result: Unknown}
+	config := v.Rendered[r.Current]
+	switch {
+	case v.Rejected != "":
+		c.Result, c.Why = NotWell, "MCO rejects the objects"
+		return c
+	case r.Current == "":
+		c.Why = "does not say which rendered config it has"
+		return c
+	case config == nil:
+		c.Why = "it is not known what is in its rendered config"
+		if err := v.Unread[r.Current]; err != nil {
+			c.Why += ": " + err.Error()
+		}
+		return c
+	}
+	differences, err := v.differences(p.Name, config)
+	switch {
+	case err != nil:
+		c.Why = err.Error()
+	case len(differences) > 0:
+		c.Result, c.Differences, c.Why = NotWell, differences, "its registries.conf is not what the objects ask for"
+	case r.GaveUp:
+		c.Result, c.Why = NotWell, "is "+strings.ToLower(r.State)+": "+cmp.Or(r.Reason, "it does not say why")
+	default:
+		c.Result = Well
+	}
+	return c
+}
+
+// differences compares what a node of a pool has with what the objects ask for. What MCO
+// leaves out on purpose is no difference.
+func (v *verification) differences(pool string, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
+	set := v.Mirrors.At(pool)
+	wanted, ok := v.wanted[pool]
+	if !ok {
+		files, err := mirrors.Rendered(set)
+		if err != nil {
+			return nil, err
+		}
+		wanted = files
+		v.wanted[pool] = wanted
+	}
+	all, err := rollout.RegistryDifferences(config.Files, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("MachineConfig %s: %w", config.Name, err)
+	}
+	return slices.DeleteFunc(all, func(d rollout.RegistryChange) bool {
+		return mirrors.Difference{Scope: d.Scope, Objects: d.After, MachineConfig: d.Before}.IsSparedPayload(set)
+	}), nil
+}
+
+// verifyPulls groups the pods that fail to pull by image, reason and route.
+func (v *verification) verifyPulls() {
+	groups := map[string]*PullFailure{}
+	for i := range v.Cluster.Pods {
+		p := &v.Cluster.Pods[i]
+		if !p.FailsToPull() {
+			continue
+		}
+		f := v.pullFailure(p)
+		key := strings.Join(append([]string{f.Image, f.Reason, f.RouteUnknown}, f.Route...), "\n")
+		if groups[key] == nil {
+			groups[key] = &f
+		}
+		groups[key].Pods = append(groups[key].Pods, fmt.Sprintf("%s/%s on %s", p.Namespace, p.Name, p.Node))
+	}
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		f := groups[key]
+		slices.Sort(f.Pods)
+		v.Pulls = append(v.Pulls, *f)
+	}
+}
+
+func (v *verification) pullFailure(p *rollout.Pod) PullFailure {
+	f := PullFailure{Image: cmp.Or(p.FailingImage(), "(not known)"), Reason: p.Failing}
+	if f.Reason == "ErrImagePull" {
+		f.Reason = "ImagePullBackOff" // which it is between two attempts
+	}
+	f.Route, f.RouteUnknown = RouteOn(v.Input, p.Node, p.FailingImage())
+	return f
+}
+
+// RouteOn returns where a node looks for an image by the rendered config that it has, in
+// order, or why that is not known.
+func RouteOn(in Input, node, image string) (route []string, unknown string) {
+	i := slices.IndexFunc(in.Cluster.Nodes, func(n *corev1.Node) bool { return n.Name == node })
+	switch {
+	case image == "":
+		return nil, "the dump does not say which image"
+	case i < 0:
+		return nil, "the node is not known"
+	}
+	name := rollout.ReportOf(in.Cluster.Nodes[i]).Current
+	config := in.Rendered[name]
+	if config == nil {
+		return nil, fmt.Sprintf("rendered config %s of the node was not read", cmp.Or(name, "(none)"))
+	}
+	table, err := config.Routes()
+	if err != nil {
+		return nil, err.Error()
+	}
+	r, err := table.Route(image)
+	switch {
+	case err != nil:
+		return nil, err.Error()
+	case r.Err != nil:
+		return nil, r.Err.Error()
+	}
+	for _, s := range r.Sources {
+		place := s.Ref
+		if !s.Tried() {
+			place += " (blocked)"
+		}
+		route = append(route, place)
+	}
+	return route, ""
+}
+
+// pools says what is left to do for pools that have not come to rest.
+func (v *verification) pools(s Status) {
+	for _, p := range s.Pools {
+		switch p.State {
+		case PoolDegraded:
+			v.Left = append(v.Left, fmt.Sprintf("pool %s is degraded: %s", p.Name, p.Trouble()))
+		case PoolHeld:
+			v.Left = append(v.Left, fmt.Sprintf("no node of pool %s is taken: %s", p.Name, p.Held))
+		case PoolUpdating:
+			v.Left = append(v.Left, fmt.Sprintf("pool %s is being updated: %s", p.Name, p.Progress()))
+		case PoolPaused:
+			if p.From != "" {
+				v.Left = append(v.Left, fmt.Sprintf("pool %s is paused, and %s waits for its nodes: mirrorset-guard rollout resume %s", p.Name, p.Target, p.Name))
+			}
+		case PoolUnknown:
+			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("how far pool %s is", p.Name))
+		}
+	}
+}
+
+// missing notes what could not be read that an answer depends on.
+func (v *verification) missing() {
+	for _, resource := range []string{"machineconfigpools", "nodes", "pods"} {
+		if slices.Contains(v.Cluster.Unknown, resource) {
+			v.Verification.Unknown = append(v.Verification.Unknown, resource+" could not be read")
+		}
+	}
+	for _, n := range v.Nodes {
+		if n.Result == Unknown {
+			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("node %s: %s", n.Node, n.Why))
+		}
+	}
+	if len(v.Nodes) == 0 {
+		v.Verification.Unknown = append(v.Verification.Unknown, "no node is known")
+	}
+}
+
+// conclude says whether all is well, and what to do for images that cannot be pulled.
+func (v *verification) conclude() {
+	for _, f := range v.Pulls {
+		v.Left = append(v.Left, fmt.Sprintf("make %s available at a place of its route, or change the mirrors", f.Image))
+	}
+	bad := slices.ContainsFunc(v.Nodes, func(n NodeConfig) bool { return n.Result == NotWell })
+	switch {
+	case bad || len(v.Left) > 0:
+		v.Result = NotWell
+	case len(v.Verification.Unknown) > 0:
+		v.Result = Unknown
+	default:
+		v.Result = Well
+	}
+}
