@@ -183,7 +183,7 @@ func (o *overview) paused(object *mcfgv1.MachineConfigPool) *Paused {
 	if !object.Spec.Paused {
 		return nil
 	}
-	p := &Paused{Lines: o.Cluster.PausedLines(object.Name, cmp.Or(o.Now, time.Time{}))}
+	p := &Paused{Lines: o.Cluster.PausedLines(object.Name, o.Now)}
 	if since, by, ok := rollout.PausedSince(object); ok {
 		p.Since, p.By = timeOf(since), by
 	}

@@ -28,10 +28,7 @@ func IfPaused(in Input, name string, paused bool) []string {
 	if paused {
 		lines = s.Pools[i].pausedLines(in)
 	}
-	for i, line := range lines {
-		lines[i] = text.Line(line)
-	}
-	return lines
+	return printable(lines)
 }
 
 // pausedLines are about a pool that is going to be paused.

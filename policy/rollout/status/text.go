@@ -55,8 +55,14 @@ func (p *Pool) Lines() []string {
 	if p.From != "" {
 		lines = append(lines, p.changeLines()...)
 	}
+	return printable(lines)
+}
+
+// printable returns lines that do nothing but be shown, indented as they were.
+func printable(lines []string) []string {
 	for i, line := range lines {
-		lines[i] = text.Line(line)
+		rest := strings.TrimLeft(line, " ")
+		lines[i] = line[:len(line)-len(rest)] + text.Line(rest)
 	}
 	return lines
 }
@@ -88,7 +94,11 @@ func (p *Pool) changeLines() []string {
 	for _, s := range c.System {
 		lines = append(lines, "  "+s)
 	}
-	return append(lines, fmt.Sprintf("  each node %s, %s at once", p.Action, text.Count(p.AtOnce, "node")))
+	pace := "one at a time"
+	if p.AtOnce != 1 {
+		pace = fmt.Sprintf("up to %d at a time", p.AtOnce)
+	}
+	return append(lines, fmt.Sprintf("  a node %s, %s", p.Action, pace))
 }
 
 // String says in a line what a node waits for.

@@ -1,0 +1,113 @@
+package status
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// tagSet makes the objects from which MCO makes the file of config 2.
+func tagSet(source configv1.MirrorSourcePolicy) mirrors.Set {
+	o := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: "quay.io/shop", Mirrors: []configv1.ImageMirror{"mirror.example.com/shop"}, MirrorSourcePolicy: source}}
+	return mirrors.Put(o).Apply(mirrors.Set{})
+}
+
+func TestVerify(t *testing.T) {
+	done := node("a", "has=2", "wants=2")
+	settled := func(nodes ...*corev1.Node) VerifyInput {
+		pool := worker("2")
+		pool.Status.Configuration.Name = "2"
+		return VerifyInput{Input: input(pool, nodes...), Mirrors: tagSet("")}
+	}
+	with := func(in VerifyInput, change func(*VerifyInput)) VerifyInput {
+		change(&in)
+		return in
+	}
+	for _, tt := range []struct {
+		reason string
+		in     VerifyInput
+		want   Result
+		part   string // of what is left, unknown, or said of a node
+	}{
+		{"all have it", settled(done), Well, ""},
+		{"one has the old file", settled(done, node("b", "wants=2", "state=Working")), NotWell, "its registries.conf is not what the objects ask for"},
+		{"the objects ask for something else", with(settled(done), func(in *VerifyInput) { in.Mirrors = tagSet(configv1.NeverContactSource) }), NotWell, "its registries.conf is not what the objects ask for"},
+		{"no objects any more", with(settled(done), func(in *VerifyInput) { in.Mirrors = mirrors.Set{} }), NotWell, "its registries.conf is not what the objects ask for"},
+		{"it has the file, and gave up on something", settled(node("a", "has=2", "wants=2", "state=Degraded", "reason=content mismatch")), NotWell, "is degraded: content mismatch"},
+		{"its config was not read", with(settled(done), func(in *VerifyInput) { in.Rendered = nil; in.Unread = map[string]error{"2": errors.New("forbidden")} }), Unknown, "node a: it is not known what is in its rendered config: forbidden"},
+		{"one is not known, another is not well", with(settled(node("b", "has=3", "wants=3"), node("c", "wants=2", "state=Working")), func(*VerifyInput) {}), NotWell, "it is not known what is in its rendered config"},
+		{"no daemon", settled(done, node("b", "new")), Unknown, "node b: does not say which rendered config it has"},
+		{"pods may not be read", with(settled(done), func(in *VerifyInput) { in.Cluster.Unknown = []string{"pods"} }), Unknown, "pods could not be read"},
+		{"nodes may not be read", with(settled(), func(in *VerifyInput) { in.Cluster.Unknown = []string{"nodes"} }), Unknown, "nodes could not be read"},
+		{"a part of the dump is broken", with(settled(done), func(in *VerifyInput) { in.Incomplete = []string{"not read: x"} }), Unknown, "not read: x"},
+		{"a node in no pool", with(settled(done), func(in *VerifyInput) {
+			in.Cluster.Nodes = append(in.Cluster.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stray"}})
+		}), Unknown, "node stray is selected by no pool, and keeps what it has"},
+		{"a node that runs Windows pulls by no registries.conf", with(settled(done), func(in *VerifyInput) {
+			in.Cluster.Nodes = append(in.Cluster.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: map[string]string{corev1.LabelOSStable: "windows"}}})
+		}), Well, ""},
+		{"a paused pool waits", VerifyInput{Input: input(worker("2", "paused"), node("a")), Mirrors: tagSet("")}, NotWell, "mirrorset-guard rollout resume worker"},
+		{"MCO rejects the objects", with(settled(done), func(in *VerifyInput) {
+			in.Mirrors = tagSet(configv1.NeverContactSource)
+			other := in.Mirrors.Objects[0].(*configv1.ImageTagMirrorSet).DeepCopy()
+			other.Name, other.Spec.ImageTagMirrors[0].MirrorSourcePolicy = "other", configv1.AllowContactingSource
+			in.Mirrors = mirrors.Put(other).Apply(in.Mirrors)
+		}), NotWell, "MCO rejects the mirror objects"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			v := Verify(tt.in)
+			said := slices.Concat(v.Left, v.Unknown)
+			for _, n := range v.Nodes {
+				said = append(said, n.Why)
+			}
+			if v.Result != tt.want || !strings.Contains(strings.Join(said, "\n"), tt.part) {
+				t.Errorf("got %s, %q, want %s, %q", v.Result, said, tt.want, tt.part)
+			}
+		})
+	}
+}
+
+// TestVerifyPulls: pods that fail alike are one failure, with the route of their nodes.
+func TestVerifyPulls(t *testing.T) {
+	pod := func(name, on, reason string) rollout.Pod {
+		spec := &rollout.PodSpec{Containers: []rollout.Container{{Name: "c", Image: "quay.io/shop/cart:v1"}}}
+		return rollout.Pod{Namespace: "shop", Name: name, Node: on, Failing: reason, FailingContainer: "c", Spec: spec}
+	}
+	pool := worker("2")
+	in := VerifyInput{Input: input(pool, node("a", "has=2", "wants=2"), node("b"), node("c", "has=3", "wants=3")), Mirrors: tagSet("")}
+	in.Cluster.Pods = []rollout.Pod{
+		pod("1", "a", "ImagePullBackOff"), pod("2", "a", "ErrImagePull"), pod("3", "b", "ImagePullBackOff"), pod("4", "c", "ImagePullBackOff"),
+		pod("5", "a", "CrashLoopBackOff"), pod("6", "gone", "ImagePullBackOff"),
+	}
+	v := Verify(in)
+	got := map[string]string{}
+	for _, f := range v.Pulls {
+		got[strings.Join(f.Pods, ", ")] = strings.Join(f.Route, ", ") + f.RouteUnknown
+	}
+	want := map[string]string{
+		"shop/1 on a, shop/2 on a": "mirror.example.com/shop/cart:v1, quay.io/shop/cart:v1",
+		"shop/3 on b":              "quay.io/shop/cart:v1",
+		"shop/4 on c":              "rendered config 3 of the node was not read",
+		"shop/6 on gone":           "the node is not known",
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for pods, route := range want {
+		if got[pods] != route {
+			t.Errorf("%s: got %q, want %q", pods, got[pods], route)
+		}
+	}
+	if v.Result != NotWell {
+		t.Errorf("got %s with images that cannot be pulled", v.Result)
+	}
+}
