@@ -82,7 +82,7 @@ func printVerification(w io.Writer, v status.Verification) error {
 	for _, f := range v.Pulls {
 		printPullFailure(&b, f)
 	}
-	printList(&b, "Left to do", v.Left)
+	printTasks(&b, v.Left)
 	printList(&b, "Not known", v.Unknown)
 	if v.Result == status.Well {
 		b.WriteString("\nAll is well.\n")
@@ -115,18 +115,27 @@ func printPullFailure(w io.Writer, f status.PullFailure) {
 	writeIndented(w, safeLines(lines))
 }
 
+// printTasks writes each command on a line of its own, to be copied.
+func printTasks(w io.Writer, tasks []status.Task) {
+	if len(tasks) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nLeft to do\n")
+	for _, task := range tasks {
+		writeLines(w, wrapped("- "+text.Line(task.What), tableWidth-2*margin), margin)
+		if task.Command != "" {
+			fmt.Fprintf(w, "      %s\n", text.Line(task.Command))
+		}
+	}
+}
+
 func printList(w io.Writer, heading string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\n%s\n", heading)
 	for _, line := range lines {
-		for i, part := range wrapped("- "+text.Line(line), tableWidth-2*margin) {
-			if i > 0 {
-				part = "  " + part
-			}
-			writeLines(w, []string{part}, margin)
-		}
+		writeLines(w, wrapped("- "+text.Line(line), tableWidth-2*margin), margin)
 	}
 }
 

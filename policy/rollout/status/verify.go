@@ -42,9 +42,16 @@ type Verification struct {
 	Nodes []NodeConfig `json:"nodes"`
 	// Pulls are the images that nodes fail to pull.
 	Pulls []PullFailure `json:"pulls"`
-	// Left is what is left to do, in sentences; Unknown what could not be told.
-	Left    []string `json:"left,omitempty"`
+	// Left is what is left to do; Unknown what could not be told.
+	Left    []Task   `json:"left,omitempty"`
 	Unknown []string `json:"unknown,omitempty"`
+}
+
+// A Task is something left to do: what, in a sentence, and the command for it, if there is
+// one.
+type Task struct {
+	What    string `json:"what"`
+	Command string `json:"command,omitempty"`
 }
 
 // A NodeConfig is what a node has.
@@ -84,7 +91,7 @@ func Verify(in VerifyInput) Verification {
 	}
 	if _, err := mirrors.Resolve(in.Mirrors); err != nil {
 		v.Rejected = err.Error()
-		v.Left = append(v.Left, "MCO rejects the mirror objects, and applies none of them until they are repaired")
+		v.left("mirrorset-guard render", "MCO rejects the mirror objects, and applies none of them until they are repaired")
 	}
 	status := Of(in.Input)
 	v.verifyNodes()
@@ -101,6 +108,10 @@ type verification struct {
 	VerifyInput
 	nodes  map[string]*corev1.Node
 	wanted map[string]rollout.Files // what the objects ask for, by pool
+}
+
+func (v *verification) left(command, what string, args ...any) {
+	v.Left = append(v.Left, Task{fmt.Sprintf(what, args...), command})
 }
 
 func (v *verification) verifyNodes() {
@@ -244,14 +255,14 @@ func (v *verification) pools(s Status) {
 	for _, p := range s.Pools {
 		switch p.State {
 		case PoolDegraded:
-			v.Left = append(v.Left, fmt.Sprintf("pool %s is degraded: %s", p.Name, p.Trouble()))
+			v.left("", "pool %s is degraded: %s", p.Name, p.Trouble())
 		case PoolHeld:
-			v.Left = append(v.Left, fmt.Sprintf("no node of pool %s is taken: %s", p.Name, p.Held))
+			v.left("", "no node of pool %s is taken: %s", p.Name, p.Held)
 		case PoolUpdating:
-			v.Left = append(v.Left, fmt.Sprintf("pool %s is being updated: %s", p.Name, p.Progress()))
+			v.left("mirrorset-guard rollout status", "pool %s is being updated: %s", p.Name, p.Progress())
 		case PoolPaused:
 			if p.From != "" {
-				v.Left = append(v.Left, fmt.Sprintf("pool %s is paused, and %s waits for its nodes: mirrorset-guard rollout resume %s", p.Name, p.Target, p.Name))
+				v.left("mirrorset-guard rollout resume "+p.Name, "pool %s is paused, and %s waits for its nodes", p.Name, p.Target)
 			}
 		case PoolUnknown:
 			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("how far pool %s is", p.Name))
@@ -279,7 +290,7 @@ func (v *verification) missing() {
 // conclude says whether all is well, and what to do for images that cannot be pulled.
 func (v *verification) conclude() {
 	for _, f := range v.Pulls {
-		v.Left = append(v.Left, fmt.Sprintf("make %s available at a place of its route, or change the mirrors", f.Image))
+		v.left("", "make %s available at a place of its route, or change the mirrors", f.Image)
 	}
 	bad := slices.ContainsFunc(v.Nodes, func(n NodeConfig) bool { return n.Result == NotWell })
 	switch {

@@ -1,0 +1,97 @@
+package objects
+
+import (
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+func renderedJSON(file, rest string) []byte {
+	return []byte(`{"metadata": {"name": "rendered-worker-1"}, "spec": {"osImageURL": "quay.io/os:1", "kernelArguments": ["a"], "config": {
+		"storage": {"files": [` + file + `]}` + rest + `}}}`)
+}
+
+func TestDecodeRendered(t *testing.T) {
+	const (
+		conf = `{"path": "/etc/containers/registries.conf", "contents": {"source": "data:,a%20%3D%201%0A"}}`
+		motd = `{"path": "/etc/motd", "mode": 420, "contents": {"source": "data:,secret"}}`
+		unit = `, "systemd": {"units": [{"name": "a.service", "contents": "secret"}]}, "passwd": {"users": [{"name": "core"}]}`
+	)
+	r, err := DecodeRendered(renderedJSON(conf+","+motd, unit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(r.Files[mirrors.RegistriesConfPath]); got != "a = 1\n" {
+		t.Errorf("got %q", got)
+	}
+	if len(r.Files["/etc/motd"]) == 0 || strings.Contains(string(r.Files["/etc/motd"]), "secret") || len(r.Units["a.service"]) != 64 || r.Users == "" || r.OSImage != "quay.io/os:1" {
+		t.Errorf("got %+v", r)
+	}
+	other, err := DecodeRendered(renderedJSON(conf+","+strings.Replace(motd, "420", "384", 1), unit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(other.Files["/etc/motd"]) == string(r.Files["/etc/motd"]) {
+		t.Error("a change of the mode is none")
+	}
+	for what, data := range map[string][]byte{
+		"no JSON": []byte("{"), "a file that is none": renderedJSON("1", ""), "a unit that is none": renderedJSON(conf, `, "systemd": {"units": [1]}`),
+		"no data URL": renderedJSON(strings.Replace(conf, "data:,", "http://", 1), ""),
+	} {
+		if _, err := DecodeRendered(data); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
+
+// TestManaged: of managed fields only that is kept which says who paused a pool or cordoned a
+// node.
+func TestManaged(t *testing.T) {
+	at := metav1.Unix(1_700_000_000, 0)
+	fields := []metav1.ManagedFieldsEntry{
+		{Manager: "a", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{},"f:unschedulable":{},"f:other":{}},"f:metadata":{}}`)},
+		{Manager: "b", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:paused":{},"f:unschedulable":{}}}`)},
+		{Manager: "c", Time: &at, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{},"f:unschedulable":{}}}`)},
+		{Manager: "d", Time: &at, FieldsV1: metav1.NewFieldsV1(`garbage`)},
+		{Manager: "e", Time: &at},
+	}
+	pool := TrimPool(&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{ManagedFields: fields}})
+	if since, by, ok := rollout.PausedSince(pool); !ok || by != "a" || !since.Equal(at.Time) || len(pool.ManagedFields) != 1 || pool.ManagedFields[0].FieldsV1.GetRawString() != `{"f:spec":{"f:paused":{}}}` {
+		t.Errorf("got %v, %q, %t, %v", since, by, ok, pool.ManagedFields)
+	}
+	node := TrimNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: fields}})
+	if since, by, ok := rollout.CordonedSince(node); !ok || by != "a" || !since.Equal(at.Time) || len(node.ManagedFields) != 1 {
+		t.Errorf("got %v, %q, %t, %v", since, by, ok, node.ManagedFields)
+	}
+}
+
+// TestTrimStatus: what is not as it should be keeps its words.
+func TestTrimStatus(t *testing.T) {
+	at := metav1.Unix(1_700_000_000, 0)
+	node := &corev1.Node{}
+	node.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Message: "away", LastTransitionTime: at, LastHeartbeatTime: at},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Message: "fine", LastTransitionTime: at},
+	}
+	got := TrimNode(node).Status.Conditions
+	if len(got) != 2 || got[0].Message != "away" || got[0].LastTransitionTime != at || !got[0].LastHeartbeatTime.IsZero() || got[1].Message != "" {
+		t.Errorf("got %+v", got)
+	}
+	machine := &mcfgv1.MachineConfigNode{}
+	machine.Status.Conditions = []metav1.Condition{{Type: "Updated", Status: "False"}, {Type: "Drained", Status: "Unknown", Message: "m"}, {Type: "Cordoned", Status: "False", Message: "m"}}
+	if got := TrimMachineConfigNode(machine).Status.Conditions; len(got) != 2 || got[1].Message != "m" {
+		t.Errorf("got %+v", got)
+	}
+	operator := &configv1.ClusterOperator{}
+	operator.Status.Conditions = []configv1.ClusterOperatorStatusCondition{{Type: "Degraded", Status: "True", Message: "m"}}
+	if got := TrimClusterOperator(operator).Status.Conditions; got[0].Message != "m" {
+		t.Errorf("got %+v", got)
+	}
+}
