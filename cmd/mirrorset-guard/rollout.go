@@ -22,7 +22,7 @@ func newRollout() *cobra.Command {
 	var o rolloutOptions
 	cmd := o.statusCommand("rollout")
 	cmd.Short = "Say how far nodes have come with the last change, and pause or resume pools"
-	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutPause(true), newRolloutPause(false))
+	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newRolloutPause(true), newRolloutPause(false))
 	return cmd
 }
 

@@ -174,6 +174,7 @@ func TestRolloutTables(t *testing.T) {
 		{"rollout", 0, rolloutStatus},
 		{"rollout status", 0, rolloutStatus},
 		{"rollout verify", 1, rolloutVerified},
+		{"rollout diagnose", 0, "Nothing is held up, as far as is known.\n\nNote: poddisruptionbudgets could not be read: what holds drains up is not known\n"},
 	} {
 		got := invoke(t, "", append(strings.Fields(tt.args), "--from", dump)...)
 		if got.code != tt.code || got.out != tt.want || got.err != "" {
@@ -234,6 +235,49 @@ func TestRolloutVerifyWell(t *testing.T) {
 	}
 }
 
+// TestRolloutDiagnose: the seed's story, with the route of the node and the commands.
+func TestRolloutDiagnose(t *testing.T) {
+	const running = `---
+apiVersion: v1
+kind: Pod
+metadata: {name: cart-2, namespace: shop, labels: {app: cart}}
+spec: {nodeName: node-b, containers: [{name: c, image: "quay.io/shop/cart:v1"}]}
+status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: cart, namespace: shop}
+spec: {minAvailable: 1, selector: {matchLabels: {app: cart}}}
+status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 2}
+`
+	failing := strings.Replace(failingPod, "namespace: shop}", "namespace: shop, labels: {app: cart}}", 1)
+	dump := strings.Replace(rolloutDump, failingPod, failing+running, 1)
+	const want = `node node-b is being drained
+  because pod shop/cart-2 is not evicted: budget cart allows no disruption: 1 of 2 pods are
+    healthy, and 1 must be
+  because pod shop/cart-1 on node-a cannot pull quay.io/shop/cart:v1: ImagePullBackOff
+  because node node-a looks for it at mirror.example.com/shop/cart:v1, then quay.io/shop/cart:v1
+  What can be done, the safest first:
+    oc image mirror quay.io/shop/cart:v1 mirror.example.com/shop/cart:v1
+      copies the image to the mirror, if it can still be had at its source; the pod then starts by
+        itself
+    oc -n shop delete pod cart-1
+      makes another one in its place, which tries at once
+    oc -n shop get pdb cart -o yaml
+      shows the budget: more replicas, or a budget that allows one disruption, let the drain go on
+    oc -n shop delete pod cart-2
+      last resort: goes around the budget, whose service may then be down
+`
+	got := invoke(t, "", "rollout", "diagnose", "--from", written(t, "dump.yaml", dump))
+	if got.code != 1 || got.out != want || got.err != "" {
+		t.Errorf("exit code %d\n%s%s\nwant 1\n%s", got.code, got.out, got.err, want)
+	}
+	var d status.Diagnosis
+	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "diagnose", "-o", "json", "--from", written(t, "dump.yaml", dump)).out), &d); err != nil || len(d.Findings) != 1 || len(d.Findings[0].Remedies) != 4 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
 func TestRolloutBadInput(t *testing.T) {
 	node := rolloutNode("node-a", "rendered-worker-1", "rendered-worker-1", "Done", readyNode)
 	for _, tt := range []struct{ reason, dump, want string }{
@@ -273,7 +317,7 @@ func TestRolloutHostileDump(t *testing.T) {
 	dump = strings.ReplaceAll(dump, `drain-rendered-worker-2`, `"`+words+`"`)
 	dump = strings.ReplaceAll(dump, `uncordon-"`+words+`"`, `"`+words+`"`)
 	file := written(t, "dump.yaml", dump)
-	for _, args := range []string{"status", "status -o json", "status -o yaml", "verify", "verify -o json", "verify -o yaml"} {
+	for _, args := range []string{"status", "status -o json", "status -o yaml", "verify", "verify -o json", "verify -o yaml", "diagnose", "diagnose -o json"} {
 		got := invoke(t, "", append(append([]string{"rollout"}, strings.Fields(args)...), "--from", file)...)
 		if strings.Contains(got.out, "\nFORGED") || strings.ContainsFunc(got.out+got.err, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 			t.Errorf("%s: a stranger's words are not made harmless:\n%q%q", args, got.out, got.err)

@@ -262,7 +262,7 @@ func (v *verification) pools(s Status) {
 			v.left("mirrorset-guard rollout status", "pool %s is being updated: %s", p.Name, p.Progress())
 		case PoolPaused:
 			if p.From != "" {
-				v.left("mirrorset-guard rollout resume "+p.Name, "pool %s is paused, and %s waits for its nodes", p.Name, p.Target)
+				v.left("mirrorset-guard rollout resume "+arg(p.Name), "pool %s is paused, and %s waits for its nodes", p.Name, p.Target)
 			}
 		case PoolUnknown:
 			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("how far pool %s is", p.Name))
