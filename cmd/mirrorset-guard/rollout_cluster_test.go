@@ -63,7 +63,7 @@ func TestRolloutOnCluster(t *testing.T) {
 		}
 	}
 
-	want(rollout("status"), 0, "worker", "registries.conf: quay.io/shop", "Node node-a (pool worker)")
+	want(rollout("status"), 0, "worker", "registries.conf: quay.io/shop", "a node drains and reloads CRI-O", "node-a")
 	before := c.pool(t, "worker")
 
 	want(rollout("pause", "worker", "gpu"), 2, `no pool "gpu": there are infra, worker; nothing was changed`)
@@ -138,7 +138,8 @@ func (c realCluster) rights(t *testing.T, want func(outcome, int, ...string)) {
 
 	all := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: read}
 	c.grant(t, "reader", all)
-	want(as("reader", "status"), 0, "registries.conf: quay.io/shop", "Node node-a (pool worker)")
+	want(as("reader", "status"), 0, "registries.conf: quay.io/shop", "node-a")
+	want(as("reader", "diagnose"), 1, "pool worker does not get rendered-worker-2", "mirrorset-guard rollout resume worker")
 	want(as("reader", "pause", "infra", "--yes"), 2, "forbidden", "nothing was changed")
 }
 

@@ -137,8 +137,13 @@ func printPools(w io.Writer, pools []status.Pool) {
 
 func printNodes(w io.Writer, pools []status.Pool, now time.Time) {
 	for i := range pools {
+		var waiting []string
 		for j := range pools[i].Nodes {
 			n := &pools[i].Nodes[j]
+			if n.OnlyWaits() {
+				waiting = append(waiting, n.Name)
+				continue
+			}
 			fmt.Fprintf(w, "\nNode %s (pool %s)\n", text.Line(n.Name), text.Line(pools[i].Name))
 			lines := []string{n.String()}
 			if n.Current != n.Desired {
@@ -146,5 +151,18 @@ func printNodes(w io.Writer, pools []status.Pool, now time.Time) {
 			}
 			writeIndented(w, append(lines, n.Lines(now)...))
 		}
+		printWaiting(w, pools[i].Name, waiting)
 	}
+}
+
+// maxWaiting is how many nodes that wait are named: there may be thousands.
+const maxWaiting = 10
+
+func printWaiting(w io.Writer, pool string, nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	one, many := fmt.Sprintf("node of pool %s waits for its turn", text.Line(pool)), fmt.Sprintf("nodes of pool %s wait for their turn", text.Line(pool))
+	fmt.Fprintf(w, "\n%s\n", text.Plural(len(nodes), one, many))
+	writeIndented(w, []string{text.Line(text.Names(nodes, maxWaiting))})
 }

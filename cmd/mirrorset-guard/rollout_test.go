@@ -135,8 +135,8 @@ Node node-b (pool worker)
   asked for drain-rendered-worker-2, done is uncordon-rendered-worker-1
   cordoned at 2026-03-01 02:10 UTC by machine-config-controller
 
-Node node-c (pool worker)
-  waits for its turn
+1 node of pool worker waits for its turn
+  node-c
 
 What is under way takes 9 to 60 minutes more, if nothing holds a drain up.
 `
@@ -333,7 +333,7 @@ func TestRolloutOfStories(t *testing.T) {
 	for _, name := range []string{"181_a_tag_mirror_drains", "182_a_digest_mirror_reloads", "183_the_deadlock", "184_a_budget_without_room"} {
 		objects, _ := story(t, name)
 		got := invoke(t, objects, "rollout", "--from", "-")
-		if got.code != 0 || !strings.Contains(got.out, "worker") || strings.Contains(got.out, "waits for its turn") {
+		if got.code != 0 || !strings.Contains(got.out, "worker") || strings.Contains(got.out, "for its turn") {
 			t.Errorf("%s: exit code %d\n%s%s", name, got.code, got.out, got.err)
 		}
 	}

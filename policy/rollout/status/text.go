@@ -116,6 +116,11 @@ func (n *Node) String() string {
 	return text.Line(strings.Join(parts, "; "))
 }
 
+// OnlyWaits reports whether there is nothing to say of a node but that it waits for its turn.
+func (n *Node) OnlyWaits() bool {
+	return n.State == NodeWaits && n.Unavailable == "" && n.Reason == "" && n.Cordoned == nil && len(n.Conditions) == 0
+}
+
 // Lines say more of a node.
 func (n *Node) Lines(now time.Time) []string {
 	var lines []string
