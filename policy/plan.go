@@ -135,6 +135,9 @@ func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (
 		if known.OtherCredentials != nil {
 			reroute.OtherCredentials = known.OtherCredentials(img.Ref)
 		}
+		if len(reroutes) == cap(reroutes) { // append would add a quarter
+			reroutes = slices.Grow(reroutes, max(16, len(reroutes)))
+		}
 		reroutes = append(reroutes, reroute)
 	}
 	if !slices.IsSortedFunc(reroutes, byRef) { // mostly they are

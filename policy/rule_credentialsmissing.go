@@ -48,9 +48,9 @@ func (a *assessment) ownPullSecret() (Consumer, bool) {
 
 // deniedBy returns the first host on the new route that wants credentials.
 func (a *assessment) deniedBy() string {
-	for _, l := range a.open {
-		if a.facts.at(l).Presence == Denied {
-			return host(l.Ref)
+	for _, at := range a.newRoute.open() {
+		if at.fact.Presence == Denied {
+			return host(at.Ref)
 		}
 	}
 	return ""

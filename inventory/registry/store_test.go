@@ -74,8 +74,8 @@ func TestFactOfALargeIndexSurvives(t *testing.T) {
 	o := presence.Options{Path: filepath.Join(t.TempDir(), "facts")}
 	store := newStore(c, o)
 	store.Restore()
-	fact := store.Presence(t.Context(), []mirrors.Location{l})[l]
-	wantFact(t, fact, policy.Present)
+	fact := store.Presence(t.Context(), []mirrors.Location{l}).At(l)
+	wantFact(t, *fact, policy.Present)
 	if len(fact.Platforms) != maxPlatforms || len(fact.Children) != maxPlatforms {
 		t.Errorf("%d platforms, %d children, want %d", len(fact.Platforms), len(fact.Children), maxPlatforms)
 	}

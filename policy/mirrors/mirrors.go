@@ -38,7 +38,7 @@ type Location struct {
 }
 
 // A Depth says how much of an image is looked up at a Location. Each includes those before it.
-type Depth int
+type Depth uint8
 
 const (
 	// DepthExists asks whether the registry says that it holds the manifest: a HEAD request,
@@ -62,13 +62,13 @@ type PullSource struct {
 	// Blocked is set where the entry that covers this very location is blocked:
 	// a node refuses it without asking, and goes on to the next.
 	Blocked bool
-	// BlockedBy is the scope of that entry, "" if it does not block.
+	// Refused is set if the signature policy refuses the candidate.
+	Refused bool
+	// BlockedBy is the scope of the entry that blocks, "" if it does not.
 	BlockedBy string
 	// Candidate counts the references that a short name may stand for, from 0. Each
 	// is a pull of its own: what ends one is not the end of the next.
 	Candidate int
-	// Refused is set if the signature policy refuses the candidate.
-	Refused bool
 }
 
 // Tried reports whether a node asks there.

@@ -140,8 +140,10 @@ func (t *Table) plainRoute(ref plainRef) (Route, bool) {
 			return Route{}, false
 		}
 		s := PullSource{Location: Location{Ref: moved.full, Insecure: endpoint.Insecure}, Mirror: mirror}
-		if covering := t.index.find(moved.name); covering != nil && covering.Blocked {
-			s.Blocked, s.BlockedBy = true, covering.Prefix
+		if t.index.blocks {
+			if covering := t.index.find(moved.name); covering != nil && covering.Blocked {
+				s.Blocked, s.BlockedBy = true, covering.Prefix
+			}
 		}
 		sources = append(sources, s)
 	}

@@ -159,7 +159,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 			break
 		}
 		for _, l := range questions {
-			facts[l] = s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust])
+			facts[l] = new(s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust]))
 		}
 	}
 	verdict := plan.Decide(facts)
