@@ -25,7 +25,10 @@ import (
 //
 // Where the platforms of an image are wanted, the fact about those counts instead.
 func (r *Reroute) weigh(facts Facts, before bool) evidence {
-	e := evidence{after: facts.on(&r.After), before: facts.on(&r.Before)}
+	both := make([]*Fact, len(r.After.Sources)+len(r.Before.Sources))
+	e := evidence{after: both[:len(r.After.Sources)], before: both[len(r.After.Sources):]}
+	facts.enter(e.after, &r.After)
+	facts.enter(e.before, &r.Before)
 	var replaced []proof
 	for k := range r.After.Sources {
 		replaced = r.weighSource(&e, replaced, &r.After, k, e.after[k], facts, before)
@@ -44,21 +47,27 @@ func (r *Reroute) weigh(facts Facts, before bool) evidence {
 // that is not what it says.
 func (r *Reroute) weighSource(e *evidence, replaced []proof, route *mirrors.Route, k int, f *Fact, facts Facts, before bool) []proof {
 	l := &route.Sources[k].Location
-	wanted := r.wantsPlatforms(*l, f)
+	f, wanted := r.counted(*l, f, facts)
 	if f == &notAsked || f.Presence == Present && !wanted {
 		return replaced
-	}
-	if wanted {
-		answer, asked := facts[deeper(*l)]
-		if f = answer; !asked {
-			f = &platformsNotAsked
-		}
 	}
 	e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
 	if proved := r.prove(f, *l, route, k, facts, before); proved != f || wanted {
 		replaced = append(replaced, proof{l, proved})
 	}
 	return replaced
+}
+
+// counted returns what counts about l instead of f, the fact about it, and whether that is
+// what is known of its platforms.
+func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) (*Fact, bool) {
+	if !r.wantsPlatforms(l, f) {
+		return f, false
+	}
+	if answer, asked := facts[deeper(l)]; asked {
+		return answer, true
+	}
+	return &platformsNotAsked, true
 }
 
 // evidence holds what facts prove about one image.

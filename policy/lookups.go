@@ -31,20 +31,23 @@ func (p Plan) Lookups(facts Facts) []mirrors.Location {
 // lookups collects locations about which nothing is known.
 type lookups struct {
 	facts Facts
-	asked map[mirrors.Location]bool
+	asked map[mirrors.Location]struct{}
 	list  []mirrors.Location
 	most  int // a guess at how many it will be, once there is one
 }
 
 func (q *lookups) ask(l mirrors.Location) {
-	if _, known := q.facts[l]; known || q.asked[l] {
+	if _, known := q.facts[l]; known {
 		return
 	}
 	if q.asked == nil {
-		q.asked = make(map[mirrors.Location]bool, q.most)
+		q.asked = make(map[mirrors.Location]struct{}, q.most)
 		q.list = make([]mirrors.Location, 0, q.most)
 	}
-	q.asked[l] = true
+	if _, asked := q.asked[l]; asked {
+		return
+	}
+	q.asked[l] = struct{}{}
 	q.list = append(q.list, l)
 }
 
@@ -61,6 +64,9 @@ func (q *lookups) askOn(r *mirrors.Route, onlyMirrors bool) {
 // platforms of a tag; the other places, old ones included, where no mirror is certain to
 // serve the image; and the platforms that the old place serves, where the new one lacks some.
 func (q *lookups) askAfterMirrors(r *Reroute) {
+	if f := r.firstAnswer(q.facts); f.Presence == Present && f.isWhole() && !f.Guessed {
+		return // as what follows would find, at more length
+	}
 	if l, ok := r.openPlatforms(&r.After, q.facts); ok {
 		q.ask(l)
 		return
@@ -78,6 +84,17 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 			q.ask(l)
 		}
 	}
+}
+
+// firstAnswer returns what counts about the first place that nodes ask on the new route.
+func (r *Reroute) firstAnswer(facts Facts) *Fact {
+	for k := range r.After.Sources {
+		if s := &r.After.Sources[k]; s.Tried() {
+			f, _ := r.counted(s.Location, facts.At(s.Location), facts)
+			return f
+		}
+	}
+	return &notAsked
 }
 
 // openPlatforms returns the location at which to look up the platforms that the first place

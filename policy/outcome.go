@@ -77,6 +77,11 @@ func (r weighedRoute) any(onlyMirrors bool, ok func(*Fact) bool) bool {
 	return false
 }
 
+// isOpen reports whether a node asks anywhere.
+func (r weighedRoute) isOpen() bool {
+	return r.any(false, func(*Fact) bool { return true })
+}
+
 // hasOpenMirror reports whether a node asks a mirror.
 func (r weighedRoute) hasOpenMirror() bool {
 	return r.any(true, func(*Fact) bool { return true })

@@ -98,8 +98,8 @@ type Route struct {
 // Open returns the locations a node really asks.
 func (r Route) Open() []Location {
 	open := make([]Location, 0, len(r.Sources))
-	for _, s := range r.Sources {
-		if s.Tried() {
+	for k := range r.Sources {
+		if s := &r.Sources[k]; s.Tried() {
 			open = append(open, s.Location)
 		}
 	}
@@ -112,8 +112,8 @@ func (r Route) Mirrors() []Location {
 		return nil // the source is there as well
 	}
 	open := make([]Location, 0, len(r.Sources)-1)
-	for _, s := range r.Sources {
-		if s.Mirror && s.Tried() {
+	for k := range r.Sources {
+		if s := &r.Sources[k]; s.Mirror && s.Tried() {
 			open = append(open, s.Location)
 		}
 	}
@@ -123,9 +123,12 @@ func (r Route) Mirrors() []Location {
 // SourceBlocked reports whether every place of the route that is not a mirror is
 // blocked, so that only mirrors are left.
 func (r Route) SourceBlocked() bool {
-	return len(r.Sources) > 0 && !slices.ContainsFunc(r.Sources, func(s PullSource) bool {
-		return !s.Mirror && s.Tried()
-	})
+	for k := range r.Sources {
+		if s := &r.Sources[k]; !s.Mirror && s.Tried() {
+			return false
+		}
+	}
+	return len(r.Sources) > 0
 }
 
 // Equal reports whether a node would do the same on both routes, whichever
