@@ -48,9 +48,9 @@ func (a *assessment) ownPullSecret() (Consumer, bool) {
 
 // deniedBy returns the first host on the new route that wants credentials.
 func (a *assessment) deniedBy() string {
-	for _, at := range a.newRoute.open() {
-		if at.fact.Presence == Denied {
-			return host(at.Ref)
+	for k := range a.After.Sources {
+		if s := &a.After.Sources[k]; s.Tried() && a.newRoute.facts[k].Presence == Denied {
+			return host(s.Ref)
 		}
 	}
 	return ""
