@@ -15,8 +15,8 @@ type job struct {
 	location mirrors.Location
 	done     chan struct{}
 	fact     *policy.Fact // once done, nil if there is none
-	waiting  int         // callers that still wait
-	asked    time.Time   // when a caller last did
+	waiting  int          // callers that still wait
+	asked    time.Time    // when a caller last did
 	started  bool
 }
 

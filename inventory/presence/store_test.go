@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/goroutines"
 )
 
 // A fakeProber takes its time and counts.
@@ -332,20 +333,7 @@ func TestClose(t *testing.T) {
 	if facts := s.Presence(t.Context(), locations(3, "h.io/b:%d")); len(facts) != 0 {
 		t.Errorf("a closed store found %v", facts)
 	}
-	waitForGoroutines(t, before)
-}
-
-// waitForGoroutines waits until there are no more than n.
-func waitForGoroutines(t *testing.T, n int) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for runtime.NumGoroutine() > n {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), n, buf[:runtime.Stack(buf, true)])
-		}
-		runtime.Gosched()
-	}
+	goroutines.Await(t, before)
 }
 
 func TestNotes(t *testing.T) {

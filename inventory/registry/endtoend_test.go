@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/goroutines"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -94,5 +95,5 @@ func TestNothingIsLeft(t *testing.T) {
 	store.Close()
 	c.Close()
 	s.CloseClientConnections()
-	waitForGoroutines(t, before)
+	goroutines.Await(t, before)
 }

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -36,19 +34,6 @@ func locations(n int, format string) []mirrors.Location {
 		locs[i] = mirrors.Location{Ref: fmt.Sprintf(format, i)}
 	}
 	return locs
-}
-
-// waitForGoroutines waits until there are no more than n.
-func waitForGoroutines(t *testing.T, n int) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for runtime.NumGoroutine() > n {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), n, buf[:runtime.Stack(buf, true)])
-		}
-		runtime.Gosched()
-	}
 }
 
 // TestFactOfALargeIndexSurvives: what a Client remembers of an index at most is no more
