@@ -232,7 +232,7 @@ func TestMessage(t *testing.T) {
 	}
 	plan := shallow(Change{set(), set(itms("everything", "quay.io", never, "m.local"))}, images, Settings{})
 	v := plan.Decide(facts("m.local/shop/cart:1 absent", "quay.io/shop/cart:1 present", "quay.io/ingress/router"+digestA+" present"))
-	want := `ImageTagMirrorSet everything is refused: all 2 images it reroutes could not be pulled safely afterwards.
+	want := `ImageTagMirrorSet everything is refused: both images it reroutes could not be pulled safely afterwards.
 
 1. quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
    used by Deployment openshift-ingress/router-default (router), ReplicaSet openshift-ingress/router-default-5d8f (router), Pod openshift-ingress/router-default-5d8f-abc (router) and 1 more
