@@ -280,20 +280,19 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 // recalled fact.
 func learn(facts policy.Facts, lookups []mirrors.Location, answers policy.Facts) {
 	for _, l := range lookups {
-		fact, ok := answers[l]
-		if !ok && facts[l].Recalled {
+		fact := answers[l]
+		if fact == nil && facts.At(l).Recalled {
 			continue
 		}
-		if !ok {
-			fact.Detail = noAnswer
+		if fact == nil {
+			fact = &silence
 		}
 		facts[l] = fact
 	}
 }
 
-// noAnswer is the Detail of a location that was still being asked when time ran
-// out.
-const noAnswer = "no answer yet"
+// silence is the fact about a location that was still being asked when time ran out.
+var silence = policy.Fact{Detail: "no answer yet"}
 
 func (r *Reviewer) notes() []string {
 	var notes []string

@@ -161,7 +161,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 			break
 		}
 		for _, l := range questions {
-			facts[l] = s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust])
+			facts[l] = new(s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust]))
 		}
 	}
 	record := review.Record{Subject: edit.Subject(), Forecast: plan.Forecast(facts, policy.Forecaster{Now: time.Now()})}
