@@ -155,7 +155,7 @@ func (r *reader) unknownResources() []string {
 // rollout writes what only a rollout depends on; nodes, pools, budgets and the
 // configuration are written for other reasons.
 func (w *writer) rollout(o workloads.Objects) {
-	w.object(lackingKind, lacking{append([]string{}, o.Cluster().Unknown...)})
+	w.object(lackingKind, lacking{append([]string{}, slices.Sorted(slices.Values(o.Unknown))...)})
 	if o.Infrastructure != nil {
 		w.object(infrastructureKind, o.Infrastructure)
 	}
