@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"encoding/json"
+	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -59,6 +60,15 @@ type lacking struct {
 	Resources []string `json:"resources"`
 }
 
+// rolloutResources are the resources that a rollout depends on, by kind.
+var rolloutResources = map[string]string{
+	podKind.Kind: workloads.Pods, podSetKind.Kind: workloads.Pods, "Node": workloads.Nodes,
+	"MachineConfigPool": workloads.Pools, "PodDisruptionBudget": workloads.Budgets,
+	namespaceKind.Kind: workloads.Namespaces, volumeKind.Kind: workloads.Volumes,
+	operatorKind.Kind: workloads.Operators, infrastructureKind.Kind: workloads.Infrastructures,
+	machineConfigurationKind.Kind: workloads.Machines, clusterVersionKind.Kind: workloads.Versions,
+}
+
 func (r *reader) pod(pod *corev1.Pod) {
 	r.hasPods = true
 	if p := r.pods.Trim(pod); p != nil {
@@ -114,14 +124,14 @@ func (r *reader) alsoGuess(kind schema.GroupKind, data []byte) {
 // does not say what it lacks, lacks what every cluster has and it has not. The others may
 // well be missing in a cluster: without them it goes by the defaults.
 func (r *reader) unknownResources() []string {
+	unknown := slices.Clone(r.unread)
 	if r.lacks != nil {
-		return *r.lacks
+		return append(unknown, *r.lacks...)
 	}
 	usesClaims := false
 	for _, p := range r.pods.Pods() {
 		usesClaims = usesClaims || len(p.Spec.Claims) > 0
 	}
-	var unknown []string
 	for _, resource := range []struct {
 		name  string
 		known bool
@@ -145,7 +155,7 @@ func (r *reader) unknownResources() []string {
 // rollout writes what only a rollout depends on; nodes, pools, budgets and the
 // configuration are written for other reasons.
 func (w *writer) rollout(o workloads.Objects) {
-	w.object(lackingKind, lacking{append([]string{}, o.Unknown...)})
+	w.object(lackingKind, lacking{append([]string{}, slices.Sorted(slices.Values(o.Unknown))...)})
 	if o.Infrastructure != nil {
 		w.object(infrastructureKind, o.Infrastructure)
 	}
