@@ -23,7 +23,7 @@ func (p Plan) Decide(facts Facts) Verdict {
 	for _, r := range planRules {
 		v.Findings = append(v.Findings, r.find(p, facts)...)
 	}
-	v.conclude(s)
+	v.conclude(*s)
 	return v
 }
 

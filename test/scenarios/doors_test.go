@@ -155,16 +155,22 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms, Rollout: &through}
 	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, policy.Settings{})
 	facts := policy.Facts{}
-	for {
-		questions := plan.Lookups(facts)
-		if len(questions) == 0 {
-			break
-		}
-		for _, l := range questions {
+	lookUp := func(lookups []mirrors.Location) {
+		for _, l := range lookups {
 			facts[l] = new(s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust]))
 		}
 	}
-	record := review.Record{Subject: edit.Subject(), Forecast: plan.Forecast(facts, policy.Forecaster{Now: time.Now()})}
+	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
+		lookUp(lookups)
+	}
+	record := review.Record{Subject: edit.Subject()}
+	for {
+		record.Forecast = plan.Forecast(facts, policy.Forecaster{Now: time.Now()})
+		if record.Forecast == nil || len(record.Forecast.Lookups) == 0 {
+			break
+		}
+		lookUp(record.Forecast.Lookups)
+	}
 	record.Verdict = plan.WithForecast(plan.Decide(facts), record.Forecast)
 	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
 }
