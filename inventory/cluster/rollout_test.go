@@ -124,11 +124,12 @@ func fillRollout(t *testing.T, cfg *rest.Config, ns string) {
 	kube, dyn := kubernetes.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg)
 	installLoose(t, cfg, "machineconfiguration.openshift.io", "MachineConfigPool", "machineconfigpools", "v1")
 	installLoose(t, cfg, "machineconfiguration.openshift.io", "MachineConfigNode", "machineconfignodes", "v1alpha1") // as before 4.19
+	installLoose(t, cfg, "machineconfiguration.openshift.io", "ControllerConfig", "controllerconfigs", "v1")
 	installLoose(t, cfg, "config.openshift.io", "Infrastructure", "infrastructures", "v1")
 	installLoose(t, cfg, "config.openshift.io", "ClusterOperator", "clusteroperators", "v1")
 	installLoose(t, cfg, "config.openshift.io", "ClusterVersion", "clusterversions", "v1")
 	installLoose(t, cfg, "operator.openshift.io", "MachineConfiguration", "machineconfigurations", "v1")
-	create(t, dyn, "machineconfiguration.openshift.io/v1", "MachineConfigPool", "machineconfigpools", "worker", map[string]any{"maxUnavailable": "10%"})
+	create(t, dyn, "machineconfiguration.openshift.io/v1", "MachineConfigPool", "machineconfigpools", "worker", map[string]any{"maxUnavailable": "10%", "paused": true})
 	create(t, dyn, "operator.openshift.io/v1", "MachineConfiguration", "machineconfigurations", "cluster", map[string]any{})
 	status := func(apiVersion, kind, resource, name string, spec, status map[string]any) {
 		t.Helper()
@@ -142,6 +143,10 @@ func fillRollout(t *testing.T, cfg *rest.Config, ns string) {
 	}})
 	status(config, "ClusterOperator", "clusteroperators", "etcd", nil, map[string]any{})
 	status(config, "ClusterVersion", "clusterversions", "version", nil, map[string]any{"desired": map[string]any{"version": "4.18.1"}})
+	status("machineconfiguration.openshift.io/v1", "ControllerConfig", "controllerconfigs", "machine-config-controller", nil, map[string]any{"controllerCertificates": []any{
+		map[string]any{"subject": "CN=other", "notAfter": then},
+		map[string]any{"subject": "CN=openshift-kube-apiserver-operator_kube-apiserver-to-kubelet-signer@1", "notBefore": then, "notAfter": then},
+	}})
 	status("machineconfiguration.openshift.io/v1alpha1", "MachineConfigNode", "machineconfignodes", "rollout-0",
 		map[string]any{"node": map[string]any{"name": "rollout-0"}, "pool": map[string]any{"name": "worker"}, "configVersion": map[string]any{"desired": "rendered-2"}},
 		map[string]any{"conditions": []any{
@@ -219,7 +224,7 @@ func dumped(t *testing.T, cfg *rest.Config) string {
 		resourceOf("", "v1", "pods"), resourceOf("", "v1", "nodes"), resourceOf("", "v1", "namespaces"), resourceOf("", "v1", "persistentvolumes"), resourceOf("", "v1", "configmaps"),
 		resourceOf("policy", "v1", "poddisruptionbudgets"), poolResource,
 		resourceOf("machineconfiguration.openshift.io", "v1alpha1", "machineconfignodes"),
-		resourceOf("config.openshift.io", "v1", "infrastructures"), resourceOf("config.openshift.io", "v1", "clusteroperators"), resourceOf("config.openshift.io", "v1", "clusterversions"),
+		resourceOf("machineconfiguration.openshift.io", "v1", "controllerconfigs"), resourceOf("config.openshift.io", "v1", "infrastructures"), resourceOf("config.openshift.io", "v1", "clusteroperators"), resourceOf("config.openshift.io", "v1", "clusterversions"),
 		resourceOf("operator.openshift.io", "v1", "machineconfigurations"),
 	} {
 		list, err := dyn.Resource(r).List(t.Context(), metav1.ListOptions{})
@@ -252,7 +257,7 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	c := impatient(t, cfg, Options{})
 	live := inOrder(c.Rollout())
 	if live.Topology != configv1.HighlyAvailableTopologyMode || !live.OverrideDrain || live.OperatorNode != "rollout-0" || live.Machines == nil ||
-		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "" || len(live.Updates) != 1 ||
+		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "" || len(live.Updates) != 1 || len(live.Certificates) != 1 ||
 		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || len(live.Unknown) != 0 {
 		t.Errorf("got %+v", live)
 	}

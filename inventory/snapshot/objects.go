@@ -239,6 +239,8 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.version(data)
 	case imageStreamKind:
 		return r.imageStream(data)
+	case controllerKind.GroupKind():
+		return keep(data, objects.TrimControllerConfig, &r.controller)
 	case machineConfigKind.GroupKind():
 		if h.Name == mirrors.GeneratedRegistries {
 			r.applied(data)

@@ -34,12 +34,15 @@ func (s *Snapshot) RolloutObjects() workloads.Objects {
 		Namespaces: s.namespaces.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
 		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
-		DrainOverride: s.override, Unknown: s.unknown,
+		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override, Unknown: s.unknown,
 	}
 }
 
 // machineConfigOperator is the ClusterOperator of MCO.
 const machineConfigOperator = "machine-config"
+
+// machineConfigController is the ControllerConfig of a cluster.
+const machineConfigController = "machine-config-controller"
 
 // The kinds that only a rollout depends on.
 var (
@@ -47,6 +50,7 @@ var (
 	volumeKind         = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
 	machineNodeKind    = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
 	operatorKind       = configv1.GroupVersion.WithKind("ClusterOperator")
+	controllerKind     = mcfgv1.GroupVersion.WithKind("ControllerConfig")
 	infrastructureKind = configv1.GroupVersion.WithKind("Infrastructure")
 	// podSetKind is that of what workloads.Sets makes.
 	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
@@ -161,6 +165,9 @@ func (w *writer) rollout(o workloads.Objects) {
 	}
 	if o.Operator != nil {
 		w.object(operatorKind, o.Operator)
+	}
+	if o.Controller != nil {
+		w.object(controllerKind, o.Controller)
 	}
 	if o.DrainOverride {
 		named := metav1.ObjectMeta{Namespace: workloads.DrainOverride.Namespace, Name: workloads.DrainOverride.Name}

@@ -72,6 +72,14 @@ items:
   status:
     conditions: [{type: Degraded, status: "True", reason: RequiredPoolsFailed, message: canary, lastTransitionTime: "2026-03-01T12:00:00Z"}]
     extension: {canary: canary}
+- apiVersion: machineconfiguration.openshift.io/v1
+  kind: ControllerConfig
+  metadata: {name: machine-config-controller, annotations: {note: canary}}
+  spec: {internalRegistryPullSecret: Y2FuYXJ5}
+  status:
+    controllerCertificates:
+    - {subject: CN=canary, signer: canary, bundleFile: canary}
+    - {subject: CN=openshift-kube-apiserver-operator_kube-apiserver-to-kubelet-signer@1, signer: CN=self, bundleFile: KubeAPIServerServingCAData, notBefore: "2026-03-01T12:00:00Z", notAfter: "2027-03-01T12:00:00Z"}
 - apiVersion: config.openshift.io/v1
   kind: ClusterOperator
   metadata: {name: canary}

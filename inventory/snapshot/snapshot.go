@@ -54,6 +54,7 @@ type Snapshot struct {
 	updates    byKey[*mcfgv1.MachineConfigNode]
 	operators  byKey[*configv1.ClusterOperator]
 	topologies byKey[*configv1.Infrastructure]
+	controller byKey[*mcfgv1.ControllerConfig]
 	unknown    []string // what a rollout depends on and the dump lacks
 	override   bool     // whether workloads.DrainOverride is there
 	pullSecret []byte
