@@ -3,7 +3,9 @@
 // a dump: equal clusters come out equal.
 //
 //	var pods workloads.Table
-//	pods.Put(pods.Trim(pod)) // for each pod, and again whenever it changes
+//	if p := pods.Trim(pod); p != nil { // whenever a pod comes or changes
+//		pods.Put(p)
+//	}
 //	cluster := workloads.Objects{Pods: pods.Pods(), Nodes: nodes}.Cluster()
 //
 // What is kept of a pod is what the scheduler, the kubelet and budgets go by. Pods of equal
