@@ -399,7 +399,7 @@ func newWorld(t *testing.T) *world {
 	if err := os.WriteFile(w.caFile, front.CA, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GORACE", "halt_on_error=1")
+	t.Setenv("GORACE", cluster.GORACE)
 	if err := cluster.BuildGuard(w.binary); err != nil {
 		t.Fatal(err)
 	}
