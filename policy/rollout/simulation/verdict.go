@@ -101,8 +101,17 @@ func (b *budget) reason(missing int) string {
 	case missing > 0:
 		return ""
 	default:
-		return fmt.Sprintf("%s to be ready and there %s", text.Plural(b.desired, "pod has", "pods have"), text.Plural(len(b.pods), "is", "are"))
+		return b.asksForAll()
 	}
+}
+
+// asksForAll says how many pods have to be ready of how many.
+func (b *budget) asksForAll() string {
+	are := "are"
+	if b.most == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s to be ready, and there %s %s", text.Plural(b.desired, "pod has", "pods have"), are, text.Number(b.most))
 }
 
 // doubled is the verdict on a pod of more than one budget.
