@@ -226,7 +226,8 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 }
 
 // A scene is a cluster in lines: "pool ...", "node ...", "KIND N1,N2 SPEC" (pods, with KIND of
-// their owner, "bare" for none), "budget ...", "volume CLAIM NODE". Images are pulled by their
+// their owner, "bare" for none), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
+// lines that follow. Images are pulled by their
 // name: one with "new-fails" in it fails after the change, "old-fails" before it, "fails" by
 // both, "unknown" is not known; all others work.
 type scene string
@@ -234,6 +235,7 @@ type scene string
 func (s scene) cluster(t testing.TB) rollout.Cluster {
 	t.Helper()
 	var c rollout.Cluster
+	namespace := "app"
 	for line := range strings.SplitSeq(strings.TrimSpace(string(s)), "\n") {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch kind {
@@ -243,7 +245,11 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 		case "node":
 			c.Nodes = append(c.Nodes, makeNode(len(c.Nodes), rest))
 		case "budget":
-			c.Budgets = append(c.Budgets, makeBudget(rest))
+			b := makeBudget(rest)
+			b.Namespace = namespace
+			c.Budgets = append(c.Budgets, b)
+		case "in":
+			namespace = rest
 		case "volume":
 			fields := strings.Fields(rest)
 			if c.Volumes == nil {
@@ -257,7 +263,10 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 			if kind == "bare" {
 				kind = ""
 			}
-			c.Pods = append(c.Pods, makePods(kind, spec, strings.Split(at, ",")...)...)
+			for _, p := range makePods(kind, spec, strings.Split(at, ",")...) {
+				p.Namespace = namespace
+				c.Pods = append(c.Pods, p)
+			}
 		}
 	}
 	return c

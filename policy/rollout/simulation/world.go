@@ -124,9 +124,6 @@ func (w *world) ask(work int) bool {
 
 func (w *world) addNodes() {
 	for _, obj := range w.in.Cluster.Nodes {
-		if obj == nil {
-			continue
-		}
 		if _, twice := w.byName[obj.Name]; twice {
 			continue
 		}
