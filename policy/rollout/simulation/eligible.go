@@ -16,6 +16,8 @@ type nodeSet struct {
 	id   int
 	bits []uint64
 	list []int32
+	// staying says that nodes of it are not drained.
+	staying bool
 }
 
 func (s *nodeSet) has(n int32) bool { return s.bits[n>>6]&(1<<(n&63)) != 0 }
@@ -259,6 +261,7 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 	content := make([]byte, 0, len(set.bits)*8)
 	for _, n := range set.list {
 		set.bits[n>>6] |= 1 << (n & 63)
+		set.staying = set.staying || !e.w.nodes[n].drained
 	}
 	for _, word := range set.bits {
 		for shift := 0; shift < 64; shift += 8 {

@@ -66,6 +66,10 @@ func TestHealthy(t *testing.T) {
 		{"a single replica that may be missing", "pool worker\n" + workers(3, "") + `
 			ReplicaSet w0 web image=new-fails
 			budget web app=web max=1`},
+		{"routers that push out what is less important", "pool worker\n" + workers(3, "") + `
+			ReplicaSet w0,w1 router cpu=3 image=works priority=9
+			ReplicaSet w0,w0,w1,w1,w2,w2,w2,w2 batch cpu=2
+			budget router app=router max=1`},
 		{"a budget over pods of a DaemonSet", "pool worker\n" + workers(3, "") + `
 			DaemonSet w0,w1,w2 agent image=new-fails
 			budget agent app=agent max=0`},
