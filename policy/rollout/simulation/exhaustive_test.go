@@ -451,6 +451,9 @@ func (m *model) isEven(s situation, p, n int) bool {
 			for key, want := range pod.Spec.NodeSelector {
 				selected = selected && node.Labels[key] == want
 			}
+			if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+				selected = selected && node.Name == a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+			}
 			if !ok || !selected {
 				continue
 			}
@@ -504,20 +507,24 @@ func (m *model) explore(limit int) (some, all, ok bool) {
 func randomScene(r *rand.Rand) scene {
 	pick := func(options ...string) string { return options[r.Intn(len(options))] }
 	var b strings.Builder
-	fmt.Fprintf(&b, "pool worker %s\n", pick("max=1", "max=1", "max=2"))
+	first, other := "worker", "infra"
+	if r.Intn(8) == 0 {
+		first, other = "master", "arbiter"
+	}
+	fmt.Fprintf(&b, "pool %s %s\n", first, pick("max=1", "max=1", "max=2"))
 	second := r.Intn(3) == 0
 	if second {
-		fmt.Fprintf(&b, "pool infra %s\n", pick("max=1", "paused"))
+		fmt.Fprintf(&b, "pool %s %s\n", other, pick("max=1", "max=1", "paused", "reload"))
 	}
 	nodes := 2 + r.Intn(3)
 	var names []string
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
 		names = append(names, name)
-		role := "worker"
+		role := first
 		switch {
 		case second && i == nodes-1:
-			role = "infra"
+			role = other
 		case r.Intn(12) == 0:
 			role = "label=alone:yes"
 		}
