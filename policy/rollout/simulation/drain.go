@@ -18,6 +18,7 @@ type run struct {
 	updated   []bool
 	ready     []int // by budget
 	waiting   []int32
+	pushedOut []int32   // by preemption, since pods were placed last
 	here      [][]int32 // by node: pods that were evicted and came here
 	search    *search
 	pools     []poolRun
@@ -166,6 +167,9 @@ func (r *run) isEvicted(pod int32) bool {
 func (r *run) evict(d *drain) bool {
 	before := len(d.pods)
 	d.pods = slices.DeleteFunc(d.pods, func(pod int32) bool {
+		if r.node[pod] != d.node {
+			return true // pushed out in the meantime
+		}
 		if r.w.ask(2) || !r.mayEvict(pod) {
 			return false
 		}
@@ -227,6 +231,8 @@ func (r *run) schedule() bool {
 		placed++
 		return true
 	})
+	r.waiting = append(r.waiting, r.pushedOut...)
+	r.pushedOut = nil
 	for _, pod := range r.waiting {
 		if r.moved[pod] {
 			at := r.moves[pod]
@@ -248,7 +254,11 @@ func (r *run) choose(pod int32) int32 {
 	if p.shape.waits() && !r.hopeful {
 		return noNode
 	}
-	return r.search.find(p.shape)
+	n := r.search.find(p.shape)
+	if n < 0 && p.shape.spec.Preempts && p.shape.spec.Priority > r.w.lowest {
+		return r.preempt(pod)
+	}
+	return n
 }
 
 // start puts a pod on a node, where its images are pulled.

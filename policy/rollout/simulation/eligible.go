@@ -16,6 +16,8 @@ type nodeSet struct {
 	id   int
 	bits []uint64
 	list []int32
+	// staying says that nodes of it are not drained.
+	staying bool
 }
 
 func (s *nodeSet) has(n int32) bool { return s.bits[n>>6]&(1<<(n&63)) != 0 }
@@ -69,7 +71,7 @@ func (w *world) addEligibility() {
 			continue
 		}
 		s.toleratesCordon = tolerates(s.spec.Tolerations, &cordonTaint)
-		s.eligible = e.find(s, filter{affinity: true, taints: true, alive: true})
+		s.eligible = e.find(s, filter{affinity: true, volumes: true, taints: true, alive: true})
 		s.reach = s.eligible
 		if w.ask(5) {
 			return
@@ -84,7 +86,7 @@ func (w *world) addEligibility() {
 }
 
 // A filter says what of a pod and a node has to fit.
-type filter struct{ affinity, taints, alive bool }
+type filter struct{ affinity, volumes, taints, alive bool }
 
 // addTaints numbers the taints that keep pods away.
 func (e *eligibility) addTaints() {
@@ -196,7 +198,10 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 
 // find returns the nodes that pass the filter for the pods of s.
 func (e *eligibility) find(s *shape, f filter) *nodeSet {
-	volumes := e.volumesOf(s)
+	var volumes []*corev1.NodeSelector
+	if f.volumes {
+		volumes = e.volumesOf(s)
+	}
 	signature := e.signature(s, f, volumes)
 	if set, ok := e.bySignature[signature]; ok {
 		return set
@@ -256,6 +261,7 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 	content := make([]byte, 0, len(set.bits)*8)
 	for _, n := range set.list {
 		set.bits[n>>6] |= 1 << (n & 63)
+		set.staying = set.staying || !e.w.nodes[n].drained
 	}
 	for _, word := range set.bits {
 		for shift := 0; shift < 64; shift += 8 {
@@ -273,7 +279,7 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 // signature is the same for pods that may run on the same nodes.
 func (e *eligibility) signature(s *shape, f filter, volumes []*corev1.NodeSelector) string {
 	var b strings.Builder
-	b.WriteByte(byte(b2i(f.affinity) | b2i(f.taints)<<1 | b2i(f.alive)<<2 | b2i(tolerates(s.spec.Tolerations, &cordonTaint))<<3))
+	b.WriteByte(byte(b2i(f.affinity) | b2i(f.taints)<<1 | b2i(f.alive)<<2 | b2i(f.volumes)<<4 | b2i(tolerates(s.spec.Tolerations, &cordonTaint))<<3))
 	if f.taints {
 		for i := range e.taints {
 			b.WriteByte(byte(b2i(tolerates(s.spec.Tolerations, &e.taints[i]))))

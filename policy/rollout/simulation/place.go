@@ -181,7 +181,7 @@ func (w *world) addRivals(s *shape, p *place) {
 
 // demandOf returns what a rival requests, as far as that was reckoned in the room.
 func (w *world) demandOf(rival *shape, p *place, s *shape) float64 {
-	if !rival.reach.overlaps(p.nodes) || s.spec.Preempts && rival.spec.Priority < s.spec.Priority {
+	if !rival.reach.overlaps(p.nodes) || s.outranks(p.nodes) && rival.spec.Priority < s.spec.Priority {
 		return 0
 	}
 	return weight(rival.requests, p.room.largest, w.rounded(s, p.nodes))

@@ -94,7 +94,7 @@ func packed(amounts []int64) string {
 func (w *world) room(s *shape, nodes *nodeSet) room {
 	requests := w.rounded(s, nodes)
 	key := roomKey{set: nodes, requests: packed(requests), cordon: s.toleratesCordon, priority: -1 << 31}
-	if s.spec.Preempts {
+	if s.outranks(nodes) {
 		key.priority = s.spec.Priority
 	}
 	m := w.demand()
@@ -133,6 +133,10 @@ func (w *world) room(s *shape, nodes *nodeSet) room {
 	m.known[key] = r
 	return r.without(s, requests)
 }
+
+// outranks reports whether only pods of the same or a higher priority can take room from s. It
+// would push out others; that is reckoned with only where drains move those anyway.
+func (s *shape) outranks(nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
 
 // without takes a pod of s itself out of what others request.
 func (r room) without(s *shape, requests []int64) room {

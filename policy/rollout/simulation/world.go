@@ -24,6 +24,9 @@ type world struct {
 	images    *images
 	keys      *topology
 
+	// lowest is the lowest priority of a pod.
+	lowest int32
+
 	// What was worked out, for more than one use.
 	candidates *eligibility
 	largest    map[domainKey]int
@@ -124,9 +127,6 @@ func (w *world) ask(work int) bool {
 
 func (w *world) addNodes() {
 	for _, obj := range w.in.Cluster.Nodes {
-		if obj == nil {
-			continue
-		}
 		if _, twice := w.byName[obj.Name]; twice {
 			continue
 		}
@@ -214,6 +214,7 @@ func (w *world) addPods() {
 			s = &shape{id: len(w.shapes), namespace: in.Namespace, spec: spec}
 			shapes[key{in.Namespace, spec}] = s
 			w.shapes = append(w.shapes, s)
+			w.lowest = min(w.lowest, spec.Priority)
 		}
 		w.addPod(in, s)
 		if w.ask(1) {
