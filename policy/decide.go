@@ -8,7 +8,7 @@ import (
 
 // Decide judges p by the facts. It is a function of its arguments only.
 func (p Plan) Decide(facts Facts) Verdict {
-	s := p.settings
+	s := &p.settings
 	v := Verdict{
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
 		Brings:   len(p.Added) > 0 || p.ListsChanged,
@@ -23,13 +23,28 @@ func (p Plan) Decide(facts Facts) Verdict {
 	for _, r := range planRules {
 		v.Findings = append(v.Findings, r.find(p, facts)...)
 	}
-	v.Findings = s.sorted(v.Findings)
-	v.Allowed = !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
-	v.HeldUpBy = s.heldUpBy(v.Findings)
+	v.conclude(*s)
 	return v
 }
 
-func (s Settings) judge(a *assessment) []Finding {
+// WithForecast returns v with what the forecast's rules find.
+func (p Plan) WithForecast(v Verdict, f *Forecast) Verdict {
+	if f == nil || len(f.Findings) == 0 {
+		return v
+	}
+	v.Findings = slices.Concat(v.Findings, f.Findings)
+	v.conclude(p.settings)
+	return v
+}
+
+// conclude sorts the findings, and sets what follows from them.
+func (v *Verdict) conclude(s Settings) {
+	v.Findings = s.sorted(v.Findings)
+	v.Allowed = !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
+	v.HeldUpBy = s.heldUpBy(v.Findings)
+}
+
+func (s *Settings) judge(a *assessment) []Finding {
 	var findings []Finding
 	for _, r := range rules {
 		f, ok := r.check(a)

@@ -100,20 +100,20 @@ func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 // lost says how many images denials are about. Images that no node can parse do not count as
 // rerouted.
 func (v Verdict) lost(denials []Finding) string {
-	rerouted, malformed := 0, 0
+	rerouted, malformed := map[string]bool{}, 0
 	for _, f := range denials {
 		switch {
 		case f.Image.Ref == "":
 		case f.Rule == MalformedReference:
 			malformed++
 		default:
-			rerouted++
+			rerouted[f.Image.Ref] = true // the forecast may object to one that is denied already
 		}
 	}
-	if rerouted == 0 {
+	if len(rerouted) == 0 {
 		return text.Plural(malformed, "reference", "references") + " could not be parsed by any node"
 	}
-	return outOf(rerouted, v.Counts.Rerouted) + " it reroutes could not be pulled safely afterwards"
+	return outOf(len(rerouted), v.Counts.Rerouted) + " it reroutes could not be pulled safely afterwards"
 }
 
 // outOf says "2 of the 5 images", or that it is all of them.
@@ -121,6 +121,8 @@ func outOf(n, all int) string {
 	switch {
 	case all == 1:
 		return "the one image"
+	case n == 2 && all == 2:
+		return "both images"
 	case n == all:
 		return "all " + text.Count(all, "image")
 	default:

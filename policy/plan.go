@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // A Cluster holds what is known about a cluster besides its mirror configuration.
@@ -25,6 +26,8 @@ type Cluster struct {
 	// for its mirrors, than the guard (those that CRI-O's credential provider finds in a
 	// pod's namespace); nil: for none.
 	OtherCredentials func(ref string) bool
+	// Rollout is what a rollout goes through; nil if it is not known.
+	Rollout *rollout.Cluster
 }
 
 // A Plan lists what a change would alter, and how it is to be judged.
@@ -58,6 +61,8 @@ type Plan struct {
 	// if it is known, or if the change does not alter them.
 	UnknownCAs []string
 
+	change   Change
+	rollout  *rollout.Cluster // of NewPlan
 	settings Settings
 	order    []int                      // see ranking
 	unjudged bool                       // whether the new configuration has no routes
@@ -69,7 +74,7 @@ type Plan struct {
 // put different files on the nodes of different pools, it does so for each variant.
 func NewPlan(c Change, known Cluster, s Settings) Plan {
 	p := Plan{
-		Total: known.Images.Len(), Gaps: known.Gaps, settings: s,
+		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
@@ -115,6 +120,7 @@ func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 // a registry whose CAs change; and those that no node can parse.
 func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
 	never, hosts := neverContact(c.After), c.retrusted()
+	reroutes = make([]Reroute, 0, countUpTo(maxRoom, touched))
 	for img := range touched {
 		from, to, changed, err := r.compare(img.Ref)
 		if err == nil && !changed && len(hosts) > 0 {
@@ -141,6 +147,22 @@ func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (
 		slices.SortStableFunc(reroutes, byRef)
 	}
 	return reroutes, malformed
+}
+
+// maxRoom bounds the reroutes for which there is room from the start. Most of the images that
+// are touched are rerouted, and a slice that grows takes several times what it holds in the
+// end.
+const maxRoom = 4096
+
+// countUpTo returns the number of images, at most most.
+func countUpTo(most int, images iter.Seq[Image]) int {
+	n := 0
+	for range images {
+		if n++; n == most {
+			break
+		}
+	}
+	return n
 }
 
 func byRef(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }

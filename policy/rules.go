@@ -24,6 +24,10 @@ const (
 	NoEffect           = "NoEffect"
 	BroadSource        = "BroadSource"
 	MirrorInCluster    = "MirrorInCluster"
+	RolloutStalls      = "RolloutStalls"
+	DrainBlocked       = "DrainBlocked"
+	RolloutBusy        = "RolloutBusy"
+	PoolPaused         = "PoolPaused"
 )
 
 // A rule objects to one reroute, or does not.
@@ -99,6 +103,32 @@ func (r planRule) find(p Plan, facts Facts) []Finding {
 	return findings
 }
 
+// A forecastRule objects to what a change does to the nodes.
+type forecastRule struct {
+	id    string
+	check func(Plan, *Forecast) []Finding
+}
+
+// forecastRules are the rules for a Forecast.
+var forecastRules = []forecastRule{
+	{RolloutStalls, rolloutStalls},
+	{DrainBlocked, drainBlocked},
+	{RolloutBusy, rolloutBusy},
+	{PoolPaused, poolPaused},
+}
+
+// find returns the findings of r, with the severities of the plan's settings. A rollout that
+// stalls is a matter of the cluster: whose image causes it makes no difference.
+func (r forecastRule) find(p Plan, f *Forecast) []Finding {
+	findings := r.check(p, f)
+	for i := range findings {
+		f := &findings[i]
+		f.Rule = r.id
+		f.Severity = p.settings.severity(Finding{Rule: r.id, Severity: f.Severity}, p.settings.IsProtected(f.Image))
+	}
+	return findings
+}
+
 // RuleIDs returns the ids of all rules, each once, in order. The severity of each can be set.
 func RuleIDs() []string {
 	var ids []string
@@ -110,7 +140,15 @@ func RuleIDs() []string {
 			ids = append(ids, r.id)
 		}
 	}
+	for _, r := range forecastRules {
+		ids = append(ids, r.id)
+	}
 	return ids
+}
+
+// IsForecastRule reports whether id is that of a rule about what a change does to the nodes.
+func IsForecastRule(id string) bool {
+	return slices.ContainsFunc(forecastRules, func(r forecastRule) bool { return r.id == id })
 }
 
 // IsRule reports whether id is that of a rule.

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+
 // Settings are the choices an administrator has. The zero value is the default.
 type Settings struct {
 	// Protected are patterns of namespaces, the most important first, whose
@@ -28,6 +30,8 @@ type Settings struct {
 	// counts. An image used only in namespaces with Warn is never denied, unless one of them
 	// is protected. Namespaces that no pattern matches may hold up changes.
 	Namespaces []NamespaceSeverity
+	// Times are how long MCO takes for a node, for the forecast.
+	Times rollout.Settings
 }
 
 // A NamespaceSeverity is the greatest severity of findings about images of some namespaces.

@@ -87,7 +87,7 @@ func (s Settings) heldUpBy(findings []Finding) []string {
 		if f.Severity != Deny {
 			continue
 		}
-		if f.Image.Ref == "" || s.IsProtected(f.Image) {
+		if f.Image.Ref == "" || f.Rule == RolloutStalls || s.IsProtected(f.Image) {
 			return nil
 		}
 		for _, c := range f.Image.Consumers {

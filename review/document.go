@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -24,9 +25,8 @@ type Document struct {
 	Warnings []string  `json:"warnings"`
 	Findings []Finding `json:"findings"`
 	Images   Counts    `json:"images"`
-	// Forecast is what the change would do to the nodes; null where it was not
-	// asked for or is not known.
-	Forecast *struct{} `json:"forecast"`
+	// Forecast is what the change would do to the nodes; null where that is not known.
+	Forecast *Forecast `json:"forecast"`
 	// Rerouted has an entry for each image whose route changes.
 	Rerouted []Rerouted `json:"rerouted"`
 	Notes    []string   `json:"notes"`
@@ -124,6 +124,7 @@ func (r Record) Document() Document {
 		Findings:   []Finding{},
 		Images:     Counts(r.Verdict.Counts),
 		Rerouted:   []Rerouted{},
+		Forecast:   forecastDocument(r.Forecast),
 		Notes:      append([]string{}, r.Notes...),
 		Seconds:    r.Took.Seconds(),
 	}
@@ -196,7 +197,7 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
 	return r
 }
 
-func factDocument(f policy.Fact) *Fact {
+func factDocument(f *policy.Fact) *Fact {
 	d := &Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail}
 	if !f.Time.IsZero() {
 		t := f.Time.UTC()
@@ -220,4 +221,13 @@ type Explained struct {
 }
 
 // Report returns the whole answer for people, every finding in full.
-func (r Record) Report() string { return r.Verdict.Report(r.Subject) }
+func (r Record) Report() string {
+	report := r.Verdict.Report(r.Subject)
+	if r.Forecast != nil {
+		report += "\nForecast: it " + text.Line(r.Forecast.String()) + ".\n"
+		if len(r.Forecast.Unknown) > 0 {
+			report += "It does without what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
+		}
+	}
+	return report
+}

@@ -34,15 +34,26 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes r as a JUnit test suite: a case for each rerouted image and
-// for the configuration as a whole; a denial is a failure, a warning is output.
+// WriteJUnit writes r as a JUnit test suite: a case for each rerouted image, for the
+// configuration as a whole, and for the rollout if there is a forecast of it; a denial is a
+// failure, a warning is output.
 func (r Record) WriteJUnit(w io.Writer) error {
 	suite := junitSuite{Name: "mirrorset-guard: " + text.Line(r.Subject), Time: fmt.Sprintf("%.3f", r.Took.Seconds())}
 	found := map[string][]policy.Finding{}
+	var ofRollout []policy.Finding
 	for _, f := range r.Verdict.Findings {
+		if policy.IsForecastRule(f.Rule) {
+			ofRollout = append(ofRollout, f)
+			continue
+		}
 		found[f.Image.Ref] = append(found[f.Image.Ref], f)
 	}
 	suite.add("configuration", "the merged configuration", found[""])
+	if r.Forecast != nil {
+		suite.add("rollout", "the rollout", ofRollout)
+		last := &suite.Cases[len(suite.Cases)-1]
+		last.Output = "Forecast: it " + text.Line(r.Forecast.String()) + ".\n" + last.Output
+	}
 	for i, reroute := range r.Plan.Reroutes {
 		if i > 0 && reroute.Image.Ref == r.Plan.Reroutes[i-1].Image.Ref {
 			continue // the same image on the nodes of other pools

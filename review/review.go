@@ -8,6 +8,7 @@ package review
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // An Inventory provides what a review has to know about the cluster.
@@ -37,6 +39,11 @@ type PlatformSource interface {
 	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
 	// not known.
 	NodePlatforms() []string
+}
+
+// A RolloutSource knows what a rollout would go through. An Inventory may be one.
+type RolloutSource interface {
+	Rollout() rollout.Cluster
 }
 
 // Registries provides what a review has to know about registries.
@@ -100,6 +107,9 @@ type Record struct {
 	// fresh where the same change may be reviewed again.
 	Asked   []mirrors.Location
 	Verdict policy.Verdict
+	// Forecast is what the change does to the nodes; nil if that is not known, or if there was
+	// no change.
+	Forecast *policy.Forecast
 	// Notes are remarks on the sources of the answer, for people.
 	Notes []string
 	Took  time.Duration
@@ -147,6 +157,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error
 	record := r.judge(ctx, r.Limiter.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
+	r.forecast(ctx, &record, start)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	return record, nil
 }
@@ -164,6 +175,20 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	record.Change, record.Read = policy.Change{Before: now.set, After: now.set}, start
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
+}
+
+// forecast adds to record what the change does to the nodes. What decides that and has not
+// been looked up is looked up first, as long as there is time.
+func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time) {
+	by := policy.Forecaster{Now: start, Stop: func() bool { return ctx.Err() != nil }}
+	registries := r.Limiter.yielding(r.Registries)
+	for record.Forecast = record.Plan.Forecast(record.Facts, by); record.Forecast != nil && len(record.Forecast.Lookups) > 0 && ctx.Err() == nil; {
+		lookups := record.Forecast.Lookups
+		record.Facts = maps.Clone(record.Facts)
+		learn(record.Facts, lookups, registries.Presence(ctx, lookups))
+		record.Forecast = record.Plan.Forecast(record.Facts, by)
+	}
+	record.Verdict = record.Plan.WithForecast(record.Verdict, record.Forecast)
 }
 
 // A state is the configuration in force, with what else is known about the cluster.
@@ -184,6 +209,10 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	}
 	if inventory, ok := r.Inventory.(PlatformSource); ok {
 		now.cluster.Platforms = inventory.NodePlatforms()
+	}
+	if inventory, ok := r.Inventory.(RolloutSource); ok {
+		through := inventory.Rollout()
+		now.cluster.Rollout = &through
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)
@@ -265,20 +294,19 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 // recalled fact.
 func learn(facts policy.Facts, lookups []mirrors.Location, answers policy.Facts) {
 	for _, l := range lookups {
-		fact, ok := answers[l]
-		if !ok && facts[l].Recalled {
+		fact := answers[l]
+		if fact == nil && facts.At(l).Recalled {
 			continue
 		}
-		if !ok {
-			fact.Detail = noAnswer
+		if fact == nil {
+			fact = &silence
 		}
 		facts[l] = fact
 	}
 }
 
-// noAnswer is the Detail of a location that was still being asked when time ran
-// out.
-const noAnswer = "no answer yet"
+// silence is the fact about a location that was still being asked when time ran out.
+var silence = policy.Fact{Detail: "no answer yet"}
 
 func (r *Reviewer) notes() []string {
 	var notes []string
@@ -293,6 +321,10 @@ func (r *Reviewer) notes() []string {
 	return notes
 }
 
+// maxForecast is how many runes the line of forecast has: twice as many as other warnings, as
+// each pool has its part in it.
+const maxForecast = 240
+
 // Denial returns the text that refuses the change, "" if it is admitted.
 func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 
@@ -300,6 +332,9 @@ func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 // the most important first.
 func (r Record) Warnings() []string {
 	warnings := r.Verdict.Warnings(r.Subject)
+	if r.Verdict.Allowed && r.Forecast != nil && r.Forecast.Reaches() {
+		warnings = append(warnings, text.Cut(text.Line("Forecast: "+r.Forecast.String()), maxForecast))
+	}
 	for _, note := range r.Notes {
 		warnings = append(warnings, text.Line(note))
 	}

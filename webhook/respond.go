@@ -67,6 +67,9 @@ func (d decision) auditAnnotations() map[string]string {
 	a["rerouted"] = strconv.Itoa(v.Counts.Rerouted)
 	a["verified"] = strconv.Itoa(v.Counts.Verified)
 	a["unverified"] = strconv.Itoa(v.Counts.Unverified)
+	if f := d.record.Forecast; f != nil {
+		a["forecast"] = text.Cut(text.Line(f.String()), maxReasonRunes)
+	}
 	return a
 }
 

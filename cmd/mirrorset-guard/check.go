@@ -20,6 +20,8 @@ type checkOptions struct {
 	output  output
 	policy  policyFlags
 	timeout time.Duration
+	// simulate makes the table show each step of the rollout.
+	simulate bool
 }
 
 func newCheck() *cobra.Command {
@@ -31,11 +33,15 @@ func newCheck() *cobra.Command {
 kubeconfig, or against a dump of one (--from). All documents in all -f are one
 change. Nothing is changed, and no webhook needs to be installed.
 
+What the change does to the nodes is said in one line; --simulate shows the rollout
+step by step, as MCO, the eviction API, the scheduler and the kubelets would make it.
+
 -o narrowed prints the objects with sources narrowed to what their mirrors hold.
 
 Exit code 0: would be admitted, possibly with warnings. 1: would be denied. 2: no
 verdict, or wrong usage.`,
 		Example: `  mirrorset-guard check -f itms.yaml
+  mirrorset-guard check -f itms.yaml --simulate
   mirrorset-guard check -f itms.yaml --delete
   mirrorset-guard check -f mirrors/ --from cluster.yaml -o json`,
 		Args: cobra.NoArgs,
@@ -45,6 +51,7 @@ verdict, or wrong usage.`,
 	o.change.addFlags(cmd.Flags())
 	o.output.addFlags(cmd.Flags())
 	o.policy.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
 	return cmd
 }
@@ -91,7 +98,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 func (o *checkOptions) print(w io.Writer, r review.Record) error {
 	switch o.output.format {
 	case "table":
-		return printReport(w, r)
+		return printReport(w, r, o.simulate)
 	case "junit":
 		return r.WriteJUnit(w)
 	case "narrowed":
@@ -101,8 +108,12 @@ func (o *checkOptions) print(w io.Writer, r review.Record) error {
 	}
 }
 
-func printReport(w io.Writer, r review.Record) error {
-	if _, err := io.WriteString(w, r.Report()); err != nil {
+func printReport(w io.Writer, r review.Record, simulate bool) error {
+	report := r.Report()
+	if simulate {
+		report += r.Simulation()
+	}
+	if _, err := io.WriteString(w, report); err != nil {
 		return err
 	}
 	for _, note := range r.Notes {

@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // policyFlags are the settings of the verdict.
@@ -18,6 +21,7 @@ type policyFlags struct {
 	namespaces          []string
 	verifyBlobs         string
 	guesses             string
+	minutesPerNode      string
 }
 
 func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
@@ -25,6 +29,7 @@ func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
 	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "all, protected or none: the images whose layers are looked up, not only the manifest")
 	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: how to treat images outside of protected namespaces that are only guessed from the look of an object")
+	flags.StringVar(&p.minutesPerNode, "minutes-per-node", "", "LEAST-MOST: how many minutes a node takes that is drained, for the forecast (default: as in the pool's last rollout, or 5-15)")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
 	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: the greatest severity for images used only in such namespaces (a trailing * matches any ending; the first match counts); never for protected namespaces; may be repeated")
 }
@@ -38,10 +43,14 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 	if !known {
 		return policy.Settings{}, fmt.Errorf("--guesses %q: choose one of deny, warn, ignore", p.guesses)
 	}
+	drain, err := minutes(p.minutesPerNode)
+	if err != nil {
+		return policy.Settings{}, err
+	}
 	if !slices.Contains(p.protected, policy.OwnNamespace) {
 		p.protected = append([]string{policy.OwnNamespace}, p.protected...)
 	}
-	s := policy.Settings{Blobs: blobs, Guesses: guesses, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
+	s := policy.Settings{Times: rollout.Settings{Drain: drain}, Blobs: blobs, Guesses: guesses, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
 	for _, entry := range p.severities {
 		rule, level, ok := strings.Cut(entry, "=")
 		severity, known := severityNames[level]
@@ -59,6 +68,23 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 		s.Namespaces = append(s.Namespaces, policy.NamespaceSeverity{Pattern: pattern, Severity: severity})
 	}
 	return s, nil
+}
+
+// minutes reads a range of whole minutes: "5-15", or "10" for both; "" is the zero Range.
+func minutes(s string) (rollout.Range, error) {
+	if s == "" {
+		return rollout.Range{}, nil
+	}
+	least, most, ok := strings.Cut(s, "-")
+	if !ok {
+		most = least
+	}
+	from, errFrom := strconv.ParseUint(least, 10, 16)
+	to, errTo := strconv.ParseUint(most, 10, 16)
+	if errFrom != nil || errTo != nil || from == 0 || from > to {
+		return rollout.Range{}, fmt.Errorf("--minutes-per-node %q: want LEAST-MOST in whole minutes, as in 5-15", s)
+	}
+	return rollout.Range{Min: time.Duration(from) * time.Minute, Max: time.Duration(to) * time.Minute}, nil
 }
 
 var blobScopes = map[string]policy.BlobScope{

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // PlatformsOf returns the platforms of nodes, as Go names them ("linux/amd64"), sorted,
@@ -31,11 +33,12 @@ func PlatformsOf(nodes []*corev1.Node) []string {
 // (openshift/machine-config-operator, pkg/daemon/constants/constants.go).
 const mcoPrefix = "machineconfiguration.openshift.io/"
 
-// TrimNode returns what is kept of a node: its labels, what the Machine Config
-// Operator says of it, whether it takes pods, and what kind of machine it is.
+// TrimNode returns what is kept of a node: its labels, how old it is, what the Machine Config
+// Operator says of it, whether it takes pods and has room for them, which images it has, and
+// what kind of machine it is.
 func TrimNode(n *corev1.Node) *corev1.Node {
 	t := &corev1.Node{ObjectMeta: names(n)}
-	t.Labels = n.Labels
+	t.Labels, t.CreationTimestamp = n.Labels, n.CreationTimestamp
 	for key, value := range n.Annotations {
 		if strings.HasPrefix(key, mcoPrefix) {
 			metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value)
@@ -44,28 +47,60 @@ func TrimNode(n *corev1.Node) *corev1.Node {
 	t.Spec.Unschedulable, t.Spec.Taints = n.Spec.Unschedulable, n.Spec.Taints
 	t.Status.NodeInfo.Architecture = n.Status.NodeInfo.Architecture
 	t.Status.NodeInfo.OperatingSystem = n.Status.NodeInfo.OperatingSystem
+	t.Status.Allocatable = n.Status.Allocatable
+	t.Status.Images = trimImages(n.Status.Images)
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			t.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason}}
+		switch c.Type { // those by which MCO calls a node unavailable
+		case corev1.NodeReady, corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable:
+			t.Status.Conditions = append(t.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
 	}
 	return t
 }
 
 // TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
-// and configurations it selects, how it rolls out, and how far it has come.
+// and configurations it selects, how it rolls out, how far it has come, since when it is
+// paused, and whether it is being deleted.
 func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
-	t.Labels = p.Labels
+	t.Labels, t.DeletionTimestamp = p.Labels, p.DeletionTimestamp
 	t.Spec.Configuration.Source = nil
 	t.Status.Configuration.Source = nil
+	if since, by, ok := rollout.PausedSince(p); ok && p.Spec.Paused {
+		t.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: by, Time: new(metav1.NewTime(since)), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)}}
+	}
+	return t
+}
+
+// RenderedOf returns what is kept of a rendered MachineConfig: of which pool it is, and when
+// it was made; nil for another MachineConfig.
+func RenderedOf(o metav1.Object) *rollout.RenderedConfig {
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Kind == "MachineConfigPool" && strings.HasPrefix(o.GetName(), "rendered-") {
+			return &rollout.RenderedConfig{Name: o.GetName(), Pool: owner.Name, Created: o.GetCreationTimestamp().UTC()}
+		}
+	}
+	return nil
+}
+
+// TrimControllerConfig returns what is kept of a ControllerConfig: the certificates by which
+// nodes know the API server.
+func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
+	t := &mcfgv1.ControllerConfig{ObjectMeta: names(c)}
+	for _, certificate := range c.Status.ControllerCertificates {
+		if strings.Contains(certificate.Subject, rollout.KubeletSigner) {
+			t.Status.ControllerCertificates = append(t.Status.ControllerCertificates, certificate)
+		}
+	}
 	return t
 }
 
 // TrimDisruptionBudget returns what is kept of a PodDisruptionBudget: which pods
-// it selects, and how much room it leaves.
+// it selects, how much room it leaves, and whether that is up to date: the eviction API
+// refuses while the status is about an older generation.
 func TrimDisruptionBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	t := &policyv1.PodDisruptionBudget{ObjectMeta: names(b), Spec: b.Spec, Status: b.Status}
+	t.Generation = b.Generation
 	t.Status.DisruptedPods, t.Status.Conditions = nil, nil
 	return t
 }

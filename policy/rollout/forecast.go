@@ -31,6 +31,10 @@ type Cluster struct {
 	OverrideDrain bool
 	// Operator is ClusterOperator machine-config, nil if it is not known.
 	Operator *configv1.ClusterOperator
+	// Rendered are the rendered configs of pools, in no order.
+	Rendered []RenderedConfig
+	// Certificates are those that ControllerConfig machine-config-controller tells of.
+	Certificates []mcfgv1.ControllerCertificate
 	// Pods are those that have not ended, in no order.
 	Pods []Pod
 	// Budgets are the PodDisruptionBudgets of the cluster.
@@ -40,6 +44,8 @@ type Cluster struct {
 	// Volumes says for each PersistentVolumeClaim ("namespace/name") which nodes can have its
 	// volume; a claim that is missing is not tied to nodes, as far as is known.
 	Volumes map[string]*corev1.NodeSelector
+	// Updates are the last updates of nodes, as far as MCO tells of them, in no order.
+	Updates []NodeUpdate
 	// Unknown names what could not be read: "pods", "poddisruptionbudgets". What follows from
 	// it may be wrong both ways.
 	Unknown []string
@@ -84,8 +90,9 @@ type Pool struct {
 	// waits for that image, which these rules do not cover.
 	ImageMode bool
 	// Time is how long the pool takes from its first node on; nothing if it does not take
-	// part.
-	Time Range
+	// part. Learned says that it goes by what a node took in the pool's last rollout.
+	Time    Range
+	Learned bool
 }
 
 // Part is whether a pool takes part in a rollout.
@@ -132,7 +139,7 @@ func NewForecast(c Cluster, decide func(pool string) (Decision, error), s Settin
 		p.Nodes = inOrder(members.nodes[pool.Name], last)
 		p.ImageMode = slices.ContainsFunc(members.nodes[pool.Name], func(n *corev1.Node) bool { return metav1.HasAnnotation(n.ObjectMeta, desiredImage) })
 		p.decide(pool, generated, decide)
-		p.schedule(s)
+		p.schedule(s, c.Updates)
 		forecast.Pools = append(forecast.Pools, p)
 	}
 	slices.SortFunc(forecast.Pools, func(a, b Pool) int {
@@ -217,8 +224,9 @@ func maxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 }
 
 // schedule works out how many nodes go at once, and how long they all take
-// (getAllCandidateMachines, node_controller.go:1670).
-func (p *Pool) schedule(s Settings) {
+// (getAllCandidateMachines, node_controller.go:1670). Where the settings do not say how long a
+// drained node takes, updates may tell.
+func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 	waiting, updating := 0, 0
 	for _, n := range p.Nodes {
 		switch {
@@ -229,6 +237,9 @@ func (p *Pool) schedule(s Settings) {
 		}
 	}
 	p.Capacity = max(p.MaxUnavailable-waiting, 0)
+	if learned, ok := LearnedDrain(updates, p.Name, p.MaxUnavailable); ok && s.Drain == (Range{}) && p.Decision.Drains {
+		s.Drain, p.Learned = learned, true
+	}
 	if p.Part != Takes {
 		return
 	}

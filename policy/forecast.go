@@ -1,0 +1,268 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// A Forecast is what a change does to the nodes, and what the rules say of that.
+type Forecast struct {
+	rollout.Forecast
+	// Simulation is the rollout played to its end; nil if no node is drained, or if too little
+	// is known of the cluster (Unknown).
+	Simulation *simulation.Result
+	// Unknown names what could not be read of the cluster, without which the forecast may be
+	// wrong.
+	Unknown []string
+	// Recent are the other mirror objects that were changed shortly before, sorted by name. A
+	// change that drains would have cost nothing more together with them.
+	Recent []string
+	now    time.Time
+	pulls  pullOutcomes
+	// Lookups are the places of old routes that nobody has looked at and that decide whether
+	// the rollout stalls: pods that are evicted first go to nodes that have the old route.
+	Lookups []mirrors.Location
+	// Findings are those of the forecast rules; Plan.WithForecast adds them to a
+	// verdict.
+	Findings []Finding
+}
+
+// Reaches reports whether the change makes MCO do something on nodes, now or once their pool
+// is no longer paused.
+func (f *Forecast) Reaches() bool {
+	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
+		return p.Part == rollout.Takes || p.Part == rollout.Paused || p.Part == rollout.Stopped || p.Part == rollout.Unreadable
+	})
+}
+
+// String returns the forecast in one line: what happens on which nodes, how long it takes,
+// and what else is worth knowing before.
+func (f *Forecast) String() string {
+	line := f.Forecast.String()
+	switch n := len(f.Recent); {
+	case n == 1:
+		line += fmt.Sprintf("; %s was changed in the last 30 minutes: apply changes together to drain once", f.Recent[0])
+	case n > 1:
+		line += fmt.Sprintf("; %s other mirror objects were changed in the last 30 minutes: apply changes together to drain once", text.Number(n))
+	}
+	switch {
+	case !f.Drains():
+	case f.Simulation == nil:
+		line += "; the drains were not simulated: pods or nodes could not be read"
+	case slices.Contains(f.Unknown, budgets):
+		line += "; the drains were simulated without budgets, which could not be read"
+	case f.Simulation.Partial:
+		line += "; the drains were not simulated to the end: time was up"
+	}
+	return line
+}
+
+// Drains reports whether nodes of a pool that takes part are drained.
+func (f *Forecast) Drains() bool {
+	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Part == rollout.Takes && p.Decision.Drains })
+}
+
+// A Forecaster makes the forecast for a Plan.
+type Forecaster struct {
+	// Now is when the forecast is made: it decides what counts as recent.
+	Now time.Time
+	// Stop, if not nil, is asked now and then whether to give the simulation up.
+	Stop func() bool
+}
+
+// recently is the time within which other changes of mirror objects are worth a word: MCO
+// begins with the first node seconds after a change, and drains a few in that time.
+const recently = 30 * time.Minute
+
+// Forecast returns what the change does to the nodes, given what is known of the registries;
+// nil where nothing is known of nodes, or nobody asked for the verdict on a change.
+func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
+	if p.rollout == nil || len(p.rollout.Nodes) == 0 || p.unjudged {
+		return nil
+	}
+	step := rollout.Step{
+		Before: p.change.Before, After: p.change.After,
+		BeforeRejected: p.RejectedBefore != nil, AfterRejected: p.Rejected != nil,
+	}
+	f := &Forecast{
+		Forecast: rollout.NewForecast(*p.rollout, step.Decisions(p.rollout.Conditions()), p.settings.Times),
+		Unknown:  p.rollout.Unknown,
+		now:      by.Now,
+	}
+	if f.Drains() {
+		f.Recent = p.change.recent(by.Now)
+		f.simulate(p, facts, by)
+	}
+	for _, r := range forecastRules {
+		f.Findings = append(f.Findings, r.find(p, f)...)
+	}
+	return f
+}
+
+// The resources without which a simulation says little.
+const (
+	pods    = "pods"
+	nodes   = "nodes"
+	budgets = "poddisruptionbudgets"
+)
+
+// simulate sets f.Simulation, unless what the simulation rests on is not known; and
+// f.Lookups.
+func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
+	if slices.Contains(f.Unknown, pods) || slices.Contains(f.Unknown, nodes) {
+		return
+	}
+	f.pulls = p.pulls(facts)
+	input := simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Stop: by.Stop}
+	result := simulation.Run(input)
+	f.Simulation = &result
+	if !f.pulls.unasked() || result.Partial {
+		return
+	}
+	input.Pull = f.pulls.pullDoubting
+	f.Lookups = f.pulls.oldPlaces(simulation.Run(input).Worst)
+}
+
+// pullOutcomes say which images can be pulled before and after the change, by reference, for each
+// pool that has routes of its own.
+type pullOutcomes map[string][]*assessment
+
+func (p Plan) pulls(facts Facts) pullOutcomes {
+	known := pullOutcomes{}
+	for i := range p.Reroutes {
+		ref := p.Reroutes[i].Image.Ref
+		known[ref] = append(known[ref], p.settings.assess(&p.Reroutes[i], facts))
+	}
+	return known
+}
+
+// pull implements simulation.Input. What the change does not reroute is pulled as today.
+func (p pullOutcomes) pull(image, pool string, updated bool) simulation.Pull {
+	a := p.of(image, pool)
+	switch {
+	case a == nil:
+		return simulation.PullWorks
+	case updated:
+		return a.pullAfter()
+	default:
+		return a.pullBefore()
+	}
+}
+
+// of returns the assessment of image on the nodes of pool, nil if it is not rerouted there.
+func (p pullOutcomes) of(image, pool string) *assessment {
+	for _, a := range p[strings.TrimSpace(image)] {
+		if len(a.Pools) == 0 || slices.Contains(a.Pools, pool) {
+			return a
+		}
+	}
+	return nil
+}
+
+func (a *assessment) pullAfter() simulation.Pull {
+	switch {
+	case a.After.Err != nil || a.After.Refused != "":
+		return simulation.PullFails
+	default:
+		return pullOf(a.after)
+	}
+}
+
+// pullBefore takes the old route to work where nobody has got an answer: pods run by it.
+func (a *assessment) pullBefore() simulation.Pull {
+	if a.isUnasked() {
+		return simulation.PullWorks
+	}
+	return pullOf(a.before)
+}
+
+// isUnasked reports whether it is not known what the old route gives, as nobody has got an
+// answer from any of its places.
+func (a *assessment) isUnasked() bool {
+	return a.before == Unsure && !slices.ContainsFunc(a.Before.Open(), func(l mirrors.Location) bool { return a.found.At(l).Presence != Unknown })
+}
+
+// unasked reports whether there are such images.
+func (p pullOutcomes) unasked() bool {
+	for _, assessments := range p {
+		if slices.ContainsFunc(assessments, (*assessment).isUnasked) {
+			return true
+		}
+	}
+	return false
+}
+
+// pullDoubting is pull, but for old routes that nobody has asked: whether they work is not
+// known.
+func (p pullOutcomes) pullDoubting(image, pool string, updated bool) simulation.Pull {
+	if a := p.of(image, pool); !updated && a != nil && a.isUnasked() {
+		return simulation.PullUnknown
+	}
+	return p.pull(image, pool, updated)
+}
+
+// oldPlaces returns the places on the old routes of the images that c stalls for, and that
+// have not been looked up, each once.
+func (p pullOutcomes) oldPlaces(c simulation.Course) []mirrors.Location {
+	var places []mirrors.Location
+	for _, stall := range c.Stalls {
+		images := []string{stall.Image}
+		for _, missing := range stall.Missing {
+			images = append(images, missing.Image)
+		}
+		for _, image := range images {
+			for _, a := range p[strings.TrimSpace(image)] {
+				for _, l := range a.Before.Open() {
+					if a.found[l] == nil && !slices.Contains(places, l) {
+						places = append(places, l)
+					}
+				}
+			}
+		}
+	}
+	return places
+}
+
+func pullOf(o Outcome) simulation.Pull {
+	switch {
+	case o.Found():
+		return simulation.PullWorks
+	case o == Fails:
+		return simulation.PullFails
+	default:
+		return simulation.PullUnknown
+	}
+}
+
+// recent returns the names of the mirror objects that c does not change and that somebody
+// created or changed shortly before now.
+func (c Change) recent(now time.Time) []string {
+	var names []string
+	for _, o := range c.After.Objects {
+		changed, ok := lastChange(o)
+		if ok && now.Sub(changed) < recently && c.Before.Holds(mirrors.Put(o)) {
+			names = append(names, mirrors.NameOf(o))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// lastChange returns when somebody last created or changed o, as the API server has noted
+// it.
+func lastChange(o mirrors.Object) (time.Time, bool) {
+	last := o.GetCreationTimestamp().Time
+	for _, m := range o.GetManagedFields() {
+		if m.Time != nil && m.Time.After(last) && m.Subresource == "" {
+			last = m.Time.Time
+		}
+	}
+	return last, !last.IsZero()
+}

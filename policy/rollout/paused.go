@@ -1,0 +1,105 @@
+package rollout
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// PausedLines says of a pool that is paused since when it is, what waits for its nodes, and
+// until when they can do without: a line each. Now is the time of the forecast.
+func (c Cluster) PausedLines(name string, now time.Time) []string {
+	i := slices.IndexFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	pool := c.Pools[i]
+	lines := []string{fmt.Sprintf("pool %s is paused%s", name, pausedSince(pool, now))}
+	if target := pool.Spec.Configuration.Name; target != "" && target != pool.Status.Configuration.Name {
+		lines = append(lines, c.waitsLine(pool, target))
+	}
+	return append(lines, c.signerLine())
+}
+
+// A RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
+type RenderedConfig struct {
+	Name, Pool string
+	Created    time.Time
+}
+
+// waitsLine says that target waits for the nodes of pool, and how many have come since they
+// got theirs. Nodes get the last one only.
+func (c Cluster) waitsLine(pool *mcfgv1.MachineConfigPool, target string) string {
+	i := slices.IndexFunc(c.Rendered, func(r RenderedConfig) bool { return r.Name == pool.Status.Configuration.Name })
+	newer := 0
+	for _, r := range c.Rendered {
+		if i >= 0 && r.Pool == pool.Name && r.Created.After(c.Rendered[i].Created) {
+			newer++
+		}
+	}
+	if newer < 2 {
+		return fmt.Sprintf("%s waits for its nodes already", target)
+	}
+	return fmt.Sprintf("%d rendered configs have come since its nodes got theirs; the last, %s, waits", newer, target)
+}
+
+// pausedSince completes "is paused": since when, and by whom, as far as managed fields tell.
+func pausedSince(pool *mcfgv1.MachineConfigPool, now time.Time) string {
+	since, by, ok := PausedSince(pool)
+	if !ok {
+		return "; since when is not recorded"
+	}
+	text := fmt.Sprintf(" since %s", since.UTC().Format(time.DateOnly))
+	if days := int(now.Sub(since).Hours() / 24); days > 0 {
+		text += fmt.Sprintf(" (%d days)", days)
+	}
+	return text + ", by " + by
+}
+
+// PausedSince returns when spec.paused of pool was last set, and by which field manager; false
+// if its managed fields do not say. A manager that sets other fields as well has one time for
+// all, so that the pool may have been paused for longer.
+func PausedSince(pool *mcfgv1.MachineConfigPool) (since time.Time, by string, ok bool) {
+	for _, m := range pool.ManagedFields {
+		if m.Time == nil || m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:paused"`)) {
+			continue
+		}
+		var fields struct {
+			Spec map[string]json.RawMessage `json:"f:spec"`
+		}
+		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields); err != nil || fields.Spec["f:paused"] == nil {
+			continue
+		}
+		if m.Time.After(since) {
+			since, by, ok = m.Time.Time, text.Line(m.Manager), true
+		}
+	}
+	return since, by, ok
+}
+
+// KubeletSigner is the CA by which kubelets know the API server. It is made anew 292 days after it was issued, and
+// expires after 365 (Red Hat's documentation of MachineConfigPools, "Pausing"). Nodes of a
+// paused pool do not get the new one.
+const (
+	KubeletSigner = "kube-apiserver-to-kubelet-signer"
+	signerRotate  = 292 * 24 * time.Hour
+)
+
+// signerLine says until when nodes of a paused pool can do without new certificates.
+func (c Cluster) signerLine() string {
+	for _, certificate := range c.Certificates {
+		if !strings.Contains(certificate.Subject, KubeletSigner) || certificate.NotBefore == nil || certificate.NotAfter == nil {
+			continue
+		}
+		return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated about %s, and the one that they have expires on %s",
+			KubeletSigner, certificate.NotBefore.Add(signerRotate).UTC().Format(time.DateOnly), certificate.NotAfter.UTC().Format(time.DateOnly))
+	}
+	return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated 292 days after it was issued, and expires after 365", KubeletSigner)
+}

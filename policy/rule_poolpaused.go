@@ -1,0 +1,26 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// PoolPaused: nodes of a paused pool pull as before until somebody resumes it; the change
+// then comes with everything else that waits. A pool must not stay paused for long, as its
+// nodes get no new certificates.
+func poolPaused(p Plan, f *Forecast) []Finding {
+	var findings []Finding
+	for _, pool := range f.Pools {
+		if pool.Part != rollout.Paused {
+			continue
+		}
+		findings = append(findings, Finding{
+			Severity: Warn,
+			Reason:   fmt.Sprintf("pool %s is paused: its nodes pull as before until it is resumed", pool.Name),
+			Detail:   p.rollout.PausedLines(pool.Name, f.now),
+			Remedy:   []string{fmt.Sprintf(`to resume it: oc patch machineconfigpool/%s --type merge -p '{"spec":{"paused":false}}'`, pool.Name)},
+		})
+	}
+	return findings
+}

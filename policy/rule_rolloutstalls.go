@@ -1,0 +1,66 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// RolloutStalls: a drain never ends, because a pod that was evicted cannot pull its image
+// where it was placed, and a budget then allows no further eviction. Half of the nodes have
+// the change and half do not, and no pod of that image starts on the former. A stall that
+// would come about as well if every image could be pulled is for DrainBlocked.
+//
+// It is a denial where the new route fails, or is not known to work. A change whose new route
+// works is the way out of a stall, and one whose old route fails may be just that.
+func rolloutStalls(p Plan, f *Forecast) []Finding {
+	if f.Simulation == nil {
+		return nil
+	}
+	var findings []Finding
+	for _, stall := range f.Simulation.Worst.Stalls {
+		told := slices.ContainsFunc(findings, func(f Finding) bool { return f.Image.Ref == stall.Image })
+		if !stall.ByImage || told {
+			continue
+		}
+		findings = append(findings, p.stallFinding(f, stall))
+	}
+	return findings
+}
+
+func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
+	finding := Finding{
+		Severity: Warn, Image: Image{Ref: stall.Image},
+		Reason: fmt.Sprintf("the rollout would stall%s, as a pod could not pull it", f.where(stall)),
+		Detail: []string{stall.String()},
+		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
+	}
+	if a := f.pulls.of(stall.Image, stall.Pool); a != nil {
+		finding.Image = p.settings.sortConsumers(a.Image)
+		if a.pullAfter() != simulation.PullWorks {
+			finding.Severity = Deny
+		}
+	}
+	certain := slices.ContainsFunc(f.Simulation.Best.Stalls, func(s simulation.Stall) bool { return s.ByImage })
+	if !certain {
+		finding.Reason = fmt.Sprintf("the rollout may stall%s, as a pod could not pull it", f.where(stall))
+		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: at best the rollout gets through")
+	}
+	if n := len(f.Simulation.Worst.Stalls) - 1; n > 0 {
+		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: see check --simulate")
+	}
+	return finding
+}
+
+// where says at which node. Where several are drained at once, it is not certain which of them
+// gets the eviction that a budget has left.
+func (f *Forecast) where(stall simulation.Stall) string {
+	several := slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Name == stall.Pool && p.Capacity > 1 })
+	if several {
+		return " at " + stall.Node + " or one that is drained with it"
+	}
+	return " at " + stall.Node
+}
