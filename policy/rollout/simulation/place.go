@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -75,7 +76,7 @@ func (p *place) short(shared int, onlyRivals bool) obstruction {
 		return isCordoned
 	}
 	if left -= p.taken - p.top(shared); left <= least {
-		return p.rivalry
+		return cmp.Or(p.rivalry, spreadUneven) // which takes what rivals do not
 	}
 	if left -= max(p.room.taken-p.weight, 0); left <= least {
 		return noRoom
