@@ -51,7 +51,7 @@ func (w *world) newRun(v view, pessimist bool) *run {
 	}
 	r.search = newSearch(r)
 	for i := range w.pods {
-		pod := int32(i) //nolint:gosec // an index of pods
+		pod := int32(i)
 		r.image[i] = -1
 		r.state[i] = r.initial(pod)
 		r.count(pod, 1)

@@ -340,10 +340,10 @@ func (m *model) startsOn(s situation, p, n int) Pull {
 			}
 			pull = m.in.Pull(c.Image, name, s.phase[n] == isUpdated)
 		}
-		switch {
-		case pull == PullFails:
+		switch pull {
+		case PullFails:
 			return PullFails
-		case pull == PullUnknown:
+		case PullUnknown:
 			worst = PullUnknown
 		}
 	}
