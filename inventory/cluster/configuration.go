@@ -9,6 +9,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 )
 
 // A configuration holds the objects that a cluster has one of.
@@ -17,7 +18,13 @@ type configuration struct {
 	images   table[*configv1.Image]
 	proxy    table[*configv1.Proxy]
 	version  table[*configv1.ClusterVersion]
+
+	infrastructure table[*configv1.Infrastructure]
+	operator       table[*configv1.ClusterOperator] // that of MCO
 }
+
+// machineConfigOperator is the ClusterOperator of MCO.
+const machineConfigOperator = "machine-config"
 
 // MachineConfiguration returns MachineConfiguration cluster as
 // objects.TrimMachineConfiguration leaves it, nil if there is none. It is shared and must
@@ -44,17 +51,19 @@ func (c *Inventory) ClusterVersion() *configv1.ClusterVersion {
 // is all but ClusterVersion.
 func (c *configuration) sources(dyn dynamic.Interface) []*source {
 	return []*source{
-		single(dyn, resourceOf(operatorv1.GroupName, "v1", "machineconfigurations"), objects.TrimMachineConfiguration, &c.machines),
-		single(dyn, resourceOf(configv1.GroupName, "v1", "images"), objects.TrimImageConfig, &c.images),
-		single(dyn, resourceOf(configv1.GroupName, "v1", "proxies"), objects.TrimProxy, &c.proxy),
+		single(dyn, resourceOf(operatorv1.GroupName, "v1", workloads.Machines), "cluster", objects.TrimMachineConfiguration, &c.machines),
+		single(dyn, resourceOf(configv1.GroupName, "v1", "images"), "cluster", objects.TrimImageConfig, &c.images),
+		single(dyn, resourceOf(configv1.GroupName, "v1", "proxies"), "cluster", objects.TrimProxy, &c.proxy),
+		single(dyn, resourceOf(configv1.GroupName, "v1", workloads.Infrastructures), "cluster", objects.TrimInfrastructure, &c.infrastructure),
+		single(dyn, resourceOf(configv1.GroupName, "v1", workloads.Operators), machineConfigOperator, objects.TrimClusterOperator, &c.operator),
 	}
 }
 
-// single returns the source of the object "cluster" of a resource. It asks for this
-// one only, which a role can grant by its name.
-func single[T any](dyn dynamic.Interface, r schema.GroupVersionResource, trim func(*T) *T, sink follow.Sink) *source {
+// single returns the source of one object of a resource. It asks for this one only, which a
+// role can grant by its name.
+func single[T any](dyn dynamic.Interface, r schema.GroupVersionResource, name string, trim func(*T) *T, sink follow.Sink) *source {
 	s := optional(dyn, r)
-	s.Object = "cluster"
+	s.Object = name
 	s.PageSize = 1
 	s.Trim = decoded(trim)
 	s.Sink = sink

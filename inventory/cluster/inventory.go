@@ -24,6 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -59,12 +60,18 @@ type Inventory struct {
 	nodes         table[*corev1.Node]
 	pools         table[*mcfgv1.MachineConfigPool]
 	budgets       table[*policyv1.PodDisruptionBudget]
+	machineNodes  table[*mcfgv1.MachineConfigNode]
+	pods          workloads.Table
+	namespaces    table[*corev1.Namespace]
+	volumes       table[*corev1.PersistentVolume]
+	drainOverride table[bool] // workloads.DrainOverride, if there is one
 	configuration configuration
 	mirrors       mirrorReader
 	applied       appliedReader
 	files         table[[]mirrors.File]
 	sources       []*source
 	accounts      *source
+	drainSource   *source
 	survey        *survey // nil for none
 	log           logr.Logger
 
@@ -103,12 +110,17 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	c := &Inventory{mirrors: reader, log: o.Logger, ready: make(chan struct{})}
 	c.index.TrustAccounts(images.AllAccounts) // once it is ready
 	c.accounts = serviceAccounts(kube, &c.index)
-	c.sources = slices.Concat(workloads(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
+	c.drainSource = drainOverride(kube, &c.drainOverride)
+	c.sources = slices.Concat(builtins(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
 		c.accounts, nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
+		namespaces(kube, &c.namespaces), volumes(kube, &c.volumes), c.drainSource,
+		machineNodes(dyn, &c.machineNodes),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
 	for _, s := range c.sources {
 		switch s.Name {
+		case workloads.Pods:
+			s.AlsoKeep(trimPod(&c.pods), podSink{&c.pods})
 		case "clusterversions.config.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
 		case "imagestreams.image.openshift.io":

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -385,13 +386,20 @@ var mirrorCRDs = []string{
 // create makes a cluster-scoped custom resource.
 func create(t *testing.T, dyn dynamic.Interface, apiVersion, kind, resource, name string, spec map[string]any) {
 	t.Helper()
+	createWith(t, dyn, apiVersion, kind, resource, name, map[string]any{"spec": spec})
+}
+
+// createWith creates a cluster-scoped object with fields.
+func createWith(t *testing.T, dyn dynamic.Interface, apiVersion, kind, resource, name string, fields map[string]any) {
+	t.Helper()
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name},
 	}}
+	maps.Copy(o.Object, fields)
 	if _, err := dyn.Resource(gv.WithResource(resource)).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -484,7 +492,7 @@ func TestInventorySaysWhatItMayNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"no permission to read buildconfigs.build.openshift.io, builds.build.openshift.io" +
-		" and 21 more; what is there is unknown"}
+		" and 24 more; what is there is unknown"}
 	if diff := cmp.Diff(want, c.Notes()); diff != "" {
 		t.Errorf("Notes() -want +got:\n%s", diff)
 	}
@@ -577,7 +585,7 @@ func TestInventoryKnowsNodesPoolsAndBudgets(t *testing.T) {
 		}
 	})
 	node.Status.NodeInfo.Architecture = "arm64"
-	node.Status.Images = []corev1.ContainerImage{{Names: []string{"quay.io/x:1"}}}
+	node.Status.Images = []corev1.ContainerImage{{Names: []string{"quay.io/x:1"}, SizeBytes: 1}}
 	if _, err := kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -594,7 +602,7 @@ func TestInventoryKnowsNodesPoolsAndBudgets(t *testing.T) {
 	}
 	nodes := c.Nodes()
 	if len(nodes) != 1 || nodes[0].Annotations["machineconfiguration.openshift.io/state"] != "Done" || len(nodes[0].Annotations) != 1 ||
-		nodes[0].Status.Images != nil || nodes[0].ManagedFields != nil {
+		len(nodes[0].Status.Images) != 1 || nodes[0].Status.Images[0].SizeBytes != 0 || nodes[0].ManagedFields != nil || nodes[0].CreationTimestamp.IsZero() {
 		t.Errorf("Nodes() = %v, want worker-0, trimmed", nodes)
 	}
 	if diff := cmp.Diff([]string{"linux/arm64"}, c.NodePlatforms()); diff != "" {

@@ -8,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -21,7 +20,7 @@ func (c *Inventory) Rules() []rbacv1.PolicyRule {
 		if s.isSecret {
 			continue
 		}
-		if s.kind == images.ConfigMapKind.Kind {
+		if s.isConfigMap {
 			followed[[2]string{"", s.Object}] = []string{"configmaps"}
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // A holderSink enters the Holders of one kind in an Index.
@@ -98,4 +100,33 @@ func (s objectSink) Replace(all []*follow.Object) {
 	for _, t := range all {
 		s.Put(t)
 	}
+}
+
+// A podSink enters pods in a Table. Those that have ended are nil.
+type podSink struct{ pods *workloads.Table }
+
+// Put implements follow.Sink.
+func (s podSink) Put(o *follow.Object) {
+	if p := o.Value.(*rollout.Pod); p != nil {
+		s.pods.Put(p)
+		return
+	}
+	s.pods.Remove(o.Namespace, o.Name)
+}
+
+// Remove implements follow.Sink.
+func (s podSink) Remove(namespace, name string) { s.pods.Remove(namespace, name) }
+
+// None implements follow.Sink.
+func (s podSink) None(error) { s.Replace(nil) }
+
+// Replace implements follow.Sink.
+func (s podSink) Replace(all []*follow.Object) {
+	s.pods.Replace(func(yield func(*rollout.Pod) bool) {
+		for _, o := range all {
+			if !yield(o.Value.(*rollout.Pod)) {
+				return
+			}
+		}
+	})
 }

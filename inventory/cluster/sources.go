@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 )
 
 // A source is one resource that an Inventory follows.
@@ -25,14 +27,16 @@ type source struct {
 	kind string
 	// templates is set if pod templates are read, in objects of kind.
 	templates bool
+	// isConfigMap is set for one ConfigMap.
+	isConfigMap bool
 	// isSecret is set for the global pull secret, whose Sink itself reports when there is
 	// none.
 	isSecret bool
 }
 
-// workloads returns the sources of everything built into Kubernetes that a pod
+// builtins returns the sources of everything built into Kubernetes that a pod
 // may come from, and of pods.
-func workloads(kube kubernetes.Interface, index *images.Index) []*source {
+func builtins(kube kubernetes.Interface, index *images.Index) []*source {
 	holders := func(name, kind string, r follow.Resource) *source {
 		return &source{
 			kind:      kind,
@@ -50,7 +54,7 @@ func workloads(kube kubernetes.Interface, index *images.Index) []*source {
 	}
 	all := metav1.NamespaceAll
 	return []*source{
-		holders("pods", "Pod", follow.Builtin(kube.CoreV1().Pods(all), kube)),
+		holders(workloads.Pods, "Pod", follow.Builtin(kube.CoreV1().Pods(all), kube)),
 		holders("replicationcontrollers", "ReplicationController", follow.Builtin(kube.CoreV1().ReplicationControllers(all), kube)),
 		holders("deployments.apps", "Deployment", follow.Builtin(kube.AppsV1().Deployments(all), kube)),
 		holders("replicasets.apps", "ReplicaSet", follow.Builtin(kube.AppsV1().ReplicaSets(all), kube)),
@@ -89,23 +93,29 @@ func custom(dyn dynamic.Interface, index *images.Index) []*source {
 func configMaps(kube kubernetes.Interface, index *images.Index) []*source {
 	var sources []*source
 	for _, key := range images.ImageConfigMaps() {
-		sources = append(sources, &source{
-			kind: images.ConfigMapKind.Kind,
-			Source: &follow.Source{
-				Name:     "configmap " + key.String(),
-				Client:   follow.Builtin(kube.CoreV1().ConfigMaps(key.Namespace), kube),
-				Object:   key.Name,
-				PageSize: 1,
-				IsAnswer: follow.NotServedOrForbidden,
-				Retry:    &follow.RetryNowAndThen,
-				Trim: func(o runtime.Object) any {
-					return images.Pack(images.ExtractConfigMap(o.(*corev1.ConfigMap)).References)
-				},
-				Sink: objectSink{holderSink{index, images.ConfigMapKind.Kind}, key},
-			},
-		})
+		s := configMap(kube, key, func(cm *corev1.ConfigMap) any { return images.Pack(images.ExtractConfigMap(cm).References) },
+			objectSink{holderSink{index, images.ConfigMapKind.Kind}, key})
+		s.kind = images.ConfigMapKind.Kind
+		sources = append(sources, s)
 	}
 	return sources
+}
+
+// configMap returns the source of one ConfigMap, which names no images.
+func configMap(kube kubernetes.Interface, key types.NamespacedName, trim func(*corev1.ConfigMap) any, sink follow.Sink) *source {
+	return &source{
+		isConfigMap: true,
+		Source: &follow.Source{
+			Name:     "configmap " + key.String(),
+			Client:   follow.Builtin(kube.CoreV1().ConfigMaps(key.Namespace), kube),
+			Object:   key.Name,
+			PageSize: 1,
+			IsAnswer: follow.NotServedOrForbidden,
+			Retry:    &follow.RetryNowAndThen,
+			Trim:     func(o runtime.Object) any { return trim(o.(*corev1.ConfigMap)) },
+			Sink:     sink,
+		},
+	}
 }
 
 const (
@@ -143,13 +153,25 @@ func readable(name string, r follow.Resource, trim func(runtime.Object) any, sin
 }
 
 func nodes(kube kubernetes.Interface, sink follow.Sink) *source {
-	return readable("nodes", follow.Builtin(kube.CoreV1().Nodes(), kube),
+	return readable(workloads.Nodes, follow.Builtin(kube.CoreV1().Nodes(), kube),
 		func(o runtime.Object) any { return objects.TrimNode(o.(*corev1.Node)) }, sink)
 }
 
 func disruptionBudgets(kube kubernetes.Interface, sink follow.Sink) *source {
 	return readable("poddisruptionbudgets.policy", follow.Builtin(kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll), kube),
 		func(o runtime.Object) any { return objects.TrimDisruptionBudget(o.(*policyv1.PodDisruptionBudget)) }, sink)
+}
+
+func namespaces(kube kubernetes.Interface, sink follow.Sink) *source {
+	return readable(workloads.Namespaces, follow.Builtin(kube.CoreV1().Namespaces(), kube),
+		func(o runtime.Object) any { return objects.TrimNamespace(o.(*corev1.Namespace)) }, sink)
+}
+
+// volumes returns the source of what ties claims to nodes. The claims need not be read: a
+// volume names the one that it is bound to.
+func volumes(kube kubernetes.Interface, sink follow.Sink) *source {
+	return readable(workloads.Volumes, follow.Builtin(kube.CoreV1().PersistentVolumes(), kube),
+		func(o runtime.Object) any { return objects.TrimVolume(o.(*corev1.PersistentVolume)) }, sink)
 }
 
 // serviceAccounts returns the source of what pods made from templates get their pull
@@ -180,6 +202,17 @@ var poolResource = resourceOf("machineconfiguration.openshift.io", "v1", "machin
 func pools(dyn dynamic.Interface, sink follow.Sink) *source {
 	s := optional(dyn, poolResource)
 	s.Trim = decoded(objects.TrimPool)
+	s.Sink = sink
+	return s
+}
+
+// machineNodes returns the source of how long nodes took for their last update. OpenShift
+// serves it from 4.16 on, at first in another version.
+func machineNodes(dyn dynamic.Interface, sink follow.Sink) *source {
+	r := poolResource.GroupVersion().WithResource("machineconfignodes")
+	s := optional(dyn, r)
+	s.Client = follow.FirstServed(s.Client, follow.Custom(dyn, r.GroupResource().WithVersion("v1alpha1")))
+	s.Trim = decoded(objects.TrimMachineConfigNode)
 	s.Sink = sink
 	return s
 }

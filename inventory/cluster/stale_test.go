@@ -100,9 +100,12 @@ func TestEverythingFollowedKnowsThatItIsCutOff(t *testing.T) {
 	}
 	for _, r := range []struct{ group, kind, plural string }{
 		{"machineconfiguration.openshift.io", "MachineConfigPool", "machineconfigpools"},
+		{"machineconfiguration.openshift.io", "MachineConfigNode", "machineconfignodes"},
 		{"operator.openshift.io", "MachineConfiguration", "machineconfigurations"},
 		{"config.openshift.io", "Image", "images"},
 		{"config.openshift.io", "Proxy", "proxies"},
+		{"config.openshift.io", "Infrastructure", "infrastructures"},
+		{"config.openshift.io", "ClusterOperator", "clusteroperators"},
 	} {
 		installLoose(t, cfg, r.group, r.kind, r.plural, "v1")
 	}

@@ -60,3 +60,9 @@ func (t *table[T]) named(name string) T {
 	defer t.mu.Unlock()
 	return t.rows[types.NamespacedName{Name: name}]
 }
+
+func (t *table[T]) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.rows) == 0
+}

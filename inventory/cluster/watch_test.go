@@ -57,9 +57,13 @@ func newFlakyAPI(objects ...runtime.Object) *flakyAPI {
 func noCustom() dynamic.Interface {
 	listKinds := map[schema.GroupVersionResource]string{
 		poolResource: "MachineConfigPoolList",
-		resourceOf("operator.openshift.io", "v1", "machineconfigurations"): "MachineConfigurationList",
-		resourceOf("config.openshift.io", "v1", "images"):                  "ImageList",
-		resourceOf("config.openshift.io", "v1", "proxies"):                 "ProxyList",
+		resourceOf("machineconfiguration.openshift.io", "v1", "machineconfignodes"):       "MachineConfigNodeList",
+		resourceOf("machineconfiguration.openshift.io", "v1alpha1", "machineconfignodes"): "MachineConfigNodeList",
+		resourceOf("operator.openshift.io", "v1", "machineconfigurations"):                "MachineConfigurationList",
+		resourceOf("config.openshift.io", "v1", "images"):                                 "ImageList",
+		resourceOf("config.openshift.io", "v1", "proxies"):                                "ProxyList",
+		resourceOf("config.openshift.io", "v1", "infrastructures"):                        "InfrastructureList",
+		resourceOf("config.openshift.io", "v1", "clusteroperators"):                       "ClusterOperatorList",
 	}
 	for _, k := range images.CustomKinds() {
 		listKinds[k.Resource] = k.Kind + "List"

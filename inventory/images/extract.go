@@ -134,7 +134,7 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 // unique over all three lists. Of t, it finds out by itself whether the spec names a
 // pull secret.
 func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
-	t.ownPullSecret = namesPullSecret(spec)
+	t.ownPullSecret = NamesPullSecret(spec)
 	lookup, copied := t.lookup, t.copied
 	add := func(image, container, digest string) {
 		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
@@ -157,9 +157,9 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 	}
 }
 
-// namesPullSecret reports whether a pod has a pull secret other than the one that OpenShift
+// NamesPullSecret reports whether a pod has a pull secret other than the one that OpenShift
 // adds.
-func namesPullSecret(spec *corev1.PodSpec) bool {
+func NamesPullSecret(spec *corev1.PodSpec) bool {
 	account := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
 	return slices.ContainsFunc(spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool {
 		return isOwnPullSecret(s.Name, account)

@@ -58,3 +58,24 @@ func TrimClusterVersion(v *configv1.ClusterVersion) *configv1.ClusterVersion {
 	}
 	return t
 }
+
+// TrimInfrastructure returns what is kept of an Infrastructure: how many nodes the control
+// plane and the rest of the cluster have.
+func TrimInfrastructure(i *configv1.Infrastructure) *configv1.Infrastructure {
+	t := &configv1.Infrastructure{ObjectMeta: names(i)}
+	t.Status.ControlPlaneTopology = i.Status.ControlPlaneTopology
+	t.Status.InfrastructureTopology = i.Status.InfrastructureTopology
+	return t
+}
+
+// TrimClusterOperator returns what is kept of a ClusterOperator: its conditions, without
+// their messages.
+func TrimClusterOperator(o *configv1.ClusterOperator) *configv1.ClusterOperator {
+	t := &configv1.ClusterOperator{ObjectMeta: names(o)}
+	for _, c := range o.Status.Conditions {
+		t.Status.Conditions = append(t.Status.Conditions, configv1.ClusterOperatorStatusCondition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
+		})
+	}
+	return t
+}

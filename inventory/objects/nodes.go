@@ -31,11 +31,12 @@ func PlatformsOf(nodes []*corev1.Node) []string {
 // (openshift/machine-config-operator, pkg/daemon/constants/constants.go).
 const mcoPrefix = "machineconfiguration.openshift.io/"
 
-// TrimNode returns what is kept of a node: its labels, what the Machine Config
-// Operator says of it, whether it takes pods, and what kind of machine it is.
+// TrimNode returns what is kept of a node: its labels, how old it is, what the Machine Config
+// Operator says of it, whether it takes pods and has room for them, which images it has, and
+// what kind of machine it is.
 func TrimNode(n *corev1.Node) *corev1.Node {
 	t := &corev1.Node{ObjectMeta: names(n)}
-	t.Labels = n.Labels
+	t.Labels, t.CreationTimestamp = n.Labels, n.CreationTimestamp
 	for key, value := range n.Annotations {
 		if strings.HasPrefix(key, mcoPrefix) {
 			metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value)
@@ -44,28 +45,34 @@ func TrimNode(n *corev1.Node) *corev1.Node {
 	t.Spec.Unschedulable, t.Spec.Taints = n.Spec.Unschedulable, n.Spec.Taints
 	t.Status.NodeInfo.Architecture = n.Status.NodeInfo.Architecture
 	t.Status.NodeInfo.OperatingSystem = n.Status.NodeInfo.OperatingSystem
+	t.Status.Allocatable = n.Status.Allocatable
+	t.Status.Images = trimImages(n.Status.Images)
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			t.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason}}
+		switch c.Type { // those by which MCO calls a node unavailable
+		case corev1.NodeReady, corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable:
+			t.Status.Conditions = append(t.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
 	}
 	return t
 }
 
 // TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
-// and configurations it selects, how it rolls out, and how far it has come.
+// and configurations it selects, how it rolls out, how far it has come, and whether it is
+// being deleted.
 func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
-	t.Labels = p.Labels
+	t.Labels, t.DeletionTimestamp = p.Labels, p.DeletionTimestamp
 	t.Spec.Configuration.Source = nil
 	t.Status.Configuration.Source = nil
 	return t
 }
 
 // TrimDisruptionBudget returns what is kept of a PodDisruptionBudget: which pods
-// it selects, and how much room it leaves.
+// it selects, how much room it leaves, and whether that is up to date: the eviction API
+// refuses while the status is about an older generation.
 func TrimDisruptionBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	t := &policyv1.PodDisruptionBudget{ObjectMeta: names(b), Spec: b.Spec, Status: b.Status}
+	t.Generation = b.Generation
 	t.Status.DisruptedPods, t.Status.Conditions = nil, nil
 	return t
 }

@@ -40,6 +40,8 @@ type Cluster struct {
 	// Volumes says for each PersistentVolumeClaim ("namespace/name") which nodes can have its
 	// volume; a claim that is missing is not tied to nodes, as far as is known.
 	Volumes map[string]*corev1.NodeSelector
+	// Updates are the last updates of nodes, as far as MCO tells of them, in no order.
+	Updates []NodeUpdate
 	// Unknown names what could not be read: "pods", "poddisruptionbudgets". What follows from
 	// it may be wrong both ways.
 	Unknown []string

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// Rollout returns what a rollout goes through, as it is now. Unknown names the resources
+// that may not be read, those that are stale, and those that have not been read yet; what
+// the cluster does not serve it does not have. The result is shared and must not be changed.
+func (c *Inventory) Rollout() rollout.Cluster { return c.RolloutObjects().Cluster() }
+
+// RolloutObjects returns the objects that Rollout is made from. They are shared and must not
+// be changed.
+func (c *Inventory) RolloutObjects() workloads.Objects {
+	o := workloads.Objects{Unknown: c.unknown()} // before the objects are taken, as with Gaps
+	o.Pods, o.Nodes, o.Pools, o.Budgets = c.pods.Pods(), c.Nodes(), c.Pools(), c.DisruptionBudgets()
+	o.Namespaces, o.Volumes = c.namespaces.sorted(byName), c.volumes.sorted(byName)
+	o.Machines, o.Version = c.MachineConfiguration(), c.ClusterVersion()
+	o.MachineNodes = c.machineNodes.sorted(byName)
+	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
+	o.DrainOverride = !c.drainOverride.isEmpty()
+	return o
+}
+
+// rolloutResources are those that a rollout depends on, each followed by one source.
+var rolloutResources = []schema.GroupResource{
+	{Resource: workloads.Pods},
+	{Resource: workloads.Nodes},
+	{Resource: workloads.Namespaces},
+	{Resource: workloads.Volumes},
+	{Group: "policy", Resource: workloads.Budgets},
+	poolResource.GroupResource(),
+	{Group: "operator.openshift.io", Resource: workloads.Machines},
+	{Group: "config.openshift.io", Resource: workloads.Infrastructures},
+	{Group: "config.openshift.io", Resource: workloads.Operators},
+	{Group: "config.openshift.io", Resource: workloads.Versions},
+}
+
+// unknown returns the resources of a rollout that are not known as they are now.
+func (c *Inventory) unknown() []string {
+	var names []string
+	for _, s := range c.sources {
+		name := ""
+		switch r := schema.ParseGroupResource(s.Name); {
+		case s == c.drainSource:
+			name = workloads.ConfigMaps
+		case slices.Contains(rolloutResources, r):
+			name = r.Resource
+		default:
+			continue
+		}
+		if status := s.Status(); !status.Synced || status.IsForbidden() || status.Stale {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// trimPod keeps what a rollout depends on.
+func trimPod(pods *workloads.Table) func(runtime.Object) any {
+	return func(o runtime.Object) any { return pods.Trim(o.(*corev1.Pod)) }
+}
+
+// drainOverride returns the source of ConfigMap workloads.DrainOverride, of which it matters
+// only whether it is there.
+func drainOverride(kube kubernetes.Interface, sink follow.Sink) *source {
+	return configMap(kube, workloads.DrainOverride, func(*corev1.ConfigMap) any { return true }, sink)
+}

@@ -1,0 +1,70 @@
+package objects
+
+import (
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// drainRequired is what the message of the condition UpdatePrepared has for an update that
+// drains the node, also after it has ended (MCO's pkg/daemon/update.go, func update).
+const drainRequired = "Drain Required: true"
+
+// TrimMachineConfigNode returns what is kept of a MachineConfigNode: which node and pool it
+// is about, and when the node was last updated, to what, and whether it was drained.
+func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNode {
+	t := &mcfgv1.MachineConfigNode{ObjectMeta: names(n)}
+	t.Spec.Node, t.Spec.Pool = n.Spec.Node, n.Spec.Pool
+	t.Spec.ConfigVersion = n.Spec.ConfigVersion
+	for _, c := range n.Status.Conditions {
+		trimmed := metav1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
+		switch mcfgv1.StateProgress(c.Type) {
+		case mcfgv1.MachineConfigNodeUpdatePrepared:
+			if strings.Contains(c.Message, drainRequired) {
+				trimmed.Message = drainRequired
+			}
+		case mcfgv1.MachineConfigNodeUpdated:
+		default:
+			continue
+		}
+		t.Status.Conditions = append(t.Status.Conditions, trimmed)
+	}
+	return t
+}
+
+// UpdateOf returns what a MachineConfigNode, as it is or trimmed, tells of the last update;
+// false if it tells of none.
+//
+// The condition Updated is false from the beginning of an update to its end. At either, all
+// other conditions become false (generateAndApplyMachineConfigNodes in MCO's
+// pkg/upgrademonitor/upgrade_monitor.go), so that of an update that has ended nothing says
+// when it began. UpdatePrepared keeps its message.
+func UpdateOf(n *mcfgv1.MachineConfigNode) (rollout.NodeUpdate, bool) {
+	u := rollout.NodeUpdate{Node: n.Spec.Node.Name, Pool: n.Spec.Pool.Name, Config: n.Spec.ConfigVersion.Desired}
+	updated, prepared := conditionOf(n, mcfgv1.MachineConfigNodeUpdated), conditionOf(n, mcfgv1.MachineConfigNodeUpdatePrepared)
+	if updated == nil || prepared == nil || updated.LastTransitionTime.IsZero() {
+		return rollout.NodeUpdate{}, false
+	}
+	u.Drained = strings.Contains(prepared.Message, drainRequired)
+	switch updated.Status {
+	case metav1.ConditionTrue:
+		u.Ended = updated.LastTransitionTime.UTC()
+	case metav1.ConditionFalse:
+		u.Began = updated.LastTransitionTime.UTC()
+	default:
+		return rollout.NodeUpdate{}, false
+	}
+	return u, true
+}
+
+func conditionOf(n *mcfgv1.MachineConfigNode, of mcfgv1.StateProgress) *metav1.Condition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == string(of) {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}

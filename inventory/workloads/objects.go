@@ -1,0 +1,148 @@
+package workloads
+
+import (
+	"fmt"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// Objects are those of a cluster that a rollout depends on, as the Trim functions of package
+// objects leave them.
+type Objects struct {
+	Pods           []rollout.Pod
+	Nodes          []*corev1.Node
+	Pools          []*mcfgv1.MachineConfigPool
+	Budgets        []*policyv1.PodDisruptionBudget
+	Namespaces     []*corev1.Namespace
+	Volumes        []*corev1.PersistentVolume
+	Machines       *operatorv1.MachineConfiguration
+	Infrastructure *configv1.Infrastructure
+	Operator       *configv1.ClusterOperator // machine-config
+	Version        *configv1.ClusterVersion
+	MachineNodes   []*mcfgv1.MachineConfigNode
+	// DrainOverride says that ConfigMap DrainOverride is there.
+	DrainOverride bool
+	// Unknown are the resources that could not be read, or not lately.
+	Unknown []string
+}
+
+// DrainOverride is the ConfigMap by which MCO is kept from draining nodes when registries.conf
+// changes (ImageRegistryDrainOverrideConfigmap in its
+// pkg/controller/common/constants.go). Its content does not matter.
+var DrainOverride = types.NamespacedName{Namespace: operatorNamespace, Name: "image-registry-override-drain"}
+
+// operatorNamespace is that of MCO.
+const operatorNamespace = "openshift-machine-config-operator"
+
+// The resources that Unknown may name.
+const (
+	Pods            = "pods"
+	Nodes           = "nodes"
+	Pools           = "machineconfigpools"
+	Budgets         = "poddisruptionbudgets"
+	Namespaces      = "namespaces"
+	Volumes         = "persistentvolumes"
+	Machines        = "machineconfigurations"
+	Infrastructures = "infrastructures"
+	Operators       = "clusteroperators"
+	Versions        = "clusterversions"
+	ConfigMaps      = "configmaps"
+)
+
+// Cluster returns what a rollout goes through. It shares what o holds.
+func (o Objects) Cluster() rollout.Cluster {
+	c := rollout.Cluster{
+		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Budgets: o.Budgets,
+		OperatorNode:  operatorNode(o.Pods),
+		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),
+		Namespaces:    labelsOf(o.Namespaces),
+		Volumes:       nodesOf(o.Volumes),
+		Unknown:       slices.Compact(slices.Sorted(slices.Values(o.Unknown))),
+	}
+	for _, n := range o.MachineNodes {
+		if u, ok := objects.UpdateOf(n); ok {
+			c.Updates = append(c.Updates, u)
+		}
+	}
+	if o.Infrastructure != nil {
+		c.Topology = o.Infrastructure.Status.ControlPlaneTopology
+	}
+	return c
+}
+
+// operatorNode restates getOperatorNodeName (MCO's pkg/controller/node/node_controller.go),
+// which wants one such pod and otherwise goes on without.
+func operatorNode(pods []rollout.Pod) string {
+	node, found := "", 0
+	for i := range pods {
+		if p := &pods[i]; p.Namespace == operatorNamespace && p.Spec != nil && p.Spec.Labels["k8s-app"] == "machine-config-operator" {
+			node = p.Node
+			found++
+		}
+	}
+	if found != 1 {
+		return ""
+	}
+	return node
+}
+
+// heedsDrainOverride reports whether MCO looks for DrainOverride: OpenShift 4.14 to 4.19 do.
+// While the cluster is being updated, MCO is of the version before or of that after, and
+// both have to.
+func heedsDrainOverride(v *configv1.ClusterVersion) bool {
+	if v == nil {
+		return false
+	}
+	versions := []string{v.Status.Desired.Version}
+	for _, h := range v.Status.History {
+		if h.State == configv1.CompletedUpdate { // the latest comes first
+			versions = append(versions, h.Version)
+			break
+		}
+	}
+	return !slices.ContainsFunc(versions, func(version string) bool {
+		var major, minor int
+		_, err := fmt.Sscanf(version, "%d.%d.", &major, &minor)
+		return err != nil || major != 4 || minor < 14 || minor > 19
+	})
+}
+
+// labelsOf returns nil for no namespaces: no cluster has none.
+func labelsOf(namespaces []*corev1.Namespace) map[string]labels.Set {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	sets := make(map[string]labels.Set, len(namespaces))
+	for _, n := range namespaces {
+		sets[n.Name] = n.Labels
+	}
+	return sets
+}
+
+// nodesOf returns which nodes can have the volume of a claim, by "namespace/name" of the
+// claim. A volume that was released keeps the name of a claim that is gone.
+func nodesOf(volumes []*corev1.PersistentVolume) map[string]*corev1.NodeSelector {
+	nodes := map[string]*corev1.NodeSelector{}
+	for _, v := range volumes {
+		claim, affinity := v.Spec.ClaimRef, v.Spec.NodeAffinity
+		if claim == nil || affinity == nil || affinity.Required == nil ||
+			v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
+			continue
+		}
+		key := claim.Namespace + "/" + claim.Name
+		if _, taken := nodes[key]; !taken || v.Status.Phase == corev1.VolumeBound {
+			nodes[key] = affinity.Required
+		}
+	}
+	return nodes
+}
