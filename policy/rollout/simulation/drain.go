@@ -111,6 +111,7 @@ func (r *run) play() []*drain {
 				progress = true
 			}
 		}
+		r.schedule()
 	}
 	return r.drains()
 }
@@ -302,7 +303,6 @@ func (r *run) finish(d *drain) {
 	p := &r.pools[d.pool]
 	p.drains = slices.DeleteFunc(p.drains, func(other *drain) bool { return other == d })
 	r.update(d)
-	r.schedule()
 }
 
 // update gives a node its new configuration. Pods there that could not pull try again.

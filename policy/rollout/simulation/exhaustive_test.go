@@ -451,6 +451,9 @@ func (m *model) isEven(s situation, p, n int) bool {
 			for key, want := range pod.Spec.NodeSelector {
 				selected = selected && node.Labels[key] == want
 			}
+			if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+				selected = selected && node.Name == a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+			}
 			if !ok || !selected {
 				continue
 			}
@@ -500,33 +503,37 @@ func (m *model) explore(limit int) (some, all, ok bool) {
 	return some, all, true
 }
 
-// randomScene draws a small cluster.
-func randomScene(r *rand.Rand) scene {
+// randomScene draws a small cluster, or one with up to so many nodes and pods more.
+func randomScene(r *rand.Rand, more int) scene {
 	pick := func(options ...string) string { return options[r.Intn(len(options))] }
 	var b strings.Builder
-	fmt.Fprintf(&b, "pool worker %s\n", pick("max=1", "max=1", "max=2"))
+	first, other := "worker", "infra"
+	if r.Intn(8) == 0 {
+		first, other = "master", "arbiter"
+	}
+	fmt.Fprintf(&b, "pool %s %s\n", first, pick("max=1", "max=1", "max=2"))
 	second := r.Intn(3) == 0
 	if second {
-		fmt.Fprintf(&b, "pool infra %s\n", pick("max=1", "paused"))
+		fmt.Fprintf(&b, "pool %s %s\n", other, pick("max=1", "max=1", "paused", "reload"))
 	}
-	nodes := 2 + r.Intn(3)
+	nodes := 2 + r.Intn(3+more)
 	var names []string
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
 		names = append(names, name)
-		role := "worker"
+		role := first
 		switch {
 		case second && i == nodes-1:
-			role = "infra"
+			role = other
 		case r.Intn(12) == 0:
 			role = "label=alone:yes"
 		}
 		fmt.Fprintf(&b, "node %s %s cpu=%s zone=%s label=disk:%s %s %s\n", name, role, pick("4", "4", "8"), pick("a", "a", "b"), pick("ssd", "hdd"),
 			pick("", "", "", "taint=x", "cordoned"), pick("", "", "images=new-fails", "images=fails", "images=unknown"))
 	}
-	left := 5
+	left := 5 + more
 	for app := range 1 + r.Intn(3) {
-		replicas := min(1+r.Intn(3), left)
+		replicas := min(1+r.Intn(3+more), left)
 		if replicas == 0 {
 			break
 		}
@@ -567,10 +574,10 @@ func TestGuarantee(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("SIMULATION_WORLDS")); err == nil {
 		worlds = n
 	}
-	const limit = 20000
+	const limit = 40000
 	counts := map[string]int{}
 	for seed := range worlds {
-		s := randomScene(rand.New(rand.NewSource(int64(seed))))
+		s := randomScene(rand.New(rand.NewSource(int64(seed))), b2i(seed%10 == 0))
 		in := s.input(t)
 		some, all, ok := newModel(in).explore(limit)
 		if !ok {

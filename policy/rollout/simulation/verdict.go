@@ -215,13 +215,17 @@ func (w *world) unplaced(s *shape, b *budget, alone bool) obstruction {
 		}
 	}
 	switch place.why {
-	case notEligible, notTheDefault, noAffinity, portTaken, spreadUneven:
+	case notEligible, notTheDefault, noAffinity, spreadUneven:
 		return place.why
 	}
-	if alone { // each cordoned node has one, and no other node is lost for it
+	switch {
+	case s.toleratesCordon: // no node is lost for a cordon
+		return place.why
+	case alone: // each cordoned node has one, and no other node is lost for it
 		return place.short(0, true)
+	default: // one of the cordoned nodes has one
+		return place.short(1, false)
 	}
-	return place.short(1, false) // one of the cordoned nodes has one
 }
 
 // Homes are the nodes of pods that operators put back on theirs (pod.guard).
