@@ -70,7 +70,7 @@ func BenchmarkNewPlan(b *testing.B) {
 func halfPresent(plan Plan) Facts {
 	f := Facts{}
 	for i, l := range plan.Locations() {
-		f[l] = []Fact{{Presence: Present, Digest: running[0].Digest}, {Presence: Absent}}[i%2]
+		f[l] = []*Fact{{Presence: Present, Digest: running[0].Digest}, {Presence: Absent}}[i%2]
 	}
 	return f
 }
@@ -117,7 +117,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 		known := Cluster{Images: NewImages(list...), InForce: mirrors.NewTables(before), Platforms: onePlatform}
 		facts := Facts{}
 		for _, l := range NewPlan(c, known, Settings{}).Locations() {
-			facts[l] = Fact{Presence: Present}
+			facts[l] = &Fact{Presence: Present}
 		}
 		if rerouted := len(NewPlan(c, known, Settings{}).Reroutes); rerouted != 20 {
 			b.Fatalf("%d images are rerouted", rerouted)
@@ -174,4 +174,39 @@ func BenchmarkRoute(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkForecast is what a forecast adds to a review, in a cluster of 500 nodes whose pods
+// do not run what the change is about. Rendering the files before and after, which decides
+// what MCO does, is the floor.
+func BenchmarkForecast(b *testing.B) {
+	before := mirrors.Set{}
+	for i := range 50 {
+		before = mirrors.Put(idms(fmt.Sprintf("m%d", i), fmt.Sprintf("quay.io/ns%d", i), allow, mirrorOf(fmt.Sprintf("m.local/ns%d", i)))).Apply(before)
+	}
+	through := workers(500, "quay.io/other:v1")
+	for _, kind := range []struct {
+		name string
+		edit mirrors.Edit
+	}{
+		{"reload", mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop"))},
+		{"drain", tagsFromMirror()},
+	} {
+		c := Change{before, kind.edit.Apply(before)}
+		p := NewPlan(c, Cluster{Images: NewImages(Image{Ref: atSource}), Rollout: through}, Settings{})
+		b.Run(kind.name, func(b *testing.B) {
+			for b.Loop() {
+				p.Forecast(Facts{}, Forecaster{Now: noon})
+			}
+		})
+		b.Run(kind.name+"/floor", func(b *testing.B) {
+			for b.Loop() {
+				for _, set := range []mirrors.Set{c.Before, c.After} {
+					if _, err := mirrors.Rendered(set); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
 }

@@ -177,6 +177,33 @@ func TestForecastRecent(t *testing.T) {
 	}
 }
 
+// TestForecastLookups: the mirror has everything, and so nobody has looked at the source; but
+// the first pod that is evicted can only go to a node that still asks the source.
+func TestForecastLookups(t *testing.T) {
+	f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})
+	if len(f.Lookups) != 1 || f.Lookups[0].Ref != atSource {
+		t.Errorf("got %v, want the source", f.Lookups)
+	}
+	if got := summary(v); got != "" {
+		t.Errorf("nobody has looked, and yet: %s", got)
+	}
+	for answer, want := range map[string]string{
+		"present": "", "absent": "warn RolloutStalls", "unreachable": "warn RolloutStalls", "unknown": "",
+	} {
+		f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present", atSource+" "+answer), Settings{})
+		if len(f.Lookups) > 0 {
+			t.Errorf("%s: it would be asked again: %v", answer, f.Lookups)
+		}
+		if got := summary(v); got != want {
+			t.Errorf("%s: got %q, want %q", answer, got, want)
+		}
+	}
+	f, _ = foretell(workers(3, "quay.io/other:v1"), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})
+	if len(f.Lookups) > 0 {
+		t.Errorf("no pod runs the image, and yet: %v", f.Lookups)
+	}
+}
+
 // TestForecastPartial: nothing is concluded from a simulation that was given up.
 func TestForecastPartial(t *testing.T) {
 	f, _ := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})

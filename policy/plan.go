@@ -120,6 +120,7 @@ func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 // a registry whose CAs change; and those that no node can parse.
 func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
 	never, hosts := neverContact(c.After), c.retrusted()
+	reroutes = make([]Reroute, 0, countUpTo(maxRoom, touched))
 	for img := range touched {
 		from, to, changed, err := r.compare(img.Ref)
 		if err == nil && !changed && len(hosts) > 0 {
@@ -146,6 +147,22 @@ func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (
 		slices.SortStableFunc(reroutes, byRef)
 	}
 	return reroutes, malformed
+}
+
+// maxRoom bounds the reroutes for which there is room from the start. Most of the images that
+// are touched are rerouted, and a slice that grows takes several times what it holds in the
+// end.
+const maxRoom = 4096
+
+// countUpTo returns the number of images, at most most.
+func countUpTo(most int, images iter.Seq[Image]) int {
+	n := 0
+	for range images {
+		if n++; n == most {
+			break
+		}
+	}
+	return n
 }
 
 func byRef(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }

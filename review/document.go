@@ -197,7 +197,7 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
 	return r
 }
 
-func factDocument(f policy.Fact) *Fact {
+func factDocument(f *policy.Fact) *Fact {
 	d := &Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail}
 	if !f.Time.IsZero() {
 		t := f.Time.UTC()

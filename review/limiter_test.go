@@ -141,7 +141,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 func holdAll(_ context.Context, locs []mirrors.Location) policy.Facts {
 	facts := policy.Facts{}
 	for _, l := range locs {
-		facts[l] = policy.Fact{Presence: policy.Present}
+		facts[l] = &policy.Fact{Presence: policy.Present}
 	}
 	return facts
 }
@@ -151,4 +151,25 @@ func collected(c <-chan string) (all []string) {
 		all = append(all, s)
 	}
 	return all
+}
+
+func TestLimiterContended(t *testing.T) {
+	var none *Limiter
+	l := NewLimiter(1)
+	if err := l.acquire(t.Context(), starting); err != nil {
+		t.Fatal(err)
+	}
+	if l.contended() || none.contended() {
+		t.Error("nobody waits")
+	}
+	for _, priority := range []int{starting, resuming} {
+		slot := l.enqueue(priority)
+		if !l.contended() {
+			t.Error("somebody waits")
+		}
+		l.dequeue(slot, priority)
+	}
+	if l.contended() {
+		t.Error("nobody waits any more")
+	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Options configure an Inventory. The zero value is the default.
@@ -64,11 +65,11 @@ type Inventory struct {
 	pools         table[*mcfgv1.MachineConfigPool]
 	budgets       table[*policyv1.PodDisruptionBudget]
 	machineNodes  table[*mcfgv1.MachineConfigNode]
+	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
 	namespaces    table[*corev1.Namespace]
 	volumes       table[*corev1.PersistentVolume]
 	drainOverride table[bool] // workloads.DrainOverride, if there is one
-	controllers   table[*mcfgv1.ControllerConfig]
 	configuration configuration
 	mirrors       mirrorReader
 	applied       appliedReader
@@ -128,14 +129,15 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		switch s.Name {
 		case workloads.Pods:
 			s.AlsoKeep(trimPod(&c.pods), podSink{&c.pods})
+		case "controllerconfigs.machineconfiguration.openshift.io":
+			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
 		case "clusterversions.config.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
 		case "imagestreams.image.openshift.io":
 			s.AlsoKeep(trimStream, streamSink{&c.index})
-		case "controllerconfigs.machineconfiguration.openshift.io":
-			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.controllers)
 		case "machineconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(trimFiles, &c.files)
+			s.AlsoKeep(trimRendered, &c.rendered)
 		}
 	}
 	if o.OnlyRollout {

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 )
 
@@ -77,13 +76,5 @@ func TrimClusterOperator(o *configv1.ClusterOperator) *configv1.ClusterOperator 
 			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime,
 		})
 	}
-	return t
-}
-
-// TrimControllerConfig returns what is kept of a ControllerConfig: the certificates that it
-// tells of.
-func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
-	t := &mcfgv1.ControllerConfig{ObjectMeta: names(c)}
-	t.Status.ControllerCertificates = c.Status.ControllerCertificates
 	return t
 }

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"slices"
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -12,6 +13,14 @@ import (
 // drainRequired is what the message of the condition UpdatePrepared has for an update that
 // drains the node, also after it has ended (MCO's pkg/daemon/update.go, func update).
 const drainRequired = "Drain Required: true"
+
+// stages are the conditions that say how far an update is.
+var stages = []mcfgv1.StateProgress{
+	mcfgv1.MachineConfigNodeUpdateExecuted, mcfgv1.MachineConfigNodeUpdatePostActionComplete, mcfgv1.MachineConfigNodeUpdateComplete,
+	mcfgv1.MachineConfigNodeResumed, mcfgv1.MachineConfigNodeUpdateDrained, mcfgv1.MachineConfigNodeUpdateFiles, mcfgv1.MachineConfigNodeUpdateOS,
+	mcfgv1.MachineConfigNodeUpdateFilesAndOS, mcfgv1.MachineConfigNodeImagePulledFromRegistry, mcfgv1.MachineConfigNodeUpdateCordoned,
+	mcfgv1.MachineConfigNodeUpdateUncordoned, mcfgv1.MachineConfigNodeUpdateRebooted, mcfgv1.MachineConfigNodeNodeDegraded,
+}
 
 // TrimMachineConfigNode returns what is kept of a MachineConfigNode: which node and pool it
 // is about, when the node was last updated, to what, and whether it was drained; and how far
@@ -30,7 +39,7 @@ func TrimMachineConfigNode(n *mcfgv1.MachineConfigNode) *mcfgv1.MachineConfigNod
 			}
 		case mcfgv1.MachineConfigNodeUpdated:
 		default:
-			if c.Status == metav1.ConditionFalse {
+			if c.Status == metav1.ConditionFalse || !slices.Contains(stages, mcfgv1.StateProgress(c.Type)) {
 				continue
 			}
 			trimmed.Message = c.Message

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // PlatformsOf returns the platforms of nodes, as Go names them ("linux/amd64"), sorted,
@@ -91,14 +93,39 @@ func managed(fields []metav1.ManagedFieldsEntry, field string) []metav1.ManagedF
 }
 
 // TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
-// and configurations it selects, how it rolls out, how far it has come, whether it is being
-// deleted, and who paused it.
+// and configurations it selects, how it rolls out, how far it has come, since when it is
+// paused, and whether it is being deleted.
 func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
 	t.Labels, t.DeletionTimestamp = p.Labels, p.DeletionTimestamp
-	t.ManagedFields = managed(p.ManagedFields, "f:paused")
 	t.Spec.Configuration.Source = nil
 	t.Status.Configuration.Source = nil
+	if since, by, ok := rollout.PausedSince(p); ok && p.Spec.Paused {
+		t.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: by, Time: new(metav1.NewTime(since)), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)}}
+	}
+	return t
+}
+
+// RenderedOf returns what is kept of a rendered MachineConfig: of which pool it is, and when
+// it was made; nil for another MachineConfig.
+func RenderedOf(o metav1.Object) *rollout.RenderedConfig {
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Kind == "MachineConfigPool" && strings.HasPrefix(o.GetName(), "rendered-") {
+			return &rollout.RenderedConfig{Name: o.GetName(), Pool: owner.Name, Created: o.GetCreationTimestamp().UTC()}
+		}
+	}
+	return nil
+}
+
+// TrimControllerConfig returns what is kept of a ControllerConfig: the certificates by which
+// nodes know the API server.
+func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
+	t := &mcfgv1.ControllerConfig{ObjectMeta: names(c)}
+	for _, certificate := range c.Status.ControllerCertificates {
+		if strings.Contains(certificate.Subject, rollout.KubeletSigner) {
+			t.Status.ControllerCertificates = append(t.Status.ControllerCertificates, certificate)
+		}
+	}
 	return t
 }
 

@@ -51,23 +51,18 @@ func TestDecodeRendered(t *testing.T) {
 	}
 }
 
-// TestManaged: of managed fields only that is kept which says who paused a pool or cordoned a
-// node.
+// TestManaged: of managed fields only that is kept which says who cordoned a node.
 func TestManaged(t *testing.T) {
 	at := metav1.Unix(1_700_000_000, 0)
 	fields := []metav1.ManagedFieldsEntry{
-		{Manager: "a", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{},"f:unschedulable":{},"f:other":{}},"f:metadata":{}}`)},
-		{Manager: "b", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:paused":{},"f:unschedulable":{}}}`)},
-		{Manager: "c", Time: &at, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{},"f:unschedulable":{}}}`)},
+		{Manager: "a", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:unschedulable":{},"f:other":{}},"f:metadata":{}}`)},
+		{Manager: "b", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:unschedulable":{}}}`)},
+		{Manager: "c", Time: &at, Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:unschedulable":{}}}`)},
 		{Manager: "d", Time: &at, FieldsV1: metav1.NewFieldsV1(`garbage`)},
 		{Manager: "e", Time: &at},
 	}
-	pool := TrimPool(&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{ManagedFields: fields}})
-	if since, by, ok := rollout.PausedSince(pool); !ok || by != "a" || !since.Equal(at.Time) || len(pool.ManagedFields) != 1 || pool.ManagedFields[0].FieldsV1.GetRawString() != `{"f:spec":{"f:paused":{}}}` {
-		t.Errorf("got %v, %q, %t, %v", since, by, ok, pool.ManagedFields)
-	}
 	node := TrimNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: fields}})
-	if since, by, ok := rollout.CordonedSince(node); !ok || by != "a" || !since.Equal(at.Time) || len(node.ManagedFields) != 1 {
+	if since, by, ok := rollout.CordonedSince(node); !ok || by != "a" || !since.Equal(at.Time) || len(node.ManagedFields) != 1 || node.ManagedFields[0].FieldsV1.GetRawString() != `{"f:spec":{"f:unschedulable":{}}}` {
 		t.Errorf("got %v, %q, %t, %v", since, by, ok, node.ManagedFields)
 	}
 }
@@ -85,7 +80,7 @@ func TestTrimStatus(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	machine := &mcfgv1.MachineConfigNode{}
-	machine.Status.Conditions = []metav1.Condition{{Type: "Updated", Status: "False"}, {Type: "Drained", Status: "Unknown", Message: "m"}, {Type: "Cordoned", Status: "False", Message: "m"}}
+	machine.Status.Conditions = []metav1.Condition{{Type: "Updated", Status: "False"}, {Type: "Drained", Status: "Unknown", Message: "m"}, {Type: "Cordoned", Status: "False", Message: "m"}, {Type: "Other", Status: "True"}}
 	if got := TrimMachineConfigNode(machine).Status.Conditions; len(got) != 2 || got[1].Message != "m" {
 		t.Errorf("got %+v", got)
 	}

@@ -239,15 +239,15 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.version(data)
 	case imageStreamKind:
 		return r.imageStream(data)
+	case controllerKind.GroupKind():
+		return keep(data, objects.TrimControllerConfig, &r.controller)
 	case machineConfigKind.GroupKind():
 		if h.Name == mirrors.GeneratedRegistries {
 			r.applied(data)
 			return nil
 		}
-		r.renderedConfig(h.Name, data)
-		return r.registryFiles(h.Name, data)
-	case controllerConfigKind:
-		return keep(data, objects.TrimControllerConfig, &r.controller)
+		r.renderedContent(h.Name, data)
+		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
 	default:
 		return nil
 	}
@@ -341,6 +341,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	infrastructureKind.GroupKind(): (*reader).infrastructure,
 	podSetKind.GroupKind():         (*reader).podSet,
 	lackingKind.GroupKind():        (*reader).lacking,
+	renderedKind.GroupKind():       (*reader).renderedConfig,
 }
 
 func (r *reader) other(kind schema.GroupKind, data []byte) error {

@@ -72,6 +72,7 @@ type reader struct {
 
 	hasPods bool      // whether there are pods, even if all have ended
 	lacks   *[]string // what the source of the dump did not know either; nil if it does not say
+	unread  []string  // resources of which something could not be read
 
 	templates map[owner]bool // the objects with a template that were read
 	kept      []kept

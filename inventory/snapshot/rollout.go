@@ -2,6 +2,10 @@ package snapshot
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -33,26 +37,30 @@ func (s *Snapshot) RolloutObjects() workloads.Objects {
 		Namespaces: s.namespaces.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
 		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
-		Controller:    s.controller["/machine-config-controller"],
-		DrainOverride: s.override, Unknown: s.unknown,
+		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override,
+		Rendered: slices.SortedFunc(maps.Values(s.rendered), func(a, b rollout.RenderedConfig) int { return strings.Compare(a.Name, b.Name) }),
+		Unknown:  s.unknown,
 	}
 }
 
 // machineConfigOperator is the ClusterOperator of MCO.
 const machineConfigOperator = "machine-config"
 
+// machineConfigController is the ControllerConfig of a cluster.
+const machineConfigController = "machine-config-controller"
+
 // The kinds that only a rollout depends on.
 var (
-	namespaceKind   = corev1.SchemeGroupVersion.WithKind("Namespace")
-	volumeKind      = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
-	machineNodeKind = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
-	operatorKind    = configv1.GroupVersion.WithKind("ClusterOperator")
-	// controllerConfigKind names images as well.
-	controllerConfigKind = schema.GroupKind{Group: mcfgv1.GroupName, Kind: "ControllerConfig"}
-
+	namespaceKind      = corev1.SchemeGroupVersion.WithKind("Namespace")
+	volumeKind         = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
+	machineNodeKind    = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
+	operatorKind       = configv1.GroupVersion.WithKind("ClusterOperator")
+	controllerKind     = mcfgv1.GroupVersion.WithKind("ControllerConfig")
 	infrastructureKind = configv1.GroupVersion.WithKind("Infrastructure")
 	// podSetKind is that of what workloads.Sets makes.
 	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
+	// renderedKind is that of renderedConfig.
+	renderedKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedConfig"}
 	// lackingKind is that of lacking.
 	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
 )
@@ -61,6 +69,50 @@ var (
 // is not among them and not in the dump is not in the cluster either.
 type lacking struct {
 	Resources []string `json:"resources"`
+}
+
+// A renderedConfig is what is written of a rendered MachineConfig, whose files are large.
+type renderedConfig struct {
+	Name    string    `json:"name"`
+	Pool    string    `json:"pool"`
+	Created time.Time `json:"created"`
+}
+
+func (r *reader) renderedConfig(data []byte) error {
+	var o renderedConfig
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	r.keepRendered(rollout.RenderedConfig(o))
+	return nil
+}
+
+// machineConfig keeps of which pool a rendered MachineConfig is.
+func (r *reader) machineConfig(data []byte) error {
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	if config := objects.RenderedOf(&o); config != nil {
+		r.keepRendered(*config)
+	}
+	return nil
+}
+
+func (r *reader) keepRendered(c rollout.RenderedConfig) {
+	if r.rendered == nil {
+		r.rendered = map[string]rollout.RenderedConfig{}
+	}
+	r.rendered[c.Name] = c
+}
+
+// rolloutResources are the resources that a rollout depends on, by kind.
+var rolloutResources = map[string]string{
+	podKind.Kind: workloads.Pods, podSetKind.Kind: workloads.Pods, "Node": workloads.Nodes,
+	"MachineConfigPool": workloads.Pools, "PodDisruptionBudget": workloads.Budgets,
+	namespaceKind.Kind: workloads.Namespaces, volumeKind.Kind: workloads.Volumes,
+	operatorKind.Kind: workloads.Operators, infrastructureKind.Kind: workloads.Infrastructures,
+	machineConfigurationKind.Kind: workloads.Machines, clusterVersionKind.Kind: workloads.Versions,
 }
 
 func (r *reader) pod(pod *corev1.Pod) {
@@ -118,14 +170,14 @@ func (r *reader) alsoGuess(kind schema.GroupKind, data []byte) {
 // does not say what it lacks, lacks what every cluster has and it has not. The others may
 // well be missing in a cluster: without them it goes by the defaults.
 func (r *reader) unknownResources() []string {
+	unknown := slices.Clone(r.unread)
 	if r.lacks != nil {
-		return *r.lacks
+		return append(unknown, *r.lacks...)
 	}
 	usesClaims := false
 	for _, p := range r.pods.Pods() {
 		usesClaims = usesClaims || len(p.Spec.Claims) > 0
 	}
-	var unknown []string
 	for _, resource := range []struct {
 		name  string
 		known bool
@@ -149,19 +201,22 @@ func (r *reader) unknownResources() []string {
 // rollout writes what only a rollout depends on; nodes, pools, budgets and the
 // configuration are written for other reasons.
 func (w *writer) rollout(o workloads.Objects) {
-	w.object(lackingKind, lacking{append([]string{}, o.Unknown...)})
+	w.object(lackingKind, lacking{append([]string{}, slices.Sorted(slices.Values(o.Unknown))...)})
 	if o.Infrastructure != nil {
 		w.object(infrastructureKind, o.Infrastructure)
 	}
 	if o.Operator != nil {
 		w.object(operatorKind, o.Operator)
 	}
+	if o.Controller != nil {
+		w.object(controllerKind, o.Controller)
+	}
 	if o.DrainOverride {
 		named := metav1.ObjectMeta{Namespace: workloads.DrainOverride.Namespace, Name: workloads.DrainOverride.Name}
 		w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), &corev1.ConfigMap{ObjectMeta: named})
 	}
-	if o.Controller != nil {
-		w.object(mcfgv1.GroupVersion.WithKind(controllerConfigKind.Kind), o.Controller)
+	for _, c := range o.Rendered {
+		w.object(renderedKind, renderedConfig(c))
 	}
 	for _, n := range o.MachineNodes {
 		w.object(machineNodeKind, n)

@@ -25,9 +25,31 @@ func (c Cluster) PausedLines(name string, now time.Time) []string {
 	pool := c.Pools[i]
 	lines := []string{fmt.Sprintf("pool %s is paused%s", name, pausedSince(pool, now))}
 	if target := pool.Spec.Configuration.Name; target != "" && target != pool.Status.Configuration.Name {
-		lines = append(lines, fmt.Sprintf("%s waits for its nodes already", target))
+		lines = append(lines, c.waitsLine(pool, target))
 	}
 	return append(lines, c.SignerLine())
+}
+
+// A RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
+type RenderedConfig struct {
+	Name, Pool string
+	Created    time.Time
+}
+
+// waitsLine says that target waits for the nodes of pool, and how many have come since they
+// got theirs. Nodes get the last one only.
+func (c Cluster) waitsLine(pool *mcfgv1.MachineConfigPool, target string) string {
+	i := slices.IndexFunc(c.Rendered, func(r RenderedConfig) bool { return r.Name == pool.Status.Configuration.Name })
+	newer := 0
+	for _, r := range c.Rendered {
+		if i >= 0 && r.Pool == pool.Name && r.Created.After(c.Rendered[i].Created) {
+			newer++
+		}
+	}
+	if newer < 2 {
+		return fmt.Sprintf("%s waits for its nodes already", target)
+	}
+	return fmt.Sprintf("%d rendered configs have come since its nodes got theirs; the last, %s, waits", newer, target)
 }
 
 // pausedSince completes "is paused": since when, and by whom, as far as managed fields tell.
@@ -76,22 +98,22 @@ func managesSpec(m metav1.ManagedFieldsEntry, field string) bool {
 	return err == nil && fields.Spec[field] != nil
 }
 
-// The CA by which kubelets know the API server is made anew 292 days after it was issued, and
+// KubeletSigner is the CA by which kubelets know the API server. It is made anew 292 days after it was issued, and
 // expires after 365 (Red Hat's documentation of MachineConfigPools, "Pausing"). Nodes of a
 // paused pool do not get the new one.
 const (
-	signer       = "kube-apiserver-to-kubelet-signer"
-	signerRotate = 292 * 24 * time.Hour
+	KubeletSigner = "kube-apiserver-to-kubelet-signer"
+	signerRotate  = 292 * 24 * time.Hour
 )
 
 // SignerLine says until when nodes of a paused pool can do without new certificates.
 func (c Cluster) SignerLine() string {
 	for _, certificate := range c.Certificates {
-		if !strings.Contains(certificate.Subject, signer) || certificate.NotBefore == nil || certificate.NotAfter == nil {
+		if !strings.Contains(certificate.Subject, KubeletSigner) || certificate.NotBefore == nil || certificate.NotAfter == nil {
 			continue
 		}
 		return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated about %s, and the one that they have expires on %s",
-			signer, certificate.NotBefore.Add(signerRotate).UTC().Format(time.DateOnly), certificate.NotAfter.UTC().Format(time.DateOnly))
+			KubeletSigner, certificate.NotBefore.Add(signerRotate).UTC().Format(time.DateOnly), certificate.NotAfter.UTC().Format(time.DateOnly))
 	}
-	return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated 292 days after it was issued, and expires after 365", signer)
+	return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated 292 days after it was issued, and expires after 365", KubeletSigner)
 }

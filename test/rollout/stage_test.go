@@ -21,7 +21,7 @@ import (
 // guard expects of an ITMS, render them into the pool's configuration, and do so again when
 // it goes.
 func TestStageRenders(t *testing.T) {
-	s, ctx := stage.New(t), t.Context()
+	s, ctx := stage.New(t, stage.Setup{}), t.Context()
 	first := s.Rendered(ctx, "worker", "")
 
 	tags := &configv1.ImageTagMirrorSet{

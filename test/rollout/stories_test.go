@@ -1,183 +1,332 @@
 package rollout
 
 import (
+	"context"
+	"fmt"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
-// web has two replicas that cannot share a node, of which one has to run. It is asked at a
-// registry each time it starts, like the routers of a node that has never run one.
-const web = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: app}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: app}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      automountServiceAccountToken: false
-      affinity:
-        podAntiAffinity:
-          requiredDuringSchedulingIgnoredDuringExecution:
-          - {labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}
-      containers: [{name: web, image: "quay.io/app/web:v1", imagePullPolicy: Always}]
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web, namespace: app}
-spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
-`
-
-const (
-	tagMirror = `
-apiVersion: config.openshift.io/v1
-kind: ImageTagMirrorSet
-metadata: {name: apps}
-spec:
-  imageTagMirrors:
-  - {source: quay.io/app, mirrors: [mirror.example.com/app], mirrorSourcePolicy: NeverContactSource}
-`
-	digestMirror = `
-apiVersion: config.openshift.io/v1
-kind: ImageDigestMirrorSet
-metadata: {name: apps}
-spec:
-  imageDigestMirrors: [{source: quay.io/app, mirrors: [mirror.example.com/app]}]
-`
-)
-
-var workers = []string{"worker-1", "worker-2", "worker-3"}
-
-// A story is a change that rolls out over three workers, which run web.
-type story struct {
-	*stage.Stage
-	nodes *stage.Nodes
-	// first is the rendered config before the change.
-	first string
+// TestStories tells each story on a stage of its own.
+func TestStories(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			tell(t, s)
+		})
+	}
 }
 
-// tell starts a story. The mirror serves web if mirrored is set; quay.io always does.
-func tell(t *testing.T, mirrored bool) *story {
-	t.Helper()
-	s := &story{Stage: stage.New(t)}
-	ctx := t.Context()
-	s.nodes = s.Workers(ctx, func(ref string) bool {
-		return ref == "quay.io/app/web:v1" || mirrored && ref == "mirror.example.com/app/web:v1"
-	}, workers...)
-	s.first = s.Rendered(ctx, "worker", "")
-	s.Apply(ctx, web)
-	s.Wait(ctx, "web to run", func() (bool, error) {
-		var budget policyv1.PodDisruptionBudget
-		err := s.Client.Get(ctx, client.ObjectKey{Namespace: "app", Name: "web"}, &budget)
-		return budget.Status.DisruptionsAllowed == 1, err
-	})
-	s.waitUpdated(t, s.first)
-	return s
-}
-
-// waitUpdated waits until the pool has a config on all its nodes.
-func (s *story) waitUpdated(t *testing.T, config string) {
-	t.Helper()
-	s.Wait(t.Context(), "pool worker to be updated", func() (bool, error) {
-		pool, err := s.pool(t)
-		return pool.Status.Configuration.Name == config && int(pool.Status.UpdatedMachineCount) == len(workers) && updated(pool), err
-	})
-}
-
-func (s *story) pool(t *testing.T) (pool mcfgv1.MachineConfigPool, err error) {
-	err = s.Client.Get(t.Context(), client.ObjectKey{Name: "worker"}, &pool)
-	return pool, err
-}
-
-func updated(pool mcfgv1.MachineConfigPool) bool {
-	return slices.ContainsFunc(pool.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
-		return c.Type == mcfgv1.MachineConfigPoolUpdated && c.Status == corev1.ConditionTrue
-	})
-}
-
-// did returns which nodes did something, in order.
-func (s *story) did(what string) []string {
+// names returns PREFIX-FROM to PREFIX-TO.
+func names(prefix string, from, to int) []string {
 	var names []string
-	for _, step := range s.nodes.Steps() {
-		if name, did, _ := strings.Cut(step, ": "); did == what {
-			names = append(names, name)
-		}
+	for i := from; i <= to; i++ {
+		names = append(names, fmt.Sprintf("%s-%d", prefix, i))
 	}
 	return names
 }
 
-func (s *story) wantDid(t *testing.T, what string, names ...string) {
-	t.Helper()
-	if got := s.did(what); !slices.Equal(got, names) {
-		t.Errorf("%q: %q, want %q", what, got, names)
+// nodes returns n nodes of a pool ("worker-1", the oldest, and on). Those of a custom pool
+// are workers as well.
+func nodes(pool string, n int) []stage.Node {
+	roles := []string{pool}
+	if pool != "worker" && pool != "master" {
+		roles = append(roles, "worker")
+	}
+	var nodes []stage.Node
+	for _, name := range names(pool, 1, n) {
+		nodes = append(nodes, stage.Node{Name: name, Roles: roles})
+	}
+	return nodes
+}
+
+// with returns nodes that were changed.
+func with(nodes []stage.Node, change func(i int, n *stage.Node)) []stage.Node {
+	nodes = slices.Clone(nodes)
+	for i := range nodes {
+		change(i, &nodes[i])
+	}
+	return nodes
+}
+
+const (
+	sources    = "quay.io/app"
+	mirrorHost = "mirror.example.com"
+	routerV1   = "quay.io/app/router:v1"
+	webV1      = "quay.io/app/web:v1"
+	atMirror   = "mirror.example.com/app"
+)
+
+// tagSet mirrors tags of quay.io/app, which nodes then pull from nowhere else.
+func tagSet() mirrors.Object {
+	return &configv1.ImageTagMirrorSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "apps"},
+		Spec: configv1.ImageTagMirrorSetSpec{ImageTagMirrors: []configv1.ImageTagMirrors{
+			{Source: sources, Mirrors: []configv1.ImageMirror{atMirror}, MirrorSourcePolicy: configv1.NeverContactSource},
+		}},
 	}
 }
 
-// TestStoryDigests: a new IDMS reaches all nodes, and no pod moves.
-func TestStoryDigests(t *testing.T) {
-	s := tell(t, false)
-	s.Apply(t.Context(), digestMirror)
-	s.waitUpdated(t, s.Rendered(t.Context(), "worker", s.first))
-	s.wantDid(t, "drain")
-	s.wantDid(t, "done", workers...)
+// digestSet mirrors digests of a source.
+func digestSet(name, source string) mirrors.Object {
+	return &configv1.ImageDigestMirrorSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: []configv1.ImageDigestMirrors{
+			{Source: source, Mirrors: []configv1.ImageMirror{atMirror}},
+		}},
+	}
 }
 
-// TestStoryTags: a new ITMS drains one node after the other, the oldest first. The mirror
-// has the image, and so does the source for nodes that come later.
-func TestStoryTags(t *testing.T) {
-	s := tell(t, true)
-	s.Apply(t.Context(), tagMirror)
-	s.waitUpdated(t, s.Rendered(t.Context(), "worker", s.first))
-	s.wantDid(t, "drain", workers...)
-	s.wantDid(t, "done", workers...)
-	s.wantDid(t, "cannot pull for web")
+// routers are those of the default ingress controller: two on the network of their nodes, of
+// which one has to be there.
+func routers() app {
+	return app{name: "router", replicas: 2, image: routerV1, apart: true, ports: []int{80, 443, 1936}, budget: "minAvailable: 1"}
 }
 
-// TestStoryDeadlock is the seed of this project: the mirror lacks the image. Wherever the
-// replicas run at first, the drain of the second node moves one to an updated node, where it
-// cannot be pulled; the budget then allows no eviction, and the third drain never ends. The
-// pool is neither updated nor degraded.
-func TestStoryDeadlock(t *testing.T) {
-	s := tell(t, false)
-	ctx := t.Context()
-	s.Apply(ctx, tagMirror)
-	s.Rendered(ctx, "worker", s.first)
-	s.Wait(ctx, "the drain of worker-3", func() (bool, error) { return len(s.did("drain")) == 3, nil })
-	time.Sleep(15 * time.Second) // several attempts of the drain controller
-	s.wantDid(t, "drain", workers...)
-	s.wantDid(t, "done", "worker-1", "worker-2")
-	if len(s.did("cannot pull for web")) == 0 {
-		t.Error("each replica could be pulled")
+// web has two replicas that cannot share a node, one of which has to be there.
+func web() app {
+	return app{name: "web", replicas: 2, image: webV1, apart: true, budget: "minAvailable: 1"}
+}
+
+func (a app) pulledAlways() app { a.always = true; return a }
+
+func (a app) on(role string) app { a.role = role; return a }
+
+// onRegistriesConf has a NodeDisruptionPolicy for registries.conf.
+func onRegistriesConf(action operatorv1.NodeDisruptionPolicySpecActionType) stage.Setup {
+	return stage.Setup{Policies: []operatorv1.NodeDisruptionPolicySpecFile{
+		{Path: mirrors.RegistriesConfPath, Actions: []operatorv1.NodeDisruptionPolicySpecAction{{Type: action}}},
+	}}
+}
+
+var stories = []story{
+	{
+		name: "deadlock",
+		why: "the seed of this project: the mirror lacks the routers. The first one that moves goes to an updated node and cannot be " +
+			"pulled; the budget then allows no eviction, and the last drain never ends",
+		nodes: nodes("worker", 6), apps: []app{routers()}, startOn: names("worker", 5, 6),
+		serves: []string{routerV1},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: names("worker", 1, 6), updated: names("worker", 1, 5), stalled: []string{"worker-6"},
+			evicted: []string{"router"}, cannotPull: []string{"router"}, blocking: []string{"router"},
+		},
+	},
+	{
+		name:  "deadlock averted",
+		why:   "the same with the routers at the mirror",
+		nodes: nodes("worker", 6), apps: []app{routers()}, startOn: names("worker", 5, 6),
+		serves: []string{routerV1, atMirror + "/router:v1"},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want:   &want{drained: names("worker", 1, 6), updated: names("worker", 1, 6), evicted: []string{"router"}},
+	},
+	{
+		name:  "source away",
+		why:   "the mirror has everything, but as long as no node is updated, a pod that moves goes to one that still asks the source",
+		nodes: nodes("worker", 3), apps: []app{web().pulledAlways()}, startOn: names("worker", 1, 2),
+		serves: []string{webV1, atMirror + "/web:v1"}, away: "quay.io",
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: names("worker", 1, 2), updated: []string{"worker-1"}, stalled: []string{"worker-2"}, waiting: []string{"worker-3"},
+			evicted: []string{"web"}, cannotPull: []string{"web"}, blocking: []string{"web"},
+		},
+	},
+	{
+		name:  "digests",
+		why:   "mirrors for digests only are taken without a drain",
+		nodes: nodes("worker", 3), apps: []app{web()},
+		serves: []string{webV1},
+		change: change{apply: []mirrors.Object{digestSet("apps", sources)}},
+		want:   &want{updated: names("worker", 1, 3)},
+	},
+	{
+		name:  "single node",
+		why:   "there is no other node that pods could go to, and none are evicted",
+		setup: stage.Setup{Topology: configv1.SingleReplicaTopologyMode, Pools: []stage.Pool{{Name: "master"}, {Name: "worker"}}},
+		nodes: []stage.Node{{Name: "master-1", Roles: []string{"master", "worker"}}}, apps: []app{{name: "web", replicas: 1, image: webV1, budget: "maxUnavailable: 0"}},
+		serves: []string{webV1},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want:   &want{updated: []string{"master-1"}},
+	},
+	{
+		name:  "paused",
+		why:   "a config is rendered, and no node gets it",
+		setup: stage.Setup{Pools: []stage.Pool{{Name: "worker", Paused: true}}},
+		nodes: nodes("worker", 3), apps: []app{web()},
+		serves: []string{webV1},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want:   &want{waiting: names("worker", 1, 3)},
+	},
+	{
+		name:  "ten percent",
+		why:   "of 20 nodes two go at once, by their zones",
+		setup: stage.Setup{Pools: []stage.Pool{{Name: "worker", MaxUnavailable: "10%"}}},
+		nodes: with(nodes("worker", 20), func(i int, n *stage.Node) { n.Zone = fmt.Sprintf("zone-%02d", i) }), apps: []app{{name: "web", replicas: 3, image: webV1, apart: true, budget: "minAvailable: 2"}},
+		serves: []string{webV1, atMirror + "/web:v1"},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want:   &want{drained: names("worker", 1, 20), updated: names("worker", 1, 20), evicted: []string{"web"}},
+	},
+	{
+		name:   "two pools",
+		why:    "pools go side by side: that of the routers stalls, as its two nodes are all that routers may run on, and the other ends",
+		setup:  stage.Setup{Pools: []stage.Pool{{Name: "worker"}, {Name: "infra"}}},
+		nodes:  slices.Concat(nodes("worker", 3), with(nodes("infra", 2), tainted)),
+		apps:   []app{routers().on("infra").pulledAlways(), {name: "web", replicas: 2, image: "quay.io/other/web:v1", apart: true, budget: "minAvailable: 1"}},
+		serves: []string{routerV1, "quay.io/other/web:v1"},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: slices.Concat(names("worker", 1, 3), names("infra", 1, 2)),
+			updated: append(names("worker", 1, 3), "infra-1"), stalled: []string{"infra-2"},
+			evicted: []string{"router", "web"}, cannotPull: []string{"router"}, blocking: []string{"router"},
+		},
+	},
+	{
+		name:   "gpu paused",
+		why:    "the other pool ends, and what runs on the nodes of the paused one stays",
+		setup:  stage.Setup{Pools: []stage.Pool{{Name: "worker"}, {Name: "gpu", Paused: true}}},
+		nodes:  slices.Concat(nodes("worker", 3), with(nodes("gpu", 2), tainted)),
+		apps:   []app{web(), {name: "trainer", replicas: 2, image: "quay.io/app/trainer:v1", role: "gpu"}},
+		serves: []string{webV1, atMirror + "/web:v1", "quay.io/app/trainer:v1"},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want:   &want{drained: names("worker", 1, 3), updated: names("worker", 1, 3), waiting: names("gpu", 1, 2), evicted: []string{"web"}},
+	},
+	{
+		name:  "budget of 0",
+		why:   "no drain would ever end, with whatever change",
+		nodes: nodes("worker", 3), apps: []app{{name: "web", replicas: 1, image: webV1, budget: "maxUnavailable: 0"}}, startOn: []string{"worker-2"},
+		serves: []string{webV1, atMirror + "/web:v1"},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: names("worker", 1, 2), updated: []string{"worker-1"}, stalled: []string{"worker-2"}, waiting: []string{"worker-3"}, blocking: []string{"web"},
+		},
+	},
+	{
+		name:  "five ingress controllers",
+		why:   "each has ports and a budget of its own, and all move",
+		nodes: nodes("worker", 4), apps: ingressControllers(),
+		serves: []string{routerV1, atMirror + "/router:v1"},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: names("worker", 1, 4), updated: names("worker", 1, 4), evicted: []string{"default", "internal", "shard-a", "shard-b", "shard-c"},
+		},
+	},
+	{
+		name:  "degraded",
+		why:   "a node on which somebody changed a file is unavailable, and the pool takes no other",
+		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1},
+		prepare: func(ctx context.Context, nodes *stage.Nodes) { nodes.Degrade(ctx, "worker-2") },
+		change:  change{apply: []mirrors.Object{tagSet()}},
+		want:    &want{waiting: names("worker", 1, 3)},
+	},
+	{
+		name:  "failed before",
+		why:   "a node that could not apply the last config is not unavailable, and is given the next in its turn",
+		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1, atMirror + "/web:v1"},
+		prepare: func(_ context.Context, nodes *stage.Nodes) { nodes.FailNext("worker-1") },
+		change:  change{apply: []mirrors.Object{digestSet("other", "quay.io/other")}},
+		after:   stage.Degraded, later: &change{apply: []mirrors.Object{tagSet()}},
+		want: &want{drained: names("worker", 1, 3), updated: names("worker", 1, 3), evicted: []string{"web"}},
+	},
+	{
+		name:  "cordoned",
+		why:   "one node that somebody cordoned uses up maxUnavailable",
+		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1},
+		prepare: func(ctx context.Context, nodes *stage.Nodes) { nodes.Cordon(ctx, true, "worker-3") },
+		change:  change{apply: []mirrors.Object{tagSet()}},
+		want:    &want{waiting: names("worker", 1, 3)},
+	},
+	{
+		name:  "second change",
+		why:   "nodes that have the first are drained once more for the second, the oldest first again",
+		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1, atMirror + "/web:v1"},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		after:  stage.Done, later: &change{apply: []mirrors.Object{otherTags()}},
+		want: &want{drained: names("worker", 1, 3), updated: names("worker", 1, 3), evicted: []string{"web"}},
+	},
+	{
+		name:  "revert",
+		why:   "to take a mirror away drains as well",
+		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1, atMirror + "/web:v1"},
+		before: []mirrors.Object{tagSet()},
+		change: change{remove: []mirrors.Object{tagSet()}},
+		want:   &want{drained: names("worker", 1, 3), updated: names("worker", 1, 3), evicted: []string{"web"}},
+	},
+	{
+		name:  "reboot by policy",
+		why:   "a NodeDisruptionPolicy reboots for what would be taken without a drain",
+		setup: onRegistriesConf(operatorv1.RebootSpecAction),
+		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1},
+		change: change{apply: []mirrors.Object{digestSet("apps", sources)}},
+		want: &want{
+			drained: names("worker", 1, 3), updated: names("worker", 1, 3), rebooted: names("worker", 1, 3), evicted: []string{"web"},
+		},
+	},
+	{
+		name:  "nothing by policy",
+		why:   "a NodeDisruptionPolicy spares nodes the drain: pods that are there keep running",
+		setup: onRegistriesConf(operatorv1.NoneSpecAction),
+		nodes: nodes("worker", 3), apps: []app{web().pulledAlways()}, serves: []string{webV1},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want:   &want{updated: names("worker", 1, 3)},
+	},
+	{
+		name:  "always pulled",
+		why:   "each start asks the registry: what the node has does not help",
+		nodes: nodes("worker", 3), apps: []app{web().pulledAlways()}, serves: []string{webV1},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: names("worker", 1, 3), updated: names("worker", 1, 2), stalled: []string{"worker-3"},
+			evicted: []string{"web"}, cannotPull: []string{"web"}, blocking: []string{"web"},
+		},
+	},
+	{
+		name:  "cached",
+		why:   "the deadlock, but for nodes that have the image from before",
+		nodes: with(nodes("worker", 6), func(_ int, n *stage.Node) { n.Cached = []string{routerV1} }), apps: []app{routers()}, startOn: names("worker", 5, 6),
+		serves: []string{routerV1},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want:   &want{drained: names("worker", 1, 6), updated: names("worker", 1, 6), evicted: []string{"router"}},
+	},
+	{
+		name:  "as many replicas as nodes",
+		why:   "a pod that moves has to wait for its own node, where the new route does not serve it",
+		nodes: nodes("worker", 3), apps: []app{{name: "web", replicas: 3, image: webV1, apart: true, always: true, budget: "minAvailable: 2"}}, serves: []string{webV1},
+		change: change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: names("worker", 1, 2), updated: []string{"worker-1"}, stalled: []string{"worker-2"}, waiting: []string{"worker-3"},
+			evicted: []string{"web"}, cannotPull: []string{"web"}, blocking: []string{"web"},
+		},
+	},
+}
+
+// tainted keeps pods away that do not say that they go to nodes of that role.
+func tainted(_ int, n *stage.Node) {
+	n.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/" + n.Roles[0], Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// ingressControllers are five, two routers each.
+func ingressControllers() []app {
+	var apps []app
+	for i, name := range []string{"default", "internal", "shard-a", "shard-b", "shard-c"} {
+		a := routers()
+		a.name, a.ports = name, []int{80 + i, 443 + i, 1936 + i}
+		apps = append(apps, a)
 	}
-	pool, err := s.pool(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range pool.Status.Conditions {
-		want := corev1.ConditionFalse
-		if c.Type == mcfgv1.MachineConfigPoolUpdating {
-			want = corev1.ConditionTrue
-		}
-		switch c.Type {
-		case mcfgv1.MachineConfigPoolUpdating, mcfgv1.MachineConfigPoolUpdated, mcfgv1.MachineConfigPoolDegraded:
-			if c.Status != want {
-				t.Errorf("pool worker: %s is %s", c.Type, c.Status)
-			}
-		}
-	}
+	return apps
+}
+
+// otherTags mirrors tags of a source that no pod pulls from.
+func otherTags() mirrors.Object {
+	o := tagSet().(*configv1.ImageTagMirrorSet)
+	o.Name = "other"
+	o.Spec.ImageTagMirrors[0].Source, o.Spec.ImageTagMirrors[0].Mirrors = "quay.io/other", []configv1.ImageMirror{"mirror.example.com/other"}
+	return o
 }

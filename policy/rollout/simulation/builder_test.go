@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ import (
 const annotations = "machineconfiguration.openshift.io/"
 
 // makePool makes a pool whose nodes have the role of its name: "worker", with words for what is
-// not as usual: "max=2", "max=10%", "paused".
+// not as usual: "max=2", "max=10%", "paused", "reload" (its nodes are not drained).
 func makePool(words string) *mcfgv1.MachineConfigPool {
 	fields := strings.Fields(words)
 	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: fields[0]}}
@@ -38,6 +39,8 @@ func makePool(words string) *mcfgv1.MachineConfigPool {
 			p.Spec.MaxUnavailable = &v
 		case "paused":
 			p.Spec.Paused = true
+		case "reload":
+			p.Annotations = map[string]string{"reload": ""}
 		}
 	}
 	return p
@@ -226,7 +229,8 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 }
 
 // A scene is a cluster in lines: "pool ...", "node ...", "KIND N1,N2 SPEC" (pods, with KIND of
-// their owner, "bare" for none), "budget ...", "volume CLAIM NODE". Images are pulled by their
+// their owner, "bare" for none), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
+// lines that follow. Images are pulled by their
 // name: one with "new-fails" in it fails after the change, "old-fails" before it, "fails" by
 // both, "unknown" is not known; all others work.
 type scene string
@@ -234,6 +238,7 @@ type scene string
 func (s scene) cluster(t testing.TB) rollout.Cluster {
 	t.Helper()
 	var c rollout.Cluster
+	namespace := "app"
 	for line := range strings.SplitSeq(strings.TrimSpace(string(s)), "\n") {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch kind {
@@ -243,7 +248,11 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 		case "node":
 			c.Nodes = append(c.Nodes, makeNode(len(c.Nodes), rest))
 		case "budget":
-			c.Budgets = append(c.Budgets, makeBudget(rest))
+			b := makeBudget(rest)
+			b.Namespace = namespace
+			c.Budgets = append(c.Budgets, b)
+		case "in":
+			namespace = rest
 		case "volume":
 			fields := strings.Fields(rest)
 			if c.Volumes == nil {
@@ -257,7 +266,10 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 			if kind == "bare" {
 				kind = ""
 			}
-			c.Pods = append(c.Pods, makePods(kind, spec, strings.Split(at, ",")...)...)
+			for _, p := range makePods(kind, spec, strings.Split(at, ",")...) {
+				p.Namespace = namespace
+				c.Pods = append(c.Pods, p)
+			}
 		}
 	}
 	return c
@@ -273,9 +285,18 @@ var drained = rollout.Decision{
 	Actions: []operatorv1.NodeDisruptionPolicyStatusAction{{Type: operatorv1.SpecialStatusAction}},
 }
 
-// inputFor is a change that drains all pools, and pulls that go by the names of images.
+// inputFor is a change that drains all pools but those that say otherwise, and pulls that go by the names of images.
 func inputFor(c rollout.Cluster) Input {
-	decide := func(string) (rollout.Decision, error) { return drained, nil }
+	decide := func(pool string) (rollout.Decision, error) {
+		d := drained
+		d.Drains = !slices.ContainsFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool {
+			return p.Name == pool && metav1.HasAnnotation(p.ObjectMeta, "reload")
+		})
+		return d, nil
+	}
+	if slices.ContainsFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == "arbiter" }) {
+		c.Topology = configv1.HighlyAvailableArbiterMode
+	}
 	return Input{Cluster: c, Forecast: rollout.NewForecast(c, decide, rollout.Settings{}), Pull: byName}
 }
 

@@ -27,7 +27,8 @@
 // come to a node while it is drained, as they tolerate the cordon, it waits for none.
 //
 // The eviction API and the disruption controller: see budget. The scheduler: everything that
-// keeps a pod from a node, but for preemption by others and limits on volumes. That nodes still
+// keeps a pod from a node, but for limits on volumes. Pods push out others of lower priority
+// where drains go, and nowhere else in what is proved of Worst. That nodes still
 // to be updated have the taint UpdateInProgress:PreferNoSchedule is a preference, which the
 // played steps follow. The kubelet: whether images are there or can be pulled.
 //

@@ -18,6 +18,7 @@ type run struct {
 	updated   []bool
 	ready     []int // by budget
 	waiting   []int32
+	pushedOut []int32   // by preemption, since pods were placed last
 	here      [][]int32 // by node: pods that were evicted and came here
 	search    *search
 	pools     []poolRun
@@ -50,7 +51,7 @@ func (w *world) newRun(v view, pessimist bool) *run {
 	}
 	r.search = newSearch(r)
 	for i := range w.pods {
-		pod := int32(i) //nolint:gosec // an index of pods
+		pod := int32(i)
 		r.image[i] = -1
 		r.state[i] = r.initial(pod)
 		r.count(pod, 1)
@@ -110,6 +111,7 @@ func (r *run) play() []*drain {
 				progress = true
 			}
 		}
+		r.schedule()
 	}
 	return r.drains()
 }
@@ -166,6 +168,9 @@ func (r *run) isEvicted(pod int32) bool {
 func (r *run) evict(d *drain) bool {
 	before := len(d.pods)
 	d.pods = slices.DeleteFunc(d.pods, func(pod int32) bool {
+		if r.node[pod] != d.node {
+			return true // pushed out in the meantime
+		}
 		if r.w.ask(2) || !r.mayEvict(pod) {
 			return false
 		}
@@ -227,6 +232,8 @@ func (r *run) schedule() bool {
 		placed++
 		return true
 	})
+	r.waiting = append(r.waiting, r.pushedOut...)
+	r.pushedOut = nil
 	for _, pod := range r.waiting {
 		if r.moved[pod] {
 			at := r.moves[pod]
@@ -248,7 +255,11 @@ func (r *run) choose(pod int32) int32 {
 	if p.shape.waits() && !r.hopeful {
 		return noNode
 	}
-	return r.search.find(p.shape)
+	n := r.search.find(p.shape)
+	if n < 0 && p.shape.spec.Preempts && p.shape.spec.Priority > r.w.lowest {
+		return r.preempt(pod)
+	}
+	return n
 }
 
 // start puts a pod on a node, where its images are pulled.
@@ -292,7 +303,6 @@ func (r *run) finish(d *drain) {
 	p := &r.pools[d.pool]
 	p.drains = slices.DeleteFunc(p.drains, func(other *drain) bool { return other == d })
 	r.update(d)
-	r.schedule()
 }
 
 // update gives a node its new configuration. Pods there that could not pull try again.

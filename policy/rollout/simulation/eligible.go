@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +18,8 @@ type nodeSet struct {
 	id   int
 	bits []uint64
 	list []int32
+	// staying says that nodes of it are not drained.
+	staying bool
 }
 
 func (s *nodeSet) has(n int32) bool { return s.bits[n>>6]&(1<<(n&63)) != 0 }
@@ -69,7 +73,7 @@ func (w *world) addEligibility() {
 			continue
 		}
 		s.toleratesCordon = tolerates(s.spec.Tolerations, &cordonTaint)
-		s.eligible = e.find(s, filter{affinity: true, taints: true, alive: true})
+		s.eligible = e.find(s, filter{affinity: true, volumes: true, taints: true, alive: true})
 		s.reach = s.eligible
 		if w.ask(5) {
 			return
@@ -84,7 +88,7 @@ func (w *world) addEligibility() {
 }
 
 // A filter says what of a pod and a node has to fit.
-type filter struct{ affinity, taints, alive bool }
+type filter struct{ affinity, volumes, taints, alive bool }
 
 // addTaints numbers the taints that keep pods away.
 func (e *eligibility) addTaints() {
@@ -163,7 +167,7 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 		values := map[string][]int32{}
 		for n := range e.w.nodes {
 			if value, ok := e.w.nodes[n].obj.Labels[key]; ok {
-				values[value] = append(values[value], int32(n)) //nolint:gosec // an index of nodes
+				values[value] = append(values[value], int32(n))
 			}
 		}
 		if len(values) > rareFrom {
@@ -174,29 +178,31 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 	}
 	classes := map[string]int{}
 	for n := range e.w.nodes {
-		var id strings.Builder
+		var id []byte
 		for _, key := range common {
 			value, ok := e.w.nodes[n].obj.Labels[key]
-			id.WriteString(value)
-			id.WriteByte(byte(b2i(ok)))
+			id = append(id, value...)
+			id = binary.AppendVarint(id, int64(b2i(ok)))
 		}
 		for _, i := range e.tainted[n] {
-			id.WriteByte(byte(i >> 8))
-			id.WriteByte(byte(i))
+			id = binary.AppendVarint(id, int64(i))
 		}
-		c, ok := classes[id.String()]
+		c, ok := classes[string(id)]
 		if !ok {
 			c = len(e.classes)
-			classes[id.String()] = c
+			classes[string(id)] = c
 			e.classes = append(e.classes, nil)
 		}
-		e.classes[c] = append(e.classes[c], int32(n)) //nolint:gosec // an index of nodes
+		e.classes[c] = append(e.classes[c], int32(n))
 	}
 }
 
 // find returns the nodes that pass the filter for the pods of s.
 func (e *eligibility) find(s *shape, f filter) *nodeSet {
-	volumes := e.volumesOf(s)
+	var volumes []*corev1.NodeSelector
+	if f.volumes {
+		volumes = e.volumesOf(s)
+	}
 	signature := e.signature(s, f, volumes)
 	if set, ok := e.bySignature[signature]; ok {
 		return set
@@ -256,11 +262,10 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 	content := make([]byte, 0, len(set.bits)*8)
 	for _, n := range set.list {
 		set.bits[n>>6] |= 1 << (n & 63)
+		set.staying = set.staying || !e.w.nodes[n].drained
 	}
 	for _, word := range set.bits {
-		for shift := 0; shift < 64; shift += 8 {
-			content = append(content, byte(word>>shift))
-		}
+		content = binary.LittleEndian.AppendUint64(content, word)
 	}
 	if same, ok := e.byContent[string(content)]; ok {
 		return same
@@ -273,10 +278,10 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 // signature is the same for pods that may run on the same nodes.
 func (e *eligibility) signature(s *shape, f filter, volumes []*corev1.NodeSelector) string {
 	var b strings.Builder
-	b.WriteByte(byte(b2i(f.affinity) | b2i(f.taints)<<1 | b2i(f.alive)<<2 | b2i(tolerates(s.spec.Tolerations, &cordonTaint))<<3))
+	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, tolerates(s.spec.Tolerations, &cordonTaint))
 	if f.taints {
 		for i := range e.taints {
-			b.WriteByte(byte(b2i(tolerates(s.spec.Tolerations, &e.taints[i]))))
+			b.WriteString(flag(tolerates(s.spec.Tolerations, &e.taints[i])))
 		}
 	}
 	if !f.affinity {
@@ -345,7 +350,7 @@ func (e *eligibility) rareNodes(s *shape, volumes []*corev1.NodeSelector) ([]int
 	}
 	all := make([]int32, len(e.w.nodes))
 	for n := range all {
-		all[n] = int32(n) //nolint:gosec // an index of nodes
+		all[n] = int32(n)
 	}
 	return all, true
 }
@@ -381,4 +386,12 @@ func (e *eligibility) rareTerms(selector *corev1.NodeSelector) (nodes []int32, r
 		narrow = narrow && named
 	}
 	return nodes, rare, narrow && rare
+}
+
+// flag returns a bit of a signature.
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
 }

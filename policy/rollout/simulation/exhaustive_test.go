@@ -113,9 +113,9 @@ func (m *model) start() situation {
 
 func set(s string, i int, c byte) string { return s[:i] + string([]byte{c}) + s[i+1:] }
 
-// next returns all situations that can come next.
-func (m *model) next(s situation) []situation {
-	var out []situation
+// next returns all situations that can come next, and how many of them, the first, will come
+// if nothing else does.
+func (m *model) next(s situation) (out []situation, sure int) {
 	for i := range m.pools {
 		out = append(out, m.takes(s, i)...)
 	}
@@ -134,6 +134,9 @@ func (m *model) next(s situation) []situation {
 		case s.list[p] == '1' && m.evictable(s, p):
 			out = append(out, m.evicted(s, p))
 		}
+	}
+	sure = len(out)
+	for p := range m.in.Cluster.Pods {
 		in := &m.in.Cluster.Pods[p]
 		if s.node[p] > 0 && s.node[p] != 255 && !in.Ready && in.Node != "" && s.state[p] != isReady && m.mayRecover(s, p) {
 			after := s
@@ -141,7 +144,7 @@ func (m *model) next(s situation) []situation {
 			out = append(out, after)
 		}
 	}
-	return out
+	return out, sure
 }
 
 // mayRecover: what was not ready at the beginning, for reasons unknown, may become so.
@@ -337,10 +340,10 @@ func (m *model) startsOn(s situation, p, n int) Pull {
 			}
 			pull = m.in.Pull(c.Image, name, s.phase[n] == isUpdated)
 		}
-		switch {
-		case pull == PullFails:
+		switch pull {
+		case PullFails:
 			return PullFails
-		case pull == PullUnknown:
+		case PullUnknown:
 			worst = PullUnknown
 		}
 	}
@@ -448,6 +451,9 @@ func (m *model) isEven(s situation, p, n int) bool {
 			for key, want := range pod.Spec.NodeSelector {
 				selected = selected && node.Labels[key] == want
 			}
+			if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+				selected = selected && node.Name == a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+			}
 			if !ok || !selected {
 				continue
 			}
@@ -479,9 +485,8 @@ func (m *model) explore(limit int) (some, all, ok bool) {
 	first := m.start()
 	seen := map[situation]bool{first: true}
 	for queue := []situation{first}; len(queue) > 0; queue = queue[1:] {
-		next := m.next(queue[0])
-		over := !slices.ContainsFunc(next, func(s situation) bool { return s != queue[0] })
-		if over {
+		next, sure := m.next(queue[0])
+		if sure == 0 {
 			stuck := strings.ContainsAny(queue[0].phase, string([]byte{waits, drains}))
 			some, all = some || stuck, all && stuck
 		}
@@ -498,33 +503,37 @@ func (m *model) explore(limit int) (some, all, ok bool) {
 	return some, all, true
 }
 
-// randomScene draws a small cluster.
-func randomScene(r *rand.Rand) scene {
+// randomScene draws a small cluster, or one with up to so many nodes and pods more.
+func randomScene(r *rand.Rand, more int) scene {
 	pick := func(options ...string) string { return options[r.Intn(len(options))] }
 	var b strings.Builder
-	fmt.Fprintf(&b, "pool worker %s\n", pick("max=1", "max=1", "max=2"))
+	first, other := "worker", "infra"
+	if r.Intn(8) == 0 {
+		first, other = "master", "arbiter"
+	}
+	fmt.Fprintf(&b, "pool %s %s\n", first, pick("max=1", "max=1", "max=2"))
 	second := r.Intn(3) == 0
 	if second {
-		fmt.Fprintf(&b, "pool infra %s\n", pick("max=1", "paused"))
+		fmt.Fprintf(&b, "pool %s %s\n", other, pick("max=1", "max=1", "paused", "reload"))
 	}
-	nodes := 2 + r.Intn(3)
+	nodes := 2 + r.Intn(3+more)
 	var names []string
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
 		names = append(names, name)
-		role := "worker"
+		role := first
 		switch {
 		case second && i == nodes-1:
-			role = "infra"
+			role = other
 		case r.Intn(12) == 0:
 			role = "label=alone:yes"
 		}
 		fmt.Fprintf(&b, "node %s %s cpu=%s zone=%s label=disk:%s %s %s\n", name, role, pick("4", "4", "8"), pick("a", "a", "b"), pick("ssd", "hdd"),
 			pick("", "", "", "taint=x", "cordoned"), pick("", "", "images=new-fails", "images=fails", "images=unknown"))
 	}
-	left := 5
+	left := 5 + more
 	for app := range 1 + r.Intn(3) {
-		replicas := min(1+r.Intn(3), left)
+		replicas := min(1+r.Intn(3+more), left)
 		if replicas == 0 {
 			break
 		}
@@ -565,10 +574,10 @@ func TestGuarantee(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("SIMULATION_WORLDS")); err == nil {
 		worlds = n
 	}
-	const limit = 20000
+	const limit = 40000
 	counts := map[string]int{}
 	for seed := range worlds {
-		s := randomScene(rand.New(rand.NewSource(int64(seed))))
+		s := randomScene(rand.New(rand.NewSource(int64(seed))), b2i(seed%10 == 0))
 		in := s.input(t)
 		some, all, ok := newModel(in).explore(limit)
 		if !ok {
@@ -582,6 +591,12 @@ func TestGuarantee(t *testing.T) {
 		}
 		if best && !all {
 			t.Errorf("seed %d: a course finishes, the best stalls: %s\n%s\n%s", seed, got.Best, s, lines(got.Best.Steps))
+		}
+		if played := slices.ContainsFunc(got.Worst.Stalls, func(s Stall) bool { return !s.Possible }); played && !some {
+			t.Errorf("seed %d: no course stalls, and one was played that does: %s\n%s\n%s", seed, got.Worst, s, lines(got.Worst.Steps))
+		}
+		if played := !best && !got.Best.Undecided; played && all {
+			t.Errorf("seed %d: all courses stall, and one was played that does not\n%s\n%s", seed, s, lines(got.Best.Steps))
 		}
 		counts[fmt.Sprintf("some=%t all=%t", some, all)]++
 		if worst && !some {

@@ -128,13 +128,10 @@ func (w *world) noEviction(b *budget, refused []int32, ready int) Obstacle {
 	case b.never != "":
 		o.Why, o.Help = b.never, "change the budget"
 	case b.most <= b.desired:
-		o.Why = fmt.Sprintf("%s to be ready, and there %s", text.Plural(b.desired, "pod has", "pods have"), text.Plural(b.most, "is", "are"))
+		o.Why = b.asksForAll()
 		o.Help = "run more replicas, or let the budget allow one to be unavailable"
 	default:
-		o.Why = fmt.Sprintf("%d of %s ready, and %d have to be", ready, text.Plural(len(b.pods), "pod is", "pods are"), b.desired)
-		if b.desired == 1 {
-			o.Why = fmt.Sprintf("%d of %s ready, and 1 has to be", ready, text.Plural(len(b.pods), "pod is", "pods are"))
-		}
+		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.pods), "pod"), isAre(ready), text.Plural(b.desired, "has", "have"))
 		o.Help = "see to the pods that are not ready: " + text.Names(w.notReady(b), namesShown)
 	}
 	return o
@@ -194,7 +191,7 @@ func (w *world) immovable() []Obstacle {
 		if len(elsewhere[s.id]) > 1 {
 			continue
 		}
-		pod := int32(i) //nolint:gosec // an index of pods
+		pod := int32(i)
 		at.remove(pod)
 		why := w.onlyOn(at, s, p.node)
 		at.put(pod, p.node)
@@ -233,31 +230,32 @@ func (w *world) feasible(at *placement, s *shape, most int) []int32 {
 
 // onlyOn says why a pod that is on a node can go to no other one, "" if it can.
 func (w *world) onlyOn(at *placement, s *shape, home int32) string {
-	counts := map[obstruction]int{}
 	for _, n := range s.eligible.list {
-		if w.ask(1); n == home {
-			continue
-		}
-		why := at.obstructed(s, n)
-		if why == "" {
+		if w.ask(1); n != home && at.obstructed(s, n) == "" {
 			return ""
 		}
-		counts[why]++
 	}
-	others := len(w.nodes) - len(s.eligible.list) - b2i(!s.eligible.has(home))
-	if others > 0 {
-		counts[notEligible] += others
+	counts := map[obstruction]int{}
+	for i := range w.nodes {
+		if n := int32(i); n != home && !w.ask(1) {
+			counts[at.ruledOut(s, n)]++
+		}
 	}
 	var parts []string
-	for _, why := range []obstruction{notEligible, isCordoned, noRoom, portTaken, antiAffinity, noAffinity, spreadUneven} {
+	for _, why := range obstructions {
 		if counts[why] > 0 {
 			parts = append(parts, fmt.Sprintf("%s by %s", text.Number(counts[why]), why))
 		}
 	}
-	if len(parts) == 0 {
+	switch len(parts) {
+	case 0:
 		return "there is no other node"
+	case 1:
+		_, by, _ := strings.Cut(parts[0], " ")
+		return fmt.Sprintf("%s ruled out %s", text.Plural(len(w.nodes)-1, "other node is", "other nodes are"), by)
+	default:
+		return fmt.Sprintf("of %s, %s", text.Plural(len(w.nodes)-1, "other node", "other nodes"), strings.Replace(strings.Join(parts, ", "), " by ", " are ruled out by ", 1))
 	}
-	return fmt.Sprintf("of %s, all are ruled out: %s", text.Count(len(w.nodes)-1, "other node"), strings.Join(parts, ", "))
 }
 
 func helpToMove(why string) string {
@@ -282,7 +280,7 @@ func (w *world) notReplaced() []Obstacle {
 		if last := len(all) - 1; last < 0 || !strings.HasPrefix(all[last].Pods[0], p.Namespace+"/") {
 			all = append(all, Obstacle{Kind: NotReplaced, Why: "no controller replaces what is evicted", Help: "move what is needed into a Deployment"})
 		}
-		all[len(all)-1].with(w, int32(i)) //nolint:gosec // an index of pods
+		all[len(all)-1].with(w, int32(i))
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 )
 
@@ -83,9 +84,7 @@ func (w *world) demand() *mobileDemand {
 func packed(amounts []int64) string {
 	b := make([]byte, 0, 8*len(amounts))
 	for _, amount := range amounts {
-		for shift := 0; shift < 64; shift += 8 {
-			b = append(b, byte(amount>>shift))
-		}
+		b = binary.AppendVarint(b, amount)
 	}
 	return string(b)
 }
@@ -94,7 +93,7 @@ func packed(amounts []int64) string {
 func (w *world) room(s *shape, nodes *nodeSet) room {
 	requests := w.rounded(s, nodes)
 	key := roomKey{set: nodes, requests: packed(requests), cordon: s.toleratesCordon, priority: -1 << 31}
-	if s.spec.Preempts {
+	if s.outranks(nodes) {
 		key.priority = s.spec.Priority
 	}
 	m := w.demand()
@@ -133,6 +132,10 @@ func (w *world) room(s *shape, nodes *nodeSet) room {
 	m.known[key] = r
 	return r.without(s, requests)
 }
+
+// outranks reports whether only pods of the same or a higher priority can take room from s. It
+// would push out others; that is reckoned with only where drains move those anyway.
+func (s *shape) outranks(nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
 
 // without takes a pod of s itself out of what others request.
 func (r room) without(s *shape, requests []int64) room {

@@ -30,7 +30,7 @@ func (w *world) newPlacement() *placement {
 	for i := range w.pods {
 		p.node[i] = noNode
 		if w.pods[i].node >= 0 {
-			p.put(int32(i), w.pods[i].node) //nolint:gosec // an index of pods
+			p.put(int32(i), w.pods[i].node)
 		}
 		if w.ask(1) {
 			break
@@ -76,7 +76,10 @@ type obstruction string
 
 // What keeps pods from nodes.
 const (
-	notEligible   obstruction = "its node selector, affinity, volumes or the node's taints"
+	notSelected   obstruction = "its node selector, node affinity or volumes"
+	tainted       obstruction = "taints"
+	notAlive      obstruction = "not being ready"
+	notEligible   obstruction = "its node selector, node affinity or volumes, taints, or not being ready"
 	isCordoned    obstruction = "a cordon"
 	noRoom        obstruction = "what it requests"
 	portTaken     obstruction = "a port of the host that is in use"
@@ -85,6 +88,25 @@ const (
 	spreadUneven  obstruction = "topology spread"
 	notTheDefault obstruction = "its scheduling gates, or a scheduler of its own"
 )
+
+var obstructions = []obstruction{notSelected, tainted, notAlive, isCordoned, noRoom, portTaken, antiAffinity, noAffinity, spreadUneven}
+
+// ruledOut is obstructed, and says more of nodes that are not eligible.
+func (p *placement) ruledOut(s *shape, n int32) obstruction {
+	why := p.obstructed(s, n)
+	switch {
+	case why != notEligible:
+		return why
+	case !p.w.candidates.find(s, filter{affinity: true, volumes: true}).has(n):
+		return notSelected
+	case !p.w.candidates.find(s, filter{affinity: true, volumes: true, taints: true}).has(n):
+		return tainted
+	case !p.w.nodes[n].alive:
+		return notAlive
+	default:
+		return isCordoned
+	}
+}
 
 // obstructed says what keeps a pod of s from node n (the filters of kube-scheduler). The pod
 // must not be counted anywhere.

@@ -125,15 +125,14 @@ func (c Course) String() string {
 	}
 }
 
+// reasons names what keeps a pod from all nodes.
 func reasons(why []obstruction) string {
-	if len(why) == 0 {
-		return "there is none that it may run on"
+	var names []string
+	for _, o := range obstructions {
+		if slices.Contains(why, o) {
+			names = append(names, string(o))
+		}
 	}
-	names := make([]string, len(why))
-	for i, o := range why {
-		names[i] = string(o)
-	}
-	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
 

@@ -101,8 +101,17 @@ func (b *budget) reason(missing int) string {
 	case missing > 0:
 		return ""
 	default:
-		return fmt.Sprintf("%s to be ready and there %s", text.Plural(b.desired, "pod has", "pods have"), text.Plural(len(b.pods), "is", "are"))
+		return b.asksForAll()
 	}
+}
+
+// asksForAll says how many pods have to be ready of how many.
+func (b *budget) asksForAll() string {
+	are := "are"
+	if b.most == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s to be ready, and there %s %s", text.Plural(b.desired, "pod has", "pods have"), are, text.Number(b.most))
 }
 
 // doubled is the verdict on a pod of more than one budget.
@@ -206,13 +215,17 @@ func (w *world) unplaced(s *shape, b *budget, alone bool) obstruction {
 		}
 	}
 	switch place.why {
-	case notEligible, notTheDefault, noAffinity, portTaken, spreadUneven:
+	case notEligible, notTheDefault, noAffinity, spreadUneven:
 		return place.why
 	}
-	if alone { // each cordoned node has one, and no other node is lost for it
+	switch {
+	case s.toleratesCordon: // no node is lost for a cordon
+		return place.why
+	case alone: // each cordoned node has one, and no other node is lost for it
 		return place.short(0, true)
+	default: // one of the cordoned nodes has one
+		return place.short(1, false)
 	}
-	return place.short(1, false) // one of the cordoned nodes has one
 }
 
 // Homes are the nodes of pods that operators put back on theirs (pod.guard).

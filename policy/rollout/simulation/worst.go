@@ -61,7 +61,7 @@ func (w *world) lastDrained(found verdict) int32 {
 	}
 	for i := range w.nodes {
 		if w.nodes[i].drained {
-			return int32(i) //nolint:gosec // an index of nodes
+			return int32(i)
 		}
 	}
 	return 0
@@ -140,11 +140,11 @@ func (r *run) whyUnplaced(s *shape) string {
 		return "waits for its scheduling gates to be lifted, or has a scheduler of its own"
 	}
 	var why []obstruction
-	for _, n := range s.eligible.list {
-		o := r.obstructed(s, n)
-		if o != "" && !slices.Contains(why, o) {
+	for i := range r.w.nodes {
+		o := r.ruledOut(s, int32(i))
+		if r.w.ask(1); o != "" && !slices.Contains(why, o) {
 			why = append(why, o)
 		}
 	}
-	return "fits no node: " + reasons(why)
+	return "fits no node, ruled out by " + reasons(why)
 }

@@ -2,19 +2,28 @@ package stage
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
+	"slices"
+	"time"
 
-	"github.com/containers/image/v5/docker/reference"
-	"github.com/containers/image/v5/pkg/sysregistriesv2"
-	"github.com/containers/image/v5/types"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
+
+// retryPull is how long a kubelet waits after a pull that failed. Upstream begins with 10 s.
+const retryPull = 2 * time.Second
+
+// A seen pod is one that the scheduler has sent to a node.
+type seen struct {
+	uid       types.UID
+	node, app string
+	// failed counts the attempts to pull its images that failed, the last one at tried.
+	failed int
+	tried  time.Time
+}
 
 // runPods does what the kubelets do next: a pod runs once its images are there, and is gone
 // when it is to go.
@@ -25,9 +34,12 @@ func (n *Nodes) runPods(ctx context.Context) error {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		n.see(pod)
 		var err error
 		switch {
-		case pod.Spec.NodeName == "":
 		case pod.DeletionTimestamp != nil:
 			err = n.stage.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))
 		case pod.Status.Phase == corev1.PodPending:
@@ -37,103 +49,117 @@ func (n *Nodes) runPods(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return n.stage.timeline.readAudit(n.where)
+}
+
+// see notes where a pod went.
+func (n *Nodes) see(pod *corev1.Pod) {
+	key := pod.Namespace + "/" + pod.Name
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.pods[key].uid == pod.UID {
+		return
+	}
+	n.pods[key] = seen{uid: pod.UID, node: pod.Spec.NodeName, app: pod.Labels["app"]}
+	n.note(Event{Kind: Placed, Node: pod.Spec.NodeName, Pod: key, App: pod.Labels["app"]})
+}
+
+func (n *Nodes) where(pod string) (node, app string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pods[pod].node, n.pods[pod].app
 }
 
 func (n *Nodes) startPod(ctx context.Context, pod *corev1.Pod) error {
-	var failed error
-	status := corev1.ContainerStatus{Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image}
-	for _, c := range pod.Spec.Containers {
-		if failed = n.pull(pod.Spec.NodeName, c); failed != nil {
-			break
-		}
+	key := pod.Namespace + "/" + pod.Name
+	n.mu.Lock()
+	was := n.pods[key]
+	n.mu.Unlock()
+	if time.Since(was.tried) < retryPull {
+		return nil
 	}
-	now, ready := metav1.Now(), corev1.ConditionTrue
-	switch {
-	case failed == nil:
-		pod.Status.Phase = corev1.PodRunning
-		status.Ready, status.State.Running = true, &corev1.ContainerStateRunning{StartedAt: now}
-		n.note("%s: runs %s", pod.Spec.NodeName, pod.Labels["app"])
-	case len(pod.Status.ContainerStatuses) > 0:
-		return nil // it was said before
-	default:
-		ready = corev1.ConditionFalse
-		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: failed.Error()}
-		n.note("%s: cannot pull for %s", pod.Spec.NodeName, pod.Labels["app"])
+	failed := n.pullAll(ctx, pod)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	pod.Status.StartTime = &now
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
-	for _, kind := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: ready, LastTransitionTime: now})
+	event := Event{Kind: Runs, Node: pod.Spec.NodeName, Pod: key, App: pod.Labels["app"]}
+	if failed != nil {
+		event.Kind, event.Text = PullFailed, failed.image+": "+failed.err.Error()
+		was.failed++
+		was.tried = time.Now()
+		n.mu.Lock()
+		n.pods[key] = was
+		n.mu.Unlock()
 	}
-	pod.Status.Conditions = lastOfEach(pod.Status.Conditions)
+	if was.failed > 1 && failed != nil {
+		return nil // it was told before
+	}
+	n.note(event)
+	pod.Status = podStatus(pod, failed)
 	return n.stage.Client.Status().Update(ctx, pod)
 }
 
-// lastOfEach drops conditions of which there is a later one.
-func lastOfEach(conditions []corev1.PodCondition) []corev1.PodCondition {
-	var kept []corev1.PodCondition
-	at := map[corev1.PodConditionType]int{}
-	for _, c := range conditions {
-		if i, ok := at[c.Type]; ok {
-			kept[i] = c
-			continue
+// A pullError says which image could not be pulled.
+type pullError struct {
+	image string
+	err   error
+}
+
+// pullAll pulls the images of a pod, nil if all are there.
+func (n *Nodes) pullAll(ctx context.Context, pod *corev1.Pod) *pullError {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if err := n.pull(ctx, pod.Spec.NodeName, c); err != nil {
+			return &pullError{c.Image, err}
 		}
-		at[c.Type] = len(kept)
-		kept = append(kept, c)
 	}
-	return kept
+	return nil
 }
 
 // pull pulls the image of a container to a node, unless the node has it and need not ask.
-func (n *Nodes) pull(node string, c corev1.Container) error {
+func (n *Nodes) pull(ctx context.Context, node string, c corev1.Container) error {
 	n.mu.Lock()
-	config, has := n.disk[node], n.images[node][c.Image]
+	config, has := n.nodes[node].disk, slices.Contains(n.nodes[node].images, c.Image)
 	n.mu.Unlock()
 	if has && c.ImagePullPolicy != corev1.PullAlways {
 		return nil
 	}
-	if err := n.route(config, c.Image); err != nil {
+	if err := n.registries.pull(ctx, filepath.Join(n.dir, config), c.Image); err != nil {
 		return err
+	}
+	if has {
+		return nil
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.images[node][c.Image] = true
-	return nil
+	n.nodes[node].images = append(n.nodes[node].images, c.Image)
+	n.mu.Unlock()
+	return n.report(ctx, node)
 }
 
-// route asks the places that the runtime would ask, by the files of a config, with the
-// runtime's own library.
-func (n *Nodes) route(config, image string) error {
-	sys := &types.SystemContext{
-		SystemRegistriesConfPath:    filepath.Join(n.dir, config, mirrors.RegistriesConfPath),
-		SystemRegistriesConfDirPath: filepath.Join(n.dir, config, filepath.Dir(mirrors.SearchDropInPath)),
-	}
-	ref, err := reference.ParseDockerRef(image)
-	if err != nil {
-		return err
-	}
-	places := []string{ref.String()}
-	if registry, err := sysregistriesv2.FindRegistry(sys, ref.Name()); err != nil {
-		return err
-	} else if registry != nil {
-		sources, err := registry.PullSourcesFromReference(ref)
-		if err != nil {
-			return err
+// podStatus is what a kubelet says of a pod whose images are there, or one of which is not.
+func podStatus(pod *corev1.Pod, failed *pullError) corev1.PodStatus {
+	status, now, ready := pod.Status, metav1.Now(), corev1.ConditionTrue
+	status.StartTime, status.ContainerStatuses = &now, nil
+	for _, c := range pod.Spec.Containers {
+		s := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
+		if failed == nil {
+			s.Ready, s.State.Running = true, &corev1.ContainerStateRunning{StartedAt: now}
+		} else {
+			s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 		}
-		places = nil
-		for _, s := range sources {
-			if at, err := sysregistriesv2.FindRegistry(sys, s.Reference.Name()); err != nil {
-				return err
-			} else if at == nil || !at.Blocked {
-				places = append(places, s.Reference.String())
-			}
+		if failed != nil && failed.image == c.Image {
+			s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: failed.err.Error()}
 		}
+		status.ContainerStatuses = append(status.ContainerStatuses, s)
 	}
-	for _, place := range places {
-		if n.serves(place) {
-			return nil
-		}
+	if failed == nil {
+		status.Phase = corev1.PodRunning
+	} else {
+		ready = corev1.ConditionFalse
 	}
-	return fmt.Errorf("none of %q serves it", places)
+	kinds := []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady}
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool { return slices.Contains(kinds, c.Type) })
+	for _, kind := range kinds {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: ready, LastTransitionTime: now})
+	}
+	return status
 }

@@ -3,9 +3,7 @@ package stage
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/oracle"
 )
 
@@ -26,53 +23,120 @@ const annotation = "machineconfiguration.openshift.io/"
 // poll is how often a daemon or kubelet looks. Upstream waits 10 s for a drain.
 const poll = 200 * time.Millisecond
 
-// Nodes are workers whose daemon and kubelet are played. All else about them is real.
-type Nodes struct {
-	stage  *Stage
-	oracle *oracle.Oracle
-	serves func(ref string) bool
-	// dir has the files of each rendered config, in a folder of its name.
-	dir string
-
-	mu     sync.Mutex
-	steps  []string
-	busy   map[string]bool
-	disk   map[string]string          // by node: the config whose files it has
-	images map[string]map[string]bool // by node: what it has pulled
+// A Node is one of the stage.
+type Node struct {
+	Name string
+	// Roles are those that it has labels for: pools select by them.
+	Roles []string
+	// Zone is its topology.kubernetes.io/zone, "" for none.
+	Zone string
+	// Cached are the images that it has pulled before.
+	Cached []string
+	// Taints keep pods away.
+	Taints []corev1.Taint
 }
 
-// Workers adds nodes that have the config of pool worker, the first the oldest, and plays
-// them until the test ends. Serves says whether the registries serve a reference.
-func (s *Stage) Workers(ctx context.Context, serves func(ref string) bool, names ...string) *Nodes {
+// Nodes are those of a stage, whose daemon and kubelet are played. All else about them is
+// real.
+type Nodes struct {
+	stage      *Stage
+	oracle     *oracle.Oracle
+	registries *Registries
+	// dir has the files of each rendered config, in a folder of its name.
+	dir   string
+	names []string
+
+	mu    sync.Mutex
+	nodes map[string]*state
+	pods  map[string]seen // by "namespace/name"
+}
+
+// A state is what the stage knows of a node beside what the API server has.
+type state struct {
+	pool   string
+	busy   bool
+	fails  bool     // the daemon is to give up on the next config
+	failed string   // the config that the daemon could not apply
+	disk   string   // the config whose files it has
+	down   bool     // it reboots
+	images []string // what it has pulled
+}
+
+// AddNodes adds nodes, the first the oldest, and plays them until the test ends. It returns
+// when the pools have them all as updated.
+func (s *Stage) AddNodes(ctx context.Context, registries *Registries, nodes ...Node) *Nodes {
 	s.t.Helper()
 	n := &Nodes{
-		stage: s, oracle: oracle.New(s.t), serves: serves, dir: s.t.TempDir(),
-		busy: map[string]bool{}, disk: map[string]string{}, images: map[string]map[string]bool{},
+		stage: s, oracle: oracle.New(s.t), registries: registries, dir: s.t.TempDir(),
+		nodes: map[string]*state{}, pods: map[string]seen{},
 	}
-	config := s.Rendered(ctx, "worker", "")
-	s.must(n.write(ctx, config))
-	for i, name := range names {
-		if i > 0 {
-			time.Sleep(time.Second) // the node controller goes by their ages, in seconds
+	var configs []string
+	for i, node := range nodes {
+		if slices.ContainsFunc(nodes[:i], func(other Node) bool { return other.Zone == node.Zone }) {
+			sleep(ctx, time.Second) // the node controller goes by their ages, in seconds
 		}
-		n.disk[name], n.images[name] = config, map[string]bool{}
-		s.must(s.Client.Create(ctx, worker(name, config)))
+		s.must(s.Client.Create(ctx, node.object()))
+		n.names = append(n.names, node.Name)
+	}
+	for _, node := range nodes {
+		pool := s.poolOf(node)
+		config := s.Rendered(ctx, pool, "")
+		if !slices.Contains(configs, config) {
+			s.must(n.write(ctx, config))
+			configs = append(configs, config)
+		}
+		n.nodes[node.Name] = &state{pool: pool, disk: config, images: slices.Clone(node.Cached)}
+		s.must(n.annotate(ctx, node.Name, "currentConfig", config, "desiredConfig", config, "state", "Done", "reason", "",
+			"desiredDrain", "uncordon-"+config, "lastAppliedDrain", "uncordon-"+config))
 	}
 	n.play()
+	n.AwaitUpdated(ctx)
 	return n
 }
 
-// worker is a node after its first boot.
-func worker(name, config string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:   name,
-		Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelHostname: name, corev1.LabelOSStable: "linux"},
-		Annotations: map[string]string{
-			annotation + "currentConfig": config, annotation + "desiredConfig": config,
-			annotation + "state": "Done", annotation + "reason": "",
-			annotation + "desiredDrain": "uncordon-" + config, annotation + "lastAppliedDrain": "uncordon-" + config,
+// poolOf returns the pool that updates a node: a custom one before worker, and master before
+// any.
+func (s *Stage) poolOf(node Node) string {
+	pool := ""
+	for _, p := range s.setup.Pools {
+		if slices.Contains(node.Roles, p.Name) && (pool == "" || pool == "worker") {
+			pool = p.Name
+		}
+	}
+	if pool == "" {
+		s.t.Fatalf("node %s is in no pool", node.Name)
+	}
+	return pool
+}
+
+// PoolOf returns the pool that updates a node.
+func (n *Nodes) PoolOf(name string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.nodes[name]; s != nil {
+		return s.pool
+	}
+	return ""
+}
+
+// object is the node as its kubelet registers it. It has an annotation from the start, as
+// without any the node controller of MCO crashes (node_controller.go:1199).
+func (n Node) object() *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: n.Name,
+		Labels: map[string]string{
+			corev1.LabelHostname: n.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		},
+		Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 	}}
+	for _, role := range n.Roles {
+		node.Labels["node-role.kubernetes.io/"+role] = ""
+	}
+	if n.Zone != "" {
+		node.Labels[corev1.LabelTopologyZone] = n.Zone
+	}
+	node.Spec.Taints = n.Taints
+	return node
 }
 
 // play runs until the test ends.
@@ -83,7 +147,7 @@ func (n *Nodes) play() {
 		playing.Go(func() {
 			for ctx.Err() == nil {
 				if err := loop(ctx); err != nil && ctx.Err() == nil {
-					n.note("error: %v", err)
+					n.note(Event{Kind: Trouble, Text: err.Error()})
 				}
 				sleep(ctx, poll)
 			}
@@ -93,8 +157,8 @@ func (n *Nodes) play() {
 		stop()
 		playing.Wait()
 		if n.stage.t.Failed() {
-			for _, step := range n.Steps() {
-				n.stage.t.Log(step)
+			for _, event := range n.Events() {
+				n.stage.t.Log(event.Time.Format("05.000"), event)
 			}
 		}
 	})
@@ -107,133 +171,62 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Steps returns what the nodes have done, in order: "worker-1: drain", "worker-1: done".
-func (n *Nodes) Steps() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return append([]string(nil), n.steps...)
-}
+// Events returns what has happened, by time.
+func (n *Nodes) Events() []Event { return n.stage.timeline.all() }
 
-func (n *Nodes) note(format string, args ...any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.steps = append(n.steps, fmt.Sprintf(format, args...))
-}
+func (n *Nodes) note(e Event) { n.stage.timeline.add(e) }
 
-// beat says that the nodes are ready, which their controller forgets after 50 s.
+// Note adds an event of the test's own to the timeline.
+func (n *Nodes) Note(kind Kind, text string) { n.note(Event{Kind: kind, Text: text}) }
+
+// beatEvery is how often a node says that it is ready, which its controller forgets after
+// 50 s.
+const beatEvery = 10 * time.Second
+
 func (n *Nodes) beat(ctx context.Context) error {
+	for _, name := range n.names {
+		if err := n.report(ctx, name); err != nil {
+			return err
+		}
+	}
+	sleep(ctx, beatEvery)
+	return nil
+}
+
+// report writes the status of a node, as its kubelet does.
+func (n *Nodes) report(ctx context.Context, name string) error {
+	n.mu.Lock()
+	down, images := n.nodes[name].down, slices.Clone(n.nodes[name].images)
+	n.mu.Unlock()
 	now := metav1.Now()
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now}
+	if down {
+		ready.Status, ready.Reason = corev1.ConditionFalse, "KubeletNotReady"
+	}
 	status := corev1.NodeStatus{
-		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now}},
+		Conditions:  []corev1.NodeCondition{ready},
 		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("250")},
 	}
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure} {
 		status.Conditions = append(status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, LastHeartbeatTime: now})
 	}
 	status.Capacity = status.Allocatable
+	for _, image := range images {
+		status.Images = append(status.Images, corev1.ContainerImage{Names: []string{image}, SizeBytes: imageSize})
+	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"conditions": status.Conditions, "allocatable": status.Allocatable, "capacity": status.Capacity,
+		"conditions": status.Conditions, "allocatable": status.Allocatable, "capacity": status.Capacity, "images": status.Images,
 	}})
 	if err != nil {
 		return err
 	}
-	for name := range n.images {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := n.stage.Client.Status().Patch(ctx, node, client.RawPatch("application/strategic-merge-patch+json", patch)); err != nil {
-			return err
-		}
-	}
-	sleep(ctx, 10*time.Second)
-	return nil
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return n.stage.Client.Status().Patch(ctx, node, client.RawPatch("application/strategic-merge-patch+json", patch))
 }
 
-// update starts the daemons' work that the node controller asks for.
-func (n *Nodes) update(ctx context.Context, working *sync.WaitGroup) error {
-	for name := range n.images {
-		var node corev1.Node
-		if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
-			return err
-		}
-		if node.Annotations[annotation+"currentConfig"] == node.Annotations[annotation+"desiredConfig"] || !n.begin(name) {
-			continue
-		}
-		working.Go(func() {
-			defer n.end(name)
-			if err := n.updateOne(ctx, &node); err != nil && ctx.Err() == nil {
-				n.note("%s: degraded: %v", name, err)
-				_ = n.annotate(ctx, name, "state", "Degraded", "reason", err.Error())
-				sleep(ctx, 5*time.Second)
-			}
-		})
-	}
-	return nil
-}
-
-func (n *Nodes) begin(name string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	was := n.busy[name]
-	n.busy[name] = true
-	return !was
-}
-
-func (n *Nodes) end(name string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.busy[name] = false
-}
-
-// updateOne does what the daemon does (updateOnClusterNodes and completeUpdate in MCO's
-// pkg/daemon), by its own decision.
-func (n *Nodes) updateOne(ctx context.Context, node *corev1.Node) error {
-	from, to := node.Annotations[annotation+"currentConfig"], node.Annotations[annotation+"desiredConfig"]
-	if err := n.annotate(ctx, node.Name, "state", "Working"); err != nil {
-		return err
-	}
-	decided, err := n.decide(ctx, from, to)
-	if err != nil {
-		return err
-	}
-	single := node.Annotations[annotation+"controlPlaneTopology"] == "SingleReplica"
-	if decided.Drain && !single && node.Annotations[annotation+"lastAppliedDrain"] != "drain-"+to {
-		n.note("%s: drain", node.Name)
-		if err := n.request(ctx, node.Name, "drain-"+to); err != nil {
-			return err
-		}
-	}
-	if err := n.write(ctx, to); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	n.disk[node.Name] = to // pods pull by it from here on
-	n.mu.Unlock()
-	n.note("%s: files", node.Name)
-	if err := n.request(ctx, node.Name, "uncordon-"+to); err != nil {
-		return err
-	}
-	if err := n.annotate(ctx, node.Name, "currentConfig", to, "state", "Done", "reason", ""); err != nil {
-		return err
-	}
-	n.note("%s: done", node.Name)
-	return nil
-}
-
-// request asks the drain controller, and waits for as long as it takes.
-func (n *Nodes) request(ctx context.Context, name, what string) error {
-	if err := n.annotate(ctx, name, "desiredDrain", what); err != nil {
-		return err
-	}
-	for {
-		var node corev1.Node
-		if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
-			return err
-		}
-		if node.Annotations[annotation+"lastAppliedDrain"] == what {
-			return nil
-		}
-		sleep(ctx, poll)
-	}
-}
+// imageSize is what a node says of any image. The scheduler prefers nodes that have one, by
+// its size.
+const imageSize = 300 << 20
 
 // annotate sets annotations, given as names and values, in one patch.
 func (n *Nodes) annotate(ctx context.Context, name string, pairs ...string) error {
@@ -241,49 +234,63 @@ func (n *Nodes) annotate(ctx context.Context, name string, pairs ...string) erro
 	for i := 0; i < len(pairs); i += 2 {
 		set[annotation+pairs[i]] = pairs[i+1]
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": set}})
+	return n.patch(ctx, name, map[string]any{"metadata": map[string]any{"annotations": set}})
+}
+
+func (n *Nodes) patch(ctx context.Context, name string, change map[string]any) error {
+	patch, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
 	return n.stage.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch("application/merge-patch+json", patch))
 }
 
-func (n *Nodes) decide(ctx context.Context, from, to string) (*oracle.Decided, error) {
-	var before, after mcfgv1.MachineConfig
-	if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: from}, &before); err != nil {
-		return nil, err
+// Cordon makes nodes unschedulable, or schedulable again.
+func (n *Nodes) Cordon(ctx context.Context, cordoned bool, names ...string) {
+	n.stage.t.Helper()
+	for _, name := range names {
+		n.stage.must(n.patch(ctx, name, map[string]any{"spec": map[string]any{"unschedulable": cordoned}}))
 	}
-	if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: to}, &after); err != nil {
-		return nil, err
-	}
-	answers, err := n.oracle.Ask(oracle.Question{Update: &oracle.Update{Before: before.Spec.Config.Raw, After: after.Spec.Config.Raw}})
-	if err != nil {
-		return nil, err
-	}
-	if decided := answers[0].Decided; decided.Error == "" {
-		return decided, nil
-	}
-	return nil, fmt.Errorf("deciding whether to drain: %s", answers[0].Decided.Error)
 }
 
-// write writes the files of a rendered config that the runtime reads.
-func (n *Nodes) write(ctx context.Context, config string) error {
-	var mc mcfgv1.MachineConfig
-	if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: config}, &mc); err != nil {
-		return err
-	}
-	answers, err := n.oracle.Ask(oracle.Question{Read: mc.Spec.Config.Raw})
-	if err != nil {
-		return err
-	}
-	for _, path := range []string{mirrors.RegistriesConfPath, mirrors.SearchDropInPath} {
-		to := filepath.Join(n.dir, config, path)
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return err
+// Degrade makes the daemon of a node say that it has given up although the node has its
+// config, as when somebody changed a file.
+func (n *Nodes) Degrade(ctx context.Context, name string) {
+	n.stage.t.Helper()
+	n.stage.must(n.annotate(ctx, name, "state", "Degraded", "reason", "the test says so"))
+}
+
+// FailNext makes the daemon of a node give up on the next config.
+func (n *Nodes) FailNext(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.nodes[name].fails = true
+}
+
+// AwaitUpdated waits until all pools have all their nodes, updated.
+func (n *Nodes) AwaitUpdated(ctx context.Context) {
+	n.stage.t.Helper()
+	n.stage.Wait(ctx, "the pools to be updated", func() (bool, error) {
+		pools, err := n.stage.pools(ctx)
+		total := 0
+		for _, pool := range pools {
+			total += int(pool.Status.MachineCount)
+			if pool.Status.UpdatedMachineCount != pool.Status.MachineCount || pool.Status.ReadyMachineCount != pool.Status.MachineCount || !isUpdated(pool) && !pool.Spec.Paused {
+				return false, err
+			}
 		}
-		if err := os.WriteFile(to, answers[0].Rendered.Files[path], 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+		return total == len(n.names), err
+	})
+}
+
+func (s *Stage) pools(ctx context.Context) ([]mcfgv1.MachineConfigPool, error) {
+	var pools mcfgv1.MachineConfigPoolList
+	err := s.Client.List(ctx, &pools)
+	return pools.Items, err
+}
+
+func isUpdated(pool mcfgv1.MachineConfigPool) bool {
+	return slices.ContainsFunc(pool.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
+		return c.Type == mcfgv1.MachineConfigPoolUpdated && c.Status == corev1.ConditionTrue
+	})
 }

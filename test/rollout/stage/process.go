@@ -16,14 +16,22 @@ type process struct {
 	err       error // once it has ended
 }
 
-// start runs a program until the test ends. Its log is shown if the test fails; a program
-// that ends before fails it.
+// start runs a program of bin/rollout until the test ends.
 func (s *Stage) start(name string, args ...string) {
 	s.t.Helper()
+	s.startProgram(program(s.t, name), args...)
+}
+
+// startProgram runs a program until the test ends. Its log is shown if the test fails; a
+// program that ends before fails it.
+func (s *Stage) startProgram(path string, args ...string) {
+	s.t.Helper()
+	name := filepath.Base(path)
 	p := &process{name: name, log: filepath.Join(s.t.TempDir(), name+".log"), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	s.must(err)
-	p.cmd = exec.Command(filepath.Join(s.programs, name), args...)
+	p.cmd = exec.Command(path, args...)
+	p.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1") // if it has the race detector
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	s.must(p.cmd.Start())
 	go func() {

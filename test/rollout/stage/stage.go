@@ -3,12 +3,14 @@
 // after the other and drain it, and Kubernetes' scheduler and controllers for what is
 // evicted, on the API server of test/cluster.
 //
-//	s := stage.New(t)
-//	first := s.Rendered(ctx, "worker", "")
+//	s := stage.New(t, stage.Setup{})
+//	nodes := s.AddNodes(ctx, registries, stage.Node{Name: "worker-1", Roles: []string{"worker"}})
 //	s.Apply(ctx, itms)
-//	second := s.Rendered(ctx, "worker", first)
+//	rest := nodes.Await(ctx)
+//	events := nodes.Events()
 //
-// Nodes are added by Workers: their daemon and kubelet are played, as these need a real node.
+// Daemon and kubelet of a node are played, as these need a real one. Its images are pulled
+// from real registries.
 package stage
 
 import (
@@ -18,12 +20,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
@@ -42,7 +47,24 @@ type Stage struct {
 	Client client.Client
 
 	t        testing.TB
-	programs string
+	setup    Setup
+	timeline timeline
+}
+
+// A Setup is what a stage is like before the first change. The zero Setup is a highly
+// available cluster with pool worker.
+type Setup struct {
+	// Topology is that of the control plane, HighlyAvailable if it is "".
+	Topology configv1.TopologyMode
+	// Pools are the MachineConfigPools; worker if there are none.
+	Pools []Pool
+	// Policies are what MachineConfiguration cluster wants to happen on nodes whose files
+	// change.
+	Policies []operatorv1.NodeDisruptionPolicySpecFile
+}
+
+func (s Setup) disruption() operatorv1.NodeDisruptionPolicyConfig {
+	return operatorv1.NodeDisruptionPolicyConfig{Files: s.Policies}
 }
 
 //go:embed objects.yaml
@@ -53,28 +75,65 @@ const ReleaseImage = "quay.io/openshift-release-dev/ocp-release@sha256:000000000
 
 // New starts a stage that ends with the test. The test is skipped where the programs are
 // not in place, and in a run with -short.
-func New(t testing.TB) *Stage {
+func New(t testing.TB, setup Setup) *Stage {
 	t.Helper()
-	programs := filepath.Join(cluster.Root(), "bin", "rollout")
 	for _, name := range []string{"mco-controllers", "kube-controller-manager", "kube-scheduler", "templates", "crds"} {
-		if _, err := os.Stat(filepath.Join(programs, name)); err != nil {
-			skip.Now(t, name+" is not in place: run test/rollout/assets (make rollout-assets)")
-		}
+		program(t, name)
 	}
-	s := &Stage{Cluster: cluster.New(t), t: t, programs: programs}
-	s.must(s.connect())
-	_, err := envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(programs, "crds")}, ErrorIfPathMissing: true})
-	s.must(err)
+	if setup.Topology == "" {
+		setup.Topology = configv1.HighlyAvailableTopologyMode
+	}
+	if len(setup.Pools) == 0 {
+		setup.Pools = []Pool{{Name: "worker"}}
+	}
+	s := &Stage{t: t, setup: setup}
+	s.startCluster()
 	ctx := t.Context()
-	s.Apply(ctx, objects)
+	s.Apply(ctx, strings.NewReplacer(
+		"TOPOLOGY", string(setup.Topology),
+		"SCHEDULABLE", strconv.FormatBool(setup.Topology == configv1.SingleReplicaTopologyMode),
+	).Replace(objects))
+	for _, pool := range setup.Pools {
+		s.Apply(ctx, pool.manifest())
+	}
 	s.completeInstallation(ctx)
 	s.startControllers()
 	return s
 }
 
+// Pools are those of the stage.
+func (s *Stage) Pools() []Pool { return s.setup.Pools }
+
+// program returns the path of one that assets puts into bin/rollout.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(cluster.Root(), "bin", "rollout", name)
+	if _, err := os.Stat(path); err != nil {
+		skip.Now(t, name+" is not in place: run test/rollout/assets (make rollout-assets)")
+	}
+	return path
+}
+
+// startCluster starts the control plane, which logs evictions.
+func (s *Stage) startCluster() {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	policy, log := filepath.Join(dir, "audit-policy.yaml"), filepath.Join(dir, "audit.log")
+	s.must(os.WriteFile(policy, []byte(auditPolicy), 0o600))
+	s.must(os.WriteFile(log, nil, 0o600))
+	s.Cluster = cluster.New(s.t, cluster.WithAudit(policy, log))
+	var err error
+	s.timeline.audit, err = os.Open(log)
+	s.must(err)
+	s.t.Cleanup(func() { s.timeline.audit.Close() })
+	s.must(s.connect())
+	_, err = envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{program(s.t, "crds")}, ErrorIfPathMissing: true})
+	s.must(err)
+}
+
 func (s *Stage) connect() error {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install, mcfgv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install, mcfgv1.Install, operatorv1.Install} {
 		if err := add(scheme); err != nil {
 			return err
 		}
@@ -100,8 +159,9 @@ func (s *Stage) Apply(ctx context.Context, manifests string) {
 }
 
 // completeInstallation writes what controllers write that do not run here: the cluster
-// version operator's release image, and the template controller's word that it is done,
-// without which the render controller waits for ever.
+// version operator's release image, the policies in force by MCO's operator, and the
+// template controller's word that it is done, without which the render controller waits
+// for ever.
 func (s *Stage) completeInstallation(ctx context.Context) {
 	s.t.Helper()
 	s.patchStatus(ctx, &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"}}, configv1.ClusterVersionStatus{
@@ -109,6 +169,10 @@ func (s *Stage) completeInstallation(ctx context.Context) {
 		AvailableUpdates: []configv1.Release{},
 		VersionHash:      "none",
 	})
+	s.patchStatus(ctx, &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, configv1.InfrastructureStatus{
+		ControlPlaneTopology: s.setup.Topology, InfrastructureTopology: s.setup.Topology, CPUPartitioning: configv1.CPUPartitioningNone,
+	})
+	s.setDisruption(ctx)
 	controller := &mcfgv1.ControllerConfig{ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"}}
 	s.must(s.Client.Get(ctx, client.ObjectKeyFromObject(controller), controller))
 	status := mcfgv1.ControllerConfigStatus{ObservedGeneration: controller.Generation}
@@ -121,6 +185,20 @@ func (s *Stage) completeInstallation(ctx context.Context) {
 		status.Conditions = append(status.Conditions, c)
 	}
 	s.patchStatus(ctx, controller, status)
+}
+
+func (s *Stage) setDisruption(ctx context.Context) {
+	s.t.Helper()
+	files, err := json.Marshal(s.setup.Policies)
+	s.must(err)
+	spec := "managementState: Managed"
+	if len(s.setup.Policies) > 0 {
+		spec += ", nodeDisruptionPolicy: {files: " + string(files) + "}"
+	}
+	s.Apply(ctx, "{apiVersion: operator.openshift.io/v1, kind: MachineConfiguration, metadata: {name: cluster}, spec: {"+spec+"}}")
+	s.patchStatus(ctx, &operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, map[string]any{
+		"nodeDisruptionPolicyStatus": map[string]any{"clusterPolicies": rollout.MergePolicies(s.setup.disruption())},
+	})
 }
 
 // patchStatus sets what status has.
@@ -143,7 +221,7 @@ func (s *Stage) startControllers() {
 	shared := []string{"--kubeconfig", s.Kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400"}
 	s.start("kube-controller-manager", append(shared, "--controllers="+strings.Join(kubernetesControllers, ","))...)
 	s.start("kube-scheduler", shared...)
-	s.start("mco-controllers", "-kubeconfig", s.Kubeconfig, "-templates", filepath.Join(s.programs, "templates"))
+	s.start("mco-controllers", "-kubeconfig", s.Kubeconfig, "-templates", program(s.t, "templates"))
 }
 
 // Rendered waits until a pool is to have another rendered config than before, and returns
@@ -158,10 +236,10 @@ func (s *Stage) Rendered(ctx context.Context, pool, before string) string {
 	return p.Spec.Configuration.Name
 }
 
-// Wait asks until done, or fails after two minutes.
+// Wait asks until done, or fails after four minutes.
 func (s *Stage) Wait(ctx context.Context, what string, done func() (bool, error)) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
