@@ -263,7 +263,7 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	c := impatient(t, cfg, Options{})
 	live := inOrder(c.Rollout())
 	if live.Topology != configv1.HighlyAvailableTopologyMode || !live.OverrideDrain || live.OperatorNode != "rollout-0" || live.Machines == nil ||
-		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "" || len(live.Updates) != 1 || len(live.Certificates) != 1 || len(live.Rendered) != 1 ||
+		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "a long story" || len(live.Updates) != 1 || len(live.Certificates) != 1 || len(live.Rendered) != 1 ||
 		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || len(live.Unknown) != 0 {
 		t.Errorf("got %+v", live)
 	}
