@@ -4,6 +4,10 @@ import "github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 
 // Settings are the choices an administrator has. The zero value is the default.
 type Settings struct {
+	// Mode says what becomes of a change that is denied.
+	Mode Mode
+	// Exemptions make warnings of denials.
+	Exemptions []Exemption
 	// Protected are patterns of namespaces, the most important first, whose
 	// images are looked up and named first ("openshift-ingress", "openshift-*").
 	// Nil means DefaultProtected.
