@@ -36,12 +36,17 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 # Tests of these packages measure time, and run one package after the other. Most others
 # wait for an API server half of the time, and two at once take little longer than one.
 ALONE = /inventory/(registry|presence)(/|$$)
+# These take longest, the longest first. They run before the others: if one of them were the
+# last, a core would have nothing to do.
+LONG = ./test/scenarios ./cmd/mirrorset-guard ./inventory/cluster ./test/truth ./inventory/trust ./policy ./test/standing
 
-# The race detector needs cgo, and so everything compiled apart from the rest.
+# The race detector needs cgo, and so everything compiled apart from the rest. A process with
+# it waits at its end for reports that are still being written, by default a whole second.
+RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=50
 test: assets ## run every test, with the race detector (NO_SKIP=1: a test that is skipped fails)
-	@CGO_ENABLED=1 go list -race -test -deps -export ./... >/dev/null # compiles on all cores
-	@CGO_ENABLED=1 go test -race -p 2 -timeout 40m $$(go list ./... | grep -Ev '$(ALONE)')
-	@CGO_ENABLED=1 go test -race -p 1 -timeout 40m $$(go list ./... | grep -E '$(ALONE)')
+	@$(RACE) go list -race -test -deps -export ./... >/dev/null # compiles on all cores
+	@$(RACE) go test -race -p 2 -timeout 40m $(LONG) $$(go list ./... | grep -Ev '$(ALONE)' | grep -vxF "$$(go list $(LONG))")
+	@$(RACE) go test -race -p 1 -timeout 40m $$(go list ./... | grep -E '$(ALONE)')
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them
 	@export TRUTH_SCENARIOS=$${TRUTH_SCENARIOS:-5000}; TRUTH_CHANGES=$${TRUTH_CHANGES:-$$((TRUTH_SCENARIOS / 5))} go test -count=1 -v -timeout 60m -run TestTruth ./test/truth | grep -Ev '^ *(=== |--- PASS)'

@@ -9,32 +9,27 @@ import (
 
 // An assessment is what a rule sees of one reroute. Its methods are what rules may ask.
 type assessment struct {
-	Reroute
-	facts       evidence // what the facts prove about the new route
-	beforeFacts evidence // what they prove about the old route
-	found       Facts    // the facts as they were found
-	settings    Settings
+	*Reroute
+	newRoute, oldRoute weighedRoute
+	found              Facts // the facts as they were found
+	settings           *Settings
 	// before and after are the outcomes of a pull on either route, mirrorsBefore and mirrors
 	// those of a pull from the mirrors alone. Where the old route Fails, that is proved.
 	before, after          Outcome
 	mirrorsBefore, mirrors Outcome
-
-	// The places that are not blocked, of the new route and of the old.
-	open, mirrorPlaces, beforeOpen, beforeMirrors []mirrors.Location
 }
 
-func (s Settings) assess(r Reroute, facts Facts) *assessment {
+func (s *Settings) assess(r *Reroute, facts Facts) *assessment {
 	proved := r.weigh(facts, false)
 	a := &assessment{
-		Reroute: r, facts: proved, beforeFacts: proved, found: facts, settings: s,
-		open: r.After.Open(), mirrorPlaces: r.After.Mirrors(),
-		beforeOpen: r.Before.Open(), beforeMirrors: r.Before.Mirrors(),
+		Reroute: r, found: facts, settings: s,
+		newRoute: weighedRoute{&r.After, proved.after}, oldRoute: weighedRoute{&r.Before, proved.before},
 	}
 	if proved.refused {
-		a.beforeFacts = r.weigh(facts, true)
+		a.oldRoute.facts = r.weigh(facts, true).before
 	}
-	a.after, a.mirrors = walk(r.After.Sources, a.facts, false), walk(r.After.Sources, a.facts, true)
-	a.before, a.mirrorsBefore = walk(r.Before.Sources, a.beforeFacts, false), walk(r.Before.Sources, a.beforeFacts, true)
+	a.after, a.mirrors = a.newRoute.pull(false), a.newRoute.pull(true)
+	a.before, a.mirrorsBefore = a.oldRoute.pull(false), a.oldRoute.pull(true)
 	if r.BeforeUnknown {
 		a.before, a.mirrorsBefore = Unsure, Unsure
 	}
@@ -54,7 +49,7 @@ func (a *assessment) unlessBroken() Severity {
 // unlessMirrorsFailed returns the severity of a finding about a route whose mirrors do not
 // help: no denial if it is proved that those of the old route do not either.
 func (a *assessment) unlessMirrorsFailed() Severity {
-	if len(a.beforeMirrors) > 0 && a.mirrorsBefore == Fails && !a.Before.SourceBlocked() {
+	if a.oldRoute.hasOpenMirror() && a.mirrorsBefore == Fails && !a.Before.SourceBlocked() {
 		return Warn
 	}
 	return a.unlessBroken()
@@ -72,31 +67,25 @@ func (a *assessment) fallbackSeverity() Severity {
 // onlySourceHolds reports whether the new route has mirrors and none of them is
 // known to hold the image.
 func (a *assessment) onlySourceHolds() bool {
-	mirrors := a.mirrorPlaces
-	return len(mirrors) > 0 && !held(mirrors, a.facts)
+	return a.newRoute.hasOpenMirror() && !a.newRoute.isAtMirror()
 }
 
 // absentSomewhere reports whether a place on the new route says that it does not have the
 // image, as opposed to denying access.
 func (a *assessment) absentSomewhere() bool {
-	for _, l := range a.open {
-		if a.facts.at(l).Presence == Absent {
-			return true
-		}
-	}
-	return false
+	return a.newRoute.any(false, func(f *Fact) bool { return f.Presence == Absent })
 }
 
 // endedAt returns the places at which the pull may end with something other than the image
 // or with a part of it, and the severity of that; none if it makes no difference.
-func (a *assessment) endedAt() ([]mirrors.Location, Severity) {
+func (a *assessment) endedAt() ([]place, Severity) {
 	switch {
 	case a.After.Err != nil:
 		return nil, Info
 	case a.after == Fails:
-		return a.open, a.unlessBroken()
+		return a.newRoute.open(), a.unlessBroken()
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails: // only of a short name
-		return a.mirrorPlaces, a.fallbackSeverity()
+		return a.newRoute.mirrors(), a.fallbackSeverity()
 	default:
 		return nil, Info
 	}
@@ -115,16 +104,13 @@ func (a *assessment) mirrored() bool {
 
 // pending reports whether an answer about the new route was still awaited.
 func (a *assessment) pending() bool {
-	return slices.ContainsFunc(a.open, func(l mirrors.Location) bool { return a.facts.at(l).Presence == Unknown })
+	return a.newRoute.any(false, func(f *Fact) bool { return f.Presence == Unknown })
 }
 
 // awaited reports whether a mirror has not answered. It may have all of an image of which
 // another has only a part.
 func (a *assessment) awaited() bool {
-	return slices.ContainsFunc(a.mirrorPlaces, func(l mirrors.Location) bool {
-		p := a.facts.at(l).Presence
-		return p == Unknown || p == Unreachable
-	})
+	return a.newRoute.any(true, func(f *Fact) bool { return f.Presence == Unknown || f.Presence == Unreachable })
 }
 
 // running returns the digests that run under the reference, sorted.
@@ -142,9 +128,9 @@ func (a *assessment) running() []string {
 // verifyRemedy returns what to do so that the guard can verify the image. Where a place
 // denies it access, trying again would not help.
 func (a *assessment) verifyRemedy() []string {
-	for _, l := range a.open {
-		if a.found[l].Presence == Denied {
-			return []string{fmt.Sprintf("let the guard see for itself: add credentials for %s to Secret openshift-config/pull-secret", host(l.Ref))}
+	for _, at := range a.newRoute.open() {
+		if a.found.At(at.Location).Presence == Denied {
+			return []string{fmt.Sprintf("let the guard see for itself: add credentials for %s to Secret openshift-config/pull-secret", host(at.Ref))}
 		}
 	}
 	return []string{verifyAgain}

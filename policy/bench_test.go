@@ -70,7 +70,7 @@ func BenchmarkNewPlan(b *testing.B) {
 func halfPresent(plan Plan) Facts {
 	f := Facts{}
 	for i, l := range plan.Locations() {
-		f[l] = []Fact{{Presence: Present, Digest: running[0].Digest}, {Presence: Absent}}[i%2]
+		f[l] = []*Fact{{Presence: Present, Digest: running[0].Digest}, {Presence: Absent}}[i%2]
 	}
 	return f
 }
@@ -117,7 +117,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 		known := Cluster{Images: NewImages(list...), InForce: mirrors.NewTables(before), Platforms: onePlatform}
 		facts := Facts{}
 		for _, l := range NewPlan(c, known, Settings{}).Locations() {
-			facts[l] = Fact{Presence: Present}
+			facts[l] = &Fact{Presence: Present}
 		}
 		if rerouted := len(NewPlan(c, known, Settings{}).Reroutes); rerouted != 20 {
 			b.Fatalf("%d images are rerouted", rerouted)

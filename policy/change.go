@@ -17,13 +17,33 @@ type Change struct {
 // at returns c as the nodes of a pool see it.
 func (c Change) at(pool string) Change { return Change{c.Before.At(pool), c.After.At(pool)} }
 
-// added returns the entries after c that were not there before.
+// added returns the entries after c that were not there before. Most objects are the very
+// same ones after a change, and have none.
 func added(c Change) []mirrors.Entry {
+	altered := mirrors.Set{Objects: without(c.After.Objects, c.Before.Objects)}.Entries()
+	if len(altered) == 0 {
+		return nil
+	}
+	sources := make(map[string]bool, len(altered))
+	for _, e := range altered {
+		sources[e.Source] = true
+	}
 	before := map[string]bool{}
 	for _, e := range c.Before.Entries() {
-		before[entryKey(e)] = true
+		if sources[e.Source] {
+			before[entryKey(e)] = true
+		}
 	}
-	return slices.DeleteFunc(c.After.Entries(), func(e mirrors.Entry) bool { return before[entryKey(e)] })
+	return slices.DeleteFunc(altered, func(e mirrors.Entry) bool { return before[entryKey(e)] })
+}
+
+// without returns those of objects that are not among others.
+func without(objects, others []mirrors.Object) []mirrors.Object {
+	known := make(map[mirrors.Object]bool, len(others))
+	for _, o := range others {
+		known[o] = true
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o mirrors.Object) bool { return known[o] })
 }
 
 // onlyShrinks reports whether c only removes entries, or mirrors from entries.

@@ -8,7 +8,7 @@ import (
 
 // Decide judges p by the facts. It is a function of its arguments only.
 func (p Plan) Decide(facts Facts) Verdict {
-	s := p.settings
+	s := &p.settings
 	v := Verdict{
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
 		Brings:   len(p.Added) > 0 || p.ListsChanged,
@@ -23,7 +23,7 @@ func (p Plan) Decide(facts Facts) Verdict {
 	for _, r := range planRules {
 		v.Findings = append(v.Findings, r.find(p, facts)...)
 	}
-	v.conclude(s)
+	v.conclude(*s)
 	return v
 }
 
@@ -45,7 +45,7 @@ func (v *Verdict) conclude(s Settings) {
 	v.HeldUpBy = s.heldUpBy(v.Findings)
 }
 
-func (s Settings) judge(a *assessment) []Finding {
+func (s *Settings) judge(a *assessment) []Finding {
 	var findings []Finding
 	for _, r := range rules {
 		f, ok := r.check(a)

@@ -44,7 +44,7 @@ func facts(lines ...string) Facts {
 		ref, word, _ := strings.Cut(line, " ")
 		for p := Unknown; p <= Incomplete; p++ {
 			if p.String() == word {
-				f[mirrors.Location{Ref: ref}] = Fact{Presence: p}
+				f[mirrors.Location{Ref: ref}] = &Fact{Presence: p}
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func TestNarrow(t *testing.T) {
 	} {
 		ref, mark, _ := strings.Cut(line, " ")
 		images = append(images, Image{Ref: "quay.io/" + ref})
-		f[mirrors.Location{Ref: "m.local/q/" + ref}] = Fact{Presence: map[string]Presence{"+": Present, "-": Absent}[mark]}
+		f[mirrors.Location{Ref: "m.local/q/" + ref}] = &Fact{Presence: map[string]Presence{"+": Present, "-": Absent}[mark]}
 	}
 	images = append(images, Image{Ref: "quay.io/shop/cart" + digestA}) // not for a tag mirror
 	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local/q"))}, images, Settings{})
@@ -189,13 +189,13 @@ func TestLookups(t *testing.T) {
 	if diff := cmp.Diff([]string{"m.local/b:1", "m.local/c:1", "m.local/a:1"}, refs()); diff != "" {
 		t.Errorf("first round (-want +got):\n%s", diff)
 	}
-	f[mirrors.Location{Ref: "m.local/a:1"}] = Fact{Presence: Present}
-	f[mirrors.Location{Ref: "m.local/b:1"}] = Fact{} // asked, no answer
-	f[mirrors.Location{Ref: "m.local/c:1"}] = Fact{Presence: Absent}
+	f[mirrors.Location{Ref: "m.local/a:1"}] = &Fact{Presence: Present}
+	f[mirrors.Location{Ref: "m.local/b:1"}] = &Fact{} // asked, no answer
+	f[mirrors.Location{Ref: "m.local/c:1"}] = &Fact{Presence: Absent}
 	if diff := cmp.Diff([]string{"quay.io/b:1", "quay.io/c:1"}, refs()); diff != "" {
 		t.Errorf("second round (-want +got):\n%s", diff)
 	}
-	f[mirrors.Location{Ref: "quay.io/b:1"}], f[mirrors.Location{Ref: "quay.io/c:1"}] = Fact{}, Fact{}
+	f[mirrors.Location{Ref: "quay.io/b:1"}], f[mirrors.Location{Ref: "quay.io/c:1"}] = &Fact{}, &Fact{}
 	if rest := refs(); len(rest) > 0 {
 		t.Errorf("third round: %q", rest)
 	}
@@ -232,7 +232,7 @@ func TestMessage(t *testing.T) {
 	}
 	plan := shallow(Change{set(), set(itms("everything", "quay.io", never, "m.local"))}, images, Settings{})
 	v := plan.Decide(facts("m.local/shop/cart:1 absent", "quay.io/shop/cart:1 present", "quay.io/ingress/router"+digestA+" present"))
-	want := `ImageTagMirrorSet everything is refused: all 2 images it reroutes could not be pulled safely afterwards.
+	want := `ImageTagMirrorSet everything is refused: both images it reroutes could not be pulled safely afterwards.
 
 1. quay.io/ingress/router@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
    used by Deployment openshift-ingress/router-default (router), ReplicaSet openshift-ingress/router-default-5d8f (router), Pod openshift-ingress/router-default-5d8f-abc (router) and 1 more
@@ -263,9 +263,9 @@ func TestManyFindings(t *testing.T) {
 	f := Facts{}
 	for i, img := range images {
 		suffix := strings.TrimPrefix(img.Ref, "quay.io")
-		f[mirrors.Location{Ref: "quay.io" + suffix}] = Fact{Presence: Present}
+		f[mirrors.Location{Ref: "quay.io" + suffix}] = &Fact{Presence: Present}
 		if i%3 > 0 {
-			f[mirrors.Location{Ref: "m.local" + suffix}] = Fact{Presence: Absent}
+			f[mirrors.Location{Ref: "m.local" + suffix}] = &Fact{Presence: Absent}
 		}
 	}
 	v := plan.Decide(f)

@@ -38,7 +38,7 @@ const (
 func (p *Plan) setDepths(platforms []string) {
 	for k := range p.Reroutes {
 		r := &p.Reroutes[k]
-		if depth := p.settings.depthOf(*r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
+		if depth := p.settings.depthOf(r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
 			r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
 		}
 		r.platforms = p.entries == nil && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
@@ -49,7 +49,7 @@ func (p *Plan) setDepths(platforms []string) {
 
 // depthOf keeps the lookups of images that only history names shallow: their findings can
 // at most warn.
-func (s Settings) depthOf(r Reroute) mirrors.Depth {
+func (s Settings) depthOf(r *Reroute) mirrors.Depth {
 	protected := s.IsProtected(r.Image)
 	switch {
 	case onlyHistory(r.Image):
@@ -80,7 +80,7 @@ func (s Settings) atDepth(r mirrors.Route, depth mirrors.Depth) mirrors.Route {
 // whether nodes of every platform get one. A digest names the same index wherever it is
 // served. Under a tag, a copy of one platform may stand for an index of several. In a
 // cluster of one platform it does not matter as long as the digest is that which runs.
-func (r *Reroute) wantsPlatforms(l mirrors.Location, f Fact) bool {
+func (r *Reroute) wantsPlatforms(l mirrors.Location, f *Fact) bool {
 	if !r.platforms || l.Depth > mirrors.DepthExists || f.Presence != Present {
 		return false
 	}

@@ -34,7 +34,7 @@ func TestDepth(t *testing.T) {
 		answered := Facts{}
 		ask := func() {
 			for _, l := range plan.Lookups(answered) {
-				answered[l] = Fact{Presence: Present}
+				answered[l] = &Fact{Presence: Present}
 			}
 		}
 		ask()

@@ -25,76 +25,91 @@ import (
 //
 // Where the platforms of an image are wanted, the fact about those counts instead.
 func (r *Reroute) weigh(facts Facts, before bool) evidence {
-	e := evidence{facts: facts}
-	for _, route := range []*mirrors.Route{&r.After, &r.Before} {
-		for k := range route.Sources {
-			l := route.Sources[k].Location
-			f, known := facts[l]
-			wanted := known && r.wantsPlatforms(l, f)
-			if !known || f.Presence == Present && !wanted {
-				continue
-			}
-			if wanted {
-				answer, asked := facts[deeper(l)]
-				if f = answer; !asked {
-					f.Detail = "found; its platforms were not looked up in time"
-				}
-			}
-			e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
-			if proved, differs := r.prove(f, l, sourceHost(route, k), facts, before); differs || wanted {
-				e.set(l, proved)
-			}
-		}
+	both := make([]*Fact, len(r.After.Sources)+len(r.Before.Sources))
+	e := evidence{after: both[:len(r.After.Sources)], before: both[len(r.After.Sources):]}
+	facts.enter(e.after, &r.After)
+	facts.enter(e.before, &r.Before)
+	var replaced []proof
+	for k := range r.After.Sources {
+		replaced = r.weighSource(&e, replaced, &r.After, k, e.after[k], facts, before)
+	}
+	for k := range r.Before.Sources {
+		replaced = r.weighSource(&e, replaced, &r.Before, k, e.before[k], facts, before)
+	}
+	for _, p := range replaced { // where a place is on both routes, the last proof counts
+		p.enter(&r.After, e.after)
+		p.enter(&r.Before, e.before)
 	}
 	return e
 }
 
-// evidence holds what facts prove about one image: what they say, but for a few places.
+// weighSource adds to replaced what f, the fact about the k-th source of a route, proves, if
+// that is not what it says.
+func (r *Reroute) weighSource(e *evidence, replaced []proof, route *mirrors.Route, k int, f *Fact, facts Facts, before bool) []proof {
+	l := &route.Sources[k].Location
+	f, wanted := r.counted(*l, f, facts)
+	if f == &notAsked || f.Presence == Present && !wanted {
+		return replaced
+	}
+	e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
+	if proved := r.prove(f, *l, route, k, facts, before); proved != f || wanted {
+		replaced = append(replaced, proof{l, proved})
+	}
+	return replaced
+}
+
+// counted returns what counts about l instead of f, the fact about it, and whether that is
+// what is known of its platforms.
+func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) (*Fact, bool) {
+	if !r.wantsPlatforms(l, f) {
+		return f, false
+	}
+	if answer, asked := facts[deeper(l)]; asked {
+		return answer, true
+	}
+	return &platformsNotAsked, true
+}
+
+// evidence holds what facts prove about one image.
 type evidence struct {
-	facts  Facts
-	differ []proof
+	after, before []*Fact // about the sources of either route, in order; none is nil
 	// refused is set if a place refuses the image, or did when it was last asked. If none
 	// does, facts prove the same of both routes.
 	refused bool
 }
 
+// A proof is what counts about a place instead of the fact about it.
 type proof struct {
-	at   mirrors.Location
-	fact Fact
+	at   *mirrors.Location
+	fact *Fact
 }
 
-func (e evidence) at(l mirrors.Location) Fact {
-	for i := range e.differ {
-		if e.differ[i].at == l {
-			return e.differ[i].fact
+// enter replaces the facts about the place of p among those about the sources of route.
+func (p proof) enter(route *mirrors.Route, facts []*Fact) {
+	for k := range route.Sources {
+		if route.Sources[k].Location == *p.at {
+			facts[k] = p.fact
 		}
 	}
-	return e.facts[l]
 }
 
-func (e *evidence) set(l mirrors.Location, f Fact) {
-	for i := range e.differ {
-		if e.differ[i].at == l {
-			e.differ[i].fact = f
-			return
-		}
+// prove returns what f, the fact about l, which is the place of the k-th source of route,
+// proves: f itself, unless that differs from what it says.
+func (r *Reroute) prove(f *Fact, l mirrors.Location, route *mirrors.Route, k int, facts Facts, before bool) *Fact {
+	if f.Presence != Denied && f.Presence != Absent && !f.Recalled {
+		return f
 	}
-	e.differ = append(e.differ, proof{l, f})
-}
-
-// prove returns what f, the fact about l, proves, and whether that differs from f.
-// Source is the host that the reference names.
-func (r *Reroute) prove(f Fact, l mirrors.Location, source string, facts Facts, before bool) (Fact, bool) {
-	atSource := host(l.Ref) == source
+	atSource := host(l.Ref) == sourceHost(route, k)
 	switch {
 	case f.Presence == Denied && (atSource || before || r.OtherCredentials),
 		f.Presence == Absent && (atSource || before && r.OtherCredentials) && r.doubt() != "":
-		return r.unproven(f), true
+		return r.unproven(f)
 	case before && f.Recalled && !r.stillReaches(l, facts):
-		f.Presence = Unreachable
-		return f, true
+		unsure := *f
+		unsure.Presence = Unreachable
+		return &unsure
 	default:
-		return f, false
+		return f
 	}
 }
 
@@ -102,7 +117,7 @@ func (r *Reroute) prove(f Fact, l mirrors.Location, source string, facts Facts, 
 // places before it refuse.
 func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 	for _, s := range r.After.Sources {
-		switch p := facts[s.Location].Presence; {
+		switch p := facts.At(s.Location).Presence; {
 		case !s.Tried():
 		case s.Location == l:
 			return true
@@ -114,13 +129,14 @@ func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 }
 
 // unproven returns f, a refusal, as no answer.
-func (r *Reroute) unproven(f Fact) Fact {
-	f.Detail = describe(f)
+func (r *Reroute) unproven(f *Fact) *Fact {
+	unsure := *f
+	unsure.Detail = describe(f)
 	if why := r.doubt(); why != "" {
-		f.Detail += "; " + why
+		unsure.Detail += "; " + why
 	}
-	f.Presence = Unreachable
-	return f
+	unsure.Presence = Unreachable
+	return &unsure
 }
 
 // doubt says why nodes may get an image that a registry refuses to the guard, or says it

@@ -76,11 +76,40 @@ type Fact struct {
 }
 
 // Facts are what is known about locations. A location without an entry has not
-// been asked about; one with an Unknown fact has, and gave no answer in time.
-type Facts map[mirrors.Location]Fact
+// been asked about; one with an Unknown fact has, and gave no answer in time. The facts are
+// shared, and must not be changed; none is nil.
+type Facts map[mirrors.Location]*Fact
+
+// At returns what is known about a location: an Unknown fact if it has not been asked about.
+func (f Facts) At(l mirrors.Location) *Fact {
+	if fact := f[l]; fact != nil {
+		return fact
+	}
+	return &notAsked
+}
+
+// on returns what is known about the sources of a route, in their order.
+func (f Facts) on(r *mirrors.Route) []*Fact {
+	facts := make([]*Fact, len(r.Sources))
+	f.enter(facts, r)
+	return facts
+}
+
+// enter is on for a slice that is there.
+func (f Facts) enter(facts []*Fact, r *mirrors.Route) {
+	for k := range r.Sources {
+		facts[k] = f.At(r.Sources[k].Location)
+	}
+}
+
+// Facts about which nothing was found.
+var (
+	notAsked          Fact
+	platformsNotAsked = Fact{Detail: "found; its platforms were not looked up in time"}
+)
 
 // unread reports whether f is about an index whose children were not read.
-func (f Fact) unread() bool {
+func (f *Fact) unread() bool {
 	return len(f.Children) == 0 && slices.Contains(indexTypes, f.MediaType)
 }
 
@@ -91,4 +120,4 @@ var indexTypes = []string{
 }
 
 // isWhole reports whether, as far as is known, nodes of every platform get an image there.
-func (f Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }
+func (f *Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }

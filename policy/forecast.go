@@ -26,6 +26,9 @@ type Forecast struct {
 	Recent []string
 	now    time.Time
 	pulls  pullOutcomes
+	// Lookups are the places of old routes that nobody has looked at and that decide whether
+	// the rollout stalls: pods that are evicted first go to nodes that have the old route.
+	Lookups []mirrors.Location
 	// Findings are those of the forecast rules; Plan.WithForecast adds them to a
 	// verdict.
 	Findings []Finding
@@ -50,17 +53,19 @@ func (f *Forecast) String() string {
 		line += fmt.Sprintf("; %s other mirror objects were changed in the last 30 minutes: apply changes together to drain once", text.Number(n))
 	}
 	switch {
-	case !f.drains():
+	case !f.Drains():
 	case f.Simulation == nil:
-		line += "; the drains were not simulated: " + strings.Join(f.Unknown, " and ") + " could not be read"
+		line += "; the drains were not simulated: pods or nodes could not be read"
+	case slices.Contains(f.Unknown, budgets):
+		line += "; the drains were simulated without budgets, which could not be read"
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}
 	return line
 }
 
-// drains reports whether nodes of a pool that takes part are drained.
-func (f *Forecast) drains() bool {
+// Drains reports whether nodes of a pool that takes part are drained.
+func (f *Forecast) Drains() bool {
 	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Part == rollout.Takes && p.Decision.Drains })
 }
 
@@ -91,7 +96,7 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 		Unknown:  p.rollout.Unknown,
 		now:      by.Now,
 	}
-	if f.drains() {
+	if f.Drains() {
 		f.Recent = p.change.recent(by.Now)
 		f.simulate(p, facts, by)
 	}
@@ -101,14 +106,28 @@ func (p Plan) Forecast(facts Facts, by Forecaster) *Forecast {
 	return f
 }
 
-// simulate sets f.Simulation, unless what the simulation rests on is not known.
+// The resources without which a simulation says little.
+const (
+	pods    = "pods"
+	nodes   = "nodes"
+	budgets = "poddisruptionbudgets"
+)
+
+// simulate sets f.Simulation, unless what the simulation rests on is not known; and
+// f.Lookups.
 func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
-	if slices.Contains(f.Unknown, "pods") || slices.Contains(f.Unknown, "nodes") {
+	if slices.Contains(f.Unknown, pods) || slices.Contains(f.Unknown, nodes) {
 		return
 	}
 	f.pulls = p.pulls(facts)
-	result := simulation.Run(simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Stop: by.Stop})
+	input := simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Stop: by.Stop}
+	result := simulation.Run(input)
 	f.Simulation = &result
+	if !f.pulls.unasked() || result.Partial {
+		return
+	}
+	input.Pull = f.pulls.pullDoubting
+	f.Lookups = f.pulls.oldPlaces(simulation.Run(input).Worst)
 }
 
 // pullOutcomes say which images can be pulled before and after the change, by reference, for each
@@ -117,8 +136,9 @@ type pullOutcomes map[string][]*assessment
 
 func (p Plan) pulls(facts Facts) pullOutcomes {
 	known := pullOutcomes{}
-	for _, reroute := range p.Reroutes {
-		known[reroute.Image.Ref] = append(known[reroute.Image.Ref], p.settings.assess(reroute, facts))
+	for i := range p.Reroutes {
+		ref := p.Reroutes[i].Image.Ref
+		known[ref] = append(known[ref], p.settings.assess(&p.Reroutes[i], facts))
 	}
 	return known
 }
@@ -155,14 +175,59 @@ func (a *assessment) pullAfter() simulation.Pull {
 	}
 }
 
-// pullBefore takes the old route to work where nobody has looked: pods run by it.
+// pullBefore takes the old route to work where nobody has got an answer: pods run by it.
 func (a *assessment) pullBefore() simulation.Pull {
-	pull := pullOf(a.before)
-	asked := slices.ContainsFunc(a.beforeOpen, func(l mirrors.Location) bool { return a.found[l].Presence != Unknown })
-	if pull == simulation.PullUnknown && !asked {
+	if a.isUnasked() {
 		return simulation.PullWorks
 	}
-	return pull
+	return pullOf(a.before)
+}
+
+// isUnasked reports whether it is not known what the old route gives, as nobody has got an
+// answer from any of its places.
+func (a *assessment) isUnasked() bool {
+	return a.before == Unsure && !slices.ContainsFunc(a.Before.Open(), func(l mirrors.Location) bool { return a.found.At(l).Presence != Unknown })
+}
+
+// unasked reports whether there are such images.
+func (p pullOutcomes) unasked() bool {
+	for _, assessments := range p {
+		if slices.ContainsFunc(assessments, (*assessment).isUnasked) {
+			return true
+		}
+	}
+	return false
+}
+
+// pullDoubting is pull, but for old routes that nobody has asked: whether they work is not
+// known.
+func (p pullOutcomes) pullDoubting(image, pool string, updated bool) simulation.Pull {
+	if a := p.of(image, pool); !updated && a != nil && a.isUnasked() {
+		return simulation.PullUnknown
+	}
+	return p.pull(image, pool, updated)
+}
+
+// oldPlaces returns the places on the old routes of the images that c stalls for, and that
+// have not been looked up, each once.
+func (p pullOutcomes) oldPlaces(c simulation.Course) []mirrors.Location {
+	var places []mirrors.Location
+	for _, stall := range c.Stalls {
+		images := []string{stall.Image}
+		for _, missing := range stall.Missing {
+			images = append(images, missing.Image)
+		}
+		for _, image := range images {
+			for _, a := range p[strings.TrimSpace(image)] {
+				for _, l := range a.Before.Open() {
+					if a.found[l] == nil && !slices.Contains(places, l) {
+						places = append(places, l)
+					}
+				}
+			}
+		}
+	}
+	return places
 }
 
 func pullOf(o Outcome) simulation.Pull {

@@ -14,10 +14,10 @@ import (
 // look up or time is up. The mirrors of the new routes come first, and the rest only for
 // images that no mirror holds, so that a good change costs one request per image.
 func (p Plan) Lookups(facts Facts) []mirrors.Location {
-	q := lookups{facts: facts, asked: map[mirrors.Location]bool{}}
+	q := lookups{facts: facts, most: len(p.Reroutes)}
 	order := p.ranking()
 	for _, i := range order {
-		q.ask(p.Reroutes[i].After.Mirrors())
+		q.askOn(&p.Reroutes[i].After, true)
 	}
 	if len(q.list) > 0 {
 		return q.list
@@ -31,15 +31,31 @@ func (p Plan) Lookups(facts Facts) []mirrors.Location {
 // lookups collects locations about which nothing is known.
 type lookups struct {
 	facts Facts
-	asked map[mirrors.Location]bool
+	asked map[mirrors.Location]struct{}
 	list  []mirrors.Location
+	most  int // a guess at how many it will be, once there is one
 }
 
-func (q *lookups) ask(locs []mirrors.Location) {
-	for _, l := range locs {
-		if _, known := q.facts[l]; !known && !q.asked[l] {
-			q.asked[l] = true
-			q.list = append(q.list, l)
+func (q *lookups) ask(l mirrors.Location) {
+	if _, known := q.facts[l]; known {
+		return
+	}
+	if q.asked == nil {
+		q.asked = make(map[mirrors.Location]struct{}, q.most)
+		q.list = make([]mirrors.Location, 0, q.most)
+	}
+	if _, asked := q.asked[l]; asked {
+		return
+	}
+	q.asked[l] = struct{}{}
+	q.list = append(q.list, l)
+}
+
+// askOn adds the places that nodes ask on a route, or only the mirrors.
+func (q *lookups) askOn(r *mirrors.Route, onlyMirrors bool) {
+	for k := range r.Sources {
+		if s := &r.Sources[k]; s.Tried() && (s.Mirror || !onlyMirrors) {
+			q.ask(s.Location)
 		}
 	}
 }
@@ -48,30 +64,45 @@ func (q *lookups) ask(locs []mirrors.Location) {
 // platforms of a tag; the other places, old ones included, where no mirror is certain to
 // serve the image; and the platforms that the old place serves, where the new one lacks some.
 func (q *lookups) askAfterMirrors(r *Reroute) {
-	if l, ok := r.openPlatforms(r.After, q.facts); ok {
-		q.ask([]mirrors.Location{l})
+	if f := r.firstAnswer(q.facts); f.Presence == Present && f.isWhole() && !f.Guessed {
+		return // as what follows would find, at more length
+	}
+	if l, ok := r.openPlatforms(&r.After, q.facts); ok {
+		q.ask(l)
 		return
 	}
-	facts := r.weigh(q.facts, false)
-	_, fact, _ := served(r.After, facts)
-	partial := !fact.isWhole() || fact.Guessed
-	if walk(r.After.Sources, facts, false) == Works && !partial {
+	after := weighedRoute{&r.After, r.weigh(q.facts, false).after}
+	at, _ := after.served()
+	partial := !at.fact.isWhole() || at.fact.Guessed
+	if after.pull(false) == Works && !partial {
 		return
 	}
-	q.ask(r.After.Open())
-	q.ask(r.Before.Open())
+	q.askOn(&r.After, false)
+	q.askOn(&r.Before, false)
 	if partial {
-		if l, ok := r.openPlatforms(r.Before, q.facts); ok {
-			q.ask([]mirrors.Location{l})
+		if l, ok := r.openPlatforms(&r.Before, q.facts); ok {
+			q.ask(l)
 		}
 	}
 }
 
+// firstAnswer returns what counts about the first place that nodes ask on the new route.
+func (r *Reroute) firstAnswer(facts Facts) *Fact {
+	for k := range r.After.Sources {
+		if s := &r.After.Sources[k]; s.Tried() {
+			f, _ := r.counted(s.Location, facts.At(s.Location), facts)
+			return f
+		}
+	}
+	return &notAsked
+}
+
 // openPlatforms returns the location at which to look up the platforms that the first place
 // on route with the image serves, if that has yet to be looked up.
-func (r *Reroute) openPlatforms(route mirrors.Route, facts Facts) (mirrors.Location, bool) {
-	for _, s := range route.Sources {
-		f := facts[s.Location]
+func (r *Reroute) openPlatforms(route *mirrors.Route, facts Facts) (mirrors.Location, bool) {
+	for k := range route.Sources {
+		s := &route.Sources[k]
+		f := facts.At(s.Location)
 		if !s.Tried() || f.Presence != Present {
 			continue
 		}

@@ -121,6 +121,8 @@ func outOf(n, all int) string {
 	switch {
 	case all == 1:
 		return "the one image"
+	case n == 2 && all == 2:
+		return "both images"
 	case n == all:
 		return "all " + text.Count(all, "image")
 	default:

@@ -16,9 +16,10 @@ import (
 // repository and lacks another, the repository is left out.
 func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	root := &scope{}
-	for _, r := range p.Reroutes {
+	for i := range p.Reroutes {
+		r := &p.Reroutes[i]
 		if r.After.Entry == e.Source && servesPullType(e, r.Image.Ref) {
-			root.insert(strings.Split(repository(r.Image.Ref), "/"), held(r.After.Mirrors(), evidence{facts: facts}))
+			root.insert(strings.Split(repository(r.Image.Ref), "/"), weighedRoute{&r.After, facts.on(&r.After)}.isAtMirror())
 		}
 	}
 	if root.held > 0 && root.lacking == 0 {

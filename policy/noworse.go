@@ -11,14 +11,14 @@ import (
 // would say. A source's first mirror is judged by what it holds, since it is a promise that
 // was not made before.
 func (a *assessment) noWorse() bool {
-	if a.BeforeUnknown || len(a.beforeMirrors) == 0 && len(a.mirrorPlaces) > 0 {
+	if a.BeforeUnknown || !a.oldRoute.hasOpenMirror() && a.newRoute.hasOpenMirror() {
 		return false
 	}
 	if isShort(a.Before) || isShort(a.After) {
 		return a.keepsAll()
 	}
-	has := func(f Fact) bool { return f.Presence == Present }
-	return a.reaches(a.beforeOpen, a.open, has) && a.reaches(a.beforeMirrors, a.mirrorPlaces, has)
+	has := func(f *Fact) bool { return f.Presence == Present }
+	return reaches(a.oldRoute.open(), a.newRoute.open(), has) && reaches(a.oldRoute.mirrors(), a.newRoute.mirrors(), has)
 }
 
 // keepsPlatforms reports whether noWorse is proved for nodes of every platform.
@@ -26,7 +26,7 @@ func (a *assessment) keepsPlatforms() bool {
 	if a.BeforeUnknown || isShort(a.Before) || isShort(a.After) {
 		return false
 	}
-	return a.reaches(a.beforeOpen, a.open, func(f Fact) bool { return f.Presence == Present && f.isWhole() })
+	return reaches(a.oldRoute.open(), a.newRoute.open(), func(f *Fact) bool { return f.Presence == Present && f.isWhole() })
 }
 
 func isShort(r mirrors.Route) bool {
@@ -37,34 +37,34 @@ func isShort(r mirrors.Route) bool {
 // which they get it today from those in before. A place that may have it is reached in now if
 // nothing in front of it may end the pull: only places that have the image, that make nodes
 // move on, or that nodes pass today on their way there.
-func (a *assessment) reaches(before, now []mirrors.Location, has func(Fact) bool) bool {
+func reaches(before, now []place, has func(*Fact) bool) bool {
 	var passed []mirrors.Location
-	for _, l := range before {
-		f := a.beforeFacts.at(l)
+	for _, at := range before {
+		f := at.fact
 		switch {
 		case f.Presence == Absent && !f.Recalled:
 			continue
 		case f.Presence == Mismatch, f.Presence == Incomplete:
 			return true // today no node comes any further
-		case !a.gets(l, passed, now, has):
+		case !gets(at.Location, passed, now, has):
 			return false
 		case f.Presence == Present:
 			return true
 		}
-		passed = append(passed, l)
+		passed = append(passed, at.Location)
 	}
 	return true
 }
 
 // gets reports whether nodes that ask the places in now get the image if l serves it and the
 // places they passed do not have it.
-func (a *assessment) gets(l mirrors.Location, passed, now []mirrors.Location, has func(Fact) bool) bool {
+func gets(l mirrors.Location, passed []mirrors.Location, now []place, has func(*Fact) bool) bool {
 	for _, next := range now {
-		f := a.facts.at(next)
+		f := next.fact
 		switch {
-		case next == l, has(f):
+		case next.Location == l, has(f):
 			return true
-		case slices.Contains(passed, next):
+		case slices.Contains(passed, next.Location):
 		case f.Presence == Denied, f.Presence == Absent && !f.Recalled:
 		default:
 			return false
@@ -78,16 +78,16 @@ func (a *assessment) gets(l mirrors.Location, passed, now []mirrors.Location, ha
 // any other place that they ask before the last of those is known to have the image or to
 // make them move on.
 func (a *assessment) keepsAll() bool {
-	kept := a.beforeOpen
-	for _, l := range a.open {
+	kept := a.oldRoute.open()
+	for _, at := range a.newRoute.open() {
 		if len(kept) == 0 {
 			return true
 		}
-		if l == kept[0] {
+		if at.Location == kept[0].Location {
 			kept = kept[1:]
 			continue
 		}
-		if p := a.facts.at(l).Presence; p != Present && p != Absent && p != Denied {
+		if p := at.fact.Presence; p != Present && p != Absent && p != Denied {
 			return false
 		}
 	}

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"slices"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -31,19 +29,80 @@ func (o Outcome) Found() bool { return o == Works || o == WorksBehind }
 // answer other than the image makes the node try the next place; an answer that looks like
 // the image but is something else, or incomplete, ends the pull.
 func Pull(route mirrors.Route, facts Facts) Outcome {
-	return walk(route.Sources, evidence{facts: facts}, false)
+	return weighedRoute{&route, facts.on(&route)}.pull(false)
 }
 
-// walk simulates a pull from sources, or only from the mirrors among them. When one
-// candidate of a short name ends, the others are still tried.
-func walk(sources []mirrors.PullSource, facts evidence, onlyMirrors bool) Outcome {
+// Served returns the place of route from which a node would take the image, by the facts as
+// they stand, with the fact about it, and whether there is one.
+func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact *Fact, ok bool) {
+	at, ok := weighedRoute{&route, facts.on(&route)}.served()
+	return at.Location, at.fact, ok
+}
+
+// A weighedRoute is a route with what facts prove about each of its sources.
+type weighedRoute struct {
+	*mirrors.Route
+	facts []*Fact // in the order of the sources; none is nil
+}
+
+// A place is one that a node asks on a route, with what is proved about it.
+type place struct {
+	mirrors.Location
+	fact *Fact
+}
+
+func (r weighedRoute) place(k int) place { return place{r.Sources[k].Location, r.facts[k]} }
+
+// open returns the places that a node asks, mirrors the mirrors among them, in order.
+func (r weighedRoute) open() []place    { return r.places(false) }
+func (r weighedRoute) mirrors() []place { return r.places(true) }
+
+func (r weighedRoute) places(onlyMirrors bool) []place {
+	var places []place
+	for k := range r.Sources {
+		if s := &r.Sources[k]; s.Tried() && (s.Mirror || !onlyMirrors) {
+			places = append(places, r.place(k))
+		}
+	}
+	return places
+}
+
+// any reports whether there is a place that a node asks about which ok holds, or a mirror.
+func (r weighedRoute) any(onlyMirrors bool, ok func(*Fact) bool) bool {
+	for k := range r.Sources {
+		if s := &r.Sources[k]; s.Tried() && (s.Mirror || !onlyMirrors) && ok(r.facts[k]) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOpen reports whether a node asks anywhere.
+func (r weighedRoute) isOpen() bool {
+	return r.any(false, func(*Fact) bool { return true })
+}
+
+// hasOpenMirror reports whether a node asks a mirror.
+func (r weighedRoute) hasOpenMirror() bool {
+	return r.any(true, func(*Fact) bool { return true })
+}
+
+// isAtMirror reports whether a mirror that a node asks has the image.
+func (r weighedRoute) isAtMirror() bool {
+	return r.any(true, func(f *Fact) bool { return f.Presence == Present })
+}
+
+// pull simulates a pull from all places, or only from mirrors. When one candidate of a short
+// name ends, the others are still tried.
+func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
 	recalled := false        // whether one held nothing when it was last asked
-	for _, s := range sources {
+	for k := range r.Sources {
+		s := &r.Sources[k]
 		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {
 			continue
 		}
-		switch facts.at(s.Location).Presence {
+		switch f := r.facts[k]; f.Presence {
 		case Present:
 			if open || recalled {
 				return WorksBehind
@@ -52,7 +111,7 @@ func walk(sources []mirrors.PullSource, facts evidence, onlyMirrors bool) Outcom
 		case Mismatch, Incomplete:
 			ended = s.Candidate
 		case Absent:
-			recalled = recalled || facts.at(s.Location).Recalled
+			recalled = recalled || f.Recalled
 		case Denied:
 		default:
 			open = true
@@ -64,51 +123,44 @@ func walk(sources []mirrors.PullSource, facts evidence, onlyMirrors bool) Outcom
 	return Fails
 }
 
-// held reports whether one of locs has the image.
-func held(locs []mirrors.Location, facts evidence) bool {
-	return slices.ContainsFunc(locs, func(l mirrors.Location) bool { return facts.at(l).Presence == Present })
-}
-
-// Served returns the place of route from which a node would take the image, by the facts as
-// they stand, with the fact about it, and whether there is one.
-func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact Fact, ok bool) {
-	return served(route, evidence{facts: facts})
-}
-
-// served is Served by what facts prove. Where that copy lacks a part, the next candidate of
-// a short name may be whole.
-func served(route mirrors.Route, facts evidence) (place mirrors.Location, fact Fact, ok bool) {
+// served returns the place from which a node would take the image, and whether there is one;
+// if there is none, the fact about it is that nothing was asked. Where that copy lacks a
+// part, the next candidate of a short name may be whole.
+func (r weighedRoute) served() (at place, ok bool) {
+	at.fact = &notAsked
 	ended := -1
-	for _, s := range route.Sources {
+	for k := range r.Sources {
+		s := &r.Sources[k]
 		if !s.Tried() || s.Candidate == ended {
 			continue
 		}
-		switch f := facts.at(s.Location); f.Presence {
+		switch f := r.facts[k]; f.Presence {
 		case Present:
 			if f.isWhole() {
-				return s.Location, f, true
+				return r.place(k), true
 			}
 			if !ok {
-				place, fact, ok = s.Location, f, true
+				at, ok = r.place(k), true
 			}
 			ended = s.Candidate
 		case Mismatch, Incomplete:
 			ended = s.Candidate
 		}
 	}
-	return place, fact, ok
+	return at, ok
 }
 
-// unverifiedFront returns the places of route that a node asks before the first that has
-// the image, and that could not be asked here.
-func unverifiedFront(route mirrors.Route, facts evidence) []mirrors.Location {
+// unverifiedFront returns the places that a node asks before the first that has the image,
+// and that could not be asked here.
+func (r weighedRoute) unverifiedFront() []mirrors.Location {
 	var front []mirrors.Location
 	ended := -1
-	for _, s := range route.Sources {
+	for k := range r.Sources {
+		s := &r.Sources[k]
 		if !s.Tried() || s.Candidate == ended {
 			continue
 		}
-		switch f := facts.at(s.Location); f.Presence {
+		switch f := r.facts[k]; f.Presence {
 		case Present:
 			return front
 		case Absent:

@@ -14,8 +14,8 @@ import (
 // The finding names the image in full, so digests are shortened here.
 func (a *assessment) places() []string {
 	var lines []string
-	for _, s := range a.After.Sources {
-		found := describe(a.facts.at(s.Location))
+	for k, s := range a.After.Sources {
+		found := describe(a.newRoute.facts[k])
 		switch {
 		case s.Refused:
 			found = "refused by the registry lists of Image cluster"
@@ -28,7 +28,7 @@ func (a *assessment) places() []string {
 }
 
 // describe says what a fact means, in the words of its Detail if it has any.
-func describe(f Fact) string {
+func describe(f *Fact) string {
 	switch f.Presence {
 	case Present:
 		if len(f.Missing) > 0 {
@@ -56,14 +56,14 @@ func describe(f Fact) string {
 
 // copyCommands returns the command that copies the image to where a node looks first.
 func (a *assessment) copyCommands() []string {
-	targets := a.mirrorPlaces
+	targets := a.newRoute.mirrors()
 	if len(targets) == 0 {
-		targets = a.open
+		targets = a.newRoute.open()
 	}
 	if len(targets) == 0 {
 		return nil
 	}
-	return a.copyTo(targets[0])
+	return a.copyTo(targets[0].Location)
 }
 
 // copyTo returns the command that copies the image to a place.
@@ -82,9 +82,9 @@ func (a *assessment) copyTo(to mirrors.Location) []string {
 // originBut returns a place other than but that holds the image, or the source if no such
 // place is known.
 func (a *assessment) originBut(but mirrors.Location) string {
-	for _, l := range slices.Concat(a.open, a.beforeOpen) {
-		if l != but && a.facts.at(l).Presence == Present {
-			return l.Ref
+	for _, at := range slices.Concat(a.newRoute.open(), a.oldRoute.open()) {
+		if at.Location != but && at.fact.Presence == Present {
+			return at.Ref
 		}
 	}
 	if n := len(a.After.Sources); n > 0 {

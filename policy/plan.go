@@ -121,6 +121,7 @@ func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 // a registry whose CAs change; and those that no node can parse.
 func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
 	never, hosts := neverContact(c.After), c.retrusted()
+	reroutes = make([]Reroute, 0, countUpTo(maxRoom, touched))
 	for img := range touched {
 		from, to, changed, err := r.compare(img.Ref)
 		if err == nil && !changed && len(hosts) > 0 {
@@ -147,6 +148,21 @@ func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (
 		slices.SortStableFunc(reroutes, byRef)
 	}
 	return reroutes, malformed
+}
+
+// maxRoom bounds the reroutes for which there is room from the start: mostly, few images are
+// touched that are not rerouted. To let a slice grow takes several times what it holds.
+const maxRoom = 4096
+
+// countUpTo counts images, and stops at most.
+func countUpTo(most int, images iter.Seq[Image]) int {
+	n := 0
+	for range images {
+		if n++; n == most {
+			break
+		}
+	}
+	return n
 }
 
 func byRef(a, b Reroute) int { return strings.Compare(a.Image.Ref, b.Image.Ref) }

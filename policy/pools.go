@@ -21,9 +21,9 @@ func (p Plan) byImage() [][]Reroute {
 
 // worst judges the reroutes of one image and returns the worst result: a denial, or else the
 // one that was verified least.
-func (s Settings) worst(reroutes []Reroute, facts Facts) (seen *assessment, findings []Finding) {
-	for i, reroute := range reroutes {
-		a := s.assess(reroute, facts)
+func (s *Settings) worst(reroutes []Reroute, facts Facts) (seen *assessment, findings []Finding) {
+	for i := range reroutes {
+		a := s.assess(&reroutes[i], facts)
 		found := s.judge(a)
 		if i == 0 || weight(a, found) > weight(seen, findings) {
 			seen, findings = a, found

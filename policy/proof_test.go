@@ -189,8 +189,8 @@ func randomHub(rng *rand.Rand) mirrors.Set {
 	return mirrors.Set{Objects: objects}
 }
 
-func randomFact(rng *rand.Rand) Fact {
-	f := Fact{Presence: Presence(rng.IntN(int(Mismatch) + 1))}
+func randomFact(rng *rand.Rand) *Fact {
+	f := &Fact{Presence: Presence(rng.IntN(int(Mismatch) + 1))}
 	if f.Presence == Present {
 		f.Digest = []string{"sha256:" + strings.Repeat("a", 64), "sha256:" + strings.Repeat("b", 64)}[rng.IntN(2)]
 		switch rng.IntN(3) {
@@ -287,9 +287,9 @@ func TestPlatformsByTag(t *testing.T) {
 		single, other = "sha256:single", "sha256:other"
 		amd, arm      = "linux/amd64", "linux/arm64"
 	)
-	present := func(digest string) Fact { return Fact{Presence: Present, Digest: digest} }
-	serves := func(digest string, platforms ...string) Fact {
-		f := Fact{Presence: Present, Digest: digest, Serves: platforms}
+	present := func(digest string) *Fact { return &Fact{Presence: Present, Digest: digest} }
+	serves := func(digest string, platforms ...string) *Fact {
+		f := &Fact{Presence: Present, Digest: digest, Serves: platforms}
 		for _, p := range twoPlatforms {
 			if !slices.Contains(platforms, p) {
 				f.Lacks = append(f.Lacks, p)
@@ -297,31 +297,31 @@ func TestPlatformsByTag(t *testing.T) {
 		}
 		return f
 	}
-	guess := func(missing []string, platforms ...string) Fact {
-		return Fact{Presence: Present, Digest: other, Serves: platforms, Missing: missing, Guessed: true}
+	guess := func(missing []string, platforms ...string) *Fact {
+		return &Fact{Presence: Present, Digest: other, Serves: platforms, Missing: missing, Guessed: true}
 	}
 	for _, tc := range []struct {
 		name               string
 		image              string
 		consumers          []Consumer
 		nodes              []string
-		mirror, mirrorRead Fact // at either depth
-		old, oldRead       Fact
+		mirror, mirrorRead *Fact // at either depth
+		old, oldRead       *Fact
 		want               string
 		asked              int // lookups
 	}{
-		{"an index for both, nodes of both", tag, consumers(), twoPlatforms, present(other), serves(other, amd, arm), Fact{}, Fact{}, "", 2},
+		{"an index for both, nodes of both", tag, consumers(), twoPlatforms, present(other), serves(other, amd, arm), &Fact{}, &Fact{}, "", 2},
 		{"a single manifest stands for an index", tag, consumers(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd, arm), "deny PlatformMissing", 4},
 		{"a single manifest as before", tag, consumers(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd), "", 4},
-		{"of what the old place serves, nothing could be told", tag, consumers(), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
-		{"the same, and it is what runs", tag, consumers(runs(single)), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "", 3},
-		{"the same, and one of two that run", tag, append(consumers(runs(single)), consumers(runs(other))...), twoPlatforms, present(single), serves(single, amd), Fact{Presence: Denied}, Fact{}, "deny PlatformMissing", 3},
-		{"one platform, and what runs", tag, consumers(runs(single)), onePlatform, present(single), Fact{}, Fact{}, Fact{}, "", 1},
-		{"one platform, and another image than the one that runs, of that platform", tag, consumers(runs(single)), onePlatform, present(other), serves(other, amd, arm), Fact{}, Fact{}, "warn TagDrift", 2},
-		{"one platform, and an image of another", tag, consumers(runs(single)), onePlatform, present(other), Fact{Presence: Present, Digest: other, Serves: []string{}, Lacks: []string{amd}}, present(single), serves(single, amd, arm), "deny PlatformMissing", 3},
-		{"HEAD finds what GET does not", tag, consumers(), onePlatform, present(other), Fact{Presence: Absent}, present(other), serves(other, amd, arm), "deny ImageMissing", 4},
-		{"the platforms could not be read", tag, consumers(), twoPlatforms, present(other), Fact{Presence: Unreachable}, present(other), serves(other, amd, arm), "deny Unverified", 4},
-		{"a digest names the same index everywhere", dig, consumers(), twoPlatforms, present(strings.TrimPrefix(digestA, "@")), Fact{}, Fact{}, Fact{}, "", 1},
+		{"of what the old place serves, nothing could be told", tag, consumers(), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "deny PlatformMissing", 3},
+		{"the same, and it is what runs", tag, consumers(runs(single)), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "", 3},
+		{"the same, and one of two that run", tag, append(consumers(runs(single)), consumers(runs(other))...), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "deny PlatformMissing", 3},
+		{"one platform, and what runs", tag, consumers(runs(single)), onePlatform, present(single), &Fact{}, &Fact{}, &Fact{}, "", 1},
+		{"one platform, and another image than the one that runs, of that platform", tag, consumers(runs(single)), onePlatform, present(other), serves(other, amd, arm), &Fact{}, &Fact{}, "warn TagDrift", 2},
+		{"one platform, and an image of another", tag, consumers(runs(single)), onePlatform, present(other), &Fact{Presence: Present, Digest: other, Serves: []string{}, Lacks: []string{amd}}, present(single), serves(single, amd, arm), "deny PlatformMissing", 3},
+		{"HEAD finds what GET does not", tag, consumers(), onePlatform, present(other), &Fact{Presence: Absent}, present(other), serves(other, amd, arm), "deny ImageMissing", 4},
+		{"the platforms could not be read", tag, consumers(), twoPlatforms, present(other), &Fact{Presence: Unreachable}, present(other), serves(other, amd, arm), "deny Unverified", 4},
+		{"a digest names the same index everywhere", dig, consumers(), twoPlatforms, present(strings.TrimPrefix(digestA, "@")), &Fact{}, &Fact{}, &Fact{}, "", 1},
 		{"no node is known, none of the children is there", tag, consumers(), nil, present(other), guess([]string{amd, arm}), present(other), guess(nil, amd, arm), "deny PlatformMissing", 4},
 		{"no node is known, one of the children is not there", tag, consumers(), nil, present(other), guess([]string{arm}, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
 		{"no node is known, and a smaller index", tag, consumers(), nil, present(other), guess(nil, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
@@ -422,9 +422,9 @@ func TestInventoryStaleIsForProtectedToo(t *testing.T) {
 // TestPlatformsBehindUnknown: what an old place serves is not what nodes get today where one
 // in front of it could not be asked.
 func TestPlatformsBehindUnknown(t *testing.T) {
-	sparse := Fact{Presence: Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
-	single := Fact{Presence: Present, Digest: "sha256:single", Serves: onePlatform, Lacks: []string{"linux/arm64"}}
-	for name, fact := range map[string]Fact{"a sparse index": sparse, "a single image": single} {
+	sparse := &Fact{Presence: Present, Digest: "sha256:index", Serves: onePlatform, Missing: []string{"linux/arm64"}}
+	single := &Fact{Presence: Present, Digest: "sha256:single", Serves: onePlatform, Lacks: []string{"linux/arm64"}}
+	for name, fact := range map[string]*Fact{"a sparse index": sparse, "a single image": single} {
 		for change, want := range map[string]bool{"m.local goes": false, "m.local stays": true} {
 			after := set(itms("a", "quay.io", allow, "n.local"))
 			if want {
@@ -442,7 +442,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Platforms: twoPlatforms}, Settings{})
 		found := facts("m.local/x:1 unreachable")
 		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
-			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = Fact{Presence: Unreachable}
+			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = &Fact{Presence: Unreachable}
 			found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
 		}
 		if v := plan.Decide(found); !v.Allowed {

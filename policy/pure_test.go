@@ -36,6 +36,8 @@ var pure = map[string]string{
 	"k8s.io/api/core/v1":                                                   "types",
 	"k8s.io/api/policy/v1":                                                 "types",
 	"k8s.io/apimachinery/pkg/apis/meta/v1":                                 "types",
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity":              "which nodes a pod may run on, by the scheduler's own code",
+	"k8s.io/component-helpers/scheduling/corev1":                           "as above",
 	"k8s.io/apimachinery/pkg/labels":                                       "which nodes and MachineConfigs a pool selects, by MCO's own code",
 	"k8s.io/apimachinery/pkg/util/intstr":                                  "rounds a maxUnavailable, by MCO's own code",
 	"k8s.io/apimachinery/pkg/runtime/schema":                               "types",

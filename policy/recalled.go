@@ -21,14 +21,14 @@ func (p Plan) Decisive(facts Facts) []mirrors.Location {
 	}
 	var decisive []mirrors.Location
 	seen := map[mirrors.Location]bool{}
-	s := p.settings
+	s := &p.settings
 	for _, k := range p.ranking() {
-		r := p.Reroutes[k]
+		r := &p.Reroutes[k]
 		if !r.restsOnRecall(facts) || !s.recallDecides(r, facts) {
 			continue
 		}
 		for _, l := range r.lookedAt(facts) {
-			if facts[l].Recalled && !seen[l] {
+			if facts.At(l).Recalled && !seen[l] {
 				seen[l] = true
 				decisive = append(decisive, l)
 			}
@@ -38,7 +38,7 @@ func (p Plan) Decisive(facts Facts) []mirrors.Location {
 }
 
 func (r *Reroute) restsOnRecall(facts Facts) bool {
-	return slices.ContainsFunc(r.lookedAt(facts), func(l mirrors.Location) bool { return facts[l].Recalled })
+	return slices.ContainsFunc(r.lookedAt(facts), func(l mirrors.Location) bool { return facts.At(l).Recalled })
 }
 
 // lookedAt returns the locations whose facts count for r: where the platforms of a place
@@ -46,14 +46,14 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	places := slices.Concat(r.After.Open(), r.Before.Open())
 	for k, l := range places {
-		if r.wantsPlatforms(l, facts[l]) {
+		if r.wantsPlatforms(l, facts.At(l)) {
 			places[k] = deeper(l)
 		}
 	}
 	return places
 }
 
-func (s Settings) recallDecides(r Reroute, facts Facts) bool {
+func (s *Settings) recallDecides(r *Reroute, facts Facts) bool {
 	a := s.assess(r, facts)
 	denies := func(f Finding) bool { return f.Severity == Deny }
 	return a.after == WorksBehind || slices.ContainsFunc(s.judge(a), denies)

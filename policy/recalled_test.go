@@ -13,8 +13,8 @@ import (
 // asked for again.
 func TestRecalled(t *testing.T) {
 	const ref = "quay.io/x:1"
-	missed := Fact{Presence: Absent, Recalled: true}
-	gone, found := Fact{Presence: Absent}, Fact{Presence: Present}
+	missed := &Fact{Presence: Absent, Recalled: true}
+	gone, found := &Fact{Presence: Absent}, &Fact{Presence: Present}
 	none := set()
 	also := set(itms("a", "quay.io", allow, "m.local"))
 	only := set(itms("a", "quay.io", never, "m.local"))
@@ -23,59 +23,59 @@ func TestRecalled(t *testing.T) {
 	for _, tc := range []struct {
 		reason        string
 		before, after mirrors.Set
-		facts         map[string]Fact
+		facts         map[string]*Fact
 		want          Severity
 		decisive      []string
 	}{
 		{
 			"long gone, by what both routes end with", none, also,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed},
+			map[string]*Fact{"m.local/x:1": missed, "quay.io/x:1": missed},
 			Warn, nil,
 		},
 		{
 			"nodes do not ask the source any more: it may be there by now", none, only,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": missed},
+			map[string]*Fact{"m.local/x:1": missed, "quay.io/x:1": missed},
 			Deny,
 			[]string{"m.local/x:1", "quay.io/x:1"},
 		},
 		{
 			"it is not there: a denial is no longer needed", none, only,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": gone},
+			map[string]*Fact{"m.local/x:1": missed, "quay.io/x:1": gone},
 			Warn, nil,
 		},
 		{
 			"the old mirror may have it by now", old, only,
-			map[string]Fact{"m.local/x:1": gone, "old.local/x:1": missed},
+			map[string]*Fact{"m.local/x:1": gone, "old.local/x:1": missed},
 			Deny,
 			[]string{"old.local/x:1"},
 		},
 		{
 			"the new mirror may have it by now", none, also,
-			map[string]Fact{"m.local/x:1": missed, "quay.io/x:1": found},
+			map[string]*Fact{"m.local/x:1": missed, "quay.io/x:1": found},
 			Deny,
 			[]string{"m.local/x:1"},
 		},
 		{
 			"a mirror in front may have something else by now", none, two,
-			map[string]Fact{"first.local/x:1": missed, "m.local/x:1": found},
+			map[string]*Fact{"first.local/x:1": missed, "m.local/x:1": found},
 			Warn,
 			[]string{"first.local/x:1"},
 		},
 		{
 			"a mirror that ends every pull, before a source that may have it by now", none, also,
-			map[string]Fact{"m.local/x:1": {Presence: Mismatch}, "quay.io/x:1": missed},
+			map[string]*Fact{"m.local/x:1": {Presence: Mismatch}, "quay.io/x:1": missed},
 			Deny,
 			[]string{"quay.io/x:1"},
 		},
 		{
 			"a mirror that may do so", none, also,
-			map[string]Fact{"m.local/x:1": {Presence: Unreachable}, "quay.io/x:1": missed},
+			map[string]*Fact{"m.local/x:1": {Presence: Unreachable}, "quay.io/x:1": missed},
 			Deny,
 			[]string{"quay.io/x:1"},
 		},
 		{
 			"nothing is recalled", none, only,
-			map[string]Fact{"m.local/x:1": gone, "quay.io/x:1": found},
+			map[string]*Fact{"m.local/x:1": gone, "quay.io/x:1": found},
 			Deny, nil,
 		},
 	} {
@@ -109,7 +109,7 @@ func TestDecisiveOrder(t *testing.T) {
 	plan := shallow(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, []Image{{"quay.io/a:1", shop}, {"quay.io/b:latest", router}, {"quay.io/b", shop}}, Settings{})
 	known := Facts{}
 	for _, ref := range []string{"m.local/a:1", "m.local/b:latest", "quay.io/a:1", "quay.io/b:latest"} {
-		known[mirrors.Location{Ref: ref}] = Fact{Presence: Absent, Recalled: true}
+		known[mirrors.Location{Ref: ref}] = &Fact{Presence: Absent, Recalled: true}
 	}
 	var decisive []string
 	for _, l := range plan.Decisive(known) {
@@ -126,7 +126,7 @@ func TestDecisivePlatforms(t *testing.T) {
 	read := mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthManifest}
 	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Platforms: twoPlatforms}, Settings{})
 	known := facts("m.local/x:1 present", "quay.io/x:1 present")
-	known[read] = Fact{Presence: Absent, Recalled: true}
+	known[read] = &Fact{Presence: Absent, Recalled: true}
 	if got := plan.Decisive(known); !slices.Equal(got, []mirrors.Location{read}) {
 		t.Errorf("decisive: %v", got)
 	}

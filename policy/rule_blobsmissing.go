@@ -8,13 +8,13 @@ package policy
 // PlatformMissing.
 func blobsMissing(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()
-	for _, l := range ended {
-		if a.facts.at(l).Presence == Incomplete {
+	for _, at := range ended {
+		if at.fact.Presence == Incomplete {
 			return Finding{
 				Severity: severity,
 				Reason:   "a place on its new route lacks some of its blobs, and nodes would stop there",
 				Detail:   a.places(),
-				Remedy:   a.copyTo(l),
+				Remedy:   a.copyTo(at.Location),
 			}, true
 		}
 	}

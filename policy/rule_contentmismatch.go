@@ -7,13 +7,13 @@ package policy
 // get there is a different image of the same name.
 func contentMismatch(a *assessment) (Finding, bool) {
 	ended, severity := a.endedAt()
-	for _, l := range ended {
-		if a.facts.at(l).Presence == Mismatch {
+	for _, at := range ended {
+		if at.fact.Presence == Mismatch {
 			return Finding{
 				Severity: severity,
 				Reason:   "a place on its new route answers with something else, and nodes would stop there",
 				Detail:   a.places(),
-				Remedy:   []string{"remove or repair what " + host(l.Ref) + " serves under " + l.Ref},
+				Remedy:   []string{"remove or repair what " + host(at.Ref) + " serves under " + at.Ref},
 			}, true
 		}
 	}

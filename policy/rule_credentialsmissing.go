@@ -48,9 +48,9 @@ func (a *assessment) ownPullSecret() (Consumer, bool) {
 
 // deniedBy returns the first host on the new route that wants credentials.
 func (a *assessment) deniedBy() string {
-	for _, l := range a.open {
-		if a.facts.at(l).Presence == Denied {
-			return host(l.Ref)
+	for k := range a.After.Sources {
+		if s := &a.After.Sources[k]; s.Tried() && a.newRoute.facts[k].Presence == Denied {
+			return host(s.Ref)
 		}
 	}
 	return ""

@@ -2,8 +2,10 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
 // DrainBlocked: drains will wait, whatever images the nodes can pull: for a budget that
@@ -13,28 +15,32 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	if f.Simulation == nil {
 		return nil
 	}
-	var stalls, detail []string
+	var detail []string
 	for _, stall := range f.Simulation.Worst.Stalls {
 		if !stall.ByImage {
-			stalls = append(stalls, stall.String())
+			detail = append(detail, stall.String())
 		}
 	}
-	detail = append(detail, stalls...)
 	for _, o := range f.Simulation.Obstacles {
-		detail = append(detail, o.String())
+		if !slices.Contains(harmless, o.Kind) {
+			detail = append(detail, o.String())
+		}
 	}
 	if len(detail) == 0 {
 		return nil
 	}
-	reason := text.Plural(len(detail), "thing", "things") + " may hold up drains: " + detail[0]
-	if len(stalls) > 0 {
-		reason = fmt.Sprintf("%s would stall with any drain: %s", text.Plural(len(stalls), "node", "nodes"), stalls[0])
+	reason := detail[0]
+	if n := len(detail) - 1; n > 0 {
+		reason = fmt.Sprintf("%s (and %s more)", reason, text.Number(n))
 	}
 	return []Finding{{
 		Severity: Warn, Reason: reason, Detail: text.First(detail, maxObstacles, "line"),
-		Remedy: []string{"give budgets room or pods another node before nodes are drained; mirrorset-guard check --simulate shows each step"},
+		Remedy: []string{"mirrorset-guard check --simulate shows each step, and what would help"},
 	}}
 }
+
+// harmless are the obstacles that a drain gets over by itself. The simulation tells of them.
+var harmless = []simulation.ObstacleKind{simulation.OneByOne, simulation.NotReplaced}
 
 // maxObstacles is how many lines a finding has.
 const maxObstacles = 20

@@ -25,7 +25,7 @@ func imageMissing(a *assessment) (Finding, bool) {
 			Detail:   a.places(),
 			Remedy:   a.copyCommands(),
 		}, true
-	case a.after == Unsure && len(a.mirrorPlaces) > 0 && a.mirrors == Fails:
+	case a.after == Unsure && a.newRoute.hasOpenMirror() && a.mirrors == Fails:
 		return Finding{
 			Severity: a.unlessMirrorsFailed(),
 			Reason:   "no mirror on its new route has the image, and it could not be verified that the source does",

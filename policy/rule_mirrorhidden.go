@@ -26,7 +26,7 @@ func mirrorHidden(a *assessment) (Finding, bool) {
 	f := Finding{
 		Severity: Warn,
 		Reason:   fmt.Sprintf("the narrower source %s takes away its mirror from %s", a.HiddenBy, a.Before.Entry),
-		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + describe(a.found[lost[0]])}, a.places()...),
+		Detail:   append([]string{"loses " + text.ShortDigest(lost[0].Ref) + ": " + describe(a.found.At(lost[0]))}, a.places()...),
 		Remedy: []string{fmt.Sprintf("give %s, in %s, the mirrors that %s has for pulls by %s",
 			a.HiddenBy, kindFor(a.Image.Ref), a.Before.Entry, pullType(a.Image.Ref))},
 	}
@@ -38,7 +38,6 @@ func mirrorHidden(a *assessment) (Finding, bool) {
 
 // lostMirrors returns the mirrors that the new route no longer has.
 func (a *assessment) lostMirrors() []mirrors.Location {
-	return slices.DeleteFunc(slices.Clone(a.beforeMirrors), func(l mirrors.Location) bool {
-		return slices.Contains(a.mirrorPlaces, l)
-	})
+	kept := a.After.Mirrors()
+	return slices.DeleteFunc(a.Before.Mirrors(), func(l mirrors.Location) bool { return slices.Contains(kept, l) })
 }

@@ -20,7 +20,7 @@ func noRoute(a *assessment) (Finding, bool) {
 			Remedy:   []string{"add its registry to allowedRegistries, or remove it from blockedRegistries"},
 		}, true
 	}
-	if a.After.Err != nil || len(a.open) > 0 {
+	if a.After.Err != nil || a.newRoute.isOpen() {
 		return Finding{}, false
 	}
 	f := Finding{

@@ -20,7 +20,8 @@ import (
 // that never was for a platform is no fault of the change. An image that cannot be pulled
 // today loses no platform, nor does one that nodes still get wherever they may get it today.
 func platformMissing(a *assessment) (Finding, bool) {
-	place, fact, ok := served(a.After, a.facts)
+	at, ok := a.newRoute.served()
+	fact := at.fact
 	if !ok || fact.isWhole() && !fact.Guessed {
 		return Finding{}, false
 	}
@@ -32,7 +33,7 @@ func platformMissing(a *assessment) (Finding, bool) {
 		Severity: Deny,
 		Reason:   "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
 		Detail:   a.places(),
-		Remedy:   a.copyTo(place),
+		Remedy:   a.copyTo(at.Location),
 	}
 	if !proved {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
@@ -53,7 +54,7 @@ func platformMissing(a *assessment) (Finding, bool) {
 // lostPlatforms returns the platforms of nodes for which fact, the one about the place that
 // serves the image on the new route, has none, but for those that the image never had;
 // and whether it is proved that the image has them.
-func (a *assessment) lostPlatforms(fact Fact) (lost []string, proved bool) {
+func (a *assessment) lostPlatforms(fact *Fact) (lost []string, proved bool) {
 	switch {
 	case len(fact.Missing) > 0:
 		return fact.Missing, true // the index itself lists them
@@ -73,16 +74,17 @@ func (a *assessment) lostPlatforms(fact Fact) (lost []string, proved bool) {
 // servedToday returns what nodes get on the old route, and whether that is known. It is not
 // where a place in front could not be asked, unless nodes will also ask that one first on the
 // new route.
-func (a *assessment) servedToday() (Fact, bool) {
-	_, fact, ok := served(a.Before, a.beforeFacts)
-	place, _, _ := served(a.After, a.facts)
-	kept := a.open[:max(0, slices.Index(a.open, place))]
+func (a *assessment) servedToday() (*Fact, bool) {
+	before, ok := a.oldRoute.served()
+	now, _ := a.newRoute.served()
+	open := a.After.Open()
+	kept := open[:max(0, slices.Index(open, now.Location))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
-	return fact, ok && !slices.ContainsFunc(unverifiedFront(a.Before, a.beforeFacts), moved)
+	return before.fact, ok && !slices.ContainsFunc(a.oldRoute.unverifiedFront(), moved)
 }
 
 // isAllThatRuns reports whether the image runs, and fact has every digest of it that does.
-func (a *assessment) isAllThatRuns(fact Fact) bool {
+func (a *assessment) isAllThatRuns(fact *Fact) bool {
 	running := a.running()
 	return len(running) > 0 && !slices.ContainsFunc(running, func(digest string) bool {
 		return digest != fact.Digest && !slices.Contains(fact.Children, digest)

@@ -33,7 +33,7 @@ func rolloutStalls(p Plan, f *Forecast) []Finding {
 func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 	finding := Finding{
 		Severity: Warn, Image: Image{Ref: stall.Image},
-		Reason: fmt.Sprintf("the rollout would stall at node %s, whose drain waits for a pod that cannot pull it", stall.Node),
+		Reason: fmt.Sprintf("the rollout would stall at %s, as a pod could not pull it", stall.Node),
 		Detail: []string{stall.String()},
 		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
 	}
@@ -45,7 +45,7 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 	}
 	certain := slices.ContainsFunc(f.Simulation.Best.Stalls, func(s simulation.Stall) bool { return s.ByImage })
 	if !certain {
-		finding.Reason = fmt.Sprintf("the rollout may stall at node %s, whose drain waits for a pod that cannot pull it", stall.Node)
+		finding.Reason = fmt.Sprintf("the rollout may stall at %s, as a pod could not pull it", stall.Node)
 		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: at best the rollout gets through")
 	}
 	if n := len(f.Simulation.Worst.Stalls) - 1; n > 0 {

@@ -16,7 +16,8 @@ func tagDrift(a *assessment) (Finding, bool) {
 	if mirrors.ByDigest(a.Image.Ref) {
 		return Finding{}, false
 	}
-	place, fact, ok := served(a.After, a.facts)
+	at, ok := a.newRoute.served()
+	fact := at.fact
 	running := a.running()
 	if !ok || fact.Digest == "" || len(running) == 0 || fact.unread() {
 		return Finding{}, false
@@ -29,7 +30,7 @@ func tagDrift(a *assessment) (Finding, bool) {
 	return Finding{
 		Severity: Warn,
 		Reason:   "the tag is a different image there from the one that runs",
-		Detail:   []string{fmt.Sprintf("%s: %s; running: %s", place.Ref, text.ShortDigest(fact.Digest), text.ShortDigest(running[0]))},
-		Remedy:   a.copyTo(place),
+		Detail:   []string{fmt.Sprintf("%s: %s; running: %s", at.Ref, text.ShortDigest(fact.Digest), text.ShortDigest(running[0]))},
+		Remedy:   a.copyTo(at.Location),
 	}, true
 }

@@ -11,20 +11,18 @@ func unverified(a *assessment) (Finding, bool) {
 	if a.After.Err != nil || a.After.SourceBlocked() {
 		return Finding{}, false
 	}
-	f := Finding{
-		Severity: a.unlessBroken(),
-		Reason:   "it could not be verified that the image stays available",
-		Detail:   a.places(),
-		Remedy:   a.verifyRemedy(),
-	}
+	f := Finding{}
 	switch {
 	case a.after == Unsure:
+		f.Severity = a.unlessBroken()
+		f.Reason = "it could not be verified that the image stays available"
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Unsure:
 		f.Severity = a.fallbackSeverity()
 		f.Reason = "it could not be verified that a mirror has the image; the source has it"
 	default:
 		return Finding{}, false
 	}
+	f.Detail, f.Remedy = a.places(), a.verifyRemedy()
 	return f, true
 }
 

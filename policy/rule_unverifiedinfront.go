@@ -11,7 +11,7 @@ func unverifiedInFront(a *assessment) (Finding, bool) {
 	if a.after != WorksBehind || a.onlySourceHolds() { // the latter is for Unverified to say
 		return Finding{}, false
 	}
-	front := unverifiedFront(a.After, a.facts)
+	front := a.newRoute.unverifiedFront()
 	f := Finding{
 		Severity: Warn,
 		Reason:   "nodes first ask a place that could not be verified",

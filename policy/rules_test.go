@@ -21,6 +21,7 @@ func TestRuleIDs(t *testing.T) {
 		RewriteError, NoRoute, MirrorHidden, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
 		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, TagDrift,
 		RejectedByMCO, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster,
+		RolloutStalls, DrainBlocked, RolloutBusy, PoolPaused,
 	}
 	if diff := cmp.Diff(want, RuleIDs()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

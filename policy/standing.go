@@ -76,11 +76,11 @@ type Standing struct {
 // It leaves out images that only history names, or only guesses that do not deny, and
 // disregards findings that the settings make Info: nobody asked for those.
 func (p Plan) Standings(facts Facts) []Standing {
-	s := p.settings
+	s := &p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on
 	var standings []Standing
 	for _, k := range p.ranking() {
-		r := p.Reroutes[k]
+		r := &p.Reroutes[k]
 		a := s.assess(r, facts)
 		if onlyHistory(r.Image) || s.merelyGuessed(r.Image) && s.Guesses != GuessesDeny || !a.mirrored() {
 			continue
@@ -90,14 +90,14 @@ func (p Plan) Standings(facts Facts) []Standing {
 			objects[key] = p.objectsBehind(r)
 		}
 		standing := s.standing(a)
-		standing.Reroute, standing.Objects = r, objects[key]
+		standing.Reroute, standing.Objects = *r, objects[key]
 		standings = append(standings, standing)
 	}
 	return standings
 }
 
 // standing says whether the mirrors serve what a is about and, if not, what is wrong.
-func (s Settings) standing(a *assessment) Standing {
+func (s *Settings) standing(a *assessment) Standing {
 	findings := s.judge(a)
 	loss := slices.IndexFunc(findings, isLoss)
 	switch {
@@ -106,8 +106,8 @@ func (s Settings) standing(a *assessment) Standing {
 	case loss >= 0:
 		return Standing{Outcome: Fails, Finding: findings[loss]}
 	case a.mirrors.Found():
-		at, _, _ := served(a.After, a.facts)
-		return Standing{Outcome: Works, At: at}
+		at, _ := a.newRoute.served()
+		return Standing{Outcome: Works, At: at.Location}
 	default:
 		return Standing{Outcome: Unsure} // no rule has a finding, or the settings ignore it
 	}
@@ -117,7 +117,7 @@ func (s Settings) standing(a *assessment) Standing {
 // about r: those with exactly its scope or, where it inherited its mirrors from a wider one,
 // those that cover it. If some of them are of the kind that serves the image, the others,
 // which can only block it, are left out.
-func (p Plan) objectsBehind(r Reroute) []mirrors.Object {
+func (p Plan) objectsBehind(r *Reroute) []mirrors.Object {
 	behind := p.entries[r.After.Entry]
 	if len(behind) == 0 {
 		for source, entries := range p.entries {

@@ -32,7 +32,7 @@ func randomWorld(rng *rand.Rand) world {
 		said[h] = []Presence{Present, Present, Absent, Absent, Denied, Unreachable, Unreachable, Mismatch}[rng.IntN(8)]
 	}
 	for _, l := range shallow(w.change, []Image{w.image}, Settings{}).Locations() {
-		w.facts[l] = Fact{Presence: said[host(l.Ref)]}
+		w.facts[l] = &Fact{Presence: said[host(l.Ref)]}
 	}
 	return w
 }
@@ -75,7 +75,7 @@ func (w world) completions(each func(map[string]Presence)) {
 			return
 		}
 		may := []Presence{Present, Absent, Mismatch}
-		if w.facts[mirrors.Location{Ref: open[k]}].Presence == Denied {
+		if w.facts.At(mirrors.Location{Ref: open[k]}).Presence == Denied {
 			may = may[:2]
 		}
 		for _, p := range may {
@@ -143,7 +143,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 			lessMirrored = lessMirrored || pulls(i.Before, said, true) && !pulls(i.After, said, true)
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
-		mayWarn := walk(i.After.Sources, i.weigh(w.facts, false), false) == WorksBehind &&
+		mayWarn := weighedRoute{&i.After, i.weigh(w.facts, false).after}.pull(false) == WorksBehind &&
 			(!(Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
 		switch {
 		case v.Allowed && worse && !mayWarn:
@@ -176,10 +176,8 @@ func TestEvidenceIsTheSameForBothRoutes(t *testing.T) {
 				continue
 			}
 			same++
-			for _, s := range slices.Concat(r.After.Sources, r.Before.Sources) {
-				if !reflect.DeepEqual(after.at(s.Location), before.at(s.Location)) {
-					t.Fatalf("%s: %+v for the new route, %+v for the old\n%s", s.Ref, after.at(s.Location), before.at(s.Location), w)
-				}
+			if !reflect.DeepEqual(after, before) {
+				t.Fatalf("%s: %+v for the new route, %+v for the old\n%s", r.Image.Ref, after, before, w)
 			}
 		}
 	}

@@ -206,7 +206,7 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
 	return r
 }
 
-func factDocument(f policy.Fact) *Fact {
+func factDocument(f *policy.Fact) *Fact {
 	d := &Fact{Presence: f.Presence.String(), Digest: f.Digest, Detail: f.Detail}
 	if !f.Time.IsZero() {
 		t := f.Time.UTC()
@@ -234,6 +234,9 @@ func (r Record) Report() string {
 	report := r.Verdict.Report(r.Subject)
 	if r.Forecast != nil {
 		report += "\nForecast: it " + text.Line(r.Forecast.String()) + ".\n"
+		if len(r.Forecast.Unknown) > 0 {
+			report += "It does without what could not be read: " + strings.Join(r.Forecast.Unknown, ", ") + ".\n"
+		}
 	}
 	return report
 }

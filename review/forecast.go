@@ -46,7 +46,9 @@ type PoolStep struct {
 	MaxUnavailable int    `json:"maxUnavailable"`
 	Capacity       int    `json:"capacity"`
 	After          string `json:"after,omitempty"` // the pool that has to be done first
-	Time           Span   `json:"time"`
+	// Learned is set if Time goes by what a node took in the pool's last rollout.
+	Learned bool `json:"learned,omitempty"`
+	Time    Span `json:"time"`
 }
 
 // An UnmanagedNode is a rollout.Unmanaged as JSON.
@@ -69,22 +71,33 @@ type Simulation struct {
 	Worst Course `json:"worst"`
 	Best  Course `json:"best"`
 	// Obstacles are what drains meet, whatever the images.
-	Obstacles []string `json:"obstacles"`
+	Obstacles []Obstacle `json:"obstacles"`
 }
 
 // A Course is a simulation.Course as JSON.
 type Course struct {
-	Finishes bool              `json:"finishes"`
-	Steps    []simulation.Step `json:"steps"`
-	Stalls   []Stall           `json:"stalls"`
+	// Finishes says that all nodes are updated; neither it nor Stalls if nobody can tell.
+	Finishes bool    `json:"finishes"`
+	Steps    []Step  `json:"steps"`
+	Stalls   []Stall `json:"stalls"`
 }
 
-// A Stall is a simulation.Stall as JSON.
+// A Step is a simulation.Step with its text.
+type Step struct {
+	simulation.Step
+	Text string `json:"text"`
+}
+
+// A Stall is a simulation.Stall with its text.
 type Stall struct {
-	Pool   string `json:"pool"`
-	Node   string `json:"node"`
-	Image  string `json:"image,omitempty"` // that cannot be pulled, if that is the cause
-	Reason string `json:"reason"`
+	simulation.Stall
+	Text string `json:"text"`
+}
+
+// An Obstacle is a simulation.Obstacle with its text.
+type Obstacle struct {
+	simulation.Obstacle
+	Text string `json:"text"`
 }
 
 // forecastDocument returns f as JSON, nil if there is none.
@@ -100,9 +113,9 @@ func forecastDocument(f *policy.Forecast) *Forecast {
 		d.Unmanaged = append(d.Unmanaged, UnmanagedNode(u))
 	}
 	if s := f.Simulation; s != nil {
-		d.Simulation = &Simulation{Partial: s.Partial, Worst: course(s.Worst), Best: course(s.Best), Obstacles: []string{}}
+		d.Simulation = &Simulation{Partial: s.Partial, Worst: course(s.Worst), Best: course(s.Best), Obstacles: []Obstacle{}}
 		for _, o := range s.Obstacles {
-			d.Simulation.Obstacles = append(d.Simulation.Obstacles, o.String())
+			d.Simulation.Obstacles = append(d.Simulation.Obstacles, Obstacle{o, o.String()})
 		}
 	}
 	return d
@@ -112,7 +125,7 @@ func poolStep(p rollout.Pool) PoolStep {
 	step := PoolStep{
 		Name: p.Name, Part: string(p.Part), Why: p.Why, Decision: p.Decision.String(),
 		Drains: p.Decision.Drains, Reboots: p.Decision.Effect() == rollout.Reboots,
-		Nodes: []string{}, MaxUnavailable: p.MaxUnavailable, Capacity: p.Capacity, After: p.After, Time: span(p.Time),
+		Nodes: []string{}, MaxUnavailable: p.MaxUnavailable, Capacity: p.Capacity, After: p.After, Learned: p.Learned, Time: span(p.Time),
 	}
 	for _, r := range p.Decision.Reasons {
 		step.Reasons = append(step.Reasons, r.String())
@@ -126,9 +139,12 @@ func poolStep(p rollout.Pool) PoolStep {
 func span(r rollout.Range) Span { return Span{r.Min.Seconds(), r.Max.Seconds()} }
 
 func course(c simulation.Course) Course {
-	d := Course{Finishes: len(c.Stalls) == 0, Steps: append([]simulation.Step{}, c.Steps...), Stalls: []Stall{}}
+	d := Course{Finishes: len(c.Stalls) == 0 && !c.Undecided, Steps: []Step{}, Stalls: []Stall{}}
+	for _, s := range c.Steps {
+		d.Steps = append(d.Steps, Step{s, s.String()})
+	}
 	for _, s := range c.Stalls {
-		d.Stalls = append(d.Stalls, Stall{Pool: s.Pool, Node: s.Node, Image: s.Image, Reason: s.String()})
+		d.Stalls = append(d.Stalls, Stall{s, s.String()})
 	}
 	return d
 }

@@ -141,7 +141,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 func holdAll(_ context.Context, locs []mirrors.Location) policy.Facts {
 	facts := policy.Facts{}
 	for _, l := range locs {
-		facts[l] = policy.Fact{Presence: policy.Present}
+		facts[l] = &policy.Fact{Presence: policy.Present}
 	}
 	return facts
 }

@@ -27,9 +27,9 @@ func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.
 		switch {
 		case r.late:
 		case r.copied[l.Ref]:
-			facts[l] = policy.Fact{Presence: policy.Present}
+			facts[l] = &policy.Fact{Presence: policy.Present}
 		default:
-			facts[l] = policy.Fact{Presence: policy.Absent}
+			facts[l] = &policy.Fact{Presence: policy.Absent}
 		}
 	}
 	return facts
@@ -38,7 +38,7 @@ func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.
 func (r *forgetful) Recall(_ context.Context, locs []mirrors.Location) policy.Facts {
 	facts := policy.Facts{}
 	for _, l := range locs {
-		facts[l] = policy.Fact{Presence: policy.Absent, Recalled: true, Detail: "not there; that was 40s ago"}
+		facts[l] = &policy.Fact{Presence: policy.Absent, Recalled: true, Detail: "not there; that was 40s ago"}
 	}
 	return facts
 }

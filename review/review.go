@@ -8,6 +8,7 @@ package review
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -163,8 +164,7 @@ func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.R
 	record := r.judge(ctx, r.Limiter.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
-	record.Forecast = plan.Forecast(record.Facts, policy.Forecaster{Now: start, Stop: func() bool { return ctx.Err() != nil }})
-	record.Verdict = plan.WithForecast(record.Verdict, record.Forecast)
+	r.forecast(ctx, &record, start)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	return record, nil
 }
@@ -189,6 +189,20 @@ func (r *Reviewer) settings() policy.Settings {
 		return r.SettingsNow()
 	}
 	return r.Settings
+}
+
+// forecast adds to record what the change does to the nodes. What decides that and has not
+// been looked up is looked up first, as long as there is time.
+func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time) {
+	by := policy.Forecaster{Now: start, Stop: func() bool { return ctx.Err() != nil }}
+	registries := r.Limiter.yielding(r.Registries)
+	for record.Forecast = record.Plan.Forecast(record.Facts, by); record.Forecast != nil && len(record.Forecast.Lookups) > 0 && ctx.Err() == nil; {
+		lookups := record.Forecast.Lookups
+		record.Facts = maps.Clone(record.Facts)
+		learn(record.Facts, lookups, registries.Presence(ctx, lookups))
+		record.Forecast = record.Plan.Forecast(record.Facts, by)
+	}
+	record.Verdict = record.Plan.WithForecast(record.Verdict, record.Forecast)
 }
 
 // A state is the configuration in force, with what else is known about the cluster.
@@ -294,20 +308,19 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 // recalled fact.
 func learn(facts policy.Facts, lookups []mirrors.Location, answers policy.Facts) {
 	for _, l := range lookups {
-		fact, ok := answers[l]
-		if !ok && facts[l].Recalled {
+		fact := answers[l]
+		if fact == nil && facts.At(l).Recalled {
 			continue
 		}
-		if !ok {
-			fact.Detail = noAnswer
+		if fact == nil {
+			fact = &silence
 		}
 		facts[l] = fact
 	}
 }
 
-// noAnswer is the Detail of a location that was still being asked when time ran
-// out.
-const noAnswer = "no answer yet"
+// silence is the fact about a location that was still being asked when time ran out.
+var silence = policy.Fact{Detail: "no answer yet"}
 
 func (r *Reviewer) notes() []string {
 	var notes []string

@@ -15,8 +15,8 @@ func (r Record) Simulation() string {
 	switch f := r.Forecast; {
 	case f == nil:
 		b.WriteString("\nNothing was simulated: the nodes are not known.\n")
-	case f.Simulation == nil && len(f.Unknown) > 0:
-		fmt.Fprintf(&b, "\nNothing was simulated: %s could not be read.\n", strings.Join(f.Unknown, " and "))
+	case f.Simulation == nil && f.Drains():
+		b.WriteString("\nNothing was simulated: pods or nodes could not be read.\n")
 	case f.Simulation == nil:
 		b.WriteString("\nNothing was simulated: the change drains no node.\n")
 	default:

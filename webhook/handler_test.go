@@ -26,6 +26,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -647,4 +648,17 @@ func logs(t *testing.T) (*[]string, context.Context) {
 // quiet returns a context whose logger discards.
 func quiet(t *testing.T) context.Context {
 	return log.IntoContext(t.Context(), logr.Discard())
+}
+
+// TestForecastIsAudited: what the change does to the nodes is in the audit log, shortened.
+func TestForecastIsAudited(t *testing.T) {
+	f := &policy.Forecast{Forecast: rollout.Forecast{Pools: []rollout.Pool{{Name: "gpu", Part: rollout.Paused}}}}
+	d := decision{verdict: allowed, record: review.Record{Forecast: f}}
+	if got, want := d.response().AuditAnnotations["forecast"], "reaches no node; pool gpu is paused"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	f.Pools[0].Name = strings.Repeat("x", 2000)
+	if got := d.response().AuditAnnotations["forecast"]; len([]rune(got)) != 1000 {
+		t.Errorf("got %d runes", len([]rune(got)))
+	}
 }

@@ -151,7 +151,7 @@ func (e explanation) remark(r mirrors.Resolution, step mirrors.Step) string {
 	return tried
 }
 
-func factText(f policy.Fact) string {
+func factText(f *policy.Fact) string {
 	if f.Detail == "" {
 		return f.Presence.String()
 	}

@@ -474,7 +474,7 @@ func TestRemark(t *testing.T) {
 		{policy.Fact{}, "source, tried: unknown"},
 	}
 	for _, tt := range tests {
-		e := explanation{&review.Explainer{Facts: policy.Facts{place: tt.fact}}}
+		e := explanation{&review.Explainer{Facts: policy.Facts{place: &tt.fact}}}
 		if got := e.remark(mirrors.Resolution{}, mirrors.Step{PullSource: mirrors.PullSource{Location: place}}); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}

@@ -29,7 +29,7 @@ func (p *policyFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.allowSourceFallback, "allow-source-fallback", false, "admit, with a warning, an image that no mirror holds as long as its source does and may be contacted")
 	flags.StringVar(&p.verifyBlobs, "verify-blobs", "protected", "all, protected or none: the images whose layers are looked up, not only the manifest")
 	flags.StringVar(&p.guesses, "guesses", "warn", "deny, warn or ignore: how to treat images outside of protected namespaces that are only guessed from the look of an object")
-	flags.StringVar(&p.minutesPerNode, "minutes-per-node", "5-15", "LEAST-MOST: how many minutes a node takes that is drained, for the forecast")
+	flags.StringVar(&p.minutesPerNode, "minutes-per-node", "", "LEAST-MOST: how many minutes a node takes that is drained, for the forecast (default: as in the pool's last rollout, or 5-15)")
 	flags.StringSliceVar(&p.severities, "severity", nil, "RULE=deny|warn|info; RULE@protected=... for images of protected namespaces; may be repeated")
 	flags.StringSliceVar(&p.namespaces, "namespace-severity", nil, "NAMESPACE=warn or =deny: the greatest severity for images used only in such namespaces (a trailing * matches any ending; the first match counts); never for protected namespaces; may be repeated")
 }
@@ -67,8 +67,11 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 	return s, nil
 }
 
-// minutes reads a range of whole minutes: "5-15", or "10" for both.
+// minutes reads a range of whole minutes: "5-15", or "10" for both; "" is the zero Range.
 func minutes(s string) (rollout.Range, error) {
+	if s == "" {
+		return rollout.Range{}, nil
+	}
 	least, most, ok := strings.Cut(s, "-")
 	if !ok {
 		most = least

@@ -39,11 +39,3 @@ func (p *Pool[K, V]) forget(key K) {
 		delete(p.values, key)
 	}
 }
-
-// Len returns how many values there are. Some of them may be waiting for the garbage
-// collector.
-func (p *Pool[K, V]) Len() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.values)
-}

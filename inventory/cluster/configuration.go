@@ -2,6 +2,7 @@ package cluster
 
 import (
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,10 +22,14 @@ type configuration struct {
 
 	infrastructure table[*configv1.Infrastructure]
 	operator       table[*configv1.ClusterOperator] // that of MCO
+	controller     table[*mcfgv1.ControllerConfig]
 }
 
 // machineConfigOperator is the ClusterOperator of MCO.
 const machineConfigOperator = "machine-config"
+
+// machineConfigController is the ControllerConfig of a cluster.
+const machineConfigController = "machine-config-controller"
 
 // MachineConfiguration returns MachineConfiguration cluster as
 // objects.TrimMachineConfiguration leaves it, nil if there is none. It is shared and must
@@ -48,7 +53,7 @@ func (c *Inventory) ClusterVersion() *configv1.ClusterVersion {
 }
 
 // sources returns the sources of what is not followed for its images already, which
-// is all but ClusterVersion.
+// is all but ClusterVersion and ControllerConfig.
 func (c *configuration) sources(dyn dynamic.Interface) []*source {
 	return []*source{
 		single(dyn, resourceOf(operatorv1.GroupName, "v1", workloads.Machines), "cluster", objects.TrimMachineConfiguration, &c.machines),

@@ -121,6 +121,8 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		switch s.Name {
 		case workloads.Pods:
 			s.AlsoKeep(trimPod(&c.pods), podSink{&c.pods})
+		case "controllerconfigs.machineconfiguration.openshift.io":
+			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
 		case "clusterversions.config.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimClusterVersion), &c.configuration.version)
 		case "imagestreams.image.openshift.io":

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -385,13 +386,20 @@ var mirrorCRDs = []string{
 // create makes a cluster-scoped custom resource.
 func create(t *testing.T, dyn dynamic.Interface, apiVersion, kind, resource, name string, spec map[string]any) {
 	t.Helper()
+	createWith(t, dyn, apiVersion, kind, resource, name, map[string]any{"spec": spec})
+}
+
+// createWith creates a cluster-scoped object with fields.
+func createWith(t *testing.T, dyn dynamic.Interface, apiVersion, kind, resource, name string, fields map[string]any) {
+	t.Helper()
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name},
 	}}
+	maps.Copy(o.Object, fields)
 	if _, err := dyn.Resource(gv.WithResource(resource)).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

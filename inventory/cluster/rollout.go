@@ -27,6 +27,7 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	o.Machines, o.Version = c.MachineConfiguration(), c.ClusterVersion()
 	o.MachineNodes = c.machineNodes.sorted(byName)
 	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
+	o.Controller = c.configuration.controller.named(machineConfigController)
 	o.DrainOverride = !c.drainOverride.isEmpty()
 	return o
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // PlatformsOf returns the platforms of nodes, as Go names them ("linux/amd64"), sorted,
@@ -57,13 +59,28 @@ func TrimNode(n *corev1.Node) *corev1.Node {
 }
 
 // TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
-// and configurations it selects, how it rolls out, how far it has come, and whether it is
-// being deleted.
+// and configurations it selects, how it rolls out, how far it has come, since when it is
+// paused, and whether it is being deleted.
 func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
 	t.Labels, t.DeletionTimestamp = p.Labels, p.DeletionTimestamp
 	t.Spec.Configuration.Source = nil
 	t.Status.Configuration.Source = nil
+	if since, by, ok := rollout.PausedSince(p); ok && p.Spec.Paused {
+		t.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: by, Time: new(metav1.NewTime(since)), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)}}
+	}
+	return t
+}
+
+// TrimControllerConfig returns what is kept of a ControllerConfig: the certificates by which
+// nodes know the API server.
+func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
+	t := &mcfgv1.ControllerConfig{ObjectMeta: names(c)}
+	for _, certificate := range c.Status.ControllerCertificates {
+		if strings.Contains(certificate.Subject, rollout.KubeletSigner) {
+			t.Status.ControllerCertificates = append(t.Status.ControllerCertificates, certificate)
+		}
+	}
 	return t
 }
 

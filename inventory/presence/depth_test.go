@@ -18,12 +18,12 @@ func at(l mirrors.Location, d mirrors.Depth) mirrors.Location {
 
 // TestDepths: which fact answers a lookup of another depth at the same location.
 func TestDepths(t *testing.T) {
-	present := policy.Fact{Presence: policy.Present}
-	sparse := policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
+	present := &policy.Fact{Presence: policy.Present}
+	sparse := &policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
 	for _, tc := range []struct {
 		reason string
 		known  mirrors.Depth
-		fact   policy.Fact
+		fact   *policy.Fact
 		asked  mirrors.Depth
 		reused bool
 	}{
@@ -31,12 +31,12 @@ func TestDepths(t *testing.T) {
 		{"all was found, and still less is wanted", mirrors.DepthBlobs, present, mirrors.DepthExists, true},
 		{"a HEAD request shows no manifest", mirrors.DepthExists, present, mirrors.DepthManifest, false},
 		{"a manifest shows no blobs", mirrors.DepthManifest, present, mirrors.DepthBlobs, false},
-		{"a miss is one at any depth", mirrors.DepthExists, policy.Fact{Presence: policy.Absent}, mirrors.DepthBlobs, true},
-		{"a miss is one at any depth, the other way round", mirrors.DepthBlobs, policy.Fact{Presence: policy.Absent}, mirrors.DepthExists, true},
+		{"a miss is one at any depth", mirrors.DepthExists, &policy.Fact{Presence: policy.Absent}, mirrors.DepthBlobs, true},
+		{"a miss is one at any depth, the other way round", mirrors.DepthBlobs, &policy.Fact{Presence: policy.Absent}, mirrors.DepthExists, true},
 		{"what lacks blobs may have its manifests", mirrors.DepthBlobs, sparse, mirrors.DepthManifest, false},
-		{"the same of a single image", mirrors.DepthBlobs, policy.Fact{Presence: policy.Incomplete}, mirrors.DepthManifest, false},
-		{"a blob that nobody could ask for", mirrors.DepthBlobs, policy.Fact{Presence: policy.Unreachable}, mirrors.DepthExists, false},
-		{"credentials that do not open blobs", mirrors.DepthBlobs, policy.Fact{Presence: policy.Denied}, mirrors.DepthExists, false},
+		{"the same of a single image", mirrors.DepthBlobs, &policy.Fact{Presence: policy.Incomplete}, mirrors.DepthManifest, false},
+		{"a blob that nobody could ask for", mirrors.DepthBlobs, &policy.Fact{Presence: policy.Unreachable}, mirrors.DepthExists, false},
+		{"credentials that do not open blobs", mirrors.DepthBlobs, &policy.Fact{Presence: policy.Denied}, mirrors.DepthExists, false},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,18 +76,18 @@ func TestNodesOfAnotherPlatform(t *testing.T) {
 	amd64, both := []string{"linux/amd64"}, []string{"linux/amd64", "linux/arm64"}
 	for _, tc := range []struct {
 		reason        string
-		fact          policy.Fact
+		fact          *policy.Fact
 		before, after []string
 		again         bool
 	}{
-		{"the same nodes", policy.Fact{Serves: amd64}, amd64, amd64, false},
-		{"a new platform", policy.Fact{Serves: amd64}, amd64, both, true},
-		{"one less, which the fact must not lack any more", policy.Fact{Serves: amd64, Lacks: both[1:]}, both, amd64, true},
-		{"served and lacking, in any order", policy.Fact{Serves: both[1:], Lacks: amd64}, both, both, false},
-		{"nodes where there were none", policy.Fact{Serves: amd64, Guessed: true}, nil, amd64, true},
-		{"none, as before", policy.Fact{Serves: amd64, Guessed: true}, nil, nil, false},
-		{"none where there were some", policy.Fact{Serves: amd64}, amd64, nil, true},
-		{"nobody has looked at platforms", policy.Fact{}, amd64, both, false},
+		{"the same nodes", &policy.Fact{Serves: amd64}, amd64, amd64, false},
+		{"a new platform", &policy.Fact{Serves: amd64}, amd64, both, true},
+		{"one less, which the fact must not lack any more", &policy.Fact{Serves: amd64, Lacks: both[1:]}, both, amd64, true},
+		{"served and lacking, in any order", &policy.Fact{Serves: both[1:], Lacks: amd64}, both, both, false},
+		{"nodes where there were none", &policy.Fact{Serves: amd64, Guessed: true}, nil, amd64, true},
+		{"none, as before", &policy.Fact{Serves: amd64, Guessed: true}, nil, nil, false},
+		{"none where there were some", &policy.Fact{Serves: amd64}, amd64, nil, true},
+		{"nobody has looked at platforms", &policy.Fact{}, amd64, both, false},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestNodesOfAnotherPlatform(t *testing.T) {
 // for the same platforms forever.
 func TestLifetimeOfALack(t *testing.T) {
 	l := Lifetimes{}.withDefaults()
-	f := policy.Fact{Presence: policy.Present, Serves: []string{"linux/amd64"}, Lacks: []string{"linux/arm64"}}
+	f := &policy.Fact{Presence: policy.Present, Serves: []string{"linux/amd64"}, Lacks: []string{"linux/arm64"}}
 	if got := l.of(tagged().Ref, f); got != 2*time.Second {
 		t.Errorf("by tag: %v", got)
 	}

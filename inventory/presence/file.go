@@ -106,9 +106,9 @@ func (s *Store) inherit(facts []memo) {
 	defer s.mu.Unlock()
 	for _, m := range facts {
 		m.generation, m.inherited = b.generation, true
-		known, ok := s.memory.get(m.location)
+		known := s.memory.get(m.location)
 		// A fact from the future was dated by a wrong clock, and would live too long.
-		if ok && s.fresh(known, b, now) || m.learned.After(now) || !s.lives(m, now) {
+		if known != nil && s.fresh(known, b, now) || m.learned.After(now) || !s.lives(&m, now) {
 			continue
 		}
 		s.memory.put(m)
@@ -137,7 +137,7 @@ func (s *Store) worthSaving() []fileFact {
 	defer s.mu.Unlock()
 	var facts []fileFact
 	for e := s.memory.byAge.Back(); e != nil; e = e.Prev() {
-		if m := *e.Value.(*memo); s.fresh(m, b, now) && lasting(m) {
+		if m := e.Value.(*memo); s.fresh(m, b, now) && lasting(m) {
 			facts = append(facts, fileFact{
 				Ref: m.location.Ref, Insecure: m.location.Insecure, Depth: m.location.Depth,
 				MediaType: m.fact.MediaType, Platforms: m.fact.Platforms, Children: m.fact.Children,
@@ -150,7 +150,7 @@ func (s *Store) worthSaving() []fileFact {
 }
 
 // lasting reports whether m is good news about a digest, in full.
-func lasting(m memo) bool {
+func lasting(m *memo) bool {
 	return m.fact.Presence == policy.Present && !m.fact.Time.IsZero() && len(m.fact.Missing) == 0 &&
 		mirrors.ByDigest(m.location.Ref) &&
 		(m.fact.Platforms != nil || !types.MediaType(m.fact.MediaType).IsIndex()) // else the index was not read
@@ -256,13 +256,13 @@ func (f fileFact) memo() (memo, bool) {
 	if len(f.Children) > maxPlatforms || !all(f.Children, func(s string) bool { return digest.Digest(s).Validate() == nil }) {
 		return memo{}, false
 	}
-	fact := policy.Fact{
+	fact := &policy.Fact{
 		Presence: policy.Present, Digest: d, MediaType: f.MediaType,
 		Platforms: f.Platforms, Children: f.Children,
 		Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Time: f.Time,
 	}
 	m := memo{location: l, fact: fact, learned: f.Time}
-	return m, lasting(m)
+	return m, lasting(&m)
 }
 
 // isManifest reports whether nodes read content of a media type as a manifest.

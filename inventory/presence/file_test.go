@@ -19,14 +19,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-func present(mediaType string) policy.Fact {
-	return policy.Fact{Presence: policy.Present, Digest: manifestSum.String(), MediaType: mediaType, Time: time.Now().Round(0)}
+func present(mediaType string) *policy.Fact {
+	return &policy.Fact{Presence: policy.Present, Digest: manifestSum.String(), MediaType: mediaType, Time: time.Now().Round(0)}
 }
 
 // some are facts of each kind, and whether they survive a restart.
 func some() (facts policy.Facts, survive map[mirrors.Location]bool) {
 	facts, survive = policy.Facts{}, map[mirrors.Location]bool{}
-	add := func(l mirrors.Location, f policy.Fact, survives bool) { facts[l], survive[l] = f, survives }
+	add := func(l mirrors.Location, f *policy.Fact, survives bool) { facts[l], survive[l] = f, survives }
 	at := func(name string) mirrors.Location {
 		return mirrors.Location{Ref: host + "/" + name + "@" + manifestSum.String()}
 	}
@@ -40,7 +40,8 @@ func some() (facts policy.Facts, survive map[mirrors.Location]bool) {
 	deep := at("deep")
 	deep.Depth = mirrors.DepthManifest
 	add(deep, guessed, true)
-	sparse := index
+	sparse := new(policy.Fact)
+	*sparse = *index
 	sparse.Missing = []string{"linux/arm64"}
 	add(at("single"), present(ociManifest), true)
 	add(insecure, present(ociManifest), true)
@@ -49,7 +50,7 @@ func some() (facts policy.Facts, survive map[mirrors.Location]bool) {
 	add(at("sparse"), sparse, false)
 	add(mirrors.Location{Ref: host + "/tagged:1"}, present(ociManifest), false)
 	for _, bad := range []policy.Presence{policy.Absent, policy.Denied, policy.Unreachable, policy.Mismatch} {
-		add(at(bad.String()), policy.Fact{Presence: bad, Detail: "canary", Time: time.Now()}, false)
+		add(at(bad.String()), &policy.Fact{Presence: bad, Detail: "canary", Time: time.Now()}, false)
 	}
 	return facts, survive
 }
@@ -62,7 +63,7 @@ type counter struct {
 
 func (c *counter) Probe(_ context.Context, l mirrors.Location) policy.Fact {
 	c.probed.Add(1)
-	return c.facts[l]
+	return *c.facts.At(l)
 }
 
 func withPath(path string) func(*Options) { return func(o *Options) { o.Path = path } }
@@ -156,7 +157,7 @@ func TestRestoredFactsAreOfNow(t *testing.T) {
 	p.generation.Add(3) // credentials, CAs, proxy: what a start sets
 	s.Restore()
 	ask := func() policy.Presence {
-		return s.Presence(t.Context(), []mirrors.Location{digested()})[digested()].Presence
+		return s.Presence(t.Context(), []mirrors.Location{digested()}).At(digested()).Presence
 	}
 	if got := ask(); got != policy.Present || p.probed.Load() != 0 {
 		t.Errorf("%v after %d probes", got, p.probed.Load())
@@ -363,7 +364,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		facts, _ := (&file{most: 10}).parse(body)
 		for _, m := range facts {
-			if !lasting(m) || m.fact.Digest != m.location.Ref[strings.LastIndex(m.location.Ref, "@")+1:] {
+			if !lasting(&m) || m.fact.Digest != m.location.Ref[strings.LastIndex(m.location.Ref, "@")+1:] {
 				t.Errorf("took over %+v", m)
 			}
 		}

@@ -120,7 +120,7 @@ func (k *keeper) collect(now time.Time) {
 }
 
 // learned sets when a location is due again, if it is one to keep fresh.
-func (k *keeper) learned(m memo, life time.Duration) {
+func (k *keeper) learned(m *memo, life time.Duration) {
 	if _, kept := k.due[m.location]; kept {
 		k.due[m.location] = m.learned.Add(again(m.location.Ref, m.fact, life))
 	}
@@ -129,7 +129,7 @@ func (k *keeper) learned(m memo, life time.Duration) {
 // again returns how long after it was learned a fact is looked up again. Good news is
 // looked up at a random time before it expires; otherwise what was learned within one
 // second would be looked up within one second forever.
-func again(ref string, f policy.Fact, life time.Duration) time.Duration {
+func again(ref string, f *policy.Fact, life time.Duration) time.Duration {
 	if isGood(f) && !mayImprove(ref, f) {
 		return life/2 + jitter(life*2/5)
 	}
@@ -137,11 +137,11 @@ func again(ref string, f policy.Fact, life time.Duration) time.Duration {
 }
 
 // isGood reports whether f says that an image is there in full.
-func isGood(f policy.Fact) bool { return f.Presence == policy.Present && len(f.Missing) == 0 }
+func isGood(f *policy.Fact) bool { return f.Presence == policy.Present && len(f.Missing) == 0 }
 
 // mayImprove reports whether f, about ref, is a miss of a part, which ends when the image
 // is copied again. An index named by digest never lists more than it does.
-func mayImprove(ref string, f policy.Fact) bool {
+func mayImprove(ref string, f *policy.Fact) bool {
 	return len(f.Missing) > 0 || len(f.Lacks) > 0 && !mirrors.ByDigest(ref)
 }
 
@@ -164,7 +164,7 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	defer s.mu.Unlock()
 	s.keeper.set(topic, locs, ttl, now)
 	for l, at := range s.keeper.due {
-		if m, ok := s.memory.get(l); ok && at.Equal(now) && !m.inherited {
+		if m := s.memory.get(l); m != nil && at.Equal(now) && !m.inherited {
 			s.keeper.learned(m, s.options.Lifetimes.of(l.Ref, m.fact))
 		}
 	}
@@ -181,10 +181,10 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range locs {
-		m, ok := s.memory.get(l)
-		if ok && b.carries(m) && (!isGood(m.fact) || s.lives(m, now)) {
+		m := s.memory.get(l)
+		if m != nil && b.carries(m) && (!isGood(m.fact) || s.lives(m, now)) {
 			facts[l] = m.fact
-		} else if f, ok := s.answer(l, b, now); ok {
+		} else if f := s.answer(l, b, now); f != nil {
 			facts[l] = f
 		}
 	}
@@ -208,7 +208,7 @@ func (s *Store) refresh() {
 		}
 		asked[key]++
 		// Until there is an answer, which sets another time; there may be none.
-		s.keeper.due[l] = now.Add(again("", policy.Fact{}, 0))
+		s.keeper.due[l] = now.Add(again("", &policy.Fact{}, 0))
 	}
 	s.schedule()
 }
@@ -245,10 +245,10 @@ func (s *Store) queueRefresh(l mirrors.Location, now time.Time) bool {
 
 // takesAway reports whether fact would replace good news only because there was no
 // answer. A refresh that no caller asked for must not leave the Store knowing less.
-func (s *Store) takesAway(j *job, fact policy.Fact, b basis) bool {
+func (s *Store) takesAway(j *job, fact *policy.Fact, b basis) bool {
 	if j.waiting > 0 || fact.Presence != policy.Unreachable {
 		return false
 	}
-	m, ok := s.memory.get(j.location)
-	return ok && m.fact.Presence == policy.Present && s.fresh(m, b, time.Now())
+	m := s.memory.get(j.location)
+	return m != nil && m.fact.Presence == policy.Present && s.fresh(m, b, time.Now())
 }

@@ -198,7 +198,7 @@ func TestKeepBadNews(t *testing.T) {
 // TestSparseCopyIsBadNews: an administrator who copies what is missing tries again at once.
 func TestSparseCopyIsBadNews(t *testing.T) {
 	l := Lifetimes{}.withDefaults()
-	f := policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
+	f := &policy.Fact{Presence: policy.Present, Missing: []string{"linux/arm64"}}
 	if got := l.of(digested().Ref, f); got != l.Absent {
 		t.Errorf("a sparse copy counts for %v, want %v", got, l.Absent)
 	}
@@ -309,7 +309,7 @@ func TestKnown(t *testing.T) {
 					t.Errorf("knows %v before anybody has asked", got)
 				}
 				s.Presence(t.Context(), locs)
-				if got := s.Known(locs); got[locs[0]].Presence != tt.fact.Presence {
+				if got := s.Known(locs); got.At(locs[0]).Presence != tt.fact.Presence {
 					t.Errorf("knows %v at once, want %v", got, tt.fact.Presence)
 				}
 				time.Sleep(2 * time.Hour)

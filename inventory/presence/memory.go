@@ -13,48 +13,46 @@ import (
 // concurrent use.
 type memory struct {
 	most  int
-	facts map[mirrors.Location]*list.Element
+	facts map[mirrors.Location]*memo
 	byAge *list.List // of *memo, the oldest in front
 }
 
-// A memo is a fact with what determines how long it counts.
+// A memo is a fact with what determines how long it counts. It does not change once it is in
+// a memory.
 type memo struct {
 	location   mirrors.Location
-	fact       policy.Fact
+	fact       *policy.Fact
 	learned    time.Time
 	generation uint64
 	// inherited is set for what an earlier process learned.
 	inherited bool
+	age       *list.Element // in memory.byAge
 }
 
 func newMemory(most int) *memory {
-	return &memory{most: most, facts: map[mirrors.Location]*list.Element{}, byAge: list.New()}
+	return &memory{most: most, facts: map[mirrors.Location]*memo{}, byAge: list.New()}
 }
 
 // put remembers learned instead of what was known about its location.
 func (m *memory) put(learned memo) {
-	if e, ok := m.facts[learned.location]; ok {
-		learned.location = e.Value.(*memo).location
-		e.Value = &learned
-		m.byAge.MoveToBack(e)
-		return
+	if known := m.facts[learned.location]; known != nil {
+		learned.location, learned.age = known.location, known.age
+		learned.age.Value = &learned
+		m.byAge.MoveToBack(learned.age)
+	} else {
+		// A reference may be a part of a larger object, which it would keep in memory.
+		learned.location.Ref = strings.Clone(learned.location.Ref)
+		learned.age = m.byAge.PushBack(&learned)
 	}
-	// A reference may be a part of a larger object, which it would keep in memory.
-	learned.location.Ref = strings.Clone(learned.location.Ref)
-	m.facts[learned.location] = m.byAge.PushBack(&learned)
+	m.facts[learned.location] = &learned
 	for m.byAge.Len() > m.most {
 		oldest := m.byAge.Remove(m.byAge.Front()).(*memo)
 		delete(m.facts, oldest.location)
 	}
 }
 
-func (m *memory) get(l mirrors.Location) (memo, bool) {
-	e, ok := m.facts[l]
-	if !ok {
-		return memo{}, false
-	}
-	return *e.Value.(*memo), true
-}
+// get returns what is remembered about l, nil if nothing is.
+func (m *memory) get(l mirrors.Location) *memo { return m.facts[l] }
 
 // Lifetimes say how long answers of each kind are repeated before the registry is asked
 // again. The zero value of each means its default.
@@ -92,7 +90,7 @@ func (l Lifetimes) withDefaults() Lifetimes {
 }
 
 // of returns how long a fact about ref lives.
-func (l Lifetimes) of(ref string, f policy.Fact) time.Duration {
+func (l Lifetimes) of(ref string, f *policy.Fact) time.Duration {
 	switch f.Presence {
 	case policy.Present:
 		if mayImprove(ref, f) {

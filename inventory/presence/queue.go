@@ -14,9 +14,9 @@ import (
 type job struct {
 	location mirrors.Location
 	done     chan struct{}
-	fact     policy.Fact // once done
-	waiting  int         // callers that still wait
-	asked    time.Time   // when a caller last did
+	fact     *policy.Fact // once done, nil if there is none
+	waiting  int          // callers that still wait
+	asked    time.Time    // when a caller last did
 	started  bool
 }
 
@@ -259,11 +259,11 @@ func (s *Store) run(q *queue, j *job) {
 	cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j.fact = fact
-	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
-		m := memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
-		s.memory.put(m)
-		s.keeper.learned(m, s.options.Lifetimes.of(m.location.Ref, fact))
+	j.fact = &fact
+	if fact.Presence != policy.Unknown && !s.takesAway(j, &fact, b) {
+		m := &memo{location: j.location, fact: &fact, learned: time.Now(), generation: b.generation}
+		s.memory.put(*m)
+		s.keeper.learned(m, s.options.Lifetimes.of(m.location.Ref, m.fact))
 	}
 	if q.state == silent && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
 		q.state = opened

@@ -20,19 +20,19 @@ func TestRecall(t *testing.T) {
 		locs := []mirrors.Location{tagged()}
 		s.Presence(t.Context(), locs)
 		time.Sleep(time.Second)
-		if f := s.Recall(t.Context(), locs)[tagged()]; f.Presence != policy.Absent || f.Recalled || p.probed.Load() != 1 {
+		if f := s.Recall(t.Context(), locs).At(tagged()); f.Presence != policy.Absent || f.Recalled || p.probed.Load() != 1 {
 			t.Errorf("while it is fresh: %+v after %d probes", f, p.probed.Load())
 		}
 		time.Sleep(39 * time.Second)
-		if f := s.Recall(t.Context(), locs)[tagged()]; f.Presence != policy.Absent || !f.Recalled || !strings.HasSuffix(f.Detail, "; that was 40s ago") || p.probed.Load() != 1 {
+		if f := s.Recall(t.Context(), locs).At(tagged()); f.Presence != policy.Absent || !f.Recalled || !strings.HasSuffix(f.Detail, "; that was 40s ago") || p.probed.Load() != 1 {
 			t.Errorf("soon after: %+v after %d probes", f, p.probed.Load())
 		}
 		time.Sleep(50 * time.Second)
-		if f := s.Recall(t.Context(), locs)[tagged()]; f.Recalled || p.probed.Load() != 2 {
+		if f := s.Recall(t.Context(), locs).At(tagged()); f.Recalled || p.probed.Load() != 2 {
 			t.Errorf("later: %+v after %d probes, want 2", f, p.probed.Load())
 		}
 		time.Sleep(10 * time.Second)
-		if f := s.Presence(t.Context(), locs)[tagged()]; f.Recalled || p.probed.Load() != 3 {
+		if f := s.Presence(t.Context(), locs).At(tagged()); f.Recalled || p.probed.Load() != 3 {
 			t.Errorf("where it decides: %+v after %d probes, want 3", f, p.probed.Load())
 		}
 	})
@@ -48,7 +48,7 @@ func TestOnlyMissesAreRecalled(t *testing.T) {
 			defer s.Close()
 			s.Presence(t.Context(), []mirrors.Location{tagged()})
 			time.Sleep(10 * time.Second)
-			if f := s.Recall(t.Context(), []mirrors.Location{tagged()})[tagged()]; f.Recalled || p.probed.Load() != 2 {
+			if f := s.Recall(t.Context(), []mirrors.Location{tagged()}).At(tagged()); f.Recalled || p.probed.Load() != 2 {
 				t.Errorf("%v: %+v after %d probes", presence, f, p.probed.Load())
 			}
 		})
@@ -64,7 +64,7 @@ func TestRecallUnderOtherCredentials(t *testing.T) {
 		s.Presence(t.Context(), []mirrors.Location{tagged()})
 		time.Sleep(10 * time.Second)
 		p.generation.Add(1)
-		if f := s.Recall(t.Context(), []mirrors.Location{tagged()})[tagged()]; f.Recalled || p.probed.Load() != 2 {
+		if f := s.Recall(t.Context(), []mirrors.Location{tagged()}).At(tagged()); f.Recalled || p.probed.Load() != 2 {
 			t.Errorf("%+v after %d probes", f, p.probed.Load())
 		}
 	})

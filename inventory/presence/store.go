@@ -147,7 +147,17 @@ func (s *Store) Run(ctx context.Context) error {
 // lookup goes on all the same, for the next call to find. Locations about which nothing is
 // known are looked up before such misses are looked up again.
 func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	facts, jobs := s.begin(locs)
+	return s.ask(ctx, locs, false)
+}
+
+// Recall implements review.RecallSource: it does what Presence does, but accepts misses that
+// were learned a short while ago, and marks them Recalled.
+func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return s.ask(ctx, locs, true)
+}
+
+func (s *Store) ask(ctx context.Context, locs []mirrors.Location, recall bool) policy.Facts {
+	facts, jobs := s.begin(locs, recall)
 	defer s.leave(jobs)
 	for i, j := range jobs {
 		select {
@@ -168,17 +178,6 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Fa
 	return facts
 }
 
-// Recall implements review.RecallSource: it does what Presence does, but accepts misses that
-// were learned a short while ago, and marks them Recalled.
-func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	recalled := policy.Facts{}
-	s.recall(recalled, locs)
-	known := func(l mirrors.Location) bool { _, ok := recalled[l]; return ok }
-	facts := s.Presence(ctx, slices.DeleteFunc(slices.Clone(locs), known))
-	maps.Copy(facts, recalled)
-	return facts
-}
-
 // recall adds misses that are no longer fresh where there is no fact.
 func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 	b := s.basis()
@@ -189,26 +188,33 @@ func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 		if _, known := facts[l]; known {
 			continue
 		}
-		m, ok := s.recallable(l, b, now)
-		if !ok || s.fresh(m, b, now) {
-			continue
+		if m := s.recallable(l, b, now); m != nil && !s.fresh(m, b, now) {
+			facts[l] = m.recalled(now)
 		}
-		f := m.fact
-		f.Recalled = true
-		age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
-		f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
-		facts[l] = f
 	}
 }
 
-// recallable returns the miss that is known of l, if it is not too old to be repeated. It is called with the lock held.
-func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) (memo, bool) {
-	m, ok := s.memory.get(l)
-	return m, ok && m.fact.Presence == policy.Absent && b.carries(m) && now.Sub(m.learned) < s.options.Lifetimes.Recalled
+// recalled returns the fact of m as one that is Recalled.
+func (m *memo) recalled(now time.Time) *policy.Fact {
+	f := *m.fact
+	f.Recalled = true
+	age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
+	f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
+	return &f
+}
+
+// recallable returns the miss that is known of l, nil if there is none or if it is too old to
+// be repeated. It is called with the lock held.
+func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) *memo {
+	m := s.memory.get(l)
+	if m == nil || m.fact.Presence != policy.Absent || !b.carries(m) || now.Sub(m.learned) >= s.options.Lifetimes.Recalled {
+		return nil
+	}
+	return m
 }
 
 func enter(facts policy.Facts, j *job) {
-	if j.fact.Presence != policy.Unknown {
+	if j.fact != nil && j.fact.Presence != policy.Unknown {
 		facts[j.location] = j.fact
 	}
 }
@@ -222,26 +228,31 @@ func (j *job) finished() bool {
 	}
 }
 
-// begin returns the fresh facts about locs, and a job for each of the others.
-func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
+// begin returns the fresh facts about locs, and those that may be recalled if recall is set,
+// and a job for each of the others.
+func (s *Store) begin(locs []mirrors.Location, recall bool) (policy.Facts, []*job) {
 	b := s.basis()
 	facts := make(policy.Facts, len(locs))
-	jobs := make([]*job, 0, len(locs))
-	seen := make(map[*job]bool, len(locs))
+	var jobs []*job
+	seen := map[*job]bool{}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range locs {
 		if l.ProposedTrust {
-			facts[l] = policy.NotAskedAsProposed(now) // see Proposed
+			facts[l] = new(policy.NotAskedAsProposed(now)) // see Proposed
 			continue
 		}
-		if f, ok := s.answer(l, b, now); ok {
+		if f := s.answer(l, b, now); f != nil {
 			facts[l] = f
 			continue
 		}
-		_, known := s.recallable(l, b, now)
-		if j := s.job(l, known, now); j != nil && !seen[j] {
+		missed := s.recallable(l, b, now)
+		if missed != nil && recall {
+			facts[l] = missed.recalled(now)
+			continue
+		}
+		if j := s.job(l, missed != nil, now); j != nil && !seen[j] {
 			seen[j] = true
 			jobs = append(jobs, j)
 		}
@@ -250,27 +261,27 @@ func (s *Store) begin(locs []mirrors.Location) (policy.Facts, []*job) {
 	return facts, jobs
 }
 
-// answer returns the fact about l, if it is fresh. What was found by looking deeper
+// answer returns the fact about l if it is fresh, and otherwise nil. What was found by looking deeper
 // answers for less, if all was there: missing blobs say nothing of what is otherwise known
 // of the manifest. A miss is a miss at any depth. It is called with the lock held.
-func (s *Store) answer(l mirrors.Location, b basis, now time.Time) (policy.Fact, bool) {
-	if m, ok := s.memory.get(l); ok && s.fresh(m, b, now) {
-		return m.fact, true
+func (s *Store) answer(l mirrors.Location, b basis, now time.Time) *policy.Fact {
+	if m := s.memory.get(l); m != nil && s.fresh(m, b, now) {
+		return m.fact
 	}
 	other := l
 	for other.Depth = mirrors.DepthExists; other.Depth <= mirrors.DepthBlobs; other.Depth++ {
-		m, ok := s.memory.get(other)
-		if !ok || !s.fresh(m, b, now) {
+		m := s.memory.get(other)
+		if m == nil || !s.fresh(m, b, now) {
 			continue
 		}
 		if m.fact.Presence == policy.Absent || other.Depth > l.Depth && isGood(m.fact) {
-			return m.fact, true
+			return m.fact
 		}
 	}
-	return policy.Fact{}, false
+	return nil
 }
 
-func (s *Store) fresh(m memo, b basis, now time.Time) bool { return b.carries(m) && s.lives(m, now) }
+func (s *Store) fresh(m *memo, b basis, now time.Time) bool { return b.carries(m) && s.lives(m, now) }
 
 // SetLifetimes replaces those of Options. They count for what is known already, too.
 func (s *Store) SetLifetimes(l Lifetimes) {
@@ -279,7 +290,7 @@ func (s *Store) SetLifetimes(l Lifetimes) {
 	s.options.Lifetimes = l.withDefaults()
 }
 
-func (s *Store) lives(m memo, now time.Time) bool {
+func (s *Store) lives(m *memo, now time.Time) bool {
 	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
 }
 
@@ -310,7 +321,7 @@ func (s *Store) generation() uint64 {
 
 // carries reports whether m still counts: what was found for some platforms says nothing
 // about the platform of a new node.
-func (b basis) carries(m memo) bool {
+func (b basis) carries(m *memo) bool {
 	f := m.fact
 	switch {
 	case m.generation != b.generation:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/goroutines"
 )
 
 // A fakeProber takes its time and counts.
@@ -121,7 +122,7 @@ func TestLateAnswers(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		facts = s.Presence(ctx, []mirrors.Location{digested()}) // ctx is over: only what is known
-		if facts[digested()].Presence != policy.Present || p.probed.Load() != 1 {
+		if facts.At(digested()).Presence != policy.Present || p.probed.Load() != 1 {
 			t.Errorf("%v after %d probes", facts, p.probed.Load())
 		}
 	})
@@ -141,8 +142,8 @@ func TestPartialAnswer(t *testing.T) {
 			t.Errorf("%d facts in 1 s, want 100", len(facts))
 		}
 		for _, l := range locs[:100] {
-			if facts[l].Presence != policy.Present {
-				t.Fatalf("%s, one of the first, is %v", l.Ref, facts[l].Presence)
+			if facts.At(l).Presence != policy.Present {
+				t.Fatalf("%s, one of the first, is %v", l.Ref, facts.At(l).Presence)
 			}
 		}
 		if facts = s.Presence(t.Context(), locs); len(facts) != 200 || p.probed.Load() != 200 {
@@ -160,7 +161,7 @@ func TestSingleFlight(t *testing.T) {
 		for range 50 {
 			wg.Go(func() {
 				facts := s.Presence(t.Context(), []mirrors.Location{tagged(), tagged()})
-				if facts[tagged()].Presence != policy.Absent {
+				if facts.At(tagged()).Presence != policy.Absent {
 					t.Errorf("got %v", facts)
 				}
 			})
@@ -332,20 +333,7 @@ func TestClose(t *testing.T) {
 	if facts := s.Presence(t.Context(), locations(3, "h.io/b:%d")); len(facts) != 0 {
 		t.Errorf("a closed store found %v", facts)
 	}
-	waitForGoroutines(t, before)
-}
-
-// waitForGoroutines waits until there are no more than n.
-func waitForGoroutines(t *testing.T, n int) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for runtime.NumGoroutine() > n {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), n, buf[:runtime.Stack(buf, true)])
-		}
-		runtime.Gosched()
-	}
+	goroutines.Await(t, before)
 }
 
 func TestNotes(t *testing.T) {

@@ -281,7 +281,7 @@ func TestSharedBlobsAreAskedForOnce(t *testing.T) {
 	defer store.Close()
 	facts := store.Presence(t.Context(), locs)
 	for _, l := range locs {
-		wantFact(t, facts[l], policy.Present)
+		wantFact(t, *facts.At(l), policy.Present)
 	}
 	for _, name := range []string{"base", "tools"} {
 		for _, repository := range []string{"app/web", "app/db"} {
@@ -327,7 +327,7 @@ func TestManifestAloneIsNoAnswer(t *testing.T) {
 		store.Restore()
 		for i, l := range []mirrors.Location{shallow, deep(shallow), shallow, deep(shallow)} {
 			before := len(s.requests())
-			wantFact(t, store.Presence(t.Context(), []mirrors.Location{l})[l], policy.Present)
+			wantFact(t, *store.Presence(t.Context(), []mirrors.Location{l}).At(l), policy.Present)
 			if n := len(s.requests()) - before; n != want[i] {
 				t.Errorf("question %d took %d requests, want %d", i, n, want[i])
 			}

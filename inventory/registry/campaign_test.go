@@ -103,7 +103,7 @@ func TestFlappingMiss(t *testing.T) {
 	store := newStore(newTestClient(t, s), presence.Options{Lifetimes: presence.Lifetimes{Absent: time.Nanosecond}})
 	defer store.Close()
 	ask := func() policy.Presence {
-		return store.Presence(t.Context(), []mirrors.Location{digested()})[digested()].Presence
+		return store.Presence(t.Context(), []mirrors.Location{digested()}).At(digested()).Presence
 	}
 	for i, tc := range []struct {
 		there bool

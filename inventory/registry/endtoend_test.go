@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/goroutines"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -32,7 +33,7 @@ func TestRealRegistry(t *testing.T) {
 	for l, want := range map[mirrors.Location]policy.Presence{
 		tagged(): policy.Present, digested(): policy.Present, absent: policy.Absent,
 	} {
-		wantFact(t, facts[l], want)
+		wantFact(t, *facts.At(l), want)
 	}
 	put(t, s, "app/web", "2", manifestBody)
 	wantFact(t, c.Probe(t.Context(), absent), policy.Present)
@@ -72,10 +73,10 @@ func TestDeadRegistryBesideAHealthyOne(t *testing.T) {
 	facts := store.Presence(t.Context(), append(dead, alive...))
 	took := time.Since(start)
 	for _, l := range dead {
-		wantFact(t, facts[l], policy.Unreachable, "hole.example.com did not answer within 3s")
+		wantFact(t, *facts.At(l), policy.Unreachable, "hole.example.com did not answer within 3s")
 	}
 	for _, l := range alive {
-		wantFact(t, facts[l], policy.Present)
+		wantFact(t, *facts.At(l), policy.Present)
 	}
 	if took > 30*time.Second { // 64 at a time they would take a minute and a half
 		t.Errorf("took %v", took)
@@ -94,5 +95,5 @@ func TestNothingIsLeft(t *testing.T) {
 	store.Close()
 	c.Close()
 	s.CloseClientConnections()
-	waitForGoroutines(t, before)
+	goroutines.Await(t, before)
 }

@@ -151,8 +151,8 @@ func verify(t testing.TB, s *loadServer, locs []mirrors.Location, adjust ...func
 	facts := store.Presence(t.Context(), locs)
 	took := time.Since(start)
 	for _, l := range locs {
-		if facts[l].Presence != policy.Present {
-			t.Fatalf("%s: %v: %s", l.Ref, facts[l].Presence, facts[l].Detail)
+		if facts.At(l).Presence != policy.Present {
+			t.Fatalf("%s: %v: %s", l.Ref, facts.At(l).Presence, facts.At(l).Detail)
 		}
 	}
 	return took, store

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/test/goroutines"
 )
 
 func proposed(l mirrors.Location) mirrors.Location {
@@ -117,7 +118,7 @@ func TestProposalAfterAChange(t *testing.T) {
 	if late := c.Propose(nil).Probe(t.Context(), tagged()); late.Presence != policy.Unknown {
 		t.Errorf("proposed after the end: %v", late)
 	}
-	waitForGoroutines(t, before)
+	goroutines.Await(t, before)
 }
 
 // TestProposalsAreForgotten: each review of a change may make one.

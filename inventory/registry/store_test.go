@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -38,19 +36,6 @@ func locations(n int, format string) []mirrors.Location {
 	return locs
 }
 
-// waitForGoroutines waits until there are no more than n.
-func waitForGoroutines(t *testing.T, n int) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for runtime.NumGoroutine() > n {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, want %d:\n%s", runtime.NumGoroutine(), n, buf[:runtime.Stack(buf, true)])
-		}
-		runtime.Gosched()
-	}
-}
-
 // TestFactOfALargeIndexSurvives: what a Client remembers of an index at most is no more
 // than what a file of facts may hold.
 func TestFactOfALargeIndexSurvives(t *testing.T) {
@@ -74,8 +59,8 @@ func TestFactOfALargeIndexSurvives(t *testing.T) {
 	o := presence.Options{Path: filepath.Join(t.TempDir(), "facts")}
 	store := newStore(c, o)
 	store.Restore()
-	fact := store.Presence(t.Context(), []mirrors.Location{l})[l]
-	wantFact(t, fact, policy.Present)
+	fact := store.Presence(t.Context(), []mirrors.Location{l}).At(l)
+	wantFact(t, *fact, policy.Present)
 	if len(fact.Platforms) != maxPlatforms || len(fact.Children) != maxPlatforms {
 		t.Errorf("%d platforms, %d children, want %d", len(fact.Platforms), len(fact.Children), maxPlatforms)
 	}

@@ -220,7 +220,7 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 }
 
 func (r *reader) holder(kind schema.GroupKind, data []byte) error {
-	h, err := images.Decode(kind, data)
+	h, err := r.decode(kind, data)
 	if err != nil {
 		return err
 	}
@@ -239,6 +239,8 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.version(data)
 	case imageStreamKind:
 		return r.imageStream(data)
+	case controllerKind.GroupKind():
+		return keep(data, objects.TrimControllerConfig, &r.controller)
 	case machineConfigKind.GroupKind():
 		if h.Name == mirrors.GeneratedRegistries {
 			r.applied(data)
@@ -249,6 +251,24 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return nil
 	}
 }
+
+// decode returns the images that an object names. A pod is kept besides.
+func (r *reader) decode(kind schema.GroupKind, data []byte) (images.Holder, error) {
+	if kind != podKind {
+		return images.Decode(kind, data)
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(data, &pod); err != nil {
+		return images.Holder{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+	}
+	h, _ := images.Extract(&pod)
+	if h.Name != "" {
+		r.pod(&pod)
+	}
+	return h, nil
+}
+
+var podKind = schema.GroupKind{Kind: "Pod"}
 
 var imageStreamKind = schema.GroupKind{Group: imagev1.GroupName, Kind: "ImageStream"}
 
@@ -313,6 +333,13 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	configMapKind:                                                           (*reader).bundle,
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 	{Group: configv1.GroupName, Kind: "FeatureGate"}:                        (*reader).featureGate,
+
+	volumeKind.GroupKind():         (*reader).volume,
+	machineNodeKind.GroupKind():    (*reader).machineNode,
+	operatorKind.GroupKind():       (*reader).operator,
+	infrastructureKind.GroupKind(): (*reader).infrastructure,
+	podSetKind.GroupKind():         (*reader).podSet,
+	lackingKind.GroupKind():        (*reader).lacking,
 }
 
 func (r *reader) other(kind schema.GroupKind, data []byte) error {
@@ -425,15 +452,7 @@ func (r *reader) featureGate(data []byte) error {
 }
 
 func (r *reader) namespace(data []byte) error {
-	var o metav1.PartialObjectMetadata
-	if err := json.Unmarshal(data, &o); err != nil {
-		return err
-	}
-	if r.namespaces == nil {
-		r.namespaces = map[string]bool{}
-	}
-	r.namespaces[o.Name] = true
-	return nil
+	return keep(data, objects.TrimNamespace, &r.namespaces)
 }
 
 // secret keeps the global pull secret and no other. A must-gather blanks its content out,

@@ -70,6 +70,10 @@ type reader struct {
 
 	noPolicies bool // whether MCO ignores image policies
 
+	hasPods bool      // whether there are pods, even if all have ended
+	lacks   *[]string // what the source of the dump did not know either; nil if it does not say
+	unread  []string  // resources of which something could not be read
+
 	templates map[owner]bool // the objects with a template that were read
 	kept      []kept
 }
@@ -79,6 +83,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 		r.put(*h)
 	}
 	r.putKept()
+	r.unknown = r.unknownResources()
 	if r.noPolicies {
 		r.set.Policies = nil
 	}

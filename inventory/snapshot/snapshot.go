@@ -30,6 +30,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -47,7 +48,15 @@ type Snapshot struct {
 	proxies    byKey[*configv1.Proxy]
 	versions   byKey[*configv1.ClusterVersion]
 	bundles    byKey[*corev1.ConfigMap]
-	namespaces map[string]bool
+	pods       workloads.Table
+	namespaces byKey[*corev1.Namespace]
+	volumes    byKey[*corev1.PersistentVolume]
+	updates    byKey[*mcfgv1.MachineConfigNode]
+	operators  byKey[*configv1.ClusterOperator]
+	topologies byKey[*configv1.Infrastructure]
+	controller byKey[*mcfgv1.ControllerConfig]
+	unknown    []string // what a rollout depends on and the dump lacks
+	override   bool     // whether workloads.DrainOverride is there
 	pullSecret []byte
 	notApplied error          // why set has no Applied, though the dump has its MachineConfig
 	objects    int            // that were understood, whether they name images or not
@@ -170,7 +179,13 @@ func (s *Snapshot) ClusterVersion() *configv1.ClusterVersion { return s.versions
 func (s *Snapshot) NodePlatforms() []string { return objects.PlatformsOf(s.Nodes()) }
 
 // Namespaces returns the names of the Namespace objects in the dump, sorted.
-func (s *Snapshot) Namespaces() []string { return slices.Sorted(maps.Keys(s.namespaces)) }
+func (s *Snapshot) Namespaces() []string {
+	var names []string
+	for _, n := range s.namespaces.sorted() {
+		names = append(names, n.Name)
+	}
+	return names
+}
 
 // PullSecret returns the .dockerconfigjson of Secret openshift-config/pull-secret,
 // nil if the dump does not have it or has it blanked out.

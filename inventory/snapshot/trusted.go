@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 )
 
 // A TrustSource is a Source that knows which CAs nodes trust.
@@ -50,10 +51,11 @@ func (s *Snapshot) lackingBundles() []string {
 
 var configMapKind = schema.GroupKind{Kind: "ConfigMap"}
 
-// isConfigMapOfUse reports whether text may be a ConfigMap of CAs, or one of images. A
-// cluster has thousands of others, which need not be parsed.
+// isConfigMapOfUse reports whether text may be a ConfigMap of CAs, one of images, or one that
+// keeps MCO from draining. A cluster has thousands of others, which need not be parsed.
 func isConfigMapOfUse(text []byte) bool {
-	return bytes.Contains(text, []byte(trust.BundlesNamespace)) || bytes.Contains(text, []byte("images"))
+	return slices.ContainsFunc([]string{trust.BundlesNamespace, "images", workloads.DrainOverride.Name},
+		func(word string) bool { return bytes.Contains(text, []byte(word)) })
 }
 
 // bundle keeps a ConfigMap that may hold CAs, and searches others for images.
@@ -61,6 +63,10 @@ func (r *reader) bundle(data []byte) error {
 	var cm corev1.ConfigMap
 	if err := json.Unmarshal(data, &cm); err != nil {
 		return err
+	}
+	if cm.Namespace == workloads.DrainOverride.Namespace && cm.Name == workloads.DrainOverride.Name {
+		r.override = true
+		return nil
 	}
 	if !trust.MayBeBundle(&cm) {
 		return r.guess(configMapKind, data)

@@ -15,13 +15,14 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // What could not be read may be a part of the answer. Where it is, or may be, a mirror
 // object, the configuration in force is not known: Mirrors fails. Where it may name images
-// it is a Gap. All else (a list of numbers, Helm values, an event) is only a Problem.
+// it is a Gap. What a rollout depends on is then in Rollout().Unknown. All else (a list of numbers, Helm values, an event) is only a Problem.
 
 // errEndMissing is the root of errors after which the rest of a file is lost.
 var errEndMissing = errors.New("the end is missing")
@@ -33,6 +34,9 @@ func isCut(err error) bool {
 
 // unreadObject notes that an object of a known kind could not be read.
 func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
+	if resource, ok := rolloutResources[gvk.Kind]; ok {
+		r.unread = append(r.unread, resource)
+	}
 	_, foreign := mirrors.New(gvk)
 	_, meant := mirrors.Meant(gvk)
 	switch {
@@ -55,6 +59,7 @@ func (r *reader) unreadText(text []byte, err error) {
 	mentions := func(word string) bool { return bytes.Contains(plain, []byte(word)) }
 	switch {
 	case text == nil || isCut(err) && !r.several && mentions("apiVersion") || slices.ContainsFunc(mirrorWords, mentions):
+		r.unread = append(r.unread, workloads.Pods)
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
 	case mentions("apiVersion"):
 		r.gap("", err)
@@ -86,6 +91,9 @@ var mirrorWords = []string{
 }
 
 func (r *reader) gap(kind string, err error) {
+	if kind == "" { // there are pods in all that is large
+		r.unread = append(r.unread, workloads.Pods)
+	}
 	r.gaps = append(r.gaps, policy.Gap{Source: r.place.String(), Kind: kind, Detail: err.Error(), Unread: true})
 }
 

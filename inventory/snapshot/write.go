@@ -72,7 +72,8 @@ func incomplete(source Source) error {
 // an object on each line, the same for the same knowledge, and holds what an
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's. The objects that name images are
-// not in it; their names stand with the images, in a kind of its own.
+// not in it; their names stand with the images, in a kind of its own. Nor are pods: what a
+// rollout depends on of them is there in another kind.
 //
 // It is an error if source is a GapSource and has gaps, as readers of the dump would not
 // know of them. Nothing is written then.
@@ -110,6 +111,9 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
 	}
 	out.configuration(source)
+	if r, ok := source.(RolloutSource); ok {
+		out.rollout(r.RolloutObjects())
+	}
 	if p, ok := source.(CredentialProviderSource); ok {
 		for _, c := range p.CredentialProviders() {
 			out.object(configv1.GroupVersion.WithKind(providerKind), &configv1.CRIOCredentialProviderConfig{

@@ -239,6 +239,7 @@ func next(t *testing.T, what string, told <-chan Trust, ok func(Trust) bool) Tru
 
 // TestFollow goes through the life of a cluster, with no more rights than the rules.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	system, user, proxy := newAuthority(t, "system"), newAuthority(t, "user"), newAuthority(t, "proxy")
 	a, b := newAuthority(t, "a"), newAuthority(t, "b")
@@ -316,6 +317,7 @@ func TestFollow(t *testing.T) {
 
 // TestFollowWithoutRights: what may not be read is said, and stops nothing.
 func TestFollowWithoutRights(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.put("images", "Image", imageConfig("registry-cas"))
 	w.grant("", clusterRules)
@@ -336,6 +338,7 @@ func TestFollowWithoutRights(t *testing.T) {
 // TestFollowWithoutRightsForAMoment: what is refused at the start is waited for, and
 // what has been read stays when it is refused later.
 func TestFollowWithoutRightsForAMoment(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ca := newAuthority(t, "registry")
 	w.put("images", "Image", imageConfig("registry-cas"))
@@ -409,6 +412,7 @@ func TestFollowNobody(t *testing.T) {
 // TestRotatedCA: the next probe trusts the new CA of a registry, and no longer the
 // old one.
 func TestRotatedCA(t *testing.T) {
+	t.Parallel()
 	const host = "mirror.example.com:5000"
 	w := newWorld(t)
 	before, after := newAuthority(t, "before"), newAuthority(t, "after")
@@ -463,6 +467,7 @@ func serveManifest(w http.ResponseWriter, r *http.Request) {
 // them before an answer, client-go returns a watch without an error. Everything that is
 // followed is said to be out of date, and is known again afterwards.
 func TestFollowerKnowsThatItIsCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ca, later := newAuthority(t, "registry"), newAuthority(t, "later")
 	w.installProviders()

@@ -3,10 +3,12 @@
 // a dump: equal clusters come out equal.
 //
 //	var pods workloads.Table
-//	pods.Put(pods.Trim(pod)) // for each pod, and again whenever it changes
+//	if p := pods.Trim(pod); p != nil { // whenever a pod comes or changes
+//		pods.Put(p)
+//	}
 //	cluster := workloads.Objects{Pods: pods.Pods(), Nodes: nodes}.Cluster()
 //
 // What is kept of a pod is what the scheduler, the kubelet and budgets go by. Pods of equal
-// spec share it, so that 100,000 pods take some 30 MB. There is no environment, argument,
+// spec share it, so that 100,000 pods take 30 to 120 MB. There is no environment, argument,
 // annotation or secret in it.
 package workloads

@@ -1,12 +1,105 @@
 package workloads
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
+
+// A podSet is some pods of one owner with one spec, as dumps have them: the spec is there
+// once.
+type podSet struct {
+	Namespace string  `json:"namespace"`
+	Owner     *owner  `json:"owner,omitempty"`
+	Spec      podSpec `json:"spec"`
+	Pods      []pod   `json:"pods"`
+}
+
+type owner struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// A pod is what a rollout.Pod does not share with the others of its podSet.
+type pod struct {
+	Name    string    `json:"name"`
+	Node    string    `json:"node,omitempty"`
+	Started bool      `json:"started,omitempty"`
+	Ready   bool      `json:"ready,omitempty"`
+	Deleted bool      `json:"deleted,omitempty"`
+	Static  bool      `json:"static,omitempty"`
+	Failing string    `json:"failing,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+}
+
+// Sets yields pods as they are written to a dump, in JSON, for Table.PutSet: the same for
+// the same pods. They are in groups of one spec each.
+func Sets(pods []rollout.Pod) iter.Seq[any] {
+	type group struct {
+		namespace string
+		owner     rollout.Owner
+		spec      *rollout.PodSpec
+	}
+	sorted := slices.SortedFunc(slices.Values(pods), func(a, b rollout.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	rows := map[group]int{}
+	var sets []*podSet
+	for i := range sorted {
+		p := &sorted[i]
+		key := group{p.Namespace, p.Owner, p.Spec}
+		row, known := rows[key]
+		if !known {
+			row = len(sets)
+			rows[key] = row
+			set := &podSet{Namespace: p.Namespace, Spec: encodeSpec(p.Spec)}
+			if p.Owner != (rollout.Owner{}) {
+				set.Owner = new(owner(p.Owner))
+			}
+			sets = append(sets, set)
+		}
+		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Static, p.Failing, p.Created})
+	}
+	return func(yield func(any) bool) {
+		for _, set := range sets {
+			if !yield(set) {
+				return
+			}
+		}
+	}
+}
+
+// PutSet enters pods from a dump, as Sets wrote them. Nothing is entered if there is an
+// error.
+func (t *Table) PutSet(data []byte) error {
+	var set podSet
+	if err := json.Unmarshal(data, &set); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(set.Pods, func(p pod) bool { return p.Name == "" }) {
+		return errors.New("a pod without a name")
+	}
+	var of rollout.Owner
+	if set.Owner != nil {
+		of = rollout.Owner(*set.Owner)
+	}
+	spec := t.share(decodeSpec(&set.Spec))
+	for _, p := range set.Pods {
+		t.Put(t.named(rollout.Pod{
+			Namespace: set.Namespace, Name: p.Name, Node: p.Node, Owner: of, Spec: spec,
+			Started: p.Started, Ready: p.Ready, Deleted: p.Deleted, Static: p.Static, Failing: p.Failing, Created: p.Created.UTC(),
+		}))
+	}
+	return nil
+}
 
 // A podSpec is a rollout.PodSpec in JSON. Equal ones are equal byte by byte.
 type podSpec struct {

@@ -30,6 +30,7 @@ type Objects struct {
 	Operator       *configv1.ClusterOperator // machine-config
 	Version        *configv1.ClusterVersion
 	MachineNodes   []*mcfgv1.MachineConfigNode
+	Controller     *mcfgv1.ControllerConfig // machine-config-controller
 	// DrainOverride says that ConfigMap DrainOverride is there.
 	DrainOverride bool
 	// Unknown are the resources that could not be read, or not lately.
@@ -73,6 +74,9 @@ func (o Objects) Cluster() rollout.Cluster {
 		if u, ok := objects.UpdateOf(n); ok {
 			c.Updates = append(c.Updates, u)
 		}
+	}
+	if o.Controller != nil {
+		c.Certificates = o.Controller.Status.ControllerCertificates
 	}
 	if o.Infrastructure != nil {
 		c.Topology = o.Infrastructure.Status.ControlPlaneTopology

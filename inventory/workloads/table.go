@@ -17,7 +17,8 @@ import (
 // A Table holds the pods of a cluster that have not ended. The zero value is empty and
 // ready. It is safe for concurrent use.
 type Table struct {
-	specs intern.Pool[[sha256.Size]byte, rollout.PodSpec]
+	specs     intern.Pool[[sha256.Size]byte, sharedSpec]
+	templates intern.Pool[[sha256.Size]byte, rollout.PodSpec]
 
 	mu   sync.Mutex
 	pods []rollout.Pod
@@ -39,6 +40,11 @@ func (t *Table) Trim(pod *corev1.Pod) *rollout.Pod {
 	}
 	p := podOf(pod)
 	p.Spec = t.share(specOf(pod))
+	return t.named(p)
+}
+
+// named returns p with its names shared.
+func (t *Table) named(p rollout.Pod) *rollout.Pod {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, name := range namesIn(&p) {
@@ -47,13 +53,44 @@ func (t *Table) Trim(pod *corev1.Pod) *rollout.Pod {
 	return &p
 }
 
-// share returns the one of all specs that are equal to s.
+// A sharedSpec is a spec that pods share.
+type sharedSpec struct {
+	rollout.PodSpec
+	// template is what it has from a pool of its own. It must be in use as long.
+	template *rollout.PodSpec
+}
+
+// share returns the one of all specs that are equal to s. Those that differ in labels and
+// claims only, as the pods of a StatefulSet do, share the rest.
 func (t *Table) share(s rollout.PodSpec) *rollout.PodSpec {
-	data, err := json.Marshal(encodeSpec(&s))
-	if err != nil { // no field of it can fail
+	sum, err := sumOf(&s)
+	if err != nil {
 		return &s
 	}
-	return t.specs.Get(sha256.Sum256(data), func() *rollout.PodSpec { return &s })
+	shared := t.specs.Get(sum, func() *sharedSpec {
+		template := t.template(s)
+		own := &sharedSpec{*template, template}
+		own.Labels, own.Claims = s.Labels, s.Claims
+		return own
+	})
+	return &shared.PodSpec
+}
+
+// template returns the one of all specs that are equal to s but for labels and claims, which
+// it lacks.
+func (t *Table) template(s rollout.PodSpec) *rollout.PodSpec {
+	s.Labels, s.Claims = nil, nil
+	sum, err := sumOf(&s)
+	if err != nil {
+		return &s
+	}
+	return t.templates.Get(sum, func() *rollout.PodSpec { return &s })
+}
+
+// sumOf is the same for equal specs.
+func sumOf(s *rollout.PodSpec) ([sha256.Size]byte, error) {
+	data, err := json.Marshal(encodeSpec(s))
+	return sha256.Sum256(data), err
 }
 
 // namesIn are the strings of p that other pods have too.

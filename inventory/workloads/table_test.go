@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,17 @@ func TestSpecsAreShared(t *testing.T) {
 	var table Table
 	pod := podFrom(t, router)
 	first, second := table.Trim(pod), table.Trim(again(t, pod))
-	if first.Spec != second.Spec || table.specs.Len() != 1 {
+	if first.Spec != second.Spec {
 		t.Error("pods of equal spec do not share it")
+	}
+	sibling := again(t, pod)
+	sibling.Labels["statefulset.kubernetes.io/pod-name"] = "web-1"
+	third := table.Trim(sibling)
+	if third.Spec == first.Spec || third.Spec.Labels["statefulset.kubernetes.io/pod-name"] != "web-1" || &third.Spec.Containers[0] != &first.Spec.Containers[0] || third.Spec.Affinity != first.Spec.Affinity {
+		t.Error("pods that differ in labels do not share the rest")
+	}
+	if diff := cmp.Diff(first.Spec, third.Spec, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Labels" }, cmp.Ignore())); diff != "" {
+		t.Errorf("it differs in more: %s", diff)
 	}
 	other := again(t, pod)
 	other.Spec.Containers[0].Image = "quay.io/other:1"
@@ -147,24 +157,29 @@ func TestPutAgain(t *testing.T) {
 // TestNothingIsLeft: names and specs of pods that are gone are gone as well.
 func TestNothingIsLeft(t *testing.T) {
 	var table Table
+	var specs []weak.Pointer[rollout.PodSpec]
 	for i := range 1000 {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns-", i), Name: "a"},
 			Spec:       corev1.PodSpec{NodeName: fmt.Sprint("node-", i), Containers: []corev1.Container{{Name: "a", Image: fmt.Sprint("x:", i)}}},
 		}
-		table.Put(table.Trim(pod))
+		p := table.Trim(pod)
+		specs = append(specs, weak.Make(p.Spec))
+		table.Put(p)
 		table.Remove(pod.Namespace, "a")
 	}
 	table.Put(simple(&table, "shop", "a", "n1"))
 	if n := len(table.names); n > 10 {
 		t.Errorf("%d names are held for one pod", n)
 	}
-	for deadline := time.Now().Add(time.Minute); table.specs.Len() > 1; {
+	held := func(w weak.Pointer[rollout.PodSpec]) bool { return w.Value() != nil }
+	for deadline := time.Now().Add(time.Minute); slices.ContainsFunc(specs, held); runtime.GC() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d specs are held for one pod", table.specs.Len())
+			t.Fatal("specs of pods that are gone are held")
 		}
-		runtime.GC() // cleanups run some time after it
-		runtime.Gosched()
+	}
+	if table.Pods()[0].Spec == nil {
+		t.Error("the pod that is there has lost its spec")
 	}
 }
 

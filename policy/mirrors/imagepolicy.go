@@ -15,16 +15,16 @@ type scopeUse struct {
 	scope  string
 }
 
-// conflictingScopes restates how MCO holds the scopes of image policies to the registry
-// lists (validateImagePolicyWithAllowedBlockedRegistries in its
-// container-runtime-config controller): none may be inside blockedRegistries, and where
-// there are allowedRegistries, each must be inside them. The lists are those that go
-// into policy.json, where a mirror for the release payload brings blocked registries
-// back that MCO spares otherwise.
+// conflictingScopes restates how MCO checks the scopes of image policies against the
+// registry lists (validateImagePolicyWithAllowedBlockedRegistries in its
+// container-runtime-config controller): none may be inside blockedRegistries, and if there
+// are allowedRegistries, each must be inside them. The lists are those written to
+// policy.json: a blocked registry that covers the release payload is among them only if the
+// payload has a mirror.
 //
 // Scopes of an ImagePolicy inside one of a ClusterImagePolicy are skipped
-// (getValidScopePolicies), but where that policy is in conflict itself. They
-// come to light when it is taken away, and would look like a new conflict then.
+// (getValidScopePolicies), except where that ClusterImagePolicy is itself in conflict: once
+// it is deleted, MCO checks them, and the conflict would look like a new one.
 func conflictingScopes(s Set, lists policyLists) []Reason {
 	if len(lists.allowed) == 0 && len(lists.blocked) == 0 {
 		return nil
@@ -61,8 +61,8 @@ func conflictingScopes(s Set, lists policyLists) []Reason {
 	return reasons
 }
 
-// isSkipped reports whether u is inside a scope of a ClusterImagePolicy, and all those
-// that it is inside of are in order.
+// isSkipped reports whether u is inside a scope of a ClusterImagePolicy, and none of the
+// policies whose scopes it is inside is in conflict.
 func (u scopeUse) isSkipped(cluster []scopeUse, inConflict map[string]bool) bool {
 	skipped := false
 	for _, c := range cluster {
@@ -77,7 +77,7 @@ func (u scopeUse) isSkipped(cluster []scopeUse, inConflict map[string]bool) bool
 	return skipped
 }
 
-// scopes returns the scopes of the image policies of the cluster, and of namespaces.
+// scopes returns the scopes of the ClusterImagePolicies, and those of the ImagePolicies.
 func (s Set) scopes() (cluster, namespaced []scopeUse) {
 	for _, o := range s.Policies {
 		switch o := o.(type) {
@@ -94,7 +94,7 @@ func (s Set) scopes() (cluster, namespaced []scopeUse) {
 	return cluster, namespaced
 }
 
-// over returns the entries of a list that scope is inside.
+// over returns the entries of list that cover scope.
 func over(scope string, list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(entry string) bool { return !registries.ScopeIsNestedInsideScope(scope, entry) })
 }
@@ -105,8 +105,8 @@ func (l policyLists) isOutside(scope string) bool {
 	return len(l.allowed) > 0 && len(over(scope, l.allowed)) == 0
 }
 
-// scopeReason counts Image cluster as a party once for each entry that blocks the
-// scope: another one would have to go as well.
+// scopeReason returns why MCO rejects a scope. Image cluster is among the offenders once for
+// each entry that blocks the scope, as each of them would have to be removed.
 func scopeReason(kind ReasonKind, scope string, policies []string, s Set, lists policyLists) Reason {
 	offenders := slices.Clone(policies)
 	var text string

@@ -12,6 +12,7 @@ import (
 type index struct {
 	plain    map[string]*sysregistriesv2.Registry
 	wildcard map[string]*sysregistriesv2.Registry // by the prefix without its "*"
+	blocks   bool                                 // whether one of the entries is blocked
 }
 
 func newIndex(regs []sysregistriesv2.Registry) index {
@@ -21,6 +22,7 @@ func newIndex(regs []sysregistriesv2.Registry) index {
 	}
 	for i := range regs {
 		r := &regs[i]
+		ix.blocks = ix.blocks || r.Blocked
 		if suffix, ok := strings.CutPrefix(r.Prefix, "*"); ok && strings.HasPrefix(suffix, ".") {
 			ix.wildcard[suffix] = r
 		} else {
@@ -61,12 +63,23 @@ func (ix index) find(name string) *sysregistriesv2.Registry {
 // sysregistriesv2, says its comment, but what nodes do. MCO's notion of nesting
 // differs here; the runtime decides.
 func (ix index) findPlain(name string) *sysregistriesv2.Registry {
-	for end := len(name); end > 0; end = strings.LastIndexAny(name[:end], "/:@") {
+	for end := len(name); end > 0; end = lastSeparator(name[:end]) {
 		if r := ix.plain[name[:end]]; r != nil {
 			return r
 		}
 	}
 	return nil
+}
+
+// lastSeparator is strings.LastIndexAny(s, "/:@") without the table of characters that this
+// makes each time.
+func lastSeparator(s string) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		if c := s[i]; c == '/' || c == ':' || c == '@' {
+			return i
+		}
+	}
+	return -1
 }
 
 // findWildcard cuts the host of name at each "." from the left. As in

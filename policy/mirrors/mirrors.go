@@ -38,7 +38,7 @@ type Location struct {
 }
 
 // A Depth says how much of an image is looked up at a Location. Each includes those before it.
-type Depth int
+type Depth uint8
 
 const (
 	// DepthExists asks whether the registry says that it holds the manifest: a HEAD request,
@@ -62,13 +62,13 @@ type PullSource struct {
 	// Blocked is set where the entry that covers this very location is blocked:
 	// a node refuses it without asking, and goes on to the next.
 	Blocked bool
-	// BlockedBy is the scope of that entry, "" if it does not block.
+	// Refused is set if the signature policy refuses the candidate.
+	Refused bool
+	// BlockedBy is the scope of the entry that blocks, "" if it does not.
 	BlockedBy string
 	// Candidate counts the references that a short name may stand for, from 0. Each
 	// is a pull of its own: what ends one is not the end of the next.
 	Candidate int
-	// Refused is set if the signature policy refuses the candidate.
-	Refused bool
 }
 
 // Tried reports whether a node asks there.
@@ -98,8 +98,8 @@ type Route struct {
 // Open returns the locations a node really asks.
 func (r Route) Open() []Location {
 	open := make([]Location, 0, len(r.Sources))
-	for _, s := range r.Sources {
-		if s.Tried() {
+	for k := range r.Sources {
+		if s := &r.Sources[k]; s.Tried() {
 			open = append(open, s.Location)
 		}
 	}
@@ -112,8 +112,8 @@ func (r Route) Mirrors() []Location {
 		return nil // the source is there as well
 	}
 	open := make([]Location, 0, len(r.Sources)-1)
-	for _, s := range r.Sources {
-		if s.Mirror && s.Tried() {
+	for k := range r.Sources {
+		if s := &r.Sources[k]; s.Mirror && s.Tried() {
 			open = append(open, s.Location)
 		}
 	}
@@ -123,9 +123,12 @@ func (r Route) Mirrors() []Location {
 // SourceBlocked reports whether every place of the route that is not a mirror is
 // blocked, so that only mirrors are left.
 func (r Route) SourceBlocked() bool {
-	return len(r.Sources) > 0 && !slices.ContainsFunc(r.Sources, func(s PullSource) bool {
-		return !s.Mirror && s.Tried()
-	})
+	for k := range r.Sources {
+		if s := &r.Sources[k]; !s.Mirror && s.Tried() {
+			return false
+		}
+	}
+	return len(r.Sources) > 0
 }
 
 // Equal reports whether a node would do the same on both routes, whichever

@@ -9,24 +9,23 @@ import (
 	"github.com/openshift/runtime-utils/pkg/registries"
 )
 
-// A signaturePolicy is what /etc/containers/policy.json says of registries. MCO
-// writes allowedRegistries and blockedRegistries there as well (updatePolicyJSON
-// in its container-runtime-config controller): the first as all that is accepted,
-// the second as what is rejected. Nodes look an image up by the name that was asked
-// for, not by the mirror that served it (docker_image_src.go, Reference), so that a
-// mirror is no way around.
+// A signaturePolicy holds what /etc/containers/policy.json says about registries. MCO writes
+// allowedRegistries and blockedRegistries to that file too (updatePolicyJSON in its
+// container-runtime-config controller): only the former are accepted, and the latter are
+// rejected. Nodes look up an image by the name that was asked for, not by the mirror that
+// served it (docker_image_src.go, Reference), so a mirror does not bypass the policy.
 type signaturePolicy struct {
 	allowed, blocked map[string]bool
-	// rest says why what neither names is refused, "" if it is accepted.
+	// rest says why images that neither list names are refused; "" if they are accepted.
 	rest string
 }
 
 // policyLists are the registry lists as MCO writes them into policy.json.
 type policyLists struct{ allowed, blocked []string }
 
-// newPolicyLists does what MCO does with the lists, given those that it blocks
-// in registries.conf. The repository of the release payload is spared, as its
-// mirrors have to work (getValidBlockedAndAllowedRegistries).
+// newPolicyLists does what MCO does with the lists, given the registries that it blocks in
+// registries.conf. The repository of the release payload stays allowed because its mirrors
+// have to work (getValidBlockedAndAllowedRegistries).
 func newPolicyLists(s Set, blocked []string) policyLists {
 	payload := payloadRepository(s.Payload)
 	lists := policyLists{allowed: slices.Clone(s.Registries.AllowedRegistries)}
@@ -43,8 +42,8 @@ func newPolicyLists(s Set, blocked []string) policyLists {
 	return lists
 }
 
-// newSignaturePolicy returns what nodes make of the lists. MCO refuses both at once
-// (updatePolicyJSON), but for a list that allows the payload's repository alone.
+// newSignaturePolicy returns the policy that follows from the lists. MCO rejects having both
+// (updatePolicyJSON), unless the repository of the payload is all that is allowed.
 func newSignaturePolicy(s Set, lists policyLists) (signaturePolicy, []Reason) {
 	allowed, rejected := lists.allowed, lists.blocked
 	onlyPayload := len(allowed) == 1 && allowed[0] == payloadRepository(s.Payload)
@@ -90,7 +89,7 @@ func (p signaturePolicy) refuses(ref reference.Named) string {
 	return p.rest
 }
 
-// policyScopes are the keys of policy.json that cover ref, the narrowest first.
+// policyScopes returns the keys of policy.json that cover ref, the narrowest first.
 func policyScopes(ref reference.Named) []string {
 	identity, err := policyconfiguration.DockerReferenceIdentity(ref)
 	if err != nil {
@@ -108,9 +107,8 @@ func payloadRepository(release string) string {
 	return ref.Name()
 }
 
-// blockedRegistries returns the blocked registries that MCO puts into
-// registries.conf: all but those that would cut the release payload off, which it
-// leaves out with a word in its log.
+// blockedRegistries returns the blocked registries that MCO writes to registries.conf. It
+// leaves out, and logs, those that would make the release payload unreachable.
 func (s Set) blockedRegistries() []string {
 	payload, err := reference.ParseNamed(s.Payload)
 	if err != nil {

@@ -13,7 +13,7 @@ type Range struct{ Min, Max time.Duration }
 // Settings say how long MCO takes for a node. A zero Range stands for its default.
 type Settings struct {
 	// Drain is the time for a node that is drained, from cordon to uncordon, without a
-	// reboot: 5 to 15 minutes. A drain that a budget holds up takes as long as that lasts.
+	// reboot: what it took in the pool's last rollout, or 5 to 15 minutes. A drain that a budget holds up takes as long as that lasts.
 	Drain Range
 	// Reload is the time for a node that is not drained and does not reboot: 5 to 20
 	// seconds, of which 5 are the delay of MCO's node controller (defaultUpdateDelay,

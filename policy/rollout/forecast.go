@@ -88,8 +88,9 @@ type Pool struct {
 	// waits for that image, which these rules do not cover.
 	ImageMode bool
 	// Time is how long the pool takes from its first node on; nothing if it does not take
-	// part.
-	Time Range
+	// part. Learned says that it goes by what a node took in the pool's last rollout.
+	Time    Range
+	Learned bool
 }
 
 // Part is whether a pool takes part in a rollout.
@@ -136,7 +137,7 @@ func NewForecast(c Cluster, decide func(pool string) (Decision, error), s Settin
 		p.Nodes = inOrder(members.nodes[pool.Name], last)
 		p.ImageMode = slices.ContainsFunc(members.nodes[pool.Name], func(n *corev1.Node) bool { return metav1.HasAnnotation(n.ObjectMeta, desiredImage) })
 		p.decide(pool, generated, decide)
-		p.schedule(s)
+		p.schedule(s, c.Updates)
 		forecast.Pools = append(forecast.Pools, p)
 	}
 	slices.SortFunc(forecast.Pools, func(a, b Pool) int {
@@ -221,8 +222,9 @@ func maxUnavailable(pool *mcfgv1.MachineConfigPool, nodes int) (int, error) {
 }
 
 // schedule works out how many nodes go at once, and how long they all take
-// (getAllCandidateMachines, node_controller.go:1670).
-func (p *Pool) schedule(s Settings) {
+// (getAllCandidateMachines, node_controller.go:1670). Where the settings do not say how long a
+// drained node takes, updates may tell.
+func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 	waiting, updating := 0, 0
 	for _, n := range p.Nodes {
 		switch {
@@ -233,6 +235,9 @@ func (p *Pool) schedule(s Settings) {
 		}
 	}
 	p.Capacity = max(p.MaxUnavailable-waiting, 0)
+	if learned, ok := LearnedDrain(updates, p.Name, p.MaxUnavailable); ok && s.Drain == (Range{}) && p.Decision.Drains {
+		s.Drain, p.Learned = learned, true
+	}
 	if p.Part != Takes {
 		return
 	}

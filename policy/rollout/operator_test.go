@@ -81,7 +81,7 @@ func TestPaused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return metav1.ManagedFieldsEntry{Manager: manager, Time: &metav1.Time{Time: when}, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &metav1.Time{Time: when}, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const paused = `{"f:spec":{"f:paused":{}}}`
 	nobody := set("mco", "2026-11-20 00:00:00", `{"f:spec":{"f:configuration":{}}}`)

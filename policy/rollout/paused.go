@@ -46,13 +46,13 @@ func pausedSince(pool *mcfgv1.MachineConfigPool, now time.Time) string {
 // all, so that the pool may have been paused for longer.
 func PausedSince(pool *mcfgv1.MachineConfigPool) (since time.Time, by string, ok bool) {
 	for _, m := range pool.ManagedFields {
-		if m.Time == nil || m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.Raw, []byte(`"f:paused"`)) {
+		if m.Time == nil || m.FieldsV1 == nil || m.Subresource != "" || !bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:paused"`)) {
 			continue
 		}
 		var fields struct {
 			Spec map[string]json.RawMessage `json:"f:spec"`
 		}
-		if err := json.Unmarshal(m.FieldsV1.Raw, &fields); err != nil || fields.Spec["f:paused"] == nil {
+		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields); err != nil || fields.Spec["f:paused"] == nil {
 			continue
 		}
 		if m.Time.After(since) {
@@ -62,22 +62,22 @@ func PausedSince(pool *mcfgv1.MachineConfigPool) (since time.Time, by string, ok
 	return since, by, ok
 }
 
-// The CA by which kubelets know the API server is made anew 292 days after it was issued, and
+// KubeletSigner is the CA by which kubelets know the API server. It is made anew 292 days after it was issued, and
 // expires after 365 (Red Hat's documentation of MachineConfigPools, "Pausing"). Nodes of a
 // paused pool do not get the new one.
 const (
-	signer       = "kube-apiserver-to-kubelet-signer"
-	signerRotate = 292 * 24 * time.Hour
+	KubeletSigner = "kube-apiserver-to-kubelet-signer"
+	signerRotate  = 292 * 24 * time.Hour
 )
 
 // signerLine says until when nodes of a paused pool can do without new certificates.
 func (c Cluster) signerLine() string {
 	for _, certificate := range c.Certificates {
-		if !strings.Contains(certificate.Subject, signer) || certificate.NotBefore == nil || certificate.NotAfter == nil {
+		if !strings.Contains(certificate.Subject, KubeletSigner) || certificate.NotBefore == nil || certificate.NotAfter == nil {
 			continue
 		}
 		return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated about %s, and the one that they have expires on %s",
-			signer, certificate.NotBefore.Add(signerRotate).UTC().Format(time.DateOnly), certificate.NotAfter.UTC().Format(time.DateOnly))
+			KubeletSigner, certificate.NotBefore.Add(signerRotate).UTC().Format(time.DateOnly), certificate.NotAfter.UTC().Format(time.DateOnly))
 	}
-	return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated 292 days after it was issued, and expires after 365", signer)
+	return fmt.Sprintf("its nodes get no new CA meanwhile: %s is rotated 292 days after it was issued, and expires after 365", KubeletSigner)
 }

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -102,7 +103,7 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 	for _, option := range options {
 		option(&env.ControlPlane)
 	}
-	log.SetLogger(logr.Discard()) // otherwise controller-runtime complains that it was not called
+	setLogger()
 	config, err := env.Start()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), env.Stop())
@@ -115,6 +116,10 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 }
 
 const startTimeout = 2 * time.Minute
+
+// setLogger sets the logger of controller-runtime, which otherwise complains that it has
+// none. SetLogger must not be called by two tests at once.
+var setLogger = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.env.Stop() }

@@ -10,7 +10,7 @@ import (
 
 // BuildGuard builds the command mirrorset-guard as file, as the test is built: what was
 // compiled for the one serves the other. In a test with the race detector it gets the
-// race detector as well; a race is then the end of it where GORACE says halt_on_error=1.
+// race detector as well, which is to be started with GORACE.
 func BuildGuard(file string) error {
 	args := []string{"build", "-o", file}
 	if raceEnabled {
@@ -23,6 +23,11 @@ func BuildGuard(file string) error {
 	}
 	return touchSources()
 }
+
+// GORACE is what the variable of that name has to be for a guard with the race detector: a
+// race ends the guard. Before it exits, any process with the race detector waits for reports
+// that are still being written, by default a whole second.
+const GORACE = "halt_on_error=1 atexit_sleep_ms=50"
 
 // touchSources opens the guard's sources. The test does not import them, so without this
 // go test would reuse a cached result although the guard has changed.

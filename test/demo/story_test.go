@@ -14,7 +14,7 @@ import (
 func TestStory(t *testing.T) {
 	registries.Need(t)
 	binary := filepath.Join(t.TempDir(), "mirrorset-guard")
-	t.Setenv("GORACE", "halt_on_error=1")
+	t.Setenv("GORACE", cluster.GORACE)
 	if err := cluster.BuildGuard(binary); err != nil {
 		t.Fatal(err)
 	}

@@ -264,7 +264,7 @@ func mayBeThere(facts policy.Facts) bool {
 
 func allPresent(facts policy.Facts, locations []mirrors.Location) error {
 	for _, l := range locations {
-		if f := facts[l]; f.Presence != policy.Present {
+		if f := facts.At(l); f.Presence != policy.Present {
 			return fmt.Errorf("%s is %v: %s", l.Ref, f.Presence, f.Detail)
 		}
 	}

@@ -42,6 +42,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -150,20 +151,38 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if set.TrustedCA != after.TrustedCA {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
-	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms}
+	through := s.rollout(t)
+	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms, Rollout: &through}
 	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, policy.Settings{})
 	facts := policy.Facts{}
-	for {
-		questions := plan.Lookups(facts)
-		if len(questions) == 0 {
-			break
-		}
-		for _, l := range questions {
-			facts[l] = s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust])
+	lookUp := func(lookups []mirrors.Location) {
+		for _, l := range lookups {
+			facts[l] = new(s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust]))
 		}
 	}
-	verdict := plan.Decide(facts)
-	return Answer{verdict.Allowed, verdict.Message(edit.Subject()), verdict.Warnings(edit.Subject())}
+	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
+		lookUp(lookups)
+	}
+	record := review.Record{Subject: edit.Subject()}
+	for {
+		record.Forecast = plan.Forecast(facts, policy.Forecaster{Now: time.Now()})
+		if record.Forecast == nil || len(record.Forecast.Lookups) == 0 {
+			break
+		}
+		lookUp(record.Forecast.Lookups)
+	}
+	record.Verdict = plan.WithForecast(plan.Decide(facts), record.Forecast)
+	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
+}
+
+// rollout returns what a rollout goes through in the story's cluster.
+func (s *Scenario) rollout(t *testing.T) rollout.Cluster {
+	t.Helper()
+	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(append([]string{s.nodes()}, s.Objects...), "\n---\n")), s.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dump.Rollout()
 }
 
 // factAs is fact for nodes that trust what a ConfigMap of openshift-config holds.
@@ -380,7 +399,7 @@ func newWorld(t *testing.T) *world {
 	if err := os.WriteFile(w.caFile, front.CA, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GORACE", "halt_on_error=1")
+	t.Setenv("GORACE", cluster.GORACE)
 	if err := cluster.BuildGuard(w.binary); err != nil {
 		t.Fatal(err)
 	}
@@ -673,8 +692,9 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 		w.markDeleted(t, s)
 	}
 	w.reportRunning(t, s)
-	w.reportPods(t, s)
+	w.reportStatus(t, s)
 	w.waitForImages(t, s)
+	w.waitForRollout(t, s)
 	w.waitForTrust(t, s)
 }
 
@@ -694,20 +714,65 @@ func (w *world) waitForTrust(t *testing.T, s *Scenario) {
 	}
 }
 
-// reportPods writes the status of the pods among the story's objects.
-func (w *world) reportPods(t *testing.T, s *Scenario) {
+// reportStatus writes the status of the story's objects, which apply leaves out.
+func (w *world) reportStatus(t *testing.T, s *Scenario) {
 	t.Helper()
-	for _, text := range s.Objects {
-		var pod corev1.Pod
-		if err := yaml.Unmarshal([]byte(text), &pod); err != nil || pod.Kind != "Pod" {
-			continue // one of several documents, of other kinds
+	for _, document := range strings.Split(strings.Join(s.Objects, "\n---\n"), "\n---\n") {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil || o.Object["status"] == nil || !slices.Contains(reported, o.GetKind()) {
+			continue
 		}
-		status, err := json.Marshal(map[string]any{"status": pod.Status})
+		status, err := json.Marshal(map[string]any{"status": o.Object["status"]})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.stage(t, "", "patch", "pod", pod.Name, "--namespace", pod.Namespace, "--subresource=status", "--type=merge", "-p", string(status))
+		args := []string{"patch", strings.ToLower(o.GetKind()), o.GetName(), "--subresource=status", "--type=merge", "-p", string(status)}
+		if o.GetNamespace() != "" {
+			args = append(args, "--namespace", o.GetNamespace())
+		}
+		w.stage(t, "", args...)
 	}
+}
+
+// reported are the kinds that a story may give a status.
+var reported = []string{"Pod", "Node", "MachineConfigPool", "PodDisruptionBudget", "ClusterOperator"}
+
+// waitForRollout waits until the inventory knows what a rollout would go through.
+func (w *world) waitForRollout(t *testing.T, s *Scenario) {
+	t.Helper()
+	if !s.hasNodes() {
+		return
+	}
+	want, deadline := s.rollout(t), time.Now().Add(30*time.Second)
+	for {
+		got := w.images.Rollout()
+		if summary(got) == summary(want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the inventory knows of %s, want %s", summary(got), summary(want))
+		}
+		time.Sleep(5 * time.Millisecond) // as above
+	}
+}
+
+// summary says how many objects there are, and in which state.
+func summary(c rollout.Cluster) string {
+	ready, images, conditions := 0, 0, 0
+	for _, p := range c.Pods {
+		if p.Ready {
+			ready++
+		}
+	}
+	for _, n := range c.Nodes {
+		images += len(n.Status.Images)
+		conditions += len(n.Status.Conditions)
+	}
+	for _, p := range c.Pools {
+		conditions += len(p.Status.Conditions)
+	}
+	return fmt.Sprintf("%d nodes, %d pools, %d budgets, %d pods, %d of them ready, %d images on nodes, %d conditions",
+		len(c.Nodes), len(c.Pools), len(c.Budgets), len(c.Pods), ready, images, conditions)
 }
 
 // reportRunning writes the status of pods as a node would, since apply leaves it out.
@@ -806,14 +871,26 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {namespace: openshift-config, name: pull-secret}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " +
 		base64.StdEncoding.EncodeToString(pullSecret()) + "}\n"
 	path := filepath.Join(dir, "dump.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, nodes}, w.bundles(s), s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(slices.Concat([]string{secret, s.nodes()}, w.bundles(s), s.Accounts(), workloads, configuration), "\n---\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// nodes are the nodes in every story.
-const nodes = `apiVersion: v1
+// nodes returns the nodes of the story, unless it has its own.
+func (s *Scenario) nodes() string {
+	if s.hasNodes() {
+		return ""
+	}
+	return someNodes
+}
+
+func (s *Scenario) hasNodes() bool {
+	return slices.ContainsFunc(s.Objects, func(o string) bool { return strings.Contains(o, "kind: Node\n") })
+}
+
+// someNodes are of both architectures, and of no pool.
+const someNodes = `apiVersion: v1
 kind: Node
 metadata: {name: worker-0}
 status: {nodeInfo: {architecture: amd64}}

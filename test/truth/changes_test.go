@@ -434,11 +434,11 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 				asked.Depth = mirrors.DepthExists
 			}
 			if _, known := g.facts[asked]; !known {
-				g.facts[asked] = g.client.Probe(ctx, asked)
+				g.facts[asked] = new(g.client.Probe(ctx, asked))
 			}
 			facts[l] = g.facts[asked]
 			if m.fact != nil {
-				facts[l] = m.fact(l, slices.Contains(after, l.Ref), facts[l])
+				facts[l] = new(m.fact(l, slices.Contains(after, l.Ref), *facts[l]))
 			}
 		}
 	}

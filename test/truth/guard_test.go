@@ -72,7 +72,7 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 	facts := policy.Facts{}
 	v := verdict{}
 	for _, l := range route.Open() {
-		facts[l] = r.fact(g.look(ctx, l))
+		facts[l] = new(r.fact(*g.look(ctx, l)))
 		v.places = append(v.places, repositoryOf(l.Ref))
 	}
 	v.outcome = policy.Pull(route, facts)
@@ -84,14 +84,14 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 	return v
 }
 
-func (g *guard) look(ctx context.Context, l mirrors.Location) policy.Fact {
+func (g *guard) look(ctx context.Context, l mirrors.Location) *policy.Fact {
 	fact, known := g.facts[l]
 	if !known {
 		asked := l
 		if g.scenario.blobs {
 			asked.Depth = mirrors.DepthBlobs
 		}
-		fact = g.client.Probe(ctx, asked)
+		fact = new(g.client.Probe(ctx, asked))
 		g.facts[l] = fact
 	}
 	return fact

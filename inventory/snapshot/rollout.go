@@ -1,0 +1,188 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A RolloutSource is a Source that knows what a rollout goes through.
+type RolloutSource interface {
+	// RolloutObjects returns the objects that say so. They must not be changed.
+	RolloutObjects() workloads.Objects
+}
+
+// Rollout returns what a rollout goes through, as far as the dump has it. Unknown names what
+// it lacks: a cluster has pods, nodes, budgets, and so on. The result is shared and must not
+// be changed.
+func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster() }
+
+// RolloutObjects implements RolloutSource.
+func (s *Snapshot) RolloutObjects() workloads.Objects {
+	return workloads.Objects{
+		Pods: s.pods.Pods(), Nodes: s.Nodes(), Pools: s.Pools(), Budgets: s.DisruptionBudgets(),
+		Namespaces: s.namespaces.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
+		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
+		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
+		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override, Unknown: s.unknown,
+	}
+}
+
+// machineConfigOperator is the ClusterOperator of MCO.
+const machineConfigOperator = "machine-config"
+
+// machineConfigController is the ControllerConfig of a cluster.
+const machineConfigController = "machine-config-controller"
+
+// The kinds that only a rollout depends on.
+var (
+	namespaceKind      = corev1.SchemeGroupVersion.WithKind("Namespace")
+	volumeKind         = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
+	machineNodeKind    = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
+	operatorKind       = configv1.GroupVersion.WithKind("ClusterOperator")
+	controllerKind     = mcfgv1.GroupVersion.WithKind("ControllerConfig")
+	infrastructureKind = configv1.GroupVersion.WithKind("Infrastructure")
+	// podSetKind is that of what workloads.Sets makes.
+	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
+	// lackingKind is that of lacking.
+	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
+)
+
+// A lacking says which resources a dump lacks because its source did not know them: what
+// is not among them and not in the dump is not in the cluster either.
+type lacking struct {
+	Resources []string `json:"resources"`
+}
+
+// rolloutResources are the resources that a rollout depends on, by kind.
+var rolloutResources = map[string]string{
+	podKind.Kind: workloads.Pods, podSetKind.Kind: workloads.Pods, "Node": workloads.Nodes,
+	"MachineConfigPool": workloads.Pools, "PodDisruptionBudget": workloads.Budgets,
+	namespaceKind.Kind: workloads.Namespaces, volumeKind.Kind: workloads.Volumes,
+	operatorKind.Kind: workloads.Operators, infrastructureKind.Kind: workloads.Infrastructures,
+	machineConfigurationKind.Kind: workloads.Machines, clusterVersionKind.Kind: workloads.Versions,
+}
+
+func (r *reader) pod(pod *corev1.Pod) {
+	r.hasPods = true
+	if p := r.pods.Trim(pod); p != nil {
+		r.pods.Put(p)
+		return
+	}
+	r.pods.Remove(pod.Namespace, pod.Name)
+}
+
+func (r *reader) podSet(data []byte) error {
+	r.hasPods = true
+	return r.pods.PutSet(data)
+}
+
+func (r *reader) lacking(data []byte) error {
+	var o lacking
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	if r.lacks == nil {
+		r.lacks = new([]string)
+	}
+	*r.lacks = append(*r.lacks, o.Resources...)
+	return nil
+}
+
+func (r *reader) volume(data []byte) error { return keep(data, objects.TrimVolume, &r.volumes) }
+
+func (r *reader) machineNode(data []byte) error {
+	return keep(data, objects.TrimMachineConfigNode, &r.updates)
+}
+
+// operator keeps a ClusterOperator, of which only one matters, and searches it for images as
+// an unknown kind.
+func (r *reader) operator(data []byte) error {
+	r.alsoGuess(operatorKind.GroupKind(), data)
+	return keep(data, objects.TrimClusterOperator, &r.operators)
+}
+
+func (r *reader) infrastructure(data []byte) error {
+	r.alsoGuess(infrastructureKind.GroupKind(), data)
+	return keep(data, objects.TrimInfrastructure, &r.topologies)
+}
+
+// alsoGuess searches an object that is kept for something other than its images.
+func (r *reader) alsoGuess(kind schema.GroupKind, data []byte) {
+	if h, err := images.DecodeGuess(kind, data); err == nil && len(h.References) > 0 && h.Name != "" {
+		r.put(h)
+	}
+}
+
+// unknownResources returns what a rollout depends on and the dump does not tell. A dump that
+// does not say what it lacks, lacks what every cluster has and it has not. The others may
+// well be missing in a cluster: without them it goes by the defaults.
+func (r *reader) unknownResources() []string {
+	unknown := slices.Clone(r.unread)
+	if r.lacks != nil {
+		return append(unknown, *r.lacks...)
+	}
+	usesClaims := false
+	for _, p := range r.pods.Pods() {
+		usesClaims = usesClaims || len(p.Spec.Claims) > 0
+	}
+	for _, resource := range []struct {
+		name  string
+		known bool
+	}{
+		{workloads.Pods, r.hasPods},
+		{workloads.Nodes, len(r.nodes) > 0},
+		{workloads.Pools, len(r.pools) > 0},
+		{workloads.Budgets, len(r.budgets) > 0},
+		{workloads.Namespaces, len(r.namespaces) > 0},
+		{workloads.Volumes, len(r.volumes) > 0 || !usesClaims},
+		{workloads.Operators, r.operators["/"+machineConfigOperator] != nil},
+		{workloads.Infrastructures, r.topologies["/cluster"] != nil},
+	} {
+		if !resource.known {
+			unknown = append(unknown, resource.name)
+		}
+	}
+	return unknown
+}
+
+// rollout writes what only a rollout depends on; nodes, pools, budgets and the
+// configuration are written for other reasons.
+func (w *writer) rollout(o workloads.Objects) {
+	w.object(lackingKind, lacking{append([]string{}, slices.Sorted(slices.Values(o.Unknown))...)})
+	if o.Infrastructure != nil {
+		w.object(infrastructureKind, o.Infrastructure)
+	}
+	if o.Operator != nil {
+		w.object(operatorKind, o.Operator)
+	}
+	if o.Controller != nil {
+		w.object(controllerKind, o.Controller)
+	}
+	if o.DrainOverride {
+		named := metav1.ObjectMeta{Namespace: workloads.DrainOverride.Namespace, Name: workloads.DrainOverride.Name}
+		w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), &corev1.ConfigMap{ObjectMeta: named})
+	}
+	for _, n := range o.MachineNodes {
+		w.object(machineNodeKind, n)
+	}
+	for _, n := range o.Namespaces {
+		w.object(namespaceKind, n)
+	}
+	for _, v := range o.Volumes {
+		w.object(volumeKind, v)
+	}
+	for set := range workloads.Sets(o.Pods) {
+		w.object(podSetKind, set)
+	}
+}

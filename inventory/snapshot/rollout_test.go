@@ -1,0 +1,295 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// rolloutInput is a cluster as its API server shows it, with a canary in every place that a
+// rollout does not depend on.
+const rolloutInput = `
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: worker-0, creationTimestamp: "2026-01-01T00:00:00Z", labels: {topology.kubernetes.io/zone: a}, annotations: {machineconfiguration.openshift.io/state: Done, note: canary}}
+  spec: {unschedulable: true, taints: [{key: gpu, effect: NoSchedule}], podCIDR: canary}
+  status:
+    allocatable: {cpu: 3500m, memory: 15Gi, pods: "250"}
+    capacity: {canary: "1"}
+    nodeInfo: {architecture: amd64, kernelVersion: canary}
+    conditions:
+    - {type: Ready, status: "True", reason: KubeletReady, message: canary}
+    - {type: DiskPressure, status: "False", message: canary}
+    - {type: NetworkUnavailable, status: "False"}
+    - {type: FrequentCanaryRestart, status: "False", reason: canary}
+    images: [{names: ["quay.io/a@sha256:aa", "quay.io/a:1"], sizeBytes: 5}, {names: []}]
+- apiVersion: v1
+  kind: Node
+  metadata: {name: worker-1}
+- apiVersion: machineconfiguration.openshift.io/v1
+  kind: MachineConfigPool
+  metadata: {name: worker, labels: {a: b}, deletionTimestamp: "2026-03-01T12:00:00Z", annotations: {note: canary}}
+  spec: {paused: true, maxUnavailable: 10%}
+- apiVersion: policy/v1
+  kind: PodDisruptionBudget
+  metadata: {name: router, namespace: openshift-ingress, generation: 3, annotations: {note: canary}}
+  spec: {minAvailable: 1, selector: {matchLabels: {app: router}}}
+  status: {observedGeneration: 2, disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 2, disruptedPods: {canary: "2026-01-01T00:00:00Z"}}
+- apiVersion: v1
+  kind: Namespace
+  metadata: {name: shop, labels: {team: a}, annotations: {openshift.io/description: canary}}
+- apiVersion: v1
+  kind: Namespace
+  metadata: {name: bare}
+- apiVersion: v1
+  kind: PersistentVolume
+  metadata: {name: pv-1, annotations: {note: canary}, labels: {canary: canary}}
+  spec:
+    csi: {driver: canary, volumeHandle: canary, volumeAttributes: {token: canary}}
+    claimRef: {namespace: shop, name: data, uid: canary}
+    nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}]}]}}
+  status: {phase: Bound, message: canary}
+- apiVersion: v1
+  kind: PersistentVolume
+  metadata: {name: garbage}
+  spec: {claimRef: {namespace: shop, name: other}, nodeAffinity: {required: {nodeSelectorTerms: [{}, {matchFields: [{key: "!", operator: Near}]}]}}}
+- apiVersion: config.openshift.io/v1
+  kind: Infrastructure
+  metadata: {name: cluster, annotations: {note: canary}}
+  spec: {cloudConfig: {name: canary}}
+  status: {controlPlaneTopology: HighlyAvailable, infrastructureTopology: SingleReplica, infrastructureName: canary, apiServerURL: canary}
+- apiVersion: config.openshift.io/v1
+  kind: ClusterOperator
+  metadata: {name: machine-config, annotations: {note: canary}}
+  status:
+    conditions: [{type: Degraded, status: "True", reason: RequiredPoolsFailed, message: canary, lastTransitionTime: "2026-03-01T12:00:00Z"}]
+    extension: {canary: canary}
+- apiVersion: machineconfiguration.openshift.io/v1
+  kind: ControllerConfig
+  metadata: {name: machine-config-controller, annotations: {note: canary}}
+  spec: {internalRegistryPullSecret: Y2FuYXJ5}
+  status:
+    controllerCertificates:
+    - {subject: CN=canary, signer: canary, bundleFile: canary}
+    - {subject: CN=openshift-kube-apiserver-operator_kube-apiserver-to-kubelet-signer@1, signer: CN=self, bundleFile: KubeAPIServerServingCAData, notBefore: "2026-03-01T12:00:00Z", notAfter: "2027-03-01T12:00:00Z"}
+- apiVersion: config.openshift.io/v1
+  kind: ClusterOperator
+  metadata: {name: canary}
+  status: {}
+- apiVersion: config.openshift.io/v1
+  kind: ClusterVersion
+  metadata: {name: version}
+  status: {desired: {version: 4.18.1, image: "quay.io/release:1"}}
+- apiVersion: operator.openshift.io/v1
+  kind: MachineConfiguration
+  metadata: {name: cluster}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: image-registry-override-drain, namespace: openshift-machine-config-operator, annotations: {note: canary}}
+  data: {canary: canary}
+- apiVersion: machineconfiguration.openshift.io/v1alpha1
+  kind: MachineConfigNode
+  metadata: {name: worker-0, ownerReferences: [{apiVersion: v1, kind: Node, name: worker-0, uid: canary}]}
+  spec: {node: {name: worker-0}, pool: {name: worker}, configVersion: {desired: rendered-2}}
+  status:
+    configVersion: {current: canary, desired: canary}
+    conditions:
+    - {type: UpdatePrepared, status: "False", reason: UpdatePrepared, message: "Action during update to rendered-2: Update Compatible. Post Cfg Actions: [] Drain Required: true canary", lastTransitionTime: "2026-03-01T12:00:00Z"}
+    - {type: Updated, status: "True", reason: Updated, message: canary, lastTransitionTime: "2026-03-01T12:00:00Z"}
+    - {type: Canary, status: "True", reason: canary, message: "", lastTransitionTime: "2026-03-01T12:00:00Z"}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: operator, namespace: openshift-machine-config-operator, labels: {k8s-app: machine-config-operator}}
+  spec: {nodeName: worker-1}
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: cart-0
+    namespace: shop
+    creationTimestamp: "2026-02-01T00:00:00Z"
+    labels: {app: cart, statefulset.kubernetes.io/pod-name: cart-0}
+    annotations: {note: canary, kubernetes.io/config.source: canary}
+    ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: cart, uid: canary, controller: true}]
+  spec:
+    nodeName: worker-0
+    priority: 5
+    affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: cart}}}]}}
+    tolerations: [{key: gpu, operator: Exists, tolerationSeconds: 5}]
+    topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: cart}}}]
+    imagePullSecrets: [{name: vendor}]
+    initContainers: [{name: init, image: "quay.io/init:1", env: [{name: TOKEN, value: canary}]}]
+    containers: [{name: cart, image: "quay.io/cart:1", command: [canary], args: [canary], env: [{name: TOKEN, value: canary}], resources: {requests: {cpu: 0.1, memory: 1024Mi}}, ports: [{containerPort: 80, hostPort: 80}]}]
+    volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: s, secret: {secretName: canary}}, {name: tmp, emptyDir: {}}]
+  status: {phase: Running, message: canary, podIP: canary, conditions: [{type: Ready, status: "True"}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: web-1, namespace: shop, deletionTimestamp: "2026-02-01T00:00:00Z", labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: "1", controller: true}]}
+  spec: {containers: [{name: web, image: "quay.io/web:1"}]}
+  status: {phase: Pending, containerStatuses: [{name: web, image: "", imageID: "", state: {waiting: {reason: ImagePullBackOff, message: canary}}}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: web-2, namespace: shop, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: "1", controller: true}]}
+  spec: {nodeName: worker-1, containers: [{name: web, image: "quay.io/web:1"}]}
+  status: {phase: Running}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: static, namespace: shop, annotations: {kubernetes.io/config.mirror: canary}}
+  spec: {nodeName: worker-1}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: ended, namespace: shop}
+  spec: {nodeName: worker-1}
+  status: {phase: Succeeded}
+`
+
+// rolloutOf returns what a rollout goes through by a dump, its pods in order.
+func rolloutOf(t *testing.T, dump string) rollout.Cluster {
+	t.Helper()
+	s, err := ReadFrom(strings.NewReader(dump), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	c := s.Rollout()
+	c.Pods = slices.SortedFunc(slices.Values(c.Pods), func(a, b rollout.Pod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	return c
+}
+
+// What has been written says the same of a rollout as what it was written from.
+func TestWriteAndReadRollout(t *testing.T) {
+	before := rolloutOf(t, rolloutInput)
+	s, err := ReadFrom(strings.NewReader(rolloutInput), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := written(t, s)
+	if strings.Contains(strings.ToLower(text), "canary") {
+		t.Errorf("the dump holds what nothing depends on:\n%s", text)
+	}
+	if diff := cmp.Diff(before, rolloutOf(t, text)); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+	again, err := ReadFrom(strings.NewReader(text), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := written(t, again); second != text {
+		t.Errorf("written again, it differs: -first +second:\n%s", cmp.Diff(text, second))
+	}
+	if before.Topology != "HighlyAvailable" || !before.OverrideDrain || before.OperatorNode != "worker-1" || before.Operator.Name != "machine-config" {
+		t.Errorf("got topology %q, override %t, operator %v on %q", before.Topology, before.OverrideDrain, before.Operator, before.OperatorNode)
+	}
+	if len(before.Pods) != 5 || len(before.Namespaces) != 2 || len(before.Volumes) != 2 || len(before.Updates) != 1 || len(before.Unknown) != 0 {
+		t.Errorf("%d pods, namespaces %v, volumes %v, updates %v, unknown %v", len(before.Pods), before.Namespaces, before.Volumes, before.Updates, before.Unknown)
+	}
+	if u := before.Updates[0]; !u.Drained || u.Config != "rendered-2" || u.Pool != "worker" || u.Ended.IsZero() || !u.Began.IsZero() {
+		t.Errorf("update %+v", u)
+	}
+	if c := before.Pods[3]; c.Failing != "ImagePullBackOff" || !c.Deleted || c.Spec != before.Pods[4].Spec {
+		t.Errorf("pod %+v and %+v, want one spec", c, before.Pods[4])
+	}
+	if b := before.Budgets[0]; b.Generation != 3 || b.Status.ObservedGeneration != 2 {
+		t.Errorf("budget %+v", b)
+	}
+	if p := before.Pools[0]; p.DeletionTimestamp == nil {
+		t.Error("the pool is being deleted")
+	}
+	if n := before.Nodes[0]; len(n.Status.Conditions) != 3 || len(n.Status.Images) != 1 || len(n.Status.Images[0].Names) != 2 || n.Status.Allocatable.Pods().Value() != 250 || n.CreationTimestamp.IsZero() {
+		t.Errorf("node %+v", n)
+	}
+}
+
+// TestUnknown: what a dump lacks is not what a cluster lacks.
+func TestUnknown(t *testing.T) {
+	const (
+		node  = "{apiVersion: v1, kind: Node, metadata: {name: worker}}\n---\n"
+		pod   = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {containers: [{name: c, image: x}]}}\n---\n"
+		ended = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, status: {phase: Succeeded}}\n---\n"
+		claim = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: d}}]}}\n---\n"
+		space = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n"
+	)
+	const others = "clusteroperators infrastructures machineconfigpools"
+	for _, tt := range []struct{ reason, dump, want string }{
+		{"nodes alone", node, others + " namespaces poddisruptionbudgets pods"},
+		{"pods alone", pod, others + " namespaces nodes poddisruptionbudgets"},
+		{"pods that have ended are pods", ended + space, others + " nodes poddisruptionbudgets"},
+		{"a pod with a claim, and no volume", claim + space, others + " nodes persistentvolumes poddisruptionbudgets"},
+		{"a snapshot from before", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"x","users":[{"kind":"Pod","name":"p","use":"running"}]}`, others + " namespaces nodes poddisruptionbudgets pods"},
+		{"it says that it lacks nothing", node + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[]}`, ""},
+		{"it says what it lacks", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":["pods","namespaces"]}`, "namespaces pods"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			if diff := cmp.Diff(strings.Fields(tt.want), append([]string{}, rolloutOf(t, "---\n"+tt.dump).Unknown...)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnreadRollout: what could not be read of a resource makes it unknown.
+func TestUnreadRollout(t *testing.T) {
+	const complete = "---\n" + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[]}` + "\n---\n"
+	for _, tt := range []struct{ reason, broken, want string }{
+		{"a pod of other types", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":7}}`, "pods"},
+		{"a set of pods without names", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodSet","pods":[{"node":"a"}]}`, "pods"},
+		{"a budget of other types", `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`, "poddisruptionbudgets"},
+		{"a volume of other types", `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"p"},"spec":[]}`, "persistentvolumes"},
+		{"something", "apiVersion: v1\n\tkind: [", "pods"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			s, err := ReadFrom(strings.NewReader(complete+tt.broken), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Problems()) != 1 {
+				t.Errorf("problems %v, want one", s.Problems())
+			}
+			if diff := cmp.Diff([]string{tt.want}, s.Rollout().Unknown); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSizeOfPods: 100,000 pods take a few dozen megabytes.
+func TestSizeOfPods(t *testing.T) {
+	const owners, each = 50, 20
+	var dump strings.Builder
+	dump.WriteString("apiVersion: v1\nkind: List\nitems:\n")
+	for i := range owners * each {
+		fmt.Fprintf(&dump, `- apiVersion: v1
+  kind: Pod
+  metadata: {name: application-%[1]d-6d8f7c9b5d-x%04[2]d, namespace: team-%[1]d, creationTimestamp: "2026-02-01T00:00:00Z", labels: {app: application-%[1]d, pod-template-hash: 6d8f7c9b5d}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: application-%[1]d-6d8f7c9b5d, uid: "1", controller: true}]}
+  spec: {nodeName: worker-%[2]d.cluster.example.com, containers: [{name: application, image: "registry.example.com/team/application-%[1]d:1.2.3"}], tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}]}
+  status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
+`, i/each, i)
+	}
+	s, err := ReadFrom(strings.NewReader(dump.String()), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	size := 0
+	for line := range strings.Lines(written(t, s)) {
+		if strings.Contains(line, `"kind":"PodSet"`) {
+			size += len(line)
+		}
+	}
+	perPod := size / (owners * each)
+	t.Logf("%d bytes a pod", perPod)
+	if perPod == 0 || perPod > 250 {
+		t.Errorf("%d bytes a pod, which makes %d MB of 100,000", perPod, perPod/10)
+	}
+}

@@ -1,0 +1,241 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// workers returns a cluster of n nodes in pool worker. Each of the first two runs a pod of
+// image that is pulled each time it starts and shares no node with another; a budget wants
+// one of them.
+func workers(n int, image string) *rollout.Cluster {
+	c := &rollout.Cluster{
+		Pools: []*mcfgv1.MachineConfigPool{{
+			ObjectMeta: metav1.ObjectMeta{Name: "worker"},
+			Spec: mcfgv1.MachineConfigPoolSpec{
+				MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{mcfgv1.MachineConfigRoleLabelKey: "worker"}},
+				NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}},
+			},
+		}},
+		Budgets: []*policyv1.PodDisruptionBudget{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: &intstr.IntOrString{IntVal: 1}, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}},
+			},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1, CurrentHealthy: 2, DesiredHealthy: 1, ExpectedPods: 2},
+		}},
+	}
+	spec := &rollout.PodSpec{
+		Labels:     map[string]string{"app": "cart"},
+		Containers: []rollout.Container{{Name: "cart", Image: image, Pull: corev1.PullAlways}},
+		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}, TopologyKey: corev1.LabelHostname,
+		}}}},
+	}
+	const prefix = "machineconfiguration.openshift.io/"
+	for i := range n {
+		name := fmt.Sprintf("worker-%d", i+1)
+		c.Nodes = append(c.Nodes, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{"worker": "", corev1.LabelHostname: name},
+				CreationTimestamp: metav1.Unix(int64(i), 0),
+				Annotations:       map[string]string{prefix + "currentConfig": "rendered-1", prefix + "desiredConfig": "rendered-1", prefix + "state": "Done"},
+			},
+			Status: corev1.NodeStatus{
+				Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+				Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("250")},
+			},
+		})
+		if i < 2 {
+			c.Pods = append(c.Pods, rollout.Pod{
+				Namespace: "shop", Name: fmt.Sprintf("cart-%d", i+1), Node: name, Spec: spec, Started: true, Ready: true,
+				Owner: rollout.Owner{Kind: "ReplicaSet", Name: "cart"},
+			})
+		}
+	}
+	return c
+}
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// foretell returns the forecast of a change by which images of quay.io/shop come from a
+// mirror, for tags or for digests, and the verdict with it.
+func foretell(through *rollout.Cluster, before mirrors.Set, edit mirrors.Edit, found Facts, s Settings) (*Forecast, Verdict) {
+	cart := Image{Ref: "quay.io/shop/cart:v1", Consumers: []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: Running}}}
+	p := shallower(NewPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(cart), Rollout: through}, s))
+	f := p.Forecast(found, Forecaster{Now: noon})
+	return f, p.WithForecast(p.Decide(found), f)
+}
+
+const (
+	atMirror = "m.local/shop/cart:v1"
+	atSource = "quay.io/shop/cart:v1"
+)
+
+func tagsFromMirror() mirrors.Edit {
+	return mirrors.Put(itms("shop", "quay.io/shop", never, "m.local/shop"))
+}
+
+// TestForecast: what is said of the nodes, and what of the images.
+func TestForecast(t *testing.T) {
+	everywhere := facts(atMirror+" present", atSource+" present")
+	busy := workers(3, atSource)
+	busy.Pools[0].Status = mcfgv1.MachineConfigPoolStatus{MachineCount: 3, Conditions: []mcfgv1.MachineConfigPoolCondition{{Type: mcfgv1.MachineConfigPoolDegraded, Status: corev1.ConditionTrue, Message: "content mismatch"}}}
+	paused := workers(3, atSource)
+	paused.Pools[0].Spec.Paused = true
+	full := workers(3, atSource)
+	full.Budgets[0].Spec.MinAvailable.IntVal, full.Budgets[0].Status.DisruptionsAllowed = 2, 0
+	unread := workers(3, atSource)
+	unread.Unknown = []string{"pods"}
+	hosted := workers(3, atSource)
+	hosted.Topology = configv1.ExternalTopologyMode
+	warn := Settings{Namespaces: []NamespaceSeverity{{Pattern: "shop", Severity: Warn}}}
+	for _, tt := range []struct {
+		name     string
+		through  *rollout.Cluster
+		before   mirrors.Set
+		edit     mirrors.Edit
+		facts    Facts
+		settings Settings
+		line     string
+		want     string // of summary
+	}{
+		{"tags drain", workers(3, atSource), set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
+		{"digests do not", workers(3, atSource), set(), mirrors.Put(idms("shop", "quay.io/shop", allow, "m.local/shop")), everywhere, Settings{}, "reloads CRI-O without a drain on 3 nodes, about a minute", ""},
+		{"minutes a node", workers(3, atSource), set(), tagsFromMirror(), everywhere, Settings{Times: rollout.Settings{Drain: rollout.Range{Min: time.Minute, Max: 2 * time.Minute}}}, "drains and reloads CRI-O on 3 nodes, one at a time, 3 to 6 minutes", ""},
+		{"the mirror lacks it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny NotFullySynced, deny RolloutStalls"},
+		{"a namespace may not hold up changes, but a stall is not its own affair", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
+		{"unless the settings say so", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), Settings{Namespaces: warn.Namespaces, Severities: map[string]Severity{RolloutStalls: Warn}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn NotFullySynced, warn RolloutStalls"},
+		{"nobody knows whether the mirror has it", workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" unreachable", atSource+" present"), warn, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny RolloutStalls, warn NotFullySynced"},
+		{"the way out of a stall", workers(3, atSource), set(itms("shop", "quay.io/shop", never, "m.local/shop")), mirrors.Delete(itms("shop", "quay.io/shop", never, "m.local/shop")), facts(atMirror+" absent", atSource+" present"), Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutStalls"},
+		{"a budget without room", full, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
+		{"which is a denial if somebody wants it", full, set(), tagsFromMirror(), everywhere, Settings{Severities: map[string]Severity{DrainBlocked: Deny}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny DrainBlocked"},
+		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
+		{"a paused pool", paused, set(), tagsFromMirror(), facts(atMirror + " present"), Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
+		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods or nodes could not be read", ""},
+		{"a hosted cluster", hosted, set(), tagsFromMirror(), everywhere, Settings{}, "changes nodes as their NodePool says (Replace or InPlace): hosted clusters are not covered", ""},
+		{"no nodes", &rollout.Cluster{}, set(), tagsFromMirror(), everywhere, Settings{}, "none", ""},
+		{"nothing is known", nil, set(), tagsFromMirror(), everywhere, Settings{}, "none", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, v := foretell(tt.through, tt.before, tt.edit, tt.facts, tt.settings)
+			line := "none"
+			if f != nil {
+				line = f.String()
+			}
+			if line != tt.line {
+				t.Errorf("got %q, want %q", line, tt.line)
+			}
+			if got := summary(v); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestForecastRecent: other mirror objects that were changed a moment ago are named, unless
+// no node is drained for this one.
+func TestForecastRecent(t *testing.T) {
+	old := itms("old", "quay.io/old", never, "m.local/old").(*configv1.ImageTagMirrorSet)
+	old.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+	edited := itms("edited", "quay.io/edited", never, "m.local/edited").(*configv1.ImageTagMirrorSet)
+	edited.CreationTimestamp = old.CreationTimestamp
+	edited.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: noon.Add(-20 * time.Minute)}}}
+	created := idms("created", "quay.io/created", never, "m.local/created").(*configv1.ImageDigestMirrorSet)
+	created.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
+	found := facts(atMirror+" present", atSource+" present")
+
+	f, _ := foretell(workers(3, atSource), set(old, edited, created), tagsFromMirror(), found, Settings{})
+	if want := []string{"ImageDigestMirrorSet created", "ImageTagMirrorSet edited"}; !slices.Equal(f.Recent, want) {
+		t.Errorf("got %q, want %q", f.Recent, want)
+	}
+	if want := "; 2 other mirror objects were changed in the last 30 minutes: apply changes together to drain once"; !strings.HasSuffix(f.String(), want) {
+		t.Errorf("got %q, want it to end with %q", f, want)
+	}
+	f, _ = foretell(workers(3, atSource), set(old, created), tagsFromMirror(), found, Settings{})
+	if want := "; ImageDigestMirrorSet created was changed in the last 30 minutes: apply changes together to drain once"; !strings.HasSuffix(f.String(), want) {
+		t.Errorf("got %q, want it to end with %q", f, want)
+	}
+	f, _ = foretell(workers(3, atSource), set(old, created), mirrors.Put(idms("shop", "quay.io/shop", never, "m.local/shop")), found, Settings{})
+	if len(f.Recent) > 0 {
+		t.Errorf("nothing is drained, and yet: %q", f)
+	}
+}
+
+// TestForecastLookups: the mirror has everything, and so nobody has looked at the source; but
+// the first pod that is evicted can only go to a node that still asks the source.
+func TestForecastLookups(t *testing.T) {
+	f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})
+	if len(f.Lookups) != 1 || f.Lookups[0].Ref != atSource {
+		t.Errorf("got %v, want the source", f.Lookups)
+	}
+	if got := summary(v); got != "" {
+		t.Errorf("nobody has looked, and yet: %s", got)
+	}
+	for answer, want := range map[string]string{
+		"present": "", "absent": "warn RolloutStalls", "unreachable": "warn RolloutStalls", "unknown": "",
+	} {
+		f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present", atSource+" "+answer), Settings{})
+		if len(f.Lookups) > 0 {
+			t.Errorf("%s: it would be asked again: %v", answer, f.Lookups)
+		}
+		if got := summary(v); got != want {
+			t.Errorf("%s: got %q, want %q", answer, got, want)
+		}
+	}
+	f, _ = foretell(workers(3, "quay.io/other:v1"), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})
+	if len(f.Lookups) > 0 {
+		t.Errorf("no pod runs the image, and yet: %v", f.Lookups)
+	}
+}
+
+// TestForecastPartial: nothing is concluded from a simulation that was given up.
+func TestForecastPartial(t *testing.T) {
+	f, _ := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})
+	f.Simulation = &simulation.Result{Partial: true}
+	if !strings.HasSuffix(f.String(), "; the drains were not simulated to the end: time was up") {
+		t.Errorf("got %q", f)
+	}
+}
+
+// TestPulls: what the facts of a review say about the routes of a node.
+func TestPulls(t *testing.T) {
+	before := set(itms("old", "quay.io/shop", never, "old.local/shop"))
+	edit := mirrors.Put(itms("old", "quay.io/shop", never, "m.local/shop"))
+	for _, tt := range []struct {
+		name          string
+		facts         Facts
+		before, after simulation.Pull
+	}{
+		{"nobody looked", Facts{}, simulation.PullWorks, simulation.PullUnknown},
+		{"both have it", facts("old.local/shop/cart:v1 present", atMirror+" present"), simulation.PullWorks, simulation.PullWorks},
+		{"the new one lacks it", facts(atMirror + " absent"), simulation.PullWorks, simulation.PullFails},
+		{"the new one is out of reach", facts(atMirror + " unreachable"), simulation.PullWorks, simulation.PullUnknown},
+		{"the old one has lost it", facts("old.local/shop/cart:v1 absent", atMirror+" present"), simulation.PullFails, simulation.PullWorks},
+		{"the old one is out of reach", facts("old.local/shop/cart:v1 unreachable", atMirror+" present"), simulation.PullUnknown, simulation.PullWorks},
+	} {
+		p := shallower(NewPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(Image{Ref: atSource})}, Settings{}))
+		pulls := p.pulls(tt.facts)
+		if was, is := pulls.pull(" "+atSource, "worker", false), pulls.pull(atSource, "worker", true); was != tt.before || is != tt.after {
+			t.Errorf("%s: got %v and %v, want %v and %v", tt.name, was, is, tt.before, tt.after)
+		}
+		if got := pulls.pull("quay.io/other:v1", "worker", true); got != simulation.PullWorks {
+			t.Errorf("what is not rerouted: got %v", got)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package simulation
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// best returns the best course. Its stalls are those that no choice of the scheduler avoids.
+func (w *world) best() Course {
+	v := view{im: w.images, hopeful: true}
+	r := w.newRun(v, false)
+	stuck := r.play()
+	course := Course{Steps: r.steps}
+	if len(stuck) == 0 {
+		return course
+	}
+	for _, s := range r.stalls(stuck) {
+		why, certain := w.inevitable(w.budgets[s.budget], v)
+		if !certain {
+			continue
+		}
+		if s.Why == "" && len(s.Missing) == 0 {
+			s.Why = why
+		}
+		_, without := w.inevitable(w.budgets[s.budget], view{im: w.images, hopeful: true, works: true})
+		s.ByImage = !without
+		course.Stalls = append(course.Stalls, s)
+	}
+	course.Undecided = len(course.Stalls) == 0
+	return course
+}
+
+// inevitable reports whether a budget keeps a pod on a node that is drained whatever happens,
+// and why: one that runs and is ready, so that the budget has to allow its eviction.
+//
+// When the last of a budget's ready pods was evicted by its leave, as many were ready as it
+// asks for, and later on only more. If the rollout ended with fewer that can be ready then, it
+// could not have come so far.
+func (w *world) inevitable(b *budget, v view) (string, bool) {
+	stays := int32(-1)
+	for _, i := range b.pods {
+		p := &w.pods[i]
+		if p.stays || p.node < 0 || p.state != healthy && p.state != unready {
+			continue
+		}
+		if len(p.shape.budgets) > 1 {
+			return w.doubled(i).why, true
+		}
+		if p.state == healthy && stays < 0 {
+			stays = i
+		}
+	}
+	switch {
+	case stays < 0:
+		return "", false
+	case b.never != "" || b.most <= b.desired:
+		return b.reason(0), true
+	}
+	lost := 0
+	for _, i := range b.pods {
+		if p := &w.pods[i]; !p.stays && !w.canEnd(p, v) {
+			lost++
+		}
+	}
+	return "", b.most-lost < b.desired
+}
+
+// canEnd reports whether there is a node where the pod may be ready at the end of the rollout.
+func (w *world) canEnd(p *pod, v view) bool {
+	switch {
+	case p.isBare() && p.node >= 0:
+		return false
+	case p.guard:
+		return w.canEndOn(p.shape, w.byName[p.Node], v)
+	case p.shape.waits():
+		return true
+	default:
+		return slices.ContainsFunc(p.shape.eligible.list, func(n int32) bool {
+			w.ask(1)
+			return w.canEndOn(p.shape, n, v)
+		})
+	}
+}
+
+// canEndOn reports whether the images of a pod may all be there, or be pulled, on a node at the
+// end. A pod that started before the node was updated may have brought an image; it stays
+// there itself only if the node is not drained, or if it went there in spite of the cordon.
+func (w *world) canEndOn(s *shape, n int32, v view) bool {
+	at := &w.nodes[n]
+	for _, p := range s.pulls {
+		before, after := v.starts(p, n, false, nil), v.starts(p, n, true, nil)
+		switch {
+		case !at.taken && before:
+		case at.taken && after, at.taken && before && (!at.drained || s.toleratesCordon || p.policy != corev1.PullAlways):
+		case p.policy != corev1.PullAlways && w.mayBring(p, n, v):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// mayBring reports whether a pod that pulls the image may run on the node at any time.
+func (w *world) mayBring(p imagePull, n int32, v view) bool {
+	return v.pulls(p.image, n, false) || w.nodes[n].taken && v.pulls(p.image, n, true)
+}

@@ -1,0 +1,369 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A counter counts pods by the domain of the topology that they are in. All that pods ask of
+// other pods goes by counters: affinity, anti-affinity, spread, and ports on the host, whose
+// domains are the nodes.
+type counter struct {
+	id int
+	// domains says which domain a node is in; only counts the pods of these nodes alone, nil
+	// means all.
+	domains *domains
+	only    *nodeSet
+	// shapes are those whose pods are counted.
+	shapes []*shape
+	// size is how many domains there are, for spread. Fixed are those with a pod that stays.
+	size  int
+	fixed map[int32]bool
+}
+
+// domains are those of one topology.
+type domains struct {
+	key string
+	of  []int32 // by node, -1 for a node without the label
+	n   int
+	// partial says that nodes are in no domain.
+	partial bool
+}
+
+// An affinity is what a pod requires of others: in the domain of each counter there has to be
+// one of those that all of them count. Own says that the pod is counted itself, and may be
+// the first.
+type affinity struct {
+	counters []*counter
+	own      bool
+}
+
+// A spread is a topologySpreadConstraint with DoNotSchedule.
+type spread struct {
+	*counter
+	skew, least int // maxSkew, minDomains
+	own         bool
+}
+
+// A topology knows the domains, and finds shapes by their labels.
+type topology struct {
+	w        *world
+	domains  map[string]*domains
+	byLabel  map[string][]*shape // "namespace\x00key\x00value"
+	inSpace  map[string][]*shape
+	counters map[string]*counter
+}
+
+// hostPorts is the key of the topology whose domains are the nodes; no label has it.
+const hostPorts = ""
+
+func (w *world) addConstraints() {
+	t := &topology{w: w, domains: map[string]*domains{}, byLabel: map[string][]*shape{}, inSpace: map[string][]*shape{}, counters: map[string]*counter{}}
+	w.keys = t
+	for _, s := range w.shapes {
+		t.inSpace[s.namespace] = append(t.inSpace[s.namespace], s)
+		for key, value := range s.spec.Labels {
+			at := s.namespace + "\x00" + key + "\x00" + value
+			t.byLabel[at] = append(t.byLabel[at], s)
+		}
+	}
+	t.addPorts()
+	for _, s := range w.shapes {
+		t.addAntiAffinity(s)
+		if s.mobile > 0 {
+			t.addAffinity(s)
+			t.addSpread(s)
+		}
+		if w.ask(5) {
+			return
+		}
+	}
+}
+
+func (t *topology) topology(key string) *domains {
+	if d, ok := t.domains[key]; ok {
+		return d
+	}
+	d := &domains{key: key, of: make([]int32, len(t.w.nodes))}
+	values := map[string]int32{}
+	for n := range t.w.nodes {
+		value, ok := t.w.nodes[n].name, true
+		if key != hostPorts {
+			value, ok = t.w.nodes[n].obj.Labels[key]
+		}
+		d.of[n] = -1
+		if !ok {
+			d.partial = true
+			continue
+		}
+		at, seen := values[value]
+		if !seen {
+			at = int32(len(values)) //nolint:gosec // at most one for each node
+			values[value] = at
+		}
+		d.of[n] = at
+	}
+	d.n = len(values)
+	t.domains[key] = d
+	return d
+}
+
+// counter returns the counter with that identity; shapes says whose pods it counts, if it is
+// new.
+func (t *topology) counter(id, key string, only *nodeSet, shapes func() []*shape) *counter {
+	if c, ok := t.counters[id]; ok {
+		return c
+	}
+	c := &counter{id: len(t.w.counters), domains: t.topology(key), only: only, shapes: shapes()}
+	for _, s := range c.shapes {
+		s.counted = append(s.counted, c)
+	}
+	t.counters[id] = c
+	t.w.counters = append(t.w.counters, c)
+	return c
+}
+
+// addPorts makes a counter for each port on the host. Two conflict if protocol and port are
+// the same, unless their addresses differ (HostPortInfo.CheckConflict of the scheduler).
+func (t *topology) addPorts() {
+	users := map[rollout.HostPort][]*shape{}
+	for _, s := range t.w.shapes {
+		for _, port := range s.spec.HostPorts {
+			if port = normalPort(port); port.Port > 0 && !slices.Contains(users[port], s) {
+				users[port] = append(users[port], s)
+			}
+		}
+	}
+	byNumber := map[rollout.HostPort][]rollout.HostPort{}
+	for port := range users {
+		number := rollout.HostPort{Protocol: port.Protocol, Port: port.Port}
+		byNumber[number] = append(byNumber[number], port)
+	}
+	for _, s := range t.w.shapes {
+		for _, port := range s.spec.HostPorts {
+			port = normalPort(port)
+			others := byNumber[rollout.HostPort{Protocol: port.Protocol, Port: port.Port}]
+			slices.SortFunc(others, func(a, b rollout.HostPort) int { return strings.Compare(a.IP, b.IP) })
+			for _, other := range others {
+				if other.IP == port.IP || other.IP == "" || port.IP == "" {
+					id := fmt.Sprintf("port %s %s %d", other.IP, other.Protocol, other.Port)
+					s.never(t.counter(id, hostPorts, nil, func() []*shape { return users[other] }))
+				}
+			}
+		}
+	}
+}
+
+func normalPort(port rollout.HostPort) rollout.HostPort {
+	if port.IP == "0.0.0.0" || port.IP == "::" {
+		port.IP = ""
+	}
+	if port.Protocol == "" {
+		port.Protocol = corev1.ProtocolTCP
+	}
+	return port
+}
+
+// never adds a counter that must not count a pod where s runs.
+func (s *shape) never(c *counter) {
+	if !slices.Contains(s.noneOf, c) {
+		s.noneOf = append(s.noneOf, c)
+	}
+}
+
+// addAntiAffinity adds the terms of s, which hold both ways: none that s selects may be where
+// it goes, and those that it selects may not go where it is.
+func (t *topology) addAntiAffinity(s *shape) {
+	if s.spec.Affinity == nil || s.spec.Affinity.PodAntiAffinity == nil {
+		return
+	}
+	for _, term := range s.spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		m, ok := t.matcher(s.namespace, &term, true)
+		if !ok {
+			continue
+		}
+		selected := t.counter("selected "+term.TopologyKey+" "+m.id, term.TopologyKey, nil, func() []*shape { return t.matching(m) })
+		s.never(selected)
+		by := t.counter(fmt.Sprintf("by %d %s %s", s.id, term.TopologyKey, m.id), term.TopologyKey, nil, func() []*shape { return []*shape{s} })
+		for _, other := range selected.shapes {
+			other.never(by)
+		}
+	}
+}
+
+func (t *topology) addAffinity(s *shape) {
+	if s.spec.Affinity == nil || s.spec.Affinity.PodAffinity == nil {
+		return
+	}
+	terms := s.spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if len(terms) == 0 {
+		return
+	}
+	var matchers []matcher
+	all := ""
+	for _, term := range terms {
+		m, ok := t.matcher(s.namespace, &term, false)
+		if !ok {
+			m = matcher{id: "nothing", selector: labels.Nothing()}
+		}
+		matchers = append(matchers, m)
+		all += " " + m.id
+	}
+	a := affinity{}
+	for _, term := range terms {
+		a.counters = append(a.counters, t.counter("all "+term.TopologyKey+all, term.TopologyKey, nil, func() []*shape {
+			return slices.DeleteFunc(t.matching(matchers[0]), func(other *shape) bool {
+				return slices.ContainsFunc(matchers[1:], func(m matcher) bool { return !m.matches(other) })
+			})
+		}))
+	}
+	a.own = slices.Contains(a.counters[0].shapes, s)
+	s.someOf = append(s.someOf, a)
+}
+
+// addSpread adds the constraints with DoNotSchedule (PodTopologySpread of the scheduler).
+func (t *topology) addSpread(s *shape) {
+	var hard []corev1.TopologySpreadConstraint
+	for _, c := range s.spec.Spread {
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			hard = append(hard, c)
+		}
+	}
+	for _, c := range hard {
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil {
+			selector = labels.Nothing()
+		}
+		for _, key := range c.MatchLabelKeys {
+			if value, ok := s.spec.Labels[key]; ok {
+				requirement, _ := labels.SelectorFromSet(labels.Set{key: value}).Requirements()
+				selector = selector.Add(requirement...)
+			}
+		}
+		m := matcher{id: s.namespace + " " + selector.String(), spaces: []string{s.namespace}, selector: selector}
+		only := t.counting(s, hard, c)
+		counter := t.counter(fmt.Sprintf("spread %s %d %s", c.TopologyKey, only.id, m.id), c.TopologyKey, only, func() []*shape { return t.matching(m) })
+		if counter.size == 0 {
+			seen := map[int32]bool{}
+			for _, n := range only.list {
+				seen[counter.domains.of[n]] = true
+			}
+			counter.size = len(seen)
+		}
+		least := 1
+		if c.MinDomains != nil {
+			least = int(*c.MinDomains)
+		}
+		s.spreads = append(s.spreads, spread{counter, int(c.MaxSkew), least, slices.Contains(counter.shapes, s)})
+	}
+}
+
+// counting returns the nodes whose pods count for a constraint: those that have all the
+// topologies, and that the pod could run on by its policies.
+func (t *topology) counting(s *shape, all []corev1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) *nodeSet {
+	f := filter{affinity: true}
+	if c.NodeAffinityPolicy != nil {
+		f.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	if c.NodeTaintsPolicy != nil {
+		f.taints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
+	}
+	var nodes []int32
+	for _, n := range t.w.candidates.find(s, f).list {
+		if !slices.ContainsFunc(all, func(c corev1.TopologySpreadConstraint) bool { return t.topology(c.TopologyKey).of[n] < 0 }) {
+			nodes = append(nodes, n)
+		}
+	}
+	return t.w.candidates.intern(nodes)
+}
+
+// A matcher selects pods of some namespaces.
+type matcher struct {
+	id       string
+	spaces   []string // nil for all
+	selector labels.Selector
+}
+
+func (m matcher) matches(s *shape) bool {
+	return (m.spaces == nil || slices.Contains(m.spaces, s.namespace)) && m.selector.Matches(labels.Set(s.spec.Labels))
+}
+
+// matcher returns whom a term of (anti-)affinity selects. Where the labels of namespaces are
+// not known, a namespaceSelector selects all of them for wide, and otherwise none.
+func (t *topology) matcher(namespace string, term *corev1.PodAffinityTerm, wide bool) (matcher, bool) {
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	if err != nil {
+		return matcher{}, false
+	}
+	spaces := slices.Clone(term.Namespaces)
+	if term.NamespaceSelector == nil && len(spaces) == 0 {
+		spaces = []string{namespace}
+	}
+	if term.NamespaceSelector != nil {
+		selected, err := metav1.LabelSelectorAsSelector(term.NamespaceSelector)
+		switch {
+		case err != nil:
+			return matcher{}, false
+		case selected.Empty(), t.w.in.Cluster.Namespaces == nil && wide:
+			return matcher{id: "all " + selector.String(), selector: selector}, true
+		}
+		for name, set := range t.w.in.Cluster.Namespaces {
+			if selected.Matches(set) {
+				spaces = append(spaces, name)
+			}
+		}
+		if spaces == nil {
+			spaces = []string{}
+		}
+	}
+	slices.Sort(spaces)
+	spaces = slices.Compact(spaces)
+	return matcher{id: strings.Join(spaces, ",") + " " + selector.String(), spaces: spaces, selector: selector}, true
+}
+
+// matching returns the shapes that m selects, by their labels where it asks for some value.
+func (t *topology) matching(m matcher) []*shape {
+	spaces := m.spaces
+	if spaces == nil {
+		spaces = slices.Sorted(maps.Keys(t.inSpace))
+	}
+	requirements, selectable := m.selector.Requirements()
+	var found []*shape
+	for _, space := range spaces {
+		if !selectable {
+			break
+		}
+		candidates := t.inSpace[space]
+		for _, r := range requirements {
+			if values := r.ValuesUnsorted(); len(values) == 1 && isEqual(r) {
+				if some := t.byLabel[space+"\x00"+r.Key()+"\x00"+values[0]]; len(some) < len(candidates) {
+					candidates = some
+				}
+			}
+		}
+		for _, s := range candidates {
+			if m.matches(s) {
+				found = append(found, s)
+			}
+		}
+		t.w.ask(1 + len(candidates)/20)
+	}
+	return found
+}
+
+func isEqual(r labels.Requirement) bool {
+	switch r.Operator() {
+	case "=", "==", "in":
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,94 @@
+package simulation
+
+// A Course is one way for a rollout to go.
+type Course struct {
+	// Steps are the nodes that MCO takes, in the order in which it takes them.
+	Steps []Step `json:"steps"`
+	// Stalls are where the rollout goes no further; it finishes if there are none. Those that
+	// Steps come to are first.
+	Stalls []Stall `json:"stalls,omitempty"`
+	// Undecided is set where Steps end before all nodes are done although there are no Stalls:
+	// other choices of the scheduler may lead further, and none was found that does.
+	Undecided bool `json:"undecided,omitempty"`
+}
+
+// A Step is what happens to one node.
+type Step struct {
+	Pool string `json:"pool"`
+	Node string `json:"node"`
+	// Drained says that the node is drained before it is updated.
+	Drained bool `json:"drained,omitempty"`
+	// Moves are the pods that are evicted, in that order.
+	Moves []Move `json:"moves,omitempty"`
+	// Refused are the pods that budgets keep on the node ("namespace/name"). The node is
+	// updated if there are none.
+	Refused []string `json:"refused,omitempty"`
+	Updated bool     `json:"updated"`
+}
+
+// A Move is what becomes of a pod that is evicted.
+type Move struct {
+	// Pod is "namespace/name" of the pod, or of the first of the pods in whose place it is.
+	Pod string `json:"pod"`
+	// To is where its replacement goes, "" if the scheduler finds no node, or nothing replaces
+	// it. Later says that there was no node at first.
+	To    string `json:"to,omitempty"`
+	Later bool   `json:"later,omitempty"`
+	// Updated says that node To has its new configuration.
+	Updated bool    `json:"updated,omitempty"`
+	Outcome Outcome `json:"outcome"`
+	// Image is the one that cannot be pulled where Outcome is ImageFails.
+	Image string `json:"image,omitempty"`
+}
+
+// An Outcome is what becomes of a pod that is evicted.
+type Outcome string
+
+// The outcomes.
+const (
+	// Starts: its replacement starts.
+	Starts Outcome = "starts"
+	// ImageFails: its replacement cannot pull an image.
+	ImageFails Outcome = "image fails"
+	// Unschedulable: its replacement fits no node.
+	Unschedulable Outcome = "unschedulable"
+	// Gone: nothing replaces it.
+	Gone Outcome = "gone"
+)
+
+// A Stall is where a rollout goes no further.
+type Stall struct {
+	// Pool and Node are whose drain does not end.
+	Pool string `json:"pool"`
+	Node string `json:"node"`
+	// Pod is one that cannot be evicted ("namespace/name"), and Budgets are those that keep it
+	// there; more than one if the pod has more than one, which no eviction survives.
+	Pod     string   `json:"pod"`
+	Budgets []string `json:"budgets"`
+	// Image is one that keeps a pod of the budget from starting, "" if no image causes the
+	// stall. Missing are the pods of the budget that are not ready and why.
+	Image   string    `json:"image,omitempty"`
+	Missing []Missing `json:"missing,omitempty"`
+	// Why is the reason where it is not pods that are missing: the budget asks for as many as
+	// there are.
+	Why string `json:"why,omitempty"`
+	// ByImage says that the drain would end if every pull worked.
+	ByImage bool `json:"byImage"`
+	// Possible says that the simulated steps do not come here, but that it cannot be excluded.
+	Possible bool `json:"possible,omitempty"`
+
+	budget int
+}
+
+// A Missing is a pod that a budget counts as not ready.
+type Missing struct {
+	Pod string `json:"pod"`
+	// Node is where it is, "" if it is on none. Updated says that the node has its new
+	// configuration; Moved that the pod is the replacement of one that was evicted.
+	Node    string `json:"node,omitempty"`
+	Updated bool   `json:"updated,omitempty"`
+	Moved   bool   `json:"moved,omitempty"`
+	// Image is the one that it cannot pull, Why any other reason, as a clause.
+	Image string `json:"image,omitempty"`
+	Why   string `json:"why,omitempty"`
+}

@@ -1,0 +1,43 @@
+// Package simulation plays a rollout node by node before it is made: what the Machine Config
+// Operator (MCO), the eviction API, the scheduler and the kubelet would do.
+//
+//	result := simulation.Run(simulation.Input{Cluster: cluster, Forecast: forecast, Pull: pull})
+//	if !result.Finishes() { // some choice of the scheduler may lead to a stall
+//		fmt.Println(result.Worst)
+//	}
+//
+// A drain waits for PodDisruptionBudgets, these wait for pods that are not ready, and those
+// may wait for an image that nodes cannot pull by their new route, or for a node that has a
+// place for them. Where the drain waits for ever, the rollout stalls.
+//
+// How it goes depends on which nodes the scheduler chooses, of which there is more than one
+// course. Two are shown:
+//   - Worst has a stall unless none is possible, whatever is chosen and in whatever order
+//     things happen. Its steps are played with choices that do harm. What they do not come to
+//     although it cannot be excluded is marked (Stall.Possible). It may be darker than the
+//     worst that can happen.
+//   - Best has a stall only if nothing can avoid it. It may be brighter than the best that can
+//     happen.
+//
+// # What is simulated
+//
+// MCO: the order of nodes, how many at once, pools side by side, arbiters after masters; a node
+// is cordoned, drained, updated and uncordoned. A drain leaves pods of DaemonSets and static
+// ones alone, and forces all others, so that pods without a controller are gone. Of pods that
+// come to a node while it is drained, as they tolerate the cordon, it waits for none.
+//
+// The eviction API and the disruption controller: see budget. The scheduler: everything that
+// keeps a pod from a node, but for limits on volumes. Pods push out others of lower priority
+// where drains go, and nowhere else in what is proved of Worst. That nodes still
+// to be updated have the taint UpdateInProgress:PreferNoSchedule is a preference, which the
+// played steps follow. The kubelet: whether images are there or can be pulled.
+//
+// # What is taken for granted
+//
+// Nobody intervenes: neither people, nor autoscalers, nor a descheduler. Pods end when they
+// are evicted, and start where their images are there. A pod that is not ready, for reasons that
+// are not known, is not ready later on either, in the worst course; in the best it is at once.
+// Nodes stay as they are, but for what MCO does; images stay on them.
+//
+// The package is pure: everything comes in through Input.
+package simulation

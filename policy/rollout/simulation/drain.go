@@ -1,0 +1,319 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A run is a rollout under way: one course, by one way to choose nodes for pods.
+type run struct {
+	*placement
+	view
+	// pessimist chooses nodes where pods do not start.
+	pessimist bool
+	state     []podState
+	image     []int32 // by pod: the image that fails, where state is failing
+	moved     []bool
+	more      map[uint64]bool // images that came to nodes
+	updated   []bool
+	ready     []int // by budget
+	waiting   []int32
+	pushedOut []int32   // by preemption, since pods were placed last
+	here      [][]int32 // by node: pods that were evicted and came here
+	search    *search
+	pools     []poolRun
+	steps     []Step
+	moves     []moveAt // by pod: the last of its moves
+}
+
+type moveAt struct{ step, move int }
+
+// A poolRun is how far a pool is.
+type poolRun struct {
+	next   int
+	drains []*drain
+}
+
+// A drain is a node that is cordoned, with the pods that are still to be evicted.
+type drain struct {
+	node int32
+	pool int
+	pods []int32
+	step int
+}
+
+func (w *world) newRun(v view, pessimist bool) *run {
+	r := &run{
+		placement: w.newPlacement(), view: v, pessimist: pessimist,
+		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), more: map[uint64]bool{},
+		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
+		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
+	}
+	r.search = newSearch(r)
+	for i := range w.pods {
+		pod := int32(i) //nolint:gosec // an index of pods
+		r.image[i] = -1
+		r.state[i] = r.initial(pod)
+		r.count(pod, 1)
+		if r.state[i] == unscheduled {
+			r.waiting = append(r.waiting, pod)
+		}
+	}
+	return r
+}
+
+// initial returns how a pod does at the beginning. For the best, pods that are not ready will
+// be as soon as nothing that is known speaks against it.
+func (r *run) initial(pod int32) podState {
+	p := &r.w.pods[pod]
+	switch {
+	case p.state == failing:
+		r.image[pod] = r.fails(p.shape, p.node, false, nil)
+		if r.hopeful && r.image[pod] < 0 {
+			return healthy
+		}
+	case r.hopeful && p.state == unready:
+		return healthy
+	}
+	return p.state
+}
+
+func (r *run) count(pod int32, by int) {
+	if r.state[pod] != healthy {
+		return
+	}
+	for _, b := range r.w.pods[pod].shape.budgets {
+		r.ready[b.id] += by
+	}
+}
+
+func (r *run) become(pod int32, s podState) {
+	r.count(pod, -1)
+	r.state[pod] = s
+	r.count(pod, 1)
+}
+
+// play goes on until nothing can happen any more, and returns the drains that have not ended.
+func (r *run) play() []*drain {
+	r.schedule()
+	for progress := true; progress && !r.w.stopped; {
+		progress = false
+		for i := range r.pools {
+			progress = r.take(i) || progress
+		}
+		for _, d := range r.drains() {
+			progress = r.evict(d) || progress
+		}
+		progress = r.schedule() || progress
+		for _, d := range r.drains() {
+			if len(d.pods) == 0 {
+				r.finish(d)
+				progress = true
+			}
+		}
+	}
+	return r.drains()
+}
+
+func (r *run) drains() []*drain {
+	var all []*drain
+	for _, p := range r.pools {
+		all = append(all, p.drains...)
+	}
+	slices.SortFunc(all, func(a, b *drain) int { return cmp.Compare(a.step, b.step) })
+	return all
+}
+
+func (r *run) done(pool int) bool {
+	return r.pools[pool].next == len(r.w.pools[pool].order) && len(r.pools[pool].drains) == 0
+}
+
+// take lets MCO take as many nodes of a pool as it may. A node that is not drained is updated
+// on the spot.
+func (r *run) take(i int) bool {
+	of, p := &r.w.pools[i], &r.pools[i]
+	if of.after >= 0 && !r.done(of.after) {
+		return false
+	}
+	took := false
+	for ; p.next < len(of.order) && len(p.drains) < of.capacity && !r.w.stopped; p.next++ {
+		n := of.order[p.next]
+		took = true
+		d := &drain{node: n, pool: i, step: len(r.steps)}
+		r.steps = append(r.steps, Step{Pool: of.Name, Node: r.w.nodes[n].name, Drained: of.drains})
+		if !of.drains {
+			r.update(d)
+			continue
+		}
+		r.cordoned[n] = true
+		for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {
+			if r.node[pod] == n && r.isEvicted(pod) && !slices.Contains(d.pods, pod) {
+				d.pods = append(d.pods, pod)
+			}
+		}
+		p.drains = append(p.drains, d)
+	}
+	return took
+}
+
+// isEvicted reports whether a drain evicts the pod: neither of a DaemonSet nor from a file.
+func (r *run) isEvicted(pod int32) bool {
+	p := &r.w.pods[pod]
+	return !p.Static && p.Owner.Kind != "DaemonSet" && r.state[pod] != gone
+}
+
+// evict evicts what budgets let go. All pods of a node are asked for at once, so that
+// replacements are not ready before the last of them is.
+func (r *run) evict(d *drain) bool {
+	before := len(d.pods)
+	d.pods = slices.DeleteFunc(d.pods, func(pod int32) bool {
+		if r.node[pod] != d.node {
+			return true // pushed out in the meantime
+		}
+		if r.w.ask(2) || !r.mayEvict(pod) {
+			return false
+		}
+		r.evicted(pod, d)
+		return true
+	})
+	return len(d.pods) < before
+}
+
+func (r *run) mayEvict(pod int32) bool {
+	budgets := r.w.pods[pod].shape.budgets
+	switch {
+	case r.state[pod] == failing, len(budgets) == 0:
+		return true
+	case len(budgets) > 1:
+		return false
+	default:
+		return budgets[0].allows(r.state[pod], r.ready[budgets[0].id])
+	}
+}
+
+func (r *run) evicted(pod int32, d *drain) {
+	step := &r.steps[d.step]
+	r.remove(pod)
+	r.image[pod] = -1
+	r.moves[pod] = moveAt{d.step, len(step.Moves)}
+	move := Move{Pod: r.w.podName(pod), Outcome: Unschedulable}
+	if r.w.pods[pod].isBare() {
+		move.Outcome = Gone
+		r.become(pod, gone)
+	} else {
+		r.become(pod, unscheduled)
+		r.moved[pod] = true
+		r.waiting = append(r.waiting, pod)
+	}
+	step.Moves = append(step.Moves, move)
+}
+
+func (w *world) podName(pod int32) string { return w.pods[pod].Namespace + "/" + w.pods[pod].Name }
+
+// schedule places the pods that wait, those of the highest priority first.
+func (r *run) schedule() bool {
+	if len(r.waiting) == 0 {
+		return false
+	}
+	slices.SortStableFunc(r.waiting, func(a, b int32) int {
+		return cmp.Compare(r.w.pods[b].shape.spec.Priority, r.w.pods[a].shape.spec.Priority)
+	})
+	placed := 0
+	r.waiting = slices.DeleteFunc(r.waiting, func(pod int32) bool {
+		n := noNode
+		if !r.w.ask(2) {
+			n = r.choose(pod)
+		}
+		if n < 0 {
+			return false
+		}
+		r.start(pod, n)
+		placed++
+		return true
+	})
+	r.waiting = append(r.waiting, r.pushedOut...)
+	r.pushedOut = nil
+	for _, pod := range r.waiting {
+		if r.moved[pod] {
+			at := r.moves[pod]
+			r.steps[at.step].Moves[at.move].Later = true
+		}
+	}
+	return placed > 0
+}
+
+// choose returns the node that a pod goes to, noNode if there is none.
+func (r *run) choose(pod int32) int32 {
+	p := &r.w.pods[pod]
+	if p.guard {
+		if home := r.w.byName[p.Node]; !r.cordoned[home] {
+			return home
+		}
+		return noNode
+	}
+	if p.shape.waits() && !r.hopeful {
+		return noNode
+	}
+	n := r.search.find(p.shape)
+	if n < 0 && p.shape.spec.Preempts && p.shape.spec.Priority > r.w.lowest {
+		return r.preempt(pod)
+	}
+	return n
+}
+
+// start puts a pod on a node, where its images are pulled.
+func (r *run) start(pod, n int32) {
+	r.put(pod, n)
+	r.here[n] = append(r.here[n], pod)
+	r.try(pod)
+	if !r.moved[pod] {
+		return
+	}
+	at := r.moves[pod]
+	move := &r.steps[at.step].Moves[at.move]
+	move.To, move.Updated, move.Outcome = r.w.nodes[n].name, r.updated[n], Starts
+	if r.state[pod] != healthy {
+		move.Outcome = ImageFails
+		if r.image[pod] >= 0 {
+			move.Image = r.w.images.names[r.image[pod]]
+		}
+	}
+}
+
+// try lets the kubelet start the pod.
+func (r *run) try(pod int32) {
+	s, n := r.w.pods[pod].shape, r.node[pod]
+	r.image[pod] = r.fails(s, n, r.updated[n], r.more)
+	if r.image[pod] >= 0 {
+		r.become(pod, failing)
+		return
+	}
+	if !r.hopeful && r.w.pods[pod].state == unready && r.w.pods[pod].node != lostNode {
+		r.become(pod, unready) // as it was before
+		return
+	}
+	r.become(pod, healthy)
+	for _, pull := range s.pulls {
+		r.more[heldKey(pull.image, n)] = true
+	}
+}
+
+func (r *run) finish(d *drain) {
+	p := &r.pools[d.pool]
+	p.drains = slices.DeleteFunc(p.drains, func(other *drain) bool { return other == d })
+	r.update(d)
+	r.schedule()
+}
+
+// update gives a node its new configuration. Pods there that could not pull try again.
+func (r *run) update(d *drain) {
+	n := d.node
+	r.updated[n], r.cordoned[n] = true, false
+	r.steps[d.step].Updated = true
+	r.search.settle(n)
+	for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {
+		if r.node[pod] == n && r.state[pod] == failing && r.image[pod] >= 0 {
+			r.try(pod)
+		}
+	}
+}

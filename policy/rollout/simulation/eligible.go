@@ -1,0 +1,390 @@
+package simulation
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// A nodeSet is a set of nodes. Equal sets of one world are the same one.
+type nodeSet struct {
+	id   int
+	bits []uint64
+	list []int32
+	// staying says that nodes of it are not drained.
+	staying bool
+}
+
+func (s *nodeSet) has(n int32) bool { return s.bits[n>>6]&(1<<(n&63)) != 0 }
+
+func (s *nodeSet) overlaps(other *nodeSet) bool {
+	if s == other {
+		return len(s.list) > 0
+	}
+	for i, word := range s.bits {
+		if word&other.bits[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// An eligibility works out which nodes pods may run on. It looks at one node of those with
+// equal labels and taints only, as far as pods ask for them.
+type eligibility struct {
+	w    *world
+	sets []*nodeSet
+	// byContent and bySignature find sets again.
+	byContent, bySignature map[string]*nodeSet
+	// taints are those that keep pods away, each once; tainted are those of each node.
+	taints  []corev1.Taint
+	tainted [][]int
+	// classes are nodes with equal taints and labels, as far as those of common keys are
+	// asked for. Rare are keys by which nodes are told apart (kubernetes.io/hostname), with
+	// their nodes.
+	classes [][]int32
+	rare    map[string]map[string][]int32
+	volumes map[*corev1.NodeSelector]*nodeaffinity.LazyErrorNodeSelector
+}
+
+// rareFrom is how many values make a key rare: each combination of the values of common keys
+// is a class.
+const rareFrom = 64
+
+var cordonTaint = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+
+func (w *world) addEligibility() {
+	e := &eligibility{
+		w: w, byContent: map[string]*nodeSet{}, bySignature: map[string]*nodeSet{},
+		rare: map[string]map[string][]int32{}, volumes: map[*corev1.NodeSelector]*nodeaffinity.LazyErrorNodeSelector{},
+	}
+	w.candidates = e
+	e.addTaints()
+	e.addClasses(e.keysAskedFor())
+	for _, s := range w.shapes {
+		if s.mobile == 0 {
+			continue
+		}
+		s.toleratesCordon = tolerates(s.spec.Tolerations, &cordonTaint)
+		s.eligible = e.find(s, filter{affinity: true, volumes: true, taints: true, alive: true})
+		s.reach = s.eligible
+		if w.ask(5) {
+			return
+		}
+	}
+	for i := range w.pods {
+		p := &w.pods[i]
+		if s := p.shape; p.node >= 0 && !p.stays && !s.reach.has(p.node) {
+			s.reach = e.intern(append(slices.Clone(s.reach.list), p.node))
+		}
+	}
+}
+
+// A filter says what of a pod and a node has to fit.
+type filter struct{ affinity, volumes, taints, alive bool }
+
+// addTaints numbers the taints that keep pods away.
+func (e *eligibility) addTaints() {
+	e.tainted = make([][]int, len(e.w.nodes))
+	for n := range e.w.nodes {
+		for _, taint := range e.w.nodes[n].obj.Spec.Taints {
+			if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute || taint.Key == cordonTaint.Key {
+				continue // a cordon goes by spec.unschedulable, which comes before the taint
+			}
+			i := slices.IndexFunc(e.taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) && t.Value == taint.Value })
+			if i < 0 {
+				i = len(e.taints)
+				e.taints = append(e.taints, taint)
+			}
+			e.tainted[n] = append(e.tainted[n], i)
+		}
+	}
+}
+
+// tolerates restates Toleration.ToleratesTaint without the comparison operators, which are
+// off by default and need a logger.
+func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			return false
+		}
+		switch t.Operator {
+		case corev1.TolerationOpExists:
+			return true
+		case "", corev1.TolerationOpEqual:
+			return t.Value == taint.Value
+		default:
+			return false
+		}
+	})
+}
+
+// keysAskedFor returns the labels of nodes that pods or volumes ask for.
+func (e *eligibility) keysAskedFor() map[string]bool {
+	keys := map[string]bool{}
+	ask := func(selector *corev1.NodeSelector) {
+		if selector == nil {
+			return
+		}
+		for _, term := range selector.NodeSelectorTerms {
+			for _, requirement := range term.MatchExpressions {
+				keys[requirement.Key] = true
+			}
+		}
+	}
+	for _, s := range e.w.shapes {
+		if s.mobile == 0 {
+			continue
+		}
+		for key := range s.spec.NodeSelector {
+			keys[key] = true
+		}
+		ask(requiredNodes(s.spec.Affinity))
+	}
+	for _, selector := range e.w.in.Cluster.Volumes {
+		ask(selector)
+	}
+	return keys
+}
+
+func requiredNodes(a *corev1.Affinity) *corev1.NodeSelector {
+	if a == nil || a.NodeAffinity == nil {
+		return nil
+	}
+	return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+}
+
+func (e *eligibility) addClasses(keys map[string]bool) {
+	var common []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		values := map[string][]int32{}
+		for n := range e.w.nodes {
+			if value, ok := e.w.nodes[n].obj.Labels[key]; ok {
+				values[value] = append(values[value], int32(n)) //nolint:gosec // an index of nodes
+			}
+		}
+		if len(values) > rareFrom {
+			e.rare[key] = values
+			continue
+		}
+		common = append(common, key)
+	}
+	classes := map[string]int{}
+	for n := range e.w.nodes {
+		var id strings.Builder
+		for _, key := range common {
+			value, ok := e.w.nodes[n].obj.Labels[key]
+			id.WriteString(value)
+			id.WriteByte(byte(b2i(ok)))
+		}
+		for _, i := range e.tainted[n] {
+			id.WriteByte(byte(i >> 8))
+			id.WriteByte(byte(i))
+		}
+		c, ok := classes[id.String()]
+		if !ok {
+			c = len(e.classes)
+			classes[id.String()] = c
+			e.classes = append(e.classes, nil)
+		}
+		e.classes[c] = append(e.classes[c], int32(n)) //nolint:gosec // an index of nodes
+	}
+}
+
+// find returns the nodes that pass the filter for the pods of s.
+func (e *eligibility) find(s *shape, f filter) *nodeSet {
+	var volumes []*corev1.NodeSelector
+	if f.volumes {
+		volumes = e.volumesOf(s)
+	}
+	signature := e.signature(s, f, volumes)
+	if set, ok := e.bySignature[signature]; ok {
+		return set
+	}
+	tolerated := make([]bool, len(e.taints))
+	for i := range e.taints {
+		tolerated[i] = tolerates(s.spec.Tolerations, &e.taints[i])
+	}
+	required := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: s.spec.NodeSelector, Affinity: s.spec.Affinity}})
+	fits := func(n int32) bool {
+		e.w.ask(1)
+		if f.taints && slices.ContainsFunc(e.tainted[n], func(i int) bool { return !tolerated[i] }) {
+			return false
+		}
+		if !f.affinity {
+			return true
+		}
+		if ok, err := required.Match(e.w.nodes[n].obj); !ok || err != nil {
+			return false
+		}
+		for _, v := range volumes {
+			if ok, err := e.volume(v).Match(e.w.nodes[n].obj); !ok || err != nil {
+				return false
+			}
+		}
+		return true
+	}
+	var fitting []int32
+	if candidates, rare := e.rareNodes(s, volumes); rare && f.affinity {
+		for _, n := range candidates {
+			if fits(n) {
+				fitting = append(fitting, n)
+			}
+		}
+	} else {
+		for _, class := range e.classes {
+			if fits(class[0]) {
+				fitting = append(fitting, class...)
+			}
+		}
+	}
+	if f.alive {
+		cordonKeeps := !tolerates(s.spec.Tolerations, &cordonTaint)
+		fitting = slices.DeleteFunc(fitting, func(n int32) bool {
+			return !e.w.nodes[n].alive || cordonKeeps && e.w.nodes[n].cordoned
+		})
+	}
+	set := e.intern(fitting)
+	e.bySignature[signature] = set
+	return set
+}
+
+// intern returns the set with these nodes.
+func (e *eligibility) intern(nodes []int32) *nodeSet {
+	set := &nodeSet{id: len(e.sets), bits: make([]uint64, (len(e.w.nodes)+63)/64), list: slices.Clone(nodes)}
+	slices.Sort(set.list)
+	content := make([]byte, 0, len(set.bits)*8)
+	for _, n := range set.list {
+		set.bits[n>>6] |= 1 << (n & 63)
+		set.staying = set.staying || !e.w.nodes[n].drained
+	}
+	for _, word := range set.bits {
+		for shift := 0; shift < 64; shift += 8 {
+			content = append(content, byte(word>>shift))
+		}
+	}
+	if same, ok := e.byContent[string(content)]; ok {
+		return same
+	}
+	e.byContent[string(content)] = set
+	e.sets = append(e.sets, set)
+	return set
+}
+
+// signature is the same for pods that may run on the same nodes.
+func (e *eligibility) signature(s *shape, f filter, volumes []*corev1.NodeSelector) string {
+	var b strings.Builder
+	b.WriteByte(byte(b2i(f.affinity) | b2i(f.taints)<<1 | b2i(f.alive)<<2 | b2i(f.volumes)<<4 | b2i(tolerates(s.spec.Tolerations, &cordonTaint))<<3))
+	if f.taints {
+		for i := range e.taints {
+			b.WriteByte(byte(b2i(tolerates(s.spec.Tolerations, &e.taints[i]))))
+		}
+	}
+	if !f.affinity {
+		return b.String()
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.spec.NodeSelector)) {
+		b.WriteString(key + "=" + s.spec.NodeSelector[key] + ",")
+	}
+	for _, selector := range append([]*corev1.NodeSelector{requiredNodes(s.spec.Affinity)}, volumes...) {
+		if selector == nil {
+			continue
+		}
+		text, err := json.Marshal(selector)
+		if err != nil { // strings and lists of strings
+			panic(err)
+		}
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// volumesOf returns where the volumes of the pods can be used, of those that are tied to
+// nodes.
+func (e *eligibility) volumesOf(s *shape) []*corev1.NodeSelector {
+	var tied []*corev1.NodeSelector
+	for _, claim := range s.spec.Claims {
+		if selector := e.w.in.Cluster.Volumes[s.namespace+"/"+claim]; selector != nil {
+			tied = append(tied, selector)
+		}
+	}
+	return tied
+}
+
+func (e *eligibility) volume(selector *corev1.NodeSelector) *nodeaffinity.LazyErrorNodeSelector {
+	parsed := e.volumes[selector]
+	if parsed == nil {
+		parsed = nodeaffinity.NewLazyErrorNodeSelector(selector)
+		e.volumes[selector] = parsed
+	}
+	return parsed
+}
+
+// rareNodes returns the nodes that pods can be on which ask for a rare label or the name of a
+// node. All nodes have to be looked at where it is not one of some values; false means that
+// one node of each class is enough.
+func (e *eligibility) rareNodes(s *shape, volumes []*corev1.NodeSelector) ([]int32, bool) {
+	for key, value := range s.spec.NodeSelector {
+		if nodes, ok := e.rare[key]; ok {
+			return nodes[value], true
+		}
+	}
+	asks := false
+	for _, selector := range append([]*corev1.NodeSelector{requiredNodes(s.spec.Affinity)}, volumes...) {
+		if selector == nil {
+			continue
+		}
+		nodes, rare, narrow := e.rareTerms(selector)
+		if narrow {
+			return nodes, true
+		}
+		asks = asks || rare
+	}
+	if !asks {
+		return nil, false
+	}
+	all := make([]int32, len(e.w.nodes))
+	for n := range all {
+		all[n] = int32(n) //nolint:gosec // an index of nodes
+	}
+	return all, true
+}
+
+// rareTerms returns the nodes that a selector can select if each of its terms names some
+// (narrow), and whether any asks for rare labels.
+func (e *eligibility) rareTerms(selector *corev1.NodeSelector) (nodes []int32, rare, narrow bool) {
+	narrow = true
+	seen := map[int32]bool{}
+	for _, term := range selector.NodeSelectorTerms {
+		named := false
+		for _, r := range slices.Concat(term.MatchExpressions, term.MatchFields) {
+			values, ok := e.rare[r.Key]
+			isName := r.Key == metav1.ObjectNameField
+			rare = rare || ok || isName
+			if named || !ok && !isName || r.Operator != corev1.NodeSelectorOpIn {
+				continue
+			}
+			named = true
+			for _, value := range r.Values {
+				at := values[value]
+				if n, ok := e.w.byName[value]; ok && isName {
+					at = []int32{n}
+				}
+				for _, n := range at {
+					if !seen[n] {
+						seen[n] = true
+						nodes = append(nodes, n)
+					}
+				}
+			}
+		}
+		narrow = narrow && named
+	}
+	return nodes, rare, narrow && rare
+}

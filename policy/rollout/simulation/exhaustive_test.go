@@ -1,0 +1,616 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A model is a rollout as small steps in any order: MCO takes a node, a pod is evicted, the
+// scheduler places one, a drain ends. It shares nothing with the package but its input, and
+// goes through all that it looks at every time.
+type model struct {
+	in     Input
+	nodes  []*corev1.Node
+	pools  []modelPool
+	pool   []int // by node, -1 for none
+	images []string
+}
+
+type modelPool struct {
+	name     string
+	ranks    [][]int // nodes of equal rank, in order
+	capacity int
+	drains   bool
+	after    int
+}
+
+// A situation is one state of the model, as bytes, so that it can be remembered.
+type situation struct {
+	phase string // by node: waiting, draining, updated, unmanaged
+	node  string // by pod: node+1, 0 for none, 255 for gone
+	state string // by pod
+	list  string // by pod: 1 if a drain waits for it
+	held  string // by node and image: 1 if it came there
+}
+
+func newModel(in Input) *model {
+	m := &model{in: in, nodes: in.Cluster.Nodes}
+	index := map[string]int{}
+	for i, n := range m.nodes {
+		index[n.Name] = i
+		m.pool = append(m.pool, -1)
+	}
+	for i, p := range in.Forecast.Pools {
+		of := modelPool{name: p.Name, capacity: max(p.Capacity, 1), drains: p.Decision.Drains, after: -1}
+		last := -1
+		for _, n := range p.Nodes {
+			m.pool[index[n.Name]] = i
+			if p.Part != rollout.Takes || n.Waits() {
+				continue
+			}
+			if n.Rank != last {
+				of.ranks = append(of.ranks, nil)
+			}
+			last = n.Rank
+			of.ranks[len(of.ranks)-1] = append(of.ranks[len(of.ranks)-1], index[n.Name])
+		}
+		of.after = slices.IndexFunc(in.Forecast.Pools, func(o rollout.Pool) bool { return p.After != "" && o.Name == p.After })
+		m.pools = append(m.pools, of)
+	}
+	for _, p := range in.Cluster.Pods {
+		for _, c := range p.Spec.Containers {
+			if !slices.Contains(m.images, c.Image) {
+				m.images = append(m.images, c.Image)
+			}
+		}
+	}
+	return m
+}
+
+const (
+	waits, drains, isUpdated, keeps = 'w', 'd', 'u', 'k'
+	isReady, isUnready, isPending   = 'r', 'n', 'p'
+)
+
+func (m *model) start() situation {
+	var s situation
+	for n := range m.nodes {
+		phase := byte(keeps)
+		if p := m.pool[n]; p >= 0 && slices.ContainsFunc(m.pools[p].ranks, func(r []int) bool { return slices.Contains(r, n) }) {
+			phase = waits
+		}
+		s.phase += string([]byte{phase})
+	}
+	for _, p := range m.in.Cluster.Pods {
+		n := slices.IndexFunc(m.nodes, func(n *corev1.Node) bool { return n.Name == p.Node })
+		state := byte(isPending)
+		switch {
+		case p.Ready:
+			state = isReady
+		case p.Started:
+			state = isUnready
+		}
+		s.node += string([]byte{byte(n + 1)})
+		s.state += string([]byte{state})
+		s.list += "0"
+	}
+	s.held = strings.Repeat("0", len(m.nodes)*len(m.images))
+	return s
+}
+
+func set(s string, i int, c byte) string { return s[:i] + string([]byte{c}) + s[i+1:] }
+
+// next returns all situations that can come next, and how many of them, the first, will come
+// if nothing else does.
+func (m *model) next(s situation) (out []situation, sure int) {
+	for i := range m.pools {
+		out = append(out, m.takes(s, i)...)
+	}
+	for n := range m.nodes {
+		if s.phase[n] == drains && !m.listed(s, n) {
+			after := s
+			after.phase = set(s.phase, n, isUpdated)
+			out = append(out, m.retried(after, n))
+		}
+	}
+	for p := range m.in.Cluster.Pods {
+		switch {
+		case s.node[p] == 255:
+		case s.node[p] == 0:
+			out = append(out, m.placed(s, p)...)
+		case s.list[p] == '1' && m.evictable(s, p):
+			out = append(out, m.evicted(s, p))
+		}
+	}
+	sure = len(out)
+	for p := range m.in.Cluster.Pods {
+		in := &m.in.Cluster.Pods[p]
+		if s.node[p] > 0 && s.node[p] != 255 && !in.Ready && in.Node != "" && s.state[p] != isReady && m.mayRecover(s, p) {
+			after := s
+			after.state = set(s.state, p, isReady)
+			out = append(out, after)
+		}
+	}
+	return out, sure
+}
+
+// mayRecover: what was not ready at the beginning, for reasons unknown, may become so.
+func (m *model) mayRecover(s situation, p int) bool {
+	if s.state[p] == isUnready {
+		return true
+	}
+	return m.startsOn(s, p, int(s.node[p])-1) != PullFails
+}
+
+func (m *model) listed(s situation, n int) bool {
+	for p := range m.in.Cluster.Pods {
+		if s.list[p] == '1' && int(s.node[p])-1 == n {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) finished(s situation, pool int) bool {
+	for n := range m.nodes {
+		if m.pool[n] == pool && (s.phase[n] == waits || s.phase[n] == drains) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *model) takes(s situation, i int) []situation {
+	p := m.pools[i]
+	if p.after >= 0 && !m.finished(s, p.after) {
+		return nil
+	}
+	busy := 0
+	for n := range m.nodes {
+		if m.pool[n] == i && s.phase[n] == drains {
+			busy++
+		}
+	}
+	if busy >= p.capacity {
+		return nil
+	}
+	for _, rank := range p.ranks {
+		var out []situation
+		for _, n := range rank {
+			if s.phase[n] != waits {
+				continue
+			}
+			after := s
+			if !p.drains {
+				after.phase = set(s.phase, n, isUpdated)
+				out = append(out, m.retried(after, n))
+				continue
+			}
+			after.phase = set(s.phase, n, drains)
+			for q := range m.in.Cluster.Pods {
+				in := m.in.Cluster.Pods[q]
+				if int(s.node[q])-1 == n && !in.Static && in.Owner.Kind != "DaemonSet" {
+					after.list = set(after.list, q, '1')
+				}
+			}
+			out = append(out, after)
+		}
+		if len(out) > 0 {
+			return out
+		}
+	}
+	return nil
+}
+
+// retried: pods that could not pull on a node try again by its new route.
+func (m *model) retried(s situation, n int) situation {
+	for p := range m.in.Cluster.Pods {
+		if int(s.node[p])-1 == n && s.state[p] == isPending && m.startsOn(s, p, n) == PullWorks && m.in.Cluster.Pods[p].Failing == "" && m.in.Cluster.Pods[p].Ready {
+			s.state = set(s.state, p, isReady)
+		}
+	}
+	return s
+}
+
+func (m *model) budgetsOf(p int) []*policyv1.PodDisruptionBudget {
+	var out []*policyv1.PodDisruptionBudget
+	for _, b := range m.in.Cluster.Budgets {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && b.Namespace == m.in.Cluster.Pods[p].Namespace && selector.Matches(labels.Set(m.in.Cluster.Pods[p].Spec.Labels)) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func (m *model) evictable(s situation, p int) bool {
+	if s.state[p] == isPending {
+		return true
+	}
+	budgets := m.budgetsOf(p)
+	if len(budgets) != 1 {
+		return len(budgets) == 0
+	}
+	b := budgets[0]
+	ready, expected, count := 0, 0, 0
+	for q := range m.in.Cluster.Pods {
+		if !slices.Contains(m.budgetsOf(q), b) {
+			continue
+		}
+		if s.node[q] != 255 {
+			count++
+		}
+		if m.in.Cluster.Pods[q].Owner.Kind != "" {
+			expected++
+		}
+		if s.state[q] == isReady && s.node[q] > 0 && s.node[q] != 255 {
+			ready++
+		}
+	}
+	desired := 0
+	switch {
+	case b.Spec.MaxUnavailable != nil:
+		most, _ := intstr.GetScaledValueFromIntOrPercent(b.Spec.MaxUnavailable, expected, true)
+		desired = max(expected-most, 0)
+	case b.Spec.MinAvailable.Type == intstr.Int:
+		desired, expected = b.Spec.MinAvailable.IntValue(), count
+	default:
+		desired, _ = intstr.GetScaledValueFromIntOrPercent(b.Spec.MinAvailable, expected, true)
+	}
+	if s.state[p] != isReady && (b.Spec.UnhealthyPodEvictionPolicy != nil || ready >= desired && desired > 0) {
+		return true
+	}
+	return expected > 0 && ready > desired
+}
+
+func (m *model) evicted(s situation, p int) situation {
+	s.list = set(s.list, p, '0')
+	s.node = set(s.node, p, 0)
+	s.state = set(s.state, p, isPending)
+	if m.in.Cluster.Pods[p].Owner.Kind == "" {
+		s.node = set(s.node, p, 255)
+	}
+	return s
+}
+
+func (m *model) placed(s situation, p int) []situation {
+	var out []situation
+	if m.in.Cluster.Pods[p].Spec.Gated {
+		return nil
+	}
+	for n := range m.nodes {
+		if !m.feasible(s, p, n) {
+			continue
+		}
+		after := s
+		after.node = set(s.node, p, byte(n+1))
+		pull := m.startsOn(s, p, n)
+		if pull != PullWorks {
+			out = append(out, after)
+		}
+		if pull == PullFails {
+			continue
+		}
+		if in := m.in.Cluster.Pods[p]; in.Started && !in.Ready && in.Node != "" {
+			unreadyStill := after
+			unreadyStill.state = set(s.state, p, isUnready)
+			out = append(out, unreadyStill)
+		}
+		after.state = set(s.state, p, isReady)
+		for _, c := range m.in.Cluster.Pods[p].Spec.Containers {
+			after.held = set(after.held, n*len(m.images)+slices.Index(m.images, c.Image), '1')
+		}
+		out = append(out, after)
+	}
+	return out
+}
+
+// startsOn says whether the images of a pod are there or can be pulled.
+func (m *model) startsOn(s situation, p, n int) Pull {
+	worst := PullWorks
+	for _, c := range m.in.Cluster.Pods[p].Spec.Containers {
+		held := s.held[n*len(m.images)+slices.Index(m.images, c.Image)] == '1'
+		for _, image := range m.nodes[n].Status.Images {
+			held = held || slices.Contains(image.Names, c.Image)
+		}
+		for _, q := range m.in.Cluster.Pods { // where it runs from the beginning, it is
+			held = held || q.Started && q.Node == m.nodes[n].Name && slices.ContainsFunc(q.Spec.Containers, func(o rollout.Container) bool { return o.Image == c.Image })
+		}
+		if held && c.Pull != corev1.PullAlways {
+			continue
+		}
+		pull := PullFails
+		if c.Pull != corev1.PullNever {
+			name := ""
+			if m.pool[n] >= 0 {
+				name = m.pools[m.pool[n]].name
+			}
+			pull = m.in.Pull(c.Image, name, s.phase[n] == isUpdated)
+		}
+		switch {
+		case pull == PullFails:
+			return PullFails
+		case pull == PullUnknown:
+			worst = PullUnknown
+		}
+	}
+	return worst
+}
+
+func (m *model) feasible(s situation, p, n int) bool {
+	node, pod := m.nodes[n], m.in.Cluster.Pods[p]
+	cordoned := s.phase[n] == drains || node.Spec.Unschedulable
+	tolerates := func(key string) bool {
+		return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "" || t.Key == key })
+	}
+	if cordoned && !tolerates("node.kubernetes.io/unschedulable") || node.Status.Conditions[0].Status != corev1.ConditionTrue {
+		return false
+	}
+	for _, taint := range node.Spec.Taints {
+		if !tolerates(taint.Key) {
+			return false
+		}
+	}
+	for key, value := range pod.Spec.NodeSelector {
+		if node.Labels[key] != value {
+			return false
+		}
+	}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		if node.Name != a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0] {
+			return false
+		}
+	}
+	for _, claim := range pod.Spec.Claims {
+		if v := m.in.Cluster.Volumes["app/"+claim]; v != nil && !slices.Contains(v.NodeSelectorTerms[0].MatchExpressions[0].Values, node.Name) {
+			return false
+		}
+	}
+	return m.fitsWith(s, p, n)
+}
+
+// fitsWith is what depends on the other pods.
+func (m *model) fitsWith(s situation, p, n int) bool {
+	pod := m.in.Cluster.Pods[p]
+	cpu, count := pod.Spec.Requests.Cpu().MilliValue(), int64(1)
+	for q, other := range m.in.Cluster.Pods {
+		if q == p || s.node[q] == 0 || s.node[q] == 255 {
+			continue
+		}
+		at := m.nodes[s.node[q]-1]
+		if at == m.nodes[n] {
+			cpu += other.Spec.Requests.Cpu().MilliValue()
+			count++
+			for _, port := range pod.Spec.HostPorts {
+				if slices.Contains(other.Spec.HostPorts, port) {
+					return false
+				}
+			}
+		}
+		if apart(pod.Spec, other.Spec, m.nodes[n], at) || apart(other.Spec, pod.Spec, m.nodes[n], at) {
+			return false
+		}
+	}
+	has := m.nodes[n].Status.Allocatable
+	if pod.Spec.Requests.Cpu().MilliValue() > 0 && cpu > has.Cpu().MilliValue() || count > has.Pods().Value() {
+		return false
+	}
+	return m.hasCompany(s, p, n) && m.isEven(s, p, n)
+}
+
+// apart reports whether the anti-affinity of one pod keeps the other away.
+func apart(of, other *rollout.PodSpec, a, b *corev1.Node) bool {
+	if of.Affinity == nil || of.Affinity.PodAntiAffinity == nil {
+		return false
+	}
+	term := of.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+	x, hasX := a.Labels[term.TopologyKey]
+	y, hasY := b.Labels[term.TopologyKey]
+	return hasX && hasY && x == y && other.Labels["app"] == term.LabelSelector.MatchLabels["app"]
+}
+
+func (m *model) hasCompany(s situation, p, n int) bool {
+	pod := m.in.Cluster.Pods[p]
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAffinity == nil {
+		return true
+	}
+	app := pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels["app"]
+	any := false
+	for q, other := range m.in.Cluster.Pods {
+		if q == p || s.node[q] == 0 || s.node[q] == 255 || other.Spec.Labels["app"] != app {
+			continue
+		}
+		any = true
+		if int(s.node[q])-1 == n {
+			return true
+		}
+	}
+	return !any && pod.Spec.Labels["app"] == app
+}
+
+func (m *model) isEven(s situation, p, n int) bool {
+	pod := m.in.Cluster.Pods[p]
+	for _, c := range pod.Spec.Spread {
+		counts := map[string]int{}
+		for i, node := range m.nodes {
+			value, ok := node.Labels[c.TopologyKey]
+			selected := true
+			for key, want := range pod.Spec.NodeSelector {
+				selected = selected && node.Labels[key] == want
+			}
+			if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+				selected = selected && node.Name == a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
+			}
+			if !ok || !selected {
+				continue
+			}
+			counts[value] += 0
+			for q, other := range m.in.Cluster.Pods {
+				if q != p && int(s.node[q])-1 == i && s.node[q] != 255 && other.Spec.Labels["app"] == pod.Spec.Labels["app"] {
+					counts[value]++
+				}
+			}
+		}
+		value, ok := m.nodes[n].Labels[c.TopologyKey]
+		if !ok {
+			return false
+		}
+		least := 1 << 30
+		for _, count := range counts {
+			least = min(least, count)
+		}
+		if counts[value]+1-least > int(c.MaxSkew) {
+			return false
+		}
+	}
+	return true
+}
+
+// explore returns whether some and whether all courses end in a stall, false for too many.
+func (m *model) explore(limit int) (some, all, ok bool) {
+	all = true
+	first := m.start()
+	seen := map[situation]bool{first: true}
+	for queue := []situation{first}; len(queue) > 0; queue = queue[1:] {
+		next, sure := m.next(queue[0])
+		if sure == 0 {
+			stuck := strings.ContainsAny(queue[0].phase, string([]byte{waits, drains}))
+			some, all = some || stuck, all && stuck
+		}
+		for _, s := range next {
+			if !seen[s] {
+				seen[s] = true
+				queue = append(queue, s)
+			}
+		}
+		if len(seen) > limit {
+			return false, false, false
+		}
+	}
+	return some, all, true
+}
+
+// randomScene draws a small cluster.
+func randomScene(r *rand.Rand) scene {
+	pick := func(options ...string) string { return options[r.Intn(len(options))] }
+	var b strings.Builder
+	first, other := "worker", "infra"
+	if r.Intn(8) == 0 {
+		first, other = "master", "arbiter"
+	}
+	fmt.Fprintf(&b, "pool %s %s\n", first, pick("max=1", "max=1", "max=2"))
+	second := r.Intn(3) == 0
+	if second {
+		fmt.Fprintf(&b, "pool %s %s\n", other, pick("max=1", "max=1", "paused", "reload"))
+	}
+	nodes := 2 + r.Intn(3)
+	var names []string
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		names = append(names, name)
+		role := first
+		switch {
+		case second && i == nodes-1:
+			role = other
+		case r.Intn(12) == 0:
+			role = "label=alone:yes"
+		}
+		fmt.Fprintf(&b, "node %s %s cpu=%s zone=%s label=disk:%s %s %s\n", name, role, pick("4", "4", "8"), pick("a", "a", "b"), pick("ssd", "hdd"),
+			pick("", "", "", "taint=x", "cordoned"), pick("", "", "images=new-fails", "images=fails", "images=unknown"))
+	}
+	left := 5
+	for app := range 1 + r.Intn(3) {
+		replicas := min(1+r.Intn(3), left)
+		if replicas == 0 {
+			break
+		}
+		left -= replicas
+		var at []string
+		free := slices.Clone(names)
+		r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+		for i := range replicas {
+			at = append(at, free[i%len(free)]+pick("", "", "", "", "", "", "", "!unready", "!pending"))
+		}
+		spec := fmt.Sprintf("app%d cpu=%s", app, pick("100m", "100m", "1", "2", "3"))
+		for range r.Intn(3) {
+			spec += " " + pick("port=80", "port=80", "apart", "apart="+corev1.LabelTopologyZone, "spread", "spread="+corev1.LabelTopologyZone,
+				"with=app0", "on=disk:ssd", "node=n0", "tolerates=x", "tolerates=*", "claim=c")
+		}
+		if r.Intn(2) == 0 {
+			spec += " image=" + pick("works", "new-fails", "old-fails", "fails", "unknown") + pick("", "", " always", " never")
+		}
+		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "ReplicaSet", "bare", "DaemonSet"), strings.Join(at, ","), spec)
+		if r.Intn(5) > 0 {
+			fmt.Fprintf(&b, "budget b%d app=app%d %s %s\n", app, app, pick("max=1", "max=1", "min=1", "min=2", "max=50%", "min=50%", "max=0", "max=100%", "min=0"), pick("", "", "", "always"))
+		}
+	}
+	if r.Intn(20) == 0 {
+		b.WriteString("budget everything all max=1\n")
+	}
+	fmt.Fprintf(&b, "volume c %s\n", pick("n0", "n0 n1"))
+	return scene(b.String())
+}
+
+// TestGuarantee holds both courses against all that can happen in small clusters: if the worst
+// has no stall, no sequence of events has; if the best has one, all of them have.
+func TestGuarantee(t *testing.T) {
+	worlds := 3000
+	if testing.Short() {
+		worlds = 300
+	}
+	if n, err := strconv.Atoi(os.Getenv("SIMULATION_WORLDS")); err == nil {
+		worlds = n
+	}
+	const limit = 20000
+	counts := map[string]int{}
+	for seed := range worlds {
+		s := randomScene(rand.New(rand.NewSource(int64(seed))))
+		in := s.input(t)
+		some, all, ok := newModel(in).explore(limit)
+		if !ok {
+			counts["too large"]++
+			continue
+		}
+		got := Run(in)
+		worst, best := len(got.Worst.Stalls) > 0, len(got.Best.Stalls) > 0
+		if some && !worst {
+			t.Errorf("seed %d: a course stalls, the worst does not\n%s\n%s", seed, s, lines(got.Worst.Steps))
+		}
+		if best && !all {
+			t.Errorf("seed %d: a course finishes, the best stalls: %s\n%s\n%s", seed, got.Best, s, lines(got.Best.Steps))
+		}
+		if played := slices.ContainsFunc(got.Worst.Stalls, func(s Stall) bool { return !s.Possible }); played && !some {
+			t.Errorf("seed %d: no course stalls, and one was played that does: %s\n%s\n%s", seed, got.Worst, s, lines(got.Worst.Steps))
+		}
+		if played := !best && !got.Best.Undecided; played && all {
+			t.Errorf("seed %d: all courses stall, and one was played that does not\n%s\n%s", seed, s, lines(got.Best.Steps))
+		}
+		counts[fmt.Sprintf("some=%t all=%t", some, all)]++
+		if worst && !some {
+			counts["worst too dark"]++
+		}
+		if all && !best {
+			counts["best too bright"]++
+		}
+	}
+	t.Log(counts)
+	if sure := counts["some=false all=false"]; counts["worst too dark"] > sure/2 {
+		t.Errorf("the worst course stalls in %d of %d clusters where nothing does", counts["worst too dark"], sure)
+	}
+	if bad := counts["some=true all=true"]; counts["best too bright"] > bad/2 {
+		t.Errorf("the best course finishes in %d of %d clusters where nothing does", counts["best too bright"], bad)
+	}
+}

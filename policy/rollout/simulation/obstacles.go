@@ -1,0 +1,286 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// An Obstacle is what drains meet with any change that drains nodes.
+type Obstacle struct {
+	Kind ObstacleKind `json:"kind"`
+	// Budgets are those that it is about ("namespace/name"), if any.
+	Budgets []string `json:"budgets,omitempty"`
+	// Pods are those that it is about ("namespace/name"), and Nodes where they are.
+	Pods  []string `json:"pods"`
+	Nodes []string `json:"nodes"`
+	// Why is the reason, as a clause, and Help what would help, as an order.
+	Why  string `json:"why"`
+	Help string `json:"help,omitempty"`
+	// Router says that pods are those of an ingress controller.
+	Router bool `json:"router,omitempty"`
+}
+
+// An ObstacleKind is how an obstacle is in the way.
+type ObstacleKind string
+
+// The kinds.
+const (
+	// ManyBudgets: the eviction API evicts no pod that has more than one budget.
+	ManyBudgets ObstacleKind = "more than one budget"
+	// NoEviction: a budget allows no eviction as things are.
+	NoEviction ObstacleKind = "no eviction"
+	// OneByOne: a node has more pods of a budget than it allows to evict at once.
+	OneByOne ObstacleKind = "one by one"
+	// CannotMove: there is no other node for a pod as things are.
+	CannotMove ObstacleKind = "cannot move"
+	// NotReplaced: nothing replaces a pod that is evicted.
+	NotReplaced ObstacleKind = "not replaced"
+)
+
+var kindOrder = []ObstacleKind{ManyBudgets, NoEviction, CannotMove, OneByOne, NotReplaced}
+
+// obstacles returns all of them: those of routers first, then those that block a drain at once.
+func (w *world) obstacles() []Obstacle {
+	all := slices.Concat(w.budgetObstacles(), w.immovable(), w.notReplaced())
+	slices.SortStableFunc(all, func(a, b Obstacle) int {
+		return cmp.Or(b2i(b.Router)-b2i(a.Router), slices.Index(kindOrder, a.Kind)-slices.Index(kindOrder, b.Kind), strings.Compare(a.first(), b.first()))
+	})
+	return all
+}
+
+func (o Obstacle) first() string {
+	return strings.Join(append(slices.Clone(o.Budgets), o.Pods...), " ")
+}
+
+// with adds a pod.
+func (o *Obstacle) with(w *world, i int32) {
+	p := &w.pods[i]
+	o.Pods = append(o.Pods, w.podName(i))
+	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].name) {
+		o.Nodes = append(o.Nodes, w.nodes[p.node].name)
+	}
+	o.Router = o.Router || p.Namespace == "openshift-ingress" && strings.HasPrefix(p.Name, "router-")
+}
+
+// budgetObstacles are those that budgets make.
+func (w *world) budgetObstacles() []Obstacle {
+	var all []Obstacle
+	doubled := map[string]*Obstacle{}
+	for _, b := range w.budgets {
+		if w.ask(10) {
+			break
+		}
+		ready := 0
+		var running []int32
+		for _, i := range b.pods {
+			p := &w.pods[i]
+			ready += b2i(p.state == healthy)
+			if p.stays || p.state != healthy && p.state != unready {
+				continue
+			}
+			if len(p.shape.budgets) > 1 {
+				if p.shape.budgets[0] == b {
+					w.addDoubled(doubled, i)
+				}
+				continue
+			}
+			running = append(running, i)
+		}
+		refused := slices.DeleteFunc(slices.Clone(running), func(i int32) bool { return b.allows(w.pods[i].state, ready) })
+		switch {
+		case len(refused) > 0:
+			all = append(all, w.noEviction(b, refused, ready))
+		case len(running) > 0:
+			all = append(all, w.oneByOne(b, running, ready)...)
+		}
+	}
+	for _, o := range doubled {
+		all = append(all, *o)
+	}
+	return all
+}
+
+func (w *world) addDoubled(doubled map[string]*Obstacle, i int32) {
+	var names []string
+	for _, b := range w.pods[i].shape.budgets {
+		names = append(names, b.name())
+	}
+	key := strings.Join(names, " ")
+	if doubled[key] == nil {
+		doubled[key] = &Obstacle{
+			Kind: ManyBudgets, Budgets: names, Why: "the eviction API evicts no pod that has more than one budget",
+			Help: "make their selectors select different pods, or delete all but one",
+		}
+	}
+	doubled[key].with(w, i)
+}
+
+func (w *world) noEviction(b *budget, refused []int32, ready int) Obstacle {
+	o := Obstacle{Kind: NoEviction, Budgets: []string{b.name()}}
+	for _, i := range refused {
+		o.with(w, i)
+	}
+	switch {
+	case b.never != "":
+		o.Why, o.Help = b.never, "change the budget"
+	case b.most <= b.desired:
+		o.Why = b.asksForAll()
+		o.Help = "run more replicas, or let the budget allow one to be unavailable"
+	default:
+		o.Why = fmt.Sprintf("%s of %s %s ready, and %s to be", text.Number(ready), text.Count(len(b.pods), "pod"), isAre(ready), text.Plural(b.desired, "has", "have"))
+		o.Help = "see to the pods that are not ready: " + text.Names(w.notReady(b), namesShown)
+	}
+	return o
+}
+
+// notReady names the pods of a budget that are not, or says that they are missing.
+func (w *world) notReady(b *budget) []string {
+	var names []string
+	for _, i := range b.pods {
+		if w.pods[i].state != healthy {
+			names = append(names, w.podName(i))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{text.Count(b.most-len(b.pods), "pod") + " not created yet"}
+	}
+	return names
+}
+
+// oneByOne is about a node with more pods than the budget lets go at once.
+func (w *world) oneByOne(b *budget, running []int32, ready int) []Obstacle {
+	perNode := map[int32]int{}
+	most := 0
+	for _, i := range running {
+		perNode[w.pods[i].node]++
+		most = max(most, perNode[w.pods[i].node])
+	}
+	allowed := ready - b.desired
+	if most <= allowed || b.always && allowed <= 0 {
+		return nil
+	}
+	o := Obstacle{Kind: OneByOne, Budgets: []string{b.name()}, Help: "spread the replicas over more nodes"}
+	for _, i := range running {
+		if perNode[w.pods[i].node] > allowed {
+			o.with(w, i)
+		}
+	}
+	o.Why = fmt.Sprintf("the next is evicted when the replacement of the one before is ready, as %s can be missing", text.Plural(allowed, "pod", "pods"))
+	return []Obstacle{o}
+}
+
+// immovable are the pods that fit no other node as things are, those of one owner together.
+func (w *world) immovable() []Obstacle {
+	at := w.newPlacement()
+	byOwner := map[string]*Obstacle{}
+	var order []string
+	elsewhere := make([][]int32, len(w.shapes)) // two nodes are one more than a pod is on
+	for i := range w.pods {
+		p := &w.pods[i]
+		if p.stays || p.node < 0 || p.guard || p.isBare() || w.ask(2) {
+			continue
+		}
+		s := p.shape
+		if elsewhere[s.id] == nil {
+			elsewhere[s.id] = w.feasible(at, s, 2)
+		}
+		if len(elsewhere[s.id]) > 1 {
+			continue
+		}
+		pod := int32(i) //nolint:gosec // an index of pods
+		at.remove(pod)
+		why := w.onlyOn(at, s, p.node)
+		at.put(pod, p.node)
+		if why == "" {
+			continue
+		}
+		key := p.Namespace + "/" + p.Owner.Kind + "/" + p.Owner.Name + "/" + why
+		if byOwner[key] == nil {
+			byOwner[key] = &Obstacle{Kind: CannotMove, Why: why, Help: helpToMove(why)}
+			for _, b := range s.budgets {
+				byOwner[key].Budgets = append(byOwner[key].Budgets, b.name())
+			}
+			order = append(order, key)
+		}
+		byOwner[key].with(w, pod)
+	}
+	var all []Obstacle
+	for _, key := range order {
+		all = append(all, *byOwner[key])
+	}
+	return all
+}
+
+// feasible returns as many nodes where a pod can go.
+func (w *world) feasible(at *placement, s *shape, most int) []int32 {
+	found := []int32{}
+	for _, n := range s.eligible.list {
+		if w.ask(1); at.obstructed(s, n) == "" {
+			if found = append(found, n); len(found) == most {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// onlyOn says why a pod that is on a node can go to no other one, "" if it can.
+func (w *world) onlyOn(at *placement, s *shape, home int32) string {
+	for _, n := range s.eligible.list {
+		if w.ask(1); n != home && at.obstructed(s, n) == "" {
+			return ""
+		}
+	}
+	counts := map[obstruction]int{}
+	for i := range w.nodes {
+		if n := int32(i); n != home && !w.ask(1) { //nolint:gosec // an index of nodes
+			counts[at.ruledOut(s, n)]++
+		}
+	}
+	var parts []string
+	for _, why := range obstructions {
+		if counts[why] > 0 {
+			parts = append(parts, fmt.Sprintf("%s by %s", text.Number(counts[why]), why))
+		}
+	}
+	switch len(parts) {
+	case 0:
+		return "there is no other node"
+	case 1:
+		_, by, _ := strings.Cut(parts[0], " ")
+		return fmt.Sprintf("%s ruled out %s", text.Plural(len(w.nodes)-1, "other node is", "other nodes are"), by)
+	default:
+		return fmt.Sprintf("of %s, %s", text.Plural(len(w.nodes)-1, "other node", "other nodes"), strings.Replace(strings.Join(parts, ", "), " by ", " are ruled out by ", 1))
+	}
+}
+
+func helpToMove(why string) string {
+	switch {
+	case strings.Contains(why, string(portTaken)), strings.Contains(why, string(antiAffinity)):
+		return "run fewer replicas than there are nodes for them, or add a node"
+	case strings.Contains(why, string(noRoom)):
+		return "make room on another node"
+	default:
+		return "expect it to be down until its node is back"
+	}
+}
+
+// notReplaced are the pods without a controller, by namespace.
+func (w *world) notReplaced() []Obstacle {
+	var all []Obstacle
+	for i := range w.pods {
+		p := &w.pods[i]
+		if p.stays || p.node < 0 || !p.isBare() || w.ask(1) {
+			continue
+		}
+		if last := len(all) - 1; last < 0 || !strings.HasPrefix(all[last].Pods[0], p.Namespace+"/") {
+			all = append(all, Obstacle{Kind: NotReplaced, Why: "no controller replaces what is evicted", Help: "move what is needed into a Deployment"})
+		}
+		all[len(all)-1].with(w, int32(i)) //nolint:gosec // an index of pods
+	}
+	return all
+}

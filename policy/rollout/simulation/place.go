@@ -1,0 +1,243 @@
+package simulation
+
+import (
+	"slices"
+)
+
+// A place says whether the scheduler surely finds a node for a pod, wherever all others are.
+type place struct {
+	// nodes are those that no pod that stays keeps it from.
+	nodes *nodeSet
+	// room is what they have for it.
+	room room
+	// rivals are the pods that move and that it cannot share a node with, or another domain:
+	// taken is how much room they can take from it, alone how much of that is where each takes
+	// a node only; weight is what they request.
+	rivals        int
+	taken, weight float64
+	rivalOf       map[*shape]bool // those that take a node only
+	// why is what keeps the pod from being placed in any case, "" if nothing does.
+	why obstruction
+}
+
+// placeOf looks at pods of one shape.
+func (w *world) placeOf(s *shape) *place {
+	if s.place != nil {
+		return s.place
+	}
+	p := &place{nodes: s.eligible, rivalOf: map[*shape]bool{}}
+	s.place = p
+	switch {
+	case s.waits():
+		p.why = notTheDefault
+		return p
+	case len(s.eligible.list) == 0:
+		p.why = notEligible
+		return p
+	}
+	keep := w.besideFixed(s)
+	if len(keep) > 0 && len(s.someOf) > 0 {
+		keep = w.inCompany(s, keep)
+		if len(keep) == 0 {
+			p.why = noAffinity
+			return p
+		}
+	}
+	if len(keep) < len(s.eligible.list) {
+		p.nodes = w.candidates.intern(keep)
+	}
+	p.room = w.room(s, p.nodes)
+	w.addRivals(s, p)
+	w.addUneven(s, p)
+	if p.why == "" {
+		p.why = p.short(0, false)
+	}
+	return p
+}
+
+// short says what can be in the way of the pod. Shared is how many of the cordoned nodes are
+// known to have a rival; onlyRivals says that all have one.
+func (p *place) short(shared int, onlyRivals bool) obstruction {
+	const least = 1e-9 // what sums of fractions are off by
+	left := p.room.total
+	switch {
+	case left <= least:
+		if len(p.nodes.list) == 0 {
+			return portTaken
+		}
+		return noRoom
+	case !onlyRivals:
+		left -= p.room.cordoned
+	}
+	if left <= least {
+		return isCordoned
+	}
+	if left -= p.taken - p.top(shared); left <= least {
+		return p.rivalry()
+	}
+	if left -= max(p.room.taken-p.weight, 0); left <= least {
+		return noRoom
+	}
+	return ""
+}
+
+// rivalry names what keeps rivals apart.
+func (p *place) rivalry() obstruction {
+	return antiAffinity
+}
+
+// top returns what so many of the rivals take at least of what was reckoned for them.
+func (p *place) top(n int) float64 {
+	n = min(n, p.rivals)
+	if n <= 0 || len(p.room.shares) == 0 {
+		return 0
+	}
+	// Reckoned were the largest nodes; the last of those is the smallest.
+	last := p.room.shares[min(p.rivals, len(p.room.shares))-1]
+	return float64(n) * last
+}
+
+// besideFixed returns the nodes on which no pod that stays is in the way of s.
+func (w *world) besideFixed(s *shape) []int32 {
+	free := !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasFixed() })
+	if free && !slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.partial }) {
+		return s.eligible.list
+	}
+	var keep []int32
+	for _, n := range s.eligible.list {
+		w.ask(1)
+		blocked := slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isFixed(c.domains.of[n]) }) ||
+			slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.of[n] < 0 })
+		if !blocked {
+			keep = append(keep, n)
+		}
+	}
+	return keep
+}
+
+// isFixed reports whether a pod that stays is in the domain.
+func (c *counter) isFixed(d int32) bool { return c.hasFixed() && d >= 0 && c.fixed[d] }
+
+// hasFixed reports whether any of the pods stays.
+func (c *counter) hasFixed() bool {
+	if c.fixed == nil {
+		c.fixed = map[int32]bool{}
+		for _, s := range c.shapes {
+			for _, n := range s.fixed {
+				if at := c.domains.of[n]; at >= 0 && (c.only == nil || c.only.has(n)) {
+					c.fixed[at] = true
+				}
+			}
+		}
+	}
+	return len(c.fixed) > 0
+}
+
+// inCompany returns the nodes where pods that stay are the company that s requires. One domain
+// for all of them is enough for a pod that is its own company.
+func (w *world) inCompany(s *shape, nodes []int32) []int32 {
+	for _, a := range s.someOf {
+		single := a.own && !slices.ContainsFunc(a.counters, func(c *counter) bool { return c.domains.n != 1 })
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n int32) bool {
+			return slices.ContainsFunc(a.counters, func(c *counter) bool {
+				return c.domains.of[n] < 0 || !single && !c.isFixed(c.domains.of[n])
+			})
+		})
+	}
+	return nodes
+}
+
+// addRivals reckons what the pods can take that s cannot be beside: each a domain, the largest
+// first.
+func (w *world) addRivals(s *shape, p *place) {
+	wide := map[*shape]float64{}
+	for _, c := range s.noneOf {
+		largest, single := w.largestDomain(c.domains, p.nodes)
+		for _, rival := range c.shapes {
+			if rival.mobile == 0 || single && !rival.reach.overlaps(p.nodes) {
+				continue
+			}
+			if single {
+				p.rivalOf[rival] = true
+				continue
+			}
+			wide[rival] = max(wide[rival], largest)
+		}
+	}
+	for rival, largest := range wide {
+		if pods := rival.mobile - b2i(rival == s); pods > 0 {
+			p.taken += float64(pods) * largest
+			p.weight += float64(pods) * w.demandOf(rival, p, s)
+			delete(p.rivalOf, rival)
+		}
+	}
+	for rival := range p.rivalOf {
+		pods := rival.mobile - b2i(rival == s)
+		p.rivals += pods
+		p.weight += float64(pods) * w.demandOf(rival, p, s)
+	}
+	p.taken += sum(p.room.shares[:min(p.rivals, len(p.room.shares))])
+}
+
+// demandOf returns what a rival requests, as far as that was reckoned in the room.
+func (w *world) demandOf(rival *shape, p *place, s *shape) float64 {
+	if !rival.reach.overlaps(p.nodes) || s.outranks(p.nodes) && rival.spec.Priority < s.spec.Priority {
+		return 0
+	}
+	return weight(rival.requests, p.room.largest, w.rounded(s, p.nodes))
+}
+
+// largestDomain returns how many of the nodes the largest domain has; single says that each is
+// a node.
+func (w *world) largestDomain(d *domains, nodes *nodeSet) (largest float64, single bool) {
+	if d.key == hostPorts {
+		return 1, true
+	}
+	key := domainKey{d, nodes}
+	if most, ok := w.largest[key]; ok {
+		return float64(most), most <= 1
+	}
+	count := make([]int, d.n)
+	most := 0
+	for _, n := range nodes.list {
+		if d.of[n] >= 0 {
+			count[d.of[n]]++
+			most = max(most, count[d.of[n]])
+		}
+	}
+	w.largest[key] = most
+	return float64(most), most <= 1
+}
+
+type domainKey struct {
+	*domains
+	nodes *nodeSet
+}
+
+// addUneven reckons what spread constraints can take. A domain is out of the question where it
+// has maxSkew pods more than the one with the fewest, which may have none.
+func (w *world) addUneven(s *shape, p *place) {
+	for _, c := range s.spreads {
+		others := -b2i(c.own)
+		for _, of := range c.shapes {
+			others += of.pods
+		}
+		full := max(others, 0) / max(c.skew+1-b2i(c.own), 1)
+		largest, single := w.largestDomain(c.domains, p.nodes)
+		taken := float64(full) * largest
+		if single {
+			taken = sum(p.room.shares[:min(full, len(p.room.shares))])
+		}
+		if p.taken += taken; p.why == "" && p.short(0, false) != "" {
+			p.why = spreadUneven
+		}
+	}
+}
+
+func sum(shares []float64) float64 {
+	total := 0.0
+	for _, share := range shares {
+		total += share
+	}
+	return total
+}

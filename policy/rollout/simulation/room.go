@@ -1,0 +1,225 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A demand is pods that may go to many nodes, with what each requests.
+type demand struct {
+	reach    *nodeSet
+	priority int32
+	requests []int64
+	pods     int
+}
+
+// The mobileDemand is that of all pods that drains evict, or that wait for a node. What other
+// pods request, is fixed.
+type mobileDemand struct {
+	groups []demand
+	fixed  [][]int64 // by node
+	known  map[roomKey]room
+}
+
+type roomKey struct {
+	set      *nodeSet
+	requests string
+	priority int32
+	cordon   bool
+}
+
+// A room is which nodes surely have room for a pod, whatever the others do. Each node counts
+// for its share of the largest one (of 1).
+type room struct {
+	// shares are those of nodes, the largest first; total is their sum.
+	shares []float64
+	total  float64
+	// taken is how many of the largest nodes all the other pods can fill at most.
+	taken float64
+	// cordoned is how much of it drains can take away at the same time.
+	cordoned float64
+	// largest is the most of each resource that a node has left.
+	largest []int64
+}
+
+func (w *world) demand() *mobileDemand {
+	if w.mobile != nil {
+		return w.mobile
+	}
+	m := &mobileDemand{fixed: make([][]int64, len(w.nodes)), known: map[roomKey]room{}}
+	for n := range w.nodes {
+		m.fixed[n] = make([]int64, len(w.resources))
+	}
+	for i := range w.pods {
+		if p := &w.pods[i]; p.stays && p.node >= 0 {
+			for r, amount := range p.shape.requests {
+				m.fixed[p.node][r] += amount
+			}
+		}
+	}
+	type key struct {
+		set      int
+		priority int32
+		requests string
+	}
+	groups := map[key]int{}
+	for _, s := range w.shapes {
+		if s.mobile == 0 {
+			continue
+		}
+		k := key{s.reach.id, s.spec.Priority, packed(s.requests)}
+		at, ok := groups[k]
+		if !ok {
+			at = len(m.groups)
+			groups[k] = at
+			m.groups = append(m.groups, demand{s.reach, s.spec.Priority, s.requests, 0})
+		}
+		m.groups[at].pods += s.mobile
+	}
+	w.mobile = m
+	return m
+}
+
+func packed(amounts []int64) string {
+	b := make([]byte, 0, 8*len(amounts))
+	for _, amount := range amounts {
+		for shift := 0; shift < 64; shift += 8 {
+			b = append(b, byte(amount>>shift))
+		}
+	}
+	return string(b)
+}
+
+// room returns the room for a pod of s on some of the nodes that it is eligible for.
+func (w *world) room(s *shape, nodes *nodeSet) room {
+	requests := w.rounded(s, nodes)
+	key := roomKey{set: nodes, requests: packed(requests), cordon: s.toleratesCordon, priority: -1 << 31}
+	if s.outranks(nodes) {
+		key.priority = s.spec.Priority
+	}
+	m := w.demand()
+	if known, ok := m.known[key]; ok {
+		return known.without(s, requests)
+	}
+	free, largest := w.free(nodes, requests)
+	r := room{largest: largest}
+	byPool := map[int][]float64{}
+	for i, n := range nodes.list {
+		share := shareOf(free[i], largest, requests)
+		if share <= 0 {
+			continue
+		}
+		r.shares = append(r.shares, share)
+		r.total += share
+		if at := w.nodes[n]; at.drained {
+			byPool[at.pool] = append(byPool[at.pool], share)
+		}
+	}
+	slices.SortFunc(r.shares, func(a, b float64) int { return cmp.Compare(b, a) })
+	for pool, shares := range byPool {
+		if s.toleratesCordon {
+			break
+		}
+		slices.SortFunc(shares, func(a, b float64) int { return cmp.Compare(b, a) })
+		for _, share := range shares[:min(len(shares), w.pools[pool].capacity)] {
+			r.cordoned += share
+		}
+	}
+	for _, group := range m.groups {
+		if w.ask(1); group.reach.overlaps(nodes) && group.priority >= key.priority {
+			r.taken += float64(group.pods) * weight(group.requests, largest, requests)
+		}
+	}
+	m.known[key] = r
+	return r.without(s, requests)
+}
+
+// outranks reports whether only pods of the same or a higher priority can take room from s. It
+// would push out others; that is reckoned with only where drains move those anyway.
+func (s *shape) outranks(nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
+
+// without takes a pod of s itself out of what others request.
+func (r room) without(s *shape, requests []int64) room {
+	if s.mobile > 0 {
+		r.taken -= weight(s.requests, r.largest, requests)
+	}
+	return r
+}
+
+// rounded returns what a pod of s requests, rounded up, so that few amounts are looked at.
+func (w *world) rounded(s *shape, nodes *nodeSet) []int64 {
+	const steps = 64
+	rounded := slices.Clone(s.requests)
+	if len(nodes.list) <= steps {
+		return rounded // exact, where it costs nothing
+	}
+	most := w.nodes[nodes.list[0]].alloc
+	for r := range rounded {
+		if most == nil || rounded[r] == 0 || most[r] < steps || r == 0 {
+			continue
+		}
+		unit := most[r] / steps
+		rounded[r] = (rounded[r] + unit - 1) / unit * unit
+	}
+	return rounded
+}
+
+// free returns what is left on each node for pods that move once the pod is there, nil for a
+// node that it does not fit on; and the most of each resource that any of them has left.
+func (w *world) free(nodes *nodeSet, requests []int64) (free [][]int64, largest []int64) {
+	m := w.demand()
+	largest = make([]int64, len(requests))
+	free = make([][]int64, len(nodes.list))
+	left := make([]int64, len(requests)*len(nodes.list))
+	for i, n := range nodes.list {
+		alloc := w.nodes[n].alloc
+		if alloc == nil {
+			continue
+		}
+		of := left[i*len(requests) : (i+1)*len(requests)]
+		fits := true
+		for r, amount := range requests {
+			of[r] = alloc[r] - m.fixed[n][r] - amount
+			fits = fits && (of[r] >= 0 || amount == 0)
+		}
+		if !fits {
+			continue
+		}
+		free[i] = of
+		for r := range of {
+			largest[r] = max(largest[r], of[r])
+		}
+	}
+	return free, largest
+}
+
+// shareOf returns which part of the largest node a node is, by the resource that it has least
+// of.
+func shareOf(free, largest, requests []int64) float64 {
+	if free == nil {
+		return 0
+	}
+	share := 1.0
+	for r, amount := range requests {
+		if amount > 0 && largest[r] > 0 {
+			share = min(share, float64(free[r])/float64(largest[r]))
+		}
+	}
+	return share
+}
+
+// weight returns which part of the largest node a pod can take from another that requests so
+// much: at most all of it.
+func weight(of, largest, requests []int64) float64 {
+	w := 0.0
+	for r, amount := range requests {
+		switch {
+		case amount == 0 || of[r] == 0:
+		case of[r] >= largest[r]:
+			return 1
+		default:
+			w = max(w, float64(of[r])/float64(largest[r]))
+		}
+	}
+	return w
+}

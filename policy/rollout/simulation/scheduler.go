@@ -1,0 +1,187 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+)
+
+// A placement is where pods are in the course of a rollout, with what the scheduler counts.
+type placement struct {
+	w    *world
+	node []int32 // by pod
+	used [][]int64
+	// counts are by counter and domain; a counter that counts nothing has no map.
+	counts []map[int32]int32
+	totals []int32
+	// cordoned are the nodes that take no pods, apart from those that tolerate it.
+	cordoned []bool
+}
+
+func (w *world) newPlacement() *placement {
+	p := &placement{
+		w: w, node: make([]int32, len(w.pods)), used: make([][]int64, len(w.nodes)),
+		counts: make([]map[int32]int32, len(w.counters)), totals: make([]int32, len(w.counters)), cordoned: make([]bool, len(w.nodes)),
+	}
+	amounts := make([]int64, len(w.nodes)*len(w.resources))
+	for n := range w.nodes {
+		p.used[n] = amounts[n*len(w.resources) : (n+1)*len(w.resources)]
+		p.cordoned[n] = w.nodes[n].cordoned
+	}
+	for i := range w.pods {
+		p.node[i] = noNode
+		if w.pods[i].node >= 0 {
+			p.put(int32(i), w.pods[i].node) //nolint:gosec // an index of pods
+		}
+		if w.ask(1) {
+			break
+		}
+	}
+	return p
+}
+
+func (p *placement) put(pod, n int32) {
+	p.node[pod] = n
+	p.add(p.w.pods[pod].shape, n, 1)
+}
+
+func (p *placement) remove(pod int32) {
+	if n := p.node[pod]; n >= 0 {
+		p.add(p.w.pods[pod].shape, n, -1)
+	}
+	p.node[pod] = noNode
+}
+
+func (p *placement) add(s *shape, n, by int32) {
+	used := p.used[n]
+	for r, amount := range s.requests {
+		used[r] += int64(by) * amount
+	}
+	for _, c := range s.counted {
+		d := c.domains.of[n]
+		if d < 0 || c.only != nil && !c.only.has(n) {
+			continue
+		}
+		if p.counts[c.id] == nil {
+			p.counts[c.id] = map[int32]int32{}
+		}
+		p.totals[c.id] += by
+		if p.counts[c.id][d] += by; p.counts[c.id][d] == 0 {
+			delete(p.counts[c.id], d)
+		}
+	}
+}
+
+// An obstruction is what keeps a pod from a node, "" if nothing does.
+type obstruction string
+
+// What keeps pods from nodes.
+const (
+	notSelected   obstruction = "its node selector, node affinity or volumes"
+	tainted       obstruction = "taints"
+	notAlive      obstruction = "not being ready"
+	notEligible   obstruction = "its node selector, node affinity or volumes, taints, or not being ready"
+	isCordoned    obstruction = "a cordon"
+	noRoom        obstruction = "what it requests"
+	portTaken     obstruction = "a port of the host that is in use"
+	antiAffinity  obstruction = "anti-affinity"
+	noAffinity    obstruction = "affinity to pods that are not there"
+	spreadUneven  obstruction = "topology spread"
+	notTheDefault obstruction = "its scheduling gates, or a scheduler of its own"
+)
+
+var obstructions = []obstruction{notSelected, tainted, notAlive, isCordoned, noRoom, portTaken, antiAffinity, noAffinity, spreadUneven}
+
+// ruledOut is obstructed, and says more of nodes that are not eligible.
+func (p *placement) ruledOut(s *shape, n int32) obstruction {
+	why := p.obstructed(s, n)
+	switch {
+	case why != notEligible:
+		return why
+	case !p.w.candidates.find(s, filter{affinity: true, volumes: true}).has(n):
+		return notSelected
+	case !p.w.candidates.find(s, filter{affinity: true, volumes: true, taints: true}).has(n):
+		return tainted
+	case !p.w.nodes[n].alive:
+		return notAlive
+	default:
+		return isCordoned
+	}
+}
+
+// obstructed says what keeps a pod of s from node n (the filters of kube-scheduler). The pod
+// must not be counted anywhere.
+func (p *placement) obstructed(s *shape, n int32) obstruction {
+	switch {
+	case !s.eligible.has(n):
+		return notEligible
+	case p.cordoned[n] && !s.toleratesCordon:
+		return isCordoned
+	case !p.fits(s, n):
+		return noRoom
+	}
+	for _, c := range s.noneOf {
+		if d := c.domains.of[n]; d >= 0 && p.counts[c.id][d] > 0 {
+			if c.domains.key == hostPorts {
+				return portTaken
+			}
+			return antiAffinity
+		}
+	}
+	for i := range s.someOf {
+		if !p.hasCompany(&s.someOf[i], n) {
+			return noAffinity
+		}
+	}
+	for i := range s.spreads {
+		if !p.spreads(&s.spreads[i], n) {
+			return spreadUneven
+		}
+	}
+	return ""
+}
+
+func (p *placement) fits(s *shape, n int32) bool {
+	alloc, used := p.w.nodes[n].alloc, p.used[n]
+	if alloc == nil { // not known
+		return true
+	}
+	for r, amount := range s.requests {
+		if amount > 0 && used[r]+amount > alloc[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// hasCompany restates satisfyPodAffinity (interpodaffinity/filtering.go).
+func (p *placement) hasCompany(a *affinity, n int32) bool {
+	company, first := true, true
+	for _, c := range a.counters {
+		d := c.domains.of[n]
+		if d < 0 {
+			return false
+		}
+		company = company && p.counts[c.id][d] > 0
+		first = first && p.totals[c.id] == 0
+	}
+	return company || first && a.own
+}
+
+func (p *placement) spreads(c *spread, n int32) bool {
+	d := c.domains.of[n]
+	if d < 0 {
+		return false
+	}
+	here, least := int(p.counts[c.id][d])+b2i(c.own), p.least(c)
+	return here-least <= c.skew
+}
+
+// least returns how many pods the domain with the fewest has. There are none where domains
+// are missing.
+func (p *placement) least(c *spread) int {
+	counts := p.counts[c.id]
+	if len(counts) < c.size || c.size < c.least || len(counts) == 0 {
+		return 0
+	}
+	return int(slices.Min(slices.Collect(maps.Values(counts))))
+}

@@ -1,0 +1,41 @@
+package simulation
+
+import (
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A shape is what pods of one spec and namespace have in common.
+type shape struct {
+	id        int
+	namespace string
+	spec      *rollout.PodSpec
+	// mobile is how many pods of it a drain evicts, or the scheduler has still to place.
+	mobile int
+	// pods is how many there are of it, and fixed where those are that stay.
+	pods  int
+	fixed []int32
+	// requests is by the index of the resource.
+	requests []int64
+	pulls    []imagePull
+	// eligible are the nodes that the scheduler may choose, as far as that depends on nothing
+	// that changes; toleratesCordon says that a cordon does not keep the pod away.
+	eligible *nodeSet
+	// reach are those and the ones where its pods are that move.
+	reach           *nodeSet
+	toleratesCordon bool
+	// counted are the counters that count its pods. On a node where one of noneOf counts a
+	// pod it cannot run; someOf and spreads are the other constraints that depend on pods.
+	counted []*counter
+	noneOf  []*counter
+	someOf  []affinity
+	spreads []spread
+	budgets []*budget
+	// place is what surely places its pods, once that was looked at.
+	place *place
+}
+
+// waits says that somebody else than the default scheduler decides where, or when, the pod
+// starts.
+func (s *shape) waits() bool {
+	return s.spec.Gated || s.spec.Scheduler != "" && s.spec.Scheduler != "default-scheduler"
+}

@@ -1,0 +1,70 @@
+package simulation
+
+import (
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// Pull says whether nodes can pull an image.
+type Pull int
+
+// The answers. PullUnknown counts as a pull that fails in the worst course and as one that
+// works in the best.
+const (
+	PullUnknown Pull = iota
+	PullWorks
+	PullFails
+)
+
+// An Input is a change and the cluster that it is made in. It is only read.
+type Input struct {
+	Cluster rollout.Cluster
+	// Forecast is that of the change for Cluster (rollout.NewForecast).
+	Forecast rollout.Forecast
+	// Pull says whether nodes of a pool can pull an image, by the route that they have before
+	// the change, or after it if updated is set. Pool is "" for nodes of no pool. It is asked
+	// once for each combination that matters; nil knows nothing.
+	Pull func(image, pool string, updated bool) Pull
+	// Stop is asked every few milliseconds whether to give up; nil never gives up.
+	Stop func() bool
+}
+
+// A Result is how a rollout can go.
+type Result struct {
+	// Best and Worst are the ends of what the scheduler's choices can make of the rollout. If
+	// Worst has no stall, then none of them leads to one; if Best has a stall, all of them do.
+	Best, Worst Course
+	// Obstacles are what drains meet with any change, those of routers first.
+	Obstacles []Obstacle
+	// Partial is set where Stop ended the simulation. Neither course is complete then, and
+	// their missing stalls mean nothing.
+	Partial bool
+	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown), as far as
+	// the simulation rests on it: "pods". Stalls may then be missing.
+	Unknown []string
+}
+
+// Certain reports whether the courses rest on everything that they should: nothing was cut
+// short, and all of the cluster was read.
+func (r Result) Certain() bool { return !r.Partial && len(r.Unknown) == 0 }
+
+// Finishes reports whether the rollout is certain to come to its end.
+func (r Result) Finishes() bool { return r.Certain() && len(r.Worst.Stalls) == 0 }
+
+// Run simulates a rollout.
+func Run(in Input) Result {
+	w := newWorld(in)
+	result := Result{Unknown: slices.Clone(in.Cluster.Unknown)}
+	if !w.stopped {
+		result.Worst = w.worst()
+	}
+	if !w.stopped {
+		result.Best = w.best()
+	}
+	if !w.stopped {
+		result.Obstacles = w.obstacles()
+	}
+	result.Partial = w.stopped
+	return result
+}

@@ -1,0 +1,257 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// A verdict is what may keep a budget from letting go a pod for good, whatever the scheduler
+// chooses and in whatever order things happen.
+//
+// The argument is by what is so when nothing can happen any more. The cordoned nodes are then
+// those whose drains wait for budgets, in each pool at most as many as it updates at once. A
+// budget that refuses has lost as many pods as it could spare: they cannot start where they
+// are, or there is no node for them. A pod that surely starts wherever it goes, and surely
+// finds a node then, is not lost. Where the others are too few, the budget does not refuse.
+type verdict struct {
+	budget  *budget
+	missing []Missing
+	// byImage is how many of the missing lack an image.
+	byImage int
+	why     string
+	pod     int32 // one that cannot be evicted
+	budgets []string
+}
+
+// verdicts returns those of all budgets that may refuse an eviction for good.
+func (w *world) verdicts(v view) []verdict {
+	var all []verdict
+	for _, b := range w.budgets {
+		if w.stopped {
+			return all
+		}
+		if b.drained == 0 {
+			continue
+		}
+		if found, ok := w.judge(b, v, false); ok {
+			all = append(all, found)
+		}
+	}
+	if len(all) != 1 || len(all[0].budgets) > 1 {
+		return all
+	}
+	// All cordoned nodes have a pod of this one budget then.
+	if _, ok := w.judge(all[0].budget, v, true); !ok {
+		return nil
+	}
+	return all
+}
+
+// judge returns the verdict on a budget, false if it surely lets go what is left of its pods
+// some time. Alone says that no other budget refuses anything for good.
+func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
+	found := verdict{budget: b, pod: -1, budgets: []string{b.name()}}
+	lost, spared := 0, false
+	var unreadyPod int32 = -1
+	home := w.homes(b)
+	for _, i := range b.pods {
+		p := &w.pods[i]
+		if w.ask(2); !p.stays && len(p.shape.budgets) > 1 {
+			return w.doubled(i), true
+		}
+		m, isLost := w.missing(i, b, v, alone, home)
+		if isLost {
+			lost++
+			found.missing = append(found.missing, m)
+			found.byImage += b2i(m.Image != "")
+		}
+		if !p.stays && p.state == unready {
+			unreadyPod = i
+		}
+		switch {
+		case p.stays:
+		case !isLost && !spared:
+			spared, found.pod = true, i
+		case found.pod < 0: // it may become ready, whatever is wrong with it now
+			found.pod = i
+		}
+	}
+	ready := len(b.pods) - lost
+	if found.pod >= 0 && !b.allows(healthy, ready+b2i(!spared)) {
+		if !spared { // it is not lost itself
+			found.missing = slices.DeleteFunc(found.missing, func(m Missing) bool { return m.Pod == w.podName(found.pod) })
+		}
+		found.why = b.reason(len(found.missing))
+		return found, true
+	}
+	if unreadyPod >= 0 && !b.allows(unready, ready) {
+		found.pod, found.why = unreadyPod, b.reason(len(found.missing))
+		return found, true
+	}
+	return verdict{}, false
+}
+
+// reason says why the budget refuses where no pod is missing.
+func (b *budget) reason(missing int) string {
+	switch {
+	case b.never != "":
+		return b.never
+	case missing > 0:
+		return ""
+	default:
+		return b.asksForAll()
+	}
+}
+
+// asksForAll says how many pods have to be ready of how many.
+func (b *budget) asksForAll() string {
+	are := "are"
+	if b.most == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%s to be ready, and there %s %s", text.Plural(b.desired, "pod has", "pods have"), are, text.Number(b.most))
+}
+
+// doubled is the verdict on a pod of more than one budget.
+func (w *world) doubled(i int32) verdict {
+	p := &w.pods[i]
+	found := verdict{budget: p.shape.budgets[0], pod: i, why: "the eviction API evicts no pod that has more than one budget"}
+	for _, b := range p.shape.budgets {
+		found.budgets = append(found.budgets, b.name())
+	}
+	return found
+}
+
+// missing says whether a pod of a budget may not be ready when nothing can happen any more,
+// and why.
+func (w *world) missing(i int32, b *budget, v view, alone bool, home homes) (Missing, bool) {
+	p := &w.pods[i]
+	m := Missing{Pod: w.podName(i)}
+	if p.node >= 0 {
+		m.Node = w.nodes[p.node].name
+	}
+	switch {
+	case p.node == lostNode:
+		m.Node, m.Why = p.Node, "is on a node that is not there"
+	case p.state == unready:
+		m.Why = "is not ready"
+	case p.state == failing:
+		return w.neverStarted(i, v, m)
+	case p.stays:
+		return m, false
+	case p.isBare():
+		m.Why = "is not replaced when it is evicted"
+	case p.Owner.Kind == "Job":
+		m.Why = "may not be replaced when it is evicted"
+	case p.shape.waits():
+		m.Why = "waits for its scheduling gates to be lifted, or has a scheduler of its own"
+	default:
+		return w.replaced(i, b, v, alone, home)
+	}
+	return m, true
+}
+
+// neverStarted is about a pod that is on a node and has not started.
+func (w *world) neverStarted(i int32, v view, m Missing) (Missing, bool) {
+	p := &w.pods[i]
+	if image := v.fails(p.shape, p.node, false, nil); image >= 0 {
+		m.Image = w.images.names[image]
+		return m, true
+	}
+	m.Why = "has not started"
+	if p.Failing != "" {
+		m.Why = "has not started (" + p.Failing + ")"
+	}
+	return m, !v.works || !pullReasons[p.Failing]
+}
+
+// pullReasons are those of a container that waits for its image
+// (pkg/kubelet/images/types.go).
+var pullReasons = map[string]bool{
+	"ImagePullBackOff": true, "ErrImagePull": true, "ErrImageNeverPull": true, "ImageInspectError": true, "RegistryUnavailable": true, "SignatureValidationFailed": true,
+}
+
+// replaced is about a pod that is evicted, or waits for a node.
+func (w *world) replaced(i int32, b *budget, v view, alone bool, home homes) (Missing, bool) {
+	p := &w.pods[i]
+	m := Missing{Pod: w.podName(i), Moved: p.node >= 0}
+	nodes := p.shape.eligible.list
+	if p.guard {
+		nodes = []int32{w.byName[p.Node]}
+	}
+	if n, image, updated, fails := v.mayFail(p.shape, nodes); fails {
+		m.Node, m.Updated, m.Image = w.nodes[n].name, updated, w.images.names[image]
+		return m, true
+	}
+	if p.guard {
+		// It waits for its node while that is cordoned. One of these nodes has a pod of the
+		// budget that is refused, which is not lost.
+		if !home.crowded && home.cordoned <= 1 {
+			return m, false
+		}
+		m.Why = fmt.Sprintf("can run on %s only, which may be cordoned", p.Node)
+		return m, true
+	}
+	why := w.unplaced(p.shape, b, alone)
+	if why == "" {
+		return m, false
+	}
+	m.Why = fmt.Sprintf("may find no node: %s", why)
+	return m, true
+}
+
+// unplaced says what may keep a pod from being placed while the budget refuses another one of
+// its pods, which is on a cordoned node.
+func (w *world) unplaced(s *shape, b *budget, alone bool) obstruction {
+	place := w.placeOf(s)
+	if place.why == "" {
+		return ""
+	}
+	for _, i := range b.pods {
+		if other := w.pods[i].shape; other.mobile > 0 && !place.rivalOf[other] {
+			return place.why // the other pod may be one that is in nobody's way
+		}
+	}
+	switch place.why {
+	case notEligible, notTheDefault, noAffinity, portTaken, spreadUneven:
+		return place.why
+	}
+	switch {
+	case s.toleratesCordon: // no node is lost for a cordon
+		return place.why
+	case alone: // each cordoned node has one, and no other node is lost for it
+		return place.short(0, true)
+	default: // one of the cordoned nodes has one
+		return place.short(1, false)
+	}
+}
+
+// Homes are the nodes of pods that operators put back on theirs (pod.guard).
+type homes struct {
+	// crowded says that pods of the budget are not all such, each on a node of its own.
+	crowded bool
+	// cordoned is how many of the nodes may be cordoned at the same time.
+	cordoned int
+}
+
+func (w *world) homes(b *budget) homes {
+	h := homes{}
+	byPool, taken := map[int]int{}, map[int32]bool{}
+	for _, i := range b.pods {
+		p := &w.pods[i]
+		if !p.guard || p.node < 0 || taken[p.node] {
+			h.crowded = true
+			continue
+		}
+		taken[p.node] = true
+		if at := w.nodes[p.node]; at.drained {
+			byPool[at.pool]++
+		}
+	}
+	for pool, nodes := range byPool {
+		h.cordoned += min(nodes, w.pools[pool].capacity)
+	}
+	return h
+}

@@ -1,0 +1,303 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A world is an Input with indexes. It does not change while courses are run.
+type world struct {
+	in        Input
+	nodes     []node
+	byName    map[string]int32
+	pools     []pool
+	pods      []pod
+	shapes    []*shape
+	budgets   []*budget
+	counters  []*counter
+	resources map[corev1.ResourceName]int
+	images    *images
+	keys      *topology
+
+	// lowest is the lowest priority of a pod.
+	lowest int32
+
+	// What was worked out, for more than one use.
+	candidates *eligibility
+	largest    map[domainKey]int
+	mobile     *mobileDemand
+	sinceAsked int
+	stopped    bool
+}
+
+// A pool is one of those in the forecast.
+type pool struct {
+	*rollout.Pool
+	// order are the nodes that are updated, in the order in which MCO takes them; capacity is
+	// how many at once.
+	order    []int32
+	capacity int
+	drains   bool
+	after    int // the pool that comes first, -1 for none
+}
+
+// A node is one of the cluster.
+type node struct {
+	name string
+	obj  *corev1.Node
+	// pool is that of the forecast, -1 for none; taken says that the rollout updates the
+	// node, drained that it drains it before.
+	pool           int
+	taken, drained bool
+	// rank is its place in the order of its pool's nodes.
+	rank int
+	// alive says that pods can start there: the kubelet reports, as far as is known.
+	alive bool
+	// cordoned says that it is and stays so, as far as the rollout goes.
+	cordoned bool
+	// alloc is what it has for pods, by the index of the resource; nil if that is unknown.
+	alloc []int64
+	// pods are those that are there before the rollout.
+	pods []int32
+}
+
+// A pod is one of the cluster, or later on the one in its place: a replacement keeps the
+// number of the pod that was evicted.
+type pod struct {
+	*rollout.Pod
+	shape *shape
+	node  int32
+	state podState
+	// stays says that no drain evicts it: it runs on no node that is drained, or from a file,
+	// or for a DaemonSet.
+	stays bool
+	// guard says that an operator puts it back on its node (isGuard).
+	guard bool
+}
+
+// A podState is how a pod does.
+type podState uint8
+
+const (
+	healthy     podState = iota
+	unready              // it runs and is not ready, for reasons unknown
+	failing              // it is on a node and has not started
+	unscheduled          // it has no node
+	gone                 // nothing replaces it
+)
+
+// noNode is the node of a pod that has none, lostNode that of a pod whose node is not there.
+const (
+	noNode   int32 = -1
+	lostNode int32 = -2
+)
+
+func newWorld(in Input) *world {
+	if in.Pull == nil {
+		in.Pull = func(string, string, bool) Pull { return PullUnknown }
+	}
+	w := &world{in: in, byName: map[string]int32{}, largest: map[domainKey]int{}}
+	w.addNodes()
+	w.addPools()
+	w.addPods()
+	w.addResources()
+	w.addImages()
+	w.addEligibility()
+	w.addConstraints()
+	w.addBudgets()
+	return w
+}
+
+// ask reports whether to give up. Work is about how many thousand instructions have passed
+// since it was called last.
+func (w *world) ask(work int) bool {
+	const often = 2000 // well below a millisecond on any processor
+	if w.sinceAsked += work; w.sinceAsked < often || w.stopped {
+		return w.stopped
+	}
+	w.sinceAsked = 0
+	w.stopped = w.in.Stop != nil && w.in.Stop()
+	return w.stopped
+}
+
+func (w *world) addNodes() {
+	for _, obj := range w.in.Cluster.Nodes {
+		if _, twice := w.byName[obj.Name]; twice {
+			continue
+		}
+		w.byName[obj.Name] = int32(len(w.nodes)) //nolint:gosec // there are not that many
+		w.nodes = append(w.nodes, node{name: obj.Name, obj: obj, pool: -1, alive: isAlive(obj), cordoned: obj.Spec.Unschedulable})
+	}
+}
+
+// isAlive reports whether a kubelet reports Ready, or nothing is known of that: the node is
+// tainted otherwise, as soon as the node lifecycle controller has seen it.
+func isAlive(obj *corev1.Node) bool {
+	for _, c := range obj.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return true
+}
+
+// addPools takes over what the forecast says: which nodes are updated, in which order and how
+// many at once. Nodes that are being updated already come first.
+func (w *world) addPools() {
+	for i := range w.in.Forecast.Pools {
+		p := pool{Pool: &w.in.Forecast.Pools[i], after: -1}
+		takes := p.Part == rollout.Takes
+		p.drains, p.capacity = takes && p.Decision.Drains, max(p.Capacity, 1)
+		for rank, member := range p.Nodes {
+			n, ok := w.byName[member.Name]
+			if !ok || w.nodes[n].pool >= 0 {
+				continue
+			}
+			at := &w.nodes[n]
+			at.pool, at.rank = i, rank
+			if !takes || member.Waits() {
+				continue
+			}
+			at.taken, at.drained = true, p.drains
+			if member.Updating {
+				at.cordoned = false // once it is through
+			}
+			p.order = append(p.order, n)
+		}
+		slices.SortStableFunc(p.order, func(a, b int32) int {
+			return cmp.Or(-cmp.Compare(b2i(p.Nodes[w.nodes[a].rank].Updating), b2i(p.Nodes[w.nodes[b].rank].Updating)),
+				cmp.Compare(w.nodes[a].rank, w.nodes[b].rank))
+		})
+		w.pools = append(w.pools, p)
+	}
+	for i := range w.pools {
+		w.pools[i].after = slices.IndexFunc(w.pools, func(p pool) bool { return p.Name == w.pools[i].After && p.Name != "" })
+		if w.pools[i].after == i {
+			w.pools[i].after = -1
+		}
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// addPods gives every pod its shape and its state, in the order of their names.
+func (w *world) addPods() {
+	type key struct {
+		namespace string
+		spec      *rollout.PodSpec
+	}
+	shapes := map[key]*shape{}
+	empty := &rollout.PodSpec{}
+	order := make([]int32, 0, len(w.in.Cluster.Pods))
+	for i := range w.in.Cluster.Pods {
+		order = append(order, int32(i)) //nolint:gosec // there are not that many
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		p, q := &w.in.Cluster.Pods[a], &w.in.Cluster.Pods[b]
+		return cmp.Or(strings.Compare(p.Namespace, q.Namespace), strings.Compare(p.Name, q.Name), cmp.Compare(a, b))
+	})
+	for _, i := range order {
+		in := &w.in.Cluster.Pods[i]
+		spec := cmp.Or(in.Spec, empty)
+		s := shapes[key{in.Namespace, spec}]
+		if s == nil {
+			s = &shape{id: len(w.shapes), namespace: in.Namespace, spec: spec}
+			shapes[key{in.Namespace, spec}] = s
+			w.shapes = append(w.shapes, s)
+			w.lowest = min(w.lowest, spec.Priority)
+		}
+		w.addPod(in, s)
+		if w.ask(1) {
+			return
+		}
+	}
+}
+
+func (w *world) addPod(in *rollout.Pod, s *shape) {
+	p := pod{Pod: in, shape: s, node: noNode, state: unscheduled, guard: isGuard(in)}
+	switch n, there := w.byName[in.Node]; {
+	case in.Deleted && in.Owner.Kind != "StatefulSet":
+		return // others have replaced it
+	case in.Deleted: // its replacement waits for it to end
+	case in.Node == "":
+	case !there:
+		p.node, p.state = lostNode, unready
+	case in.Ready:
+		p.node, p.state = n, healthy
+	case in.Started:
+		p.node, p.state = n, unready
+	default:
+		p.node, p.state = n, failing
+	}
+	p.stays = in.Static || in.Owner.Kind == "DaemonSet" || p.node == lostNode || p.node >= 0 && !w.nodes[p.node].drained
+	if p.node >= 0 {
+		at := &w.nodes[p.node]
+		at.pods = append(at.pods, int32(len(w.pods))) //nolint:gosec // there are not that many
+	}
+	s.pods++
+	switch {
+	case !p.stays:
+		s.mobile++
+	case p.node >= 0:
+		s.fixed = append(s.fixed, p.node)
+	}
+	w.pods = append(w.pods, p)
+}
+
+// isGuard reports whether an operator of the control plane has put a bare pod on its node and
+// does so again when the node is no longer cordoned (library-go's GuardController, which
+// names the pod after the node and labels it app=guard). It bypasses the scheduler.
+func isGuard(p *rollout.Pod) bool {
+	return p.Owner == (rollout.Owner{}) && p.Spec != nil && p.Spec.Labels["app"] == "guard" && p.Node != "" &&
+		strings.HasSuffix(p.Name, "-guard-"+p.Node)
+}
+
+// isBare reports whether nothing replaces the pod.
+func (p *pod) isBare() bool { return p.Owner == (rollout.Owner{}) && !p.guard }
+
+// addResources reads what nodes have and what pods request.
+func (w *world) addResources() {
+	w.resources = map[corev1.ResourceName]int{corev1.ResourcePods: 0}
+	for _, s := range w.shapes {
+		for name, quantity := range s.spec.Requests {
+			if _, ok := w.resources[name]; !ok && !quantity.IsZero() {
+				w.resources[name] = len(w.resources)
+			}
+		}
+	}
+	for _, s := range w.shapes {
+		s.requests = w.amounts(s.spec.Requests)
+		s.requests[0] = 1
+	}
+	for i := range w.nodes {
+		if has := w.nodes[i].obj.Status.Allocatable; len(has) > 0 {
+			w.nodes[i].alloc = w.amounts(has)
+		}
+	}
+}
+
+// amounts returns quantities by the index of the resource: CPU in thousandths.
+func (w *world) amounts(list corev1.ResourceList) []int64 {
+	amounts := make([]int64, len(w.resources))
+	for name, quantity := range list {
+		i, ok := w.resources[name]
+		switch {
+		case !ok:
+		case name == corev1.ResourceCPU:
+			amounts[i] = quantity.MilliValue()
+		default:
+			amounts[i] = quantity.Value()
+		}
+	}
+	return amounts
+}

@@ -1,0 +1,150 @@
+package simulation
+
+import (
+	"slices"
+)
+
+// worst returns the worst course, with what cannot be excluded.
+func (w *world) worst() Course {
+	v := view{im: w.images}
+	verdicts := w.verdicts(v)
+	r := w.newRun(v, true)
+	stuck := r.play()
+	course := Course{Steps: r.steps, Stalls: r.stalls(stuck)}
+	for _, found := range verdicts {
+		if !slices.ContainsFunc(course.Stalls, func(s Stall) bool { return s.budget == found.budget.id }) {
+			course.Stalls = append(course.Stalls, w.possible(found))
+		}
+	}
+	if len(course.Stalls) > 0 {
+		w.attribute(course.Stalls, verdicts)
+	}
+	return course
+}
+
+// attribute says of each stall whether it would be there if every pull worked.
+func (w *world) attribute(stalls []Stall, verdicts []verdict) {
+	v := view{im: w.images, works: true}
+	without := w.verdicts(v)
+	r := w.newRun(v, true)
+	drains := r.stalls(r.play())
+	for i := range stalls {
+		s := &stalls[i]
+		same := func(other verdict) bool { return other.budget.id == s.budget }
+		image := s.Image != "" || slices.ContainsFunc(verdicts, func(other verdict) bool { return same(other) && other.byImage > 0 })
+		s.ByImage = !slices.ContainsFunc(drains, func(other Stall) bool { return other.budget == s.budget }) &&
+			(image || !slices.ContainsFunc(without, same))
+		if !s.ByImage {
+			s.Image = ""
+		}
+	}
+}
+
+// possible turns a verdict into the stall that it cannot exclude.
+func (w *world) possible(found verdict) Stall {
+	s := Stall{Pod: w.podName(found.pod), Budgets: found.budgets, Missing: found.missing, Why: found.why, Possible: true, budget: found.budget.id}
+	n := w.lastDrained(found)
+	s.Node, s.Pool = w.nodes[n].name, w.pools[w.nodes[n].pool].Name
+	for _, m := range found.missing {
+		if m.Image != "" {
+			s.Image = m.Image
+			break
+		}
+	}
+	return s
+}
+
+// lastDrained returns the node of the pod that cannot be evicted, or any that is drained.
+func (w *world) lastDrained(found verdict) int32 {
+	if n := w.pods[found.pod].node; n >= 0 {
+		return n
+	}
+	for i := range w.nodes {
+		if w.nodes[i].drained {
+			return int32(i) //nolint:gosec // an index of nodes
+		}
+	}
+	return 0
+}
+
+// stalls returns the drains that have not ended, one for each budget that refuses.
+func (r *run) stalls(stuck []*drain) []Stall {
+	var all []Stall
+	for _, d := range stuck {
+		step := &r.steps[d.step]
+		seen := map[int]bool{}
+		for _, pod := range d.pods {
+			step.Refused = append(step.Refused, r.w.podName(pod))
+			budgets := r.w.pods[pod].shape.budgets
+			if len(budgets) == 0 || seen[budgets[0].id] {
+				continue
+			}
+			seen[budgets[0].id] = true
+			all = append(all, r.stall(d, pod))
+		}
+	}
+	return all
+}
+
+func (r *run) stall(d *drain, pod int32) Stall {
+	budgets := r.w.pods[pod].shape.budgets
+	b := budgets[0]
+	s := Stall{Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].name, Pod: r.w.podName(pod), budget: b.id}
+	if len(budgets) > 1 {
+		found := r.w.doubled(pod)
+		s.Budgets, s.Why = found.budgets, found.why
+		return s
+	}
+	s.Budgets = []string{b.name()}
+	for _, i := range b.pods {
+		if r.state[i] == healthy || i == pod {
+			continue
+		}
+		m := r.missing(i)
+		if s.Image == "" {
+			s.Image = m.Image
+		}
+		s.Missing = append(s.Missing, m)
+	}
+	s.Why = b.reason(len(s.Missing))
+	return s
+}
+
+// missing says why a pod is not ready.
+func (r *run) missing(i int32) Missing {
+	p := &r.w.pods[i]
+	m := Missing{Pod: r.w.podName(i), Moved: r.moved[i]}
+	if n := r.node[i]; n >= 0 {
+		m.Node, m.Updated = r.w.nodes[n].name, r.updated[n]
+	}
+	switch {
+	case p.node == lostNode && !r.moved[i]:
+		m.Node, m.Why = p.Node, "is on a node that is not there"
+	case r.state[i] == gone:
+		m.Why = "was evicted, and nothing replaces it"
+	case r.state[i] == unscheduled:
+		m.Why = r.whyUnplaced(p.shape)
+	case r.image[i] >= 0:
+		m.Image = r.w.images.names[r.image[i]]
+	case r.state[i] == failing:
+		m.Why = "has not started"
+	default:
+		m.Why = "is not ready"
+	}
+	return m
+}
+
+// whyUnplaced says what keeps a pod from the nodes that it is eligible for.
+func (r *run) whyUnplaced(s *shape) string {
+	if s.waits() && !r.hopeful {
+		return "waits for its scheduling gates to be lifted, or has a scheduler of its own"
+	}
+	var why []obstruction
+	for i := range r.w.nodes {
+		o := r.ruledOut(s, int32(i)) //nolint:gosec // an index of nodes
+		if r.w.ask(1); o != "" && !slices.Contains(why, o) {
+			why = append(why, o)
+		}
+	}
+	return "fits no node, ruled out by " + reasons(why)
+}
