@@ -140,7 +140,7 @@ func (s Settings) settle(f Finding, unseen bool) Finding {
 	return f
 }
 
-// exemptionsOf returns the names of the exemptions that cover a denial about img, or about the
+// exemptionsOf returns, in the order of the settings, the names of the exemptions that cover a denial about img, or about the
 // cluster if its reference is "" or if it stands for others; nil if they do not cover it.
 func (s Settings) exemptionsOf(img Image, unseen bool) []string {
 	if img.Ref == "" || unseen {
@@ -149,7 +149,7 @@ func (s Settings) exemptionsOf(img Image, unseen bool) []string {
 	if len(img.Consumers) == 0 {
 		return named(s.exemptionFor(img.Ref, Consumer{}))
 	}
-	var names []string
+	needed := map[string]bool{}
 	for _, c := range img.Consumers {
 		if s.maxSeverityFor(c) < Deny {
 			continue
@@ -158,8 +158,12 @@ func (s Settings) exemptionsOf(img Image, unseen bool) []string {
 		if name == "" {
 			return nil
 		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
+		needed[name] = true
+	}
+	var names []string
+	for _, e := range s.Exemptions {
+		if needed[e.Name] {
+			names = append(names, e.Name)
 		}
 	}
 	return names

@@ -27,7 +27,7 @@ func TestMistakes(t *testing.T) {
 		want         []string
 	}{
 		{
-			"three mistakes, all named", header + "mode: enforced\nseverities: {ImageMising: warn}\nminutesPerNode: {least: 20}\n",
+			"three mistakes, all named", header + "mode: enforced\nseverities: {ImageMising: warn}\nminutesPerNode: {least: 20, most: 15}\n",
 			[]string{
 				`mode: Unsupported value: "enforced": supported values: "enforce", "warn", "audit"`,
 				`severities[ImageMising]: Invalid value: no such rule; did you mean "ImageMissing"?`,
@@ -42,7 +42,7 @@ func TestMistakes(t *testing.T) {
 			`exemptions[1].user: Invalid value: unknown field; did you mean "users"?`,
 			`exemptions[0].everything: Required value: the exemption restricts nothing: it exempts everything; if that is meant, say so with everything: true`,
 		}},
-		{"wrong types, and what else there is", header + "mode: [warn]\nallowSourceFallback: \"yes\"\nminutesPerNode: {least: 1.5}\nlifetimes: {found: 5}\nprotectedNamespaces: a\nguesses: maybe\nregistries: [quay.io]\n", []string{
+		{"wrong types, and what else there is", header + "mode: [warn]\nallowSourceFallback: \"yes\"\nminutesPerNode: {least: 1.5, most: 3}\nlifetimes: {found: 5}\nprotectedNamespaces: a\nguesses: maybe\nregistries: [quay.io]\n", []string{
 			`allowSourceFallback: Invalid value: "yes": it is a string, want true or false`,
 			`lifetimes.found: Invalid value: 5: it is a number, want a duration such as 90s or 5m`,
 			`minutesPerNode.least: Invalid value: 1.5: it is a number, want a whole number`,
@@ -83,6 +83,8 @@ func TestMistakes(t *testing.T) {
 			`exemptions[2].everything: Invalid value: true: the exemption does not exempt everything; leave this out`,
 			`exemptions[3].name: Duplicate value: "c"`,
 		}},
+		{"half a range", header + "minutesPerNode: {least: 3}\n", []string{`minutesPerNode.most: Invalid value: 0: want from 1 to 1440`}},
+		{"no range", header + "minutesPerNode: 5\n", []string{`minutesPerNode: Invalid value: 5: it is a number, want fields and values`}},
 		{"lifetimes", header + "lifetimes: {found: 25h, foundByTag: 0s, recalled: -1s, trouble: 11m}\n", []string{
 			`lifetimes.found: Invalid value: "25h": want from 1s to 24h`,
 			`lifetimes.foundByTag: Invalid value: "0s": want from 1s to 1h`,
@@ -176,7 +178,7 @@ func TestDefaults(t *testing.T) {
 		t.Error(diff)
 	}
 	rest := Defaults().Settings()
-	rest.Protected, rest.Times = nil, policy.Settings{}.Times
+	rest.Protected = nil
 	if diff := cmp.Diff(policy.Settings{}, rest, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the defaults of the policy are others (-want +got):\n%s", diff)
 	}

@@ -25,7 +25,6 @@ func Defaults() GuardConfiguration {
 		Guesses:             "warn",
 		VerifyBlobs:         "protected",
 		Exemptions:          []Exemption{},
-		MinutesPerNode:      Minutes{Least: 5, Most: 15},
 		Lifetimes: Lifetimes{
 			Found: Duration(5 * time.Minute), FoundByTag: Duration(2 * time.Minute),
 			Recalled: Duration(90 * time.Second), Trouble: Duration(10 * time.Second),

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -142,7 +143,8 @@ func TestReload(t *testing.T) {
 func TestReportAgain(t *testing.T) {
 	v := newVolume(t, header)
 	synctest.Test(t, func(t *testing.T) {
-		tried, down := make(chan Outcome), true
+		tried := make(chan Outcome)
+		var up atomic.Bool
 		r, err := NewReloader(Options{
 			Path: v.file(), Accept: func(Configuration) error { return nil },
 			Report: func(ctx context.Context, o Outcome) error {
@@ -150,7 +152,7 @@ func TestReportAgain(t *testing.T) {
 				case tried <- o:
 				case <-ctx.Done():
 				}
-				if down {
+				if !up.Load() {
 					return errors.New("no API server")
 				}
 				return nil
@@ -171,7 +173,7 @@ func TestReportAgain(t *testing.T) {
 		var last Outcome
 		for last = <-tried; last.Err != nil; last = <-tried { //nolint:revive // the body is the condition
 		}
-		down = false
+		up.Store(true)
 		if last = <-tried; last.Err != nil {
 			t.Error(last.Err)
 		}

@@ -112,6 +112,9 @@ func tree(value any) any {
 
 // setDefaults sets the defaults of the fields of s, of which some have fields themselves.
 func setDefaults(s *apiextensionsv1.JSONSchemaProps, defaults any) {
+	if defaults == nil {
+		return
+	}
 	fields, ok := defaults.(map[string]any)
 	if !ok || len(s.Properties) == 0 {
 		value := raw(defaults)

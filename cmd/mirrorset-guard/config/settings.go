@@ -22,9 +22,9 @@ func (c GuardConfiguration) Settings() policy.Settings {
 		Guesses:             guesses[c.Guesses],
 		Severities:          map[string]policy.Severity{},
 		Depths:              map[string]mirrors.Depth{},
-		Times: rollout.Settings{Drain: rollout.Range{
-			Min: time.Duration(c.MinutesPerNode.Least) * time.Minute, Max: time.Duration(c.MinutesPerNode.Most) * time.Minute,
-		}},
+	}
+	if m := c.MinutesPerNode; m != nil {
+		s.Times.Drain = rollout.Range{Min: time.Duration(m.Least) * time.Minute, Max: time.Duration(m.Most) * time.Minute}
 	}
 	for rule, severity := range c.Severities {
 		s.Severities[rule] = severities[severity]

@@ -42,8 +42,10 @@ type GuardConfiguration struct {
 	// Exemptions make warnings of denials. Each one that did is named in a warning, in the log
 	// and in the audit annotations.
 	Exemptions []Exemption `json:"exemptions"`
-	// MinutesPerNode is how long a node takes that is drained, for the forecast.
-	MinutesPerNode Minutes `json:"minutesPerNode"`
+	// MinutesPerNode is how long a node takes that is drained, for the forecast. If it is left
+	// out or null, that is as long as in the last rollout of the node's pool or, where that
+	// is not known, 5 to 15.
+	MinutesPerNode *Minutes `json:"minutesPerNode"`
 	// Lifetimes say how long answers of registries count before they are asked again.
 	Lifetimes Lifetimes `json:"lifetimes"`
 	// Registries are those that are asked in a way of their own. quay.io keeps its 450 requests
@@ -93,9 +95,9 @@ type Exemption struct {
 
 // Minutes are a range of whole minutes.
 type Minutes struct {
-	// Least is how long a node takes at best.
+	// Least is how long a node takes at best, from 1 to 1440.
 	Least int `json:"least"`
-	// Most is how long a node takes at worst.
+	// Most is how long a node takes at worst, from 1 to 1440.
 	Most int `json:"most"`
 }
 

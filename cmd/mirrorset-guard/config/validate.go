@@ -178,7 +178,10 @@ func isEverybody(group string) bool {
 	return group == all || open && strings.HasPrefix(all, prefix)
 }
 
-func (v *validator) minutes(path *field.Path, m Minutes) {
+func (v *validator) minutes(path *field.Path, m *Minutes) {
+	if m == nil || v.wrong[path.String()] {
+		return
+	}
 	for _, n := range []struct {
 		name  string
 		value int
@@ -187,7 +190,7 @@ func (v *validator) minutes(path *field.Path, m Minutes) {
 			v.add(field.Invalid(path.Child(n.name), n.value, fmt.Sprintf("want from 1 to %d", maxMinutes)))
 		}
 	}
-	if m.Least > m.Most {
+	if m.Least > m.Most && m.Most > 0 {
 		v.add(field.Invalid(path.Child("least"), m.Least, fmt.Sprintf("want no more than most, which is %d", m.Most)))
 	}
 }
