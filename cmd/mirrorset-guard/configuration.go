@@ -133,7 +133,7 @@ func (c *configFlags) withFlags(s, flagged policy.Settings) policy.Settings {
 	return s
 }
 
-// requester are the flags that say for whom check reviews a change.
+// requesterFlags say for whom check reviews a change.
 type requesterFlags struct {
 	user   string
 	groups []string

@@ -40,6 +40,14 @@ func (g *guard) prepareReloading(cluster *rest.Config) error {
 	return nil
 }
 
+// configNotes say why the configuration file as it is now is not in force.
+func (g *guard) configNotes() []string {
+	if g.reloader == nil || g.reloader.Err() == nil {
+		return nil
+	}
+	return []string{"an earlier configuration is in force: " + g.reloader.Err().Error()}
+}
+
 // configure puts file in force, with the flags.
 func (g *guard) configure(file config.Configuration) error {
 	configured, err := g.options.config.merge(file, &g.options.policy, &g.options.registries)

@@ -276,7 +276,7 @@ func (g *guard) healthMux() *http.ServeMux {
 			return
 		}
 		fmt.Fprintln(w, "ok")
-		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes()) {
+		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes(), g.configNotes()) {
 			fmt.Fprintln(w, "note:", text.Line(note))
 		}
 	})

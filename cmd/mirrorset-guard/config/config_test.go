@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,15 +252,39 @@ const beginReference, endReference = "<!-- begin: made from the types -->\n", "<
 
 // TestReference: the table in the documentation is made from the types.
 func TestReference(t *testing.T) {
-	golden(t, "configuration.md", []byte(Markdown()), func(file []byte) []byte {
+	golden(t, "configuration.md", []byte(markdown()), func(file []byte) []byte {
 		_, rest, _ := bytes.Cut(file, []byte(beginReference))
 		table, _, _ := bytes.Cut(rest, []byte(endReference))
 		return table
 	}, func(file []byte) []byte {
 		before, rest, _ := bytes.Cut(file, []byte(beginReference))
 		_, after, _ := bytes.Cut(rest, []byte(endReference))
-		return slices.Concat(before, []byte(beginReference), []byte(Markdown()), []byte(endReference), after)
+		return slices.Concat(before, []byte(beginReference), []byte(markdown()), []byte(endReference), after)
 	})
+}
+
+// markdown returns the reference as a table for the documentation.
+func markdown() string {
+	var b strings.Builder
+	b.WriteString("| field | type | default | meaning |\n|---|---|---|---|\n")
+	for _, f := range Reference().Fields {
+		f.writeRows(&b)
+	}
+	return b.String()
+}
+
+func (f Field) writeRows(b *strings.Builder) {
+	kind, def := f.Type, ""
+	if len(f.Values) > 0 {
+		kind += ": " + strings.Join(f.Values, ", ")
+	}
+	if f.Default != "" {
+		def = "`" + f.Default + "`"
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Path, kind, def, f.Description)
+	for _, c := range f.Fields {
+		c.writeRows(b)
+	}
 }
 
 // golden holds a part of a file in the documentation to what is made from the types, or puts

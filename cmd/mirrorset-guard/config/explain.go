@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // A Field is one field of configuration files.
@@ -172,28 +170,4 @@ func wrap(line string) string {
 		column += len(word)
 	}
 	return b.String()
-}
-
-// Markdown returns the reference as a table for the documentation.
-func Markdown() string {
-	var b strings.Builder
-	b.WriteString("| field | type | default | meaning |\n|---|---|---|---|\n")
-	for _, f := range Reference().Fields {
-		f.writeRows(&b)
-	}
-	return b.String()
-}
-
-func (f Field) writeRows(b *strings.Builder) {
-	kind, def := f.Type, ""
-	if len(f.Values) > 0 {
-		kind += ": " + strings.Join(f.Values, ", ")
-	}
-	if f.Default != "" {
-		def = "`" + f.Default + "`"
-	}
-	fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Path, kind, def, text.Line(f.Description))
-	for _, c := range f.Fields {
-		c.writeRows(b)
-	}
 }

@@ -66,7 +66,7 @@ func TestReload(t *testing.T) {
 			lines = append(lines, strings.NewReplacer(v.dir, "{dir}", `\"`, `"`).Replace(args))
 		}, funcr.Options{})
 		var inForce []Mode
-		outcomes := make(chan Outcome)
+		outcomes, checked := make(chan Outcome), make(chan struct{})
 		r, err := NewReloader(Options{
 			Path: v.file(), Metrics: metrics, Log: log,
 			Accept: func(c Configuration) error {
@@ -79,6 +79,7 @@ func TestReload(t *testing.T) {
 			Report: func(ctx context.Context, o Outcome) error {
 				select {
 				case outcomes <- o:
+					<-checked
 				case <-ctx.Done():
 				}
 				return nil
@@ -126,12 +127,13 @@ func TestReload(t *testing.T) {
 			if line := lines[len(lines)-1]; !strings.Contains(line, step.err) || step.err == "" != strings.Contains(line, "Reloaded configuration") {
 				t.Errorf("%s: log line %s", step.reason, line)
 			}
-		}
-		if want := []Mode{"warn", "audit", "enforce"}; !cmp.Equal(want, inForce) || len(lines) != 8 {
-			t.Errorf("in force one after the other %v, want %v, with %d log lines", inForce, want, len(lines))
+			checked <- struct{}{}
 		}
 		cancel()
 		synctest.Wait()
+		if want := []Mode{"warn", "audit", "enforce"}; !cmp.Equal(want, inForce) || len(lines) != 8 {
+			t.Errorf("in force one after the other %v, want %v, with %d log lines", inForce, want, len(lines))
+		}
 	})
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Errorf("metrics: %v, %v", err, problems)
