@@ -10,8 +10,9 @@ import (
 // An assessment is what a rule sees of one reroute. Its methods are what rules may ask.
 type assessment struct {
 	*Reroute
+	// newRoute and oldRoute hold what the facts prove, found the facts as they were found.
 	newRoute, oldRoute weighedRoute
-	found              Facts // the facts as they were found
+	found              Facts
 	settings           *Settings
 	// before and after are the outcomes of a pull on either route, mirrorsBefore and mirrors
 	// those of a pull from the mirrors alone. Where the old route Fails, that is proved.
@@ -21,12 +22,9 @@ type assessment struct {
 
 func (s *Settings) assess(r *Reroute, facts Facts) *assessment {
 	proved := r.weigh(facts, false)
-	a := &assessment{
-		Reroute: r, found: facts, settings: s,
-		newRoute: weighedRoute{&r.After, proved.after}, oldRoute: weighedRoute{&r.Before, proved.before},
-	}
+	a := &assessment{Reroute: r, newRoute: proved.after, oldRoute: proved.before, found: facts, settings: s}
 	if proved.refused {
-		a.oldRoute.facts = r.weigh(facts, true).before
+		a.oldRoute = r.weigh(facts, true).before
 	}
 	a.after, a.mirrors = a.newRoute.pull(false), a.newRoute.pull(true)
 	a.before, a.mirrorsBefore = a.oldRoute.pull(false), a.oldRoute.pull(true)

@@ -26,36 +26,30 @@ import (
 // Where the platforms of an image are wanted, the fact about those counts instead.
 func (r *Reroute) weigh(facts Facts, before bool) evidence {
 	both := make([]*Fact, len(r.After.Sources)+len(r.Before.Sources))
-	e := evidence{after: both[:len(r.After.Sources)], before: both[len(r.After.Sources):]}
-	facts.enter(e.after, &r.After)
-	facts.enter(e.before, &r.Before)
-	var replaced []proof
-	for k := range r.After.Sources {
-		replaced = r.weighSource(&e, replaced, &r.After, k, e.after[k], facts, before)
+	e := evidence{
+		after:  weighedRoute{&r.After, both[:len(r.After.Sources)]},
+		before: weighedRoute{&r.Before, both[len(r.After.Sources):]},
 	}
-	for k := range r.Before.Sources {
-		replaced = r.weighSource(&e, replaced, &r.Before, k, e.before[k], facts, before)
+	var replaced []proof
+	for _, route := range [...]weighedRoute{e.after, e.before} {
+		facts.enter(route.facts, route.Route)
+		for k, found := range route.facts {
+			l := &route.Sources[k].Location
+			f, wanted := r.counted(*l, found, facts)
+			if f == &notAsked || f.Presence == Present && !wanted {
+				continue
+			}
+			e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
+			if proved := r.prove(f, *l, route.Route, k, facts, before); proved != f || wanted {
+				replaced = append(replaced, proof{l, proved})
+			}
+		}
 	}
 	for _, p := range replaced { // where a place is on both routes, the last proof counts
-		p.enter(&r.After, e.after)
-		p.enter(&r.Before, e.before)
+		p.enter(e.after)
+		p.enter(e.before)
 	}
 	return e
-}
-
-// weighSource adds to replaced what f, the fact about the k-th source of a route, proves, if
-// that is not what it says.
-func (r *Reroute) weighSource(e *evidence, replaced []proof, route *mirrors.Route, k int, f *Fact, facts Facts, before bool) []proof {
-	l := &route.Sources[k].Location
-	f, wanted := r.counted(*l, f, facts)
-	if f == &notAsked || f.Presence == Present && !wanted {
-		return replaced
-	}
-	e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
-	if proved := r.prove(f, *l, route, k, facts, before); proved != f || wanted {
-		replaced = append(replaced, proof{l, proved})
-	}
-	return replaced
 }
 
 // counted returns what counts about l instead of f, the fact about it, and whether that is
@@ -72,7 +66,7 @@ func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) (*Fact, bool
 
 // evidence holds what facts prove about one image.
 type evidence struct {
-	after, before []*Fact // about the sources of either route, in order; none is nil
+	after, before weighedRoute
 	// refused is set if a place refuses the image, or did when it was last asked. If none
 	// does, facts prove the same of both routes.
 	refused bool
@@ -84,11 +78,11 @@ type proof struct {
 	fact *Fact
 }
 
-// enter replaces the facts about the place of p among those about the sources of route.
-func (p proof) enter(route *mirrors.Route, facts []*Fact) {
+// enter replaces the fact about the place of p, wherever it is on route.
+func (p proof) enter(route weighedRoute) {
 	for k := range route.Sources {
 		if route.Sources[k].Location == *p.at {
-			facts[k] = p.fact
+			route.facts[k] = p.fact
 		}
 	}
 }

@@ -127,7 +127,9 @@ func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
 		return
 	}
 	input.Pull = f.pulls.pullDoubting
-	f.Lookups = f.pulls.oldPlaces(simulation.Run(input).Worst)
+	doubting := simulation.Run(input)
+	f.Lookups = f.pulls.oldPlaces(doubting.Worst)
+	result.Partial = doubting.Partial
 }
 
 // pullOutcomes say which images can be pulled before and after the change, by reference, for each

@@ -71,7 +71,7 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 		q.ask(l)
 		return
 	}
-	after := weighedRoute{&r.After, r.weigh(q.facts, false).after}
+	after := r.weigh(q.facts, false).after
 	at, _ := after.served()
 	partial := !at.fact.isWhole() || at.fact.Guessed
 	if after.pull(false) == Works && !partial {

@@ -150,11 +150,12 @@ func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (
 	return reroutes, malformed
 }
 
-// maxRoom bounds the reroutes for which there is room from the start: mostly, few images are
-// touched that are not rerouted. To let a slice grow takes several times what it holds.
+// maxRoom bounds the reroutes for which there is room from the start. Most of the images that
+// are touched are rerouted, and a slice that grows takes several times what it holds in the
+// end.
 const maxRoom = 4096
 
-// countUpTo counts images, and stops at most.
+// countUpTo returns the number of images, at most most.
 func countUpTo(most int, images iter.Seq[Image]) int {
 	n := 0
 	for range images {

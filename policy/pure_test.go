@@ -30,6 +30,7 @@ var pure = map[string]string{
 	"github.com/tidwall/btree":   "an ordered map whose copies cost nothing",
 	"github.com/BurntSushi/toml": "reads registries.conf from bytes, by the library that nodes read it with",
 
+	"encoding/binary": "numbers as bytes",
 	"encoding/base64": "the length of what MCO encodes",
 
 	"k8s.io/apimachinery/pkg/api/equality":                                 "compares specs as API servers do",

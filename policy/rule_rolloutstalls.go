@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
@@ -33,7 +34,7 @@ func rolloutStalls(p Plan, f *Forecast) []Finding {
 func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 	finding := Finding{
 		Severity: Warn, Image: Image{Ref: stall.Image},
-		Reason: fmt.Sprintf("the rollout would stall at %s, as a pod could not pull it", stall.Node),
+		Reason: fmt.Sprintf("the rollout would stall%s, as a pod could not pull it", f.where(stall)),
 		Detail: []string{stall.String()},
 		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
 	}
@@ -45,11 +46,21 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 	}
 	certain := slices.ContainsFunc(f.Simulation.Best.Stalls, func(s simulation.Stall) bool { return s.ByImage })
 	if !certain {
-		finding.Reason = fmt.Sprintf("the rollout may stall at %s, as a pod could not pull it", stall.Node)
+		finding.Reason = fmt.Sprintf("the rollout may stall%s, as a pod could not pull it", f.where(stall))
 		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: at best the rollout gets through")
 	}
 	if n := len(f.Simulation.Worst.Stalls) - 1; n > 0 {
 		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: see check --simulate")
 	}
 	return finding
+}
+
+// where says at which node. Where several are drained at once, it is not certain which of them
+// gets the eviction that a budget has left.
+func (f *Forecast) where(stall simulation.Stall) string {
+	several := slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Name == stall.Pool && p.Capacity > 1 })
+	if several {
+		return " at " + stall.Node + " or one that is drained with it"
+	}
+	return " at " + stall.Node
 }

@@ -143,7 +143,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 			lessMirrored = lessMirrored || pulls(i.Before, said, true) && !pulls(i.After, said, true)
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
-		mayWarn := weighedRoute{&i.After, i.weigh(w.facts, false).after}.pull(false) == WorksBehind &&
+		mayWarn := i.weigh(w.facts, false).after.pull(false) == WorksBehind &&
 			(!(Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
 		switch {
 		case v.Allowed && worse && !mayWarn:

@@ -92,6 +92,16 @@ func (l *Limiter) release() {
 	l.free++
 }
 
+// contended reports whether somebody waits for a slot.
+func (l *Limiter) contended() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting[resuming]) > 0 || len(l.waiting[starting]) > 0
+}
+
 // yielding returns r for the holder of a slot: the slot is given up while r is asked, and
 // acquired again afterwards, even if ctx has ended, as what is known by then still has to be
 // judged.

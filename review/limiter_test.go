@@ -152,3 +152,24 @@ func collected(c <-chan string) (all []string) {
 	}
 	return all
 }
+
+func TestLimiterContended(t *testing.T) {
+	var none *Limiter
+	l := NewLimiter(1)
+	if err := l.acquire(t.Context(), starting); err != nil {
+		t.Fatal(err)
+	}
+	if l.contended() || none.contended() {
+		t.Error("nobody waits")
+	}
+	for _, priority := range []int{starting, resuming} {
+		slot := l.enqueue(priority)
+		if !l.contended() {
+			t.Error("somebody waits")
+		}
+		l.dequeue(slot, priority)
+	}
+	if l.contended() {
+		t.Error("nobody waits any more")
+	}
+}

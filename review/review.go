@@ -191,10 +191,18 @@ func (r *Reviewer) settings() policy.Settings {
 	return r.Settings
 }
 
+// contendedForecast is how long a forecast may take while other reviews wait. Simulating
+// thousands of nodes takes seconds, after which those others would be without an answer, and
+// refused; this one has its verdict on images already.
+const contendedForecast = 200 * time.Millisecond
+
 // forecast adds to record what the change does to the nodes. What decides that and has not
 // been looked up is looked up first, as long as there is time.
 func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time) {
-	by := policy.Forecaster{Now: start, Stop: func() bool { return ctx.Err() != nil }}
+	began := time.Now()
+	by := policy.Forecaster{Now: start, Stop: func() bool {
+		return ctx.Err() != nil || r.Limiter.contended() && time.Since(began) > contendedForecast
+	}}
 	registries := r.Limiter.yielding(r.Registries)
 	for record.Forecast = record.Plan.Forecast(record.Facts, by); record.Forecast != nil && len(record.Forecast.Lookups) > 0 && ctx.Err() == nil; {
 		lookups := record.Forecast.Lookups

@@ -8,7 +8,6 @@ import (
 
 type box struct {
 	text string
-	more [4]int
 }
 
 // size returns how many values p holds, those included that wait for the garbage collector.
@@ -32,7 +31,6 @@ func TestPoolSharesWhatIsInUse(t *testing.T) {
 		t.Fatalf("%d values made, %d held; equal ones are one: %v", made, size(&p), a == again)
 	}
 	runtime.KeepAlive(b)
-	b = nil
 	for deadline := time.Now().Add(time.Minute); size(&p) > 1; {
 		if time.Now().After(deadline) {
 			t.Fatal("what nothing uses any more is still held")

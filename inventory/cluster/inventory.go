@@ -27,6 +27,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Options configure an Inventory. The zero value is the default.
@@ -61,6 +62,7 @@ type Inventory struct {
 	pools         table[*mcfgv1.MachineConfigPool]
 	budgets       table[*policyv1.PodDisruptionBudget]
 	machineNodes  table[*mcfgv1.MachineConfigNode]
+	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
 	namespaces    table[*corev1.Namespace]
 	volumes       table[*corev1.PersistentVolume]
@@ -129,6 +131,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 			s.AlsoKeep(trimStream, streamSink{&c.index})
 		case "machineconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(trimFiles, &c.files)
+			s.AlsoKeep(trimRendered, &c.rendered)
 		}
 	}
 	if o.OnPullSecret != nil {

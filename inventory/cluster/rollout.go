@@ -28,6 +28,7 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	o.MachineNodes = c.machineNodes.sorted(byName)
 	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
 	o.Controller = c.configuration.controller.named(machineConfigController)
+	o.Rendered = c.renderedConfigs()
 	o.DrainOverride = !c.drainOverride.isEmpty()
 	return o
 }

@@ -124,6 +124,12 @@ func fillRollout(t *testing.T, cfg *rest.Config, ns string) {
 	kube, dyn := kubernetes.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg)
 	installLoose(t, cfg, "machineconfiguration.openshift.io", "MachineConfigPool", "machineconfigpools", "v1")
 	installLoose(t, cfg, "machineconfiguration.openshift.io", "MachineConfigNode", "machineconfignodes", "v1alpha1") // as before 4.19
+	installLoose(t, cfg, "machineconfiguration.openshift.io", "MachineConfig", "machineconfigs", "v1")
+	createWith(t, dyn, "machineconfiguration.openshift.io/v1", "MachineConfig", "machineconfigs", "", map[string]any{"metadata": map[string]any{
+		"name": "rendered-worker-2", "ownerReferences": []any{map[string]any{
+			"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "name": "worker", "uid": "00000000-0000-0000-0000-000000000001",
+		}},
+	}})
 	installLoose(t, cfg, "machineconfiguration.openshift.io", "ControllerConfig", "controllerconfigs", "v1")
 	installLoose(t, cfg, "config.openshift.io", "Infrastructure", "infrastructures", "v1")
 	installLoose(t, cfg, "config.openshift.io", "ClusterOperator", "clusteroperators", "v1")
@@ -224,7 +230,7 @@ func dumped(t *testing.T, cfg *rest.Config) string {
 		resourceOf("", "v1", "pods"), resourceOf("", "v1", "nodes"), resourceOf("", "v1", "namespaces"), resourceOf("", "v1", "persistentvolumes"), resourceOf("", "v1", "configmaps"),
 		resourceOf("policy", "v1", "poddisruptionbudgets"), poolResource,
 		resourceOf("machineconfiguration.openshift.io", "v1alpha1", "machineconfignodes"),
-		resourceOf("machineconfiguration.openshift.io", "v1", "controllerconfigs"), resourceOf("config.openshift.io", "v1", "infrastructures"), resourceOf("config.openshift.io", "v1", "clusteroperators"), resourceOf("config.openshift.io", "v1", "clusterversions"),
+		resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs"), resourceOf("machineconfiguration.openshift.io", "v1", "controllerconfigs"), resourceOf("config.openshift.io", "v1", "infrastructures"), resourceOf("config.openshift.io", "v1", "clusteroperators"), resourceOf("config.openshift.io", "v1", "clusterversions"),
 		resourceOf("operator.openshift.io", "v1", "machineconfigurations"),
 	} {
 		list, err := dyn.Resource(r).List(t.Context(), metav1.ListOptions{})
@@ -257,7 +263,7 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	c := impatient(t, cfg, Options{})
 	live := inOrder(c.Rollout())
 	if live.Topology != configv1.HighlyAvailableTopologyMode || !live.OverrideDrain || live.OperatorNode != "rollout-0" || live.Machines == nil ||
-		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "" || len(live.Updates) != 1 || len(live.Certificates) != 1 ||
+		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "" || len(live.Updates) != 1 || len(live.Certificates) != 1 || len(live.Rendered) != 1 ||
 		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || len(live.Unknown) != 0 {
 		t.Errorf("got %+v", live)
 	}

@@ -72,6 +72,17 @@ func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	return t
 }
 
+// RenderedOf returns what is kept of a rendered MachineConfig: of which pool it is, and when
+// it was made; nil for another MachineConfig.
+func RenderedOf(o metav1.Object) *rollout.RenderedConfig {
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Kind == "MachineConfigPool" && strings.HasPrefix(o.GetName(), "rendered-") {
+			return &rollout.RenderedConfig{Name: o.GetName(), Pool: owner.Name, Created: o.GetCreationTimestamp().UTC()}
+		}
+	}
+	return nil
+}
+
 // TrimControllerConfig returns what is kept of a ControllerConfig: the certificates by which
 // nodes know the API server.
 func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {

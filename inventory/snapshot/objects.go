@@ -246,7 +246,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 			r.applied(data)
 			return nil
 		}
-		return r.registryFiles(h.Name, data)
+		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
 	default:
 		return nil
 	}
@@ -340,6 +340,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	infrastructureKind.GroupKind(): (*reader).infrastructure,
 	podSetKind.GroupKind():         (*reader).podSet,
 	lackingKind.GroupKind():        (*reader).lacking,
+	renderedKind.GroupKind():       (*reader).renderedConfig,
 }
 
 func (r *reader) other(kind schema.GroupKind, data []byte) error {

@@ -2,7 +2,10 @@ package snapshot
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -34,7 +37,9 @@ func (s *Snapshot) RolloutObjects() workloads.Objects {
 		Namespaces: s.namespaces.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
 		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
-		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override, Unknown: s.unknown,
+		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override,
+		Rendered: slices.SortedFunc(maps.Values(s.rendered), func(a, b rollout.RenderedConfig) int { return strings.Compare(a.Name, b.Name) }),
+		Unknown:  s.unknown,
 	}
 }
 
@@ -54,6 +59,8 @@ var (
 	infrastructureKind = configv1.GroupVersion.WithKind("Infrastructure")
 	// podSetKind is that of what workloads.Sets makes.
 	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
+	// renderedKind is that of renderedConfig.
+	renderedKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedConfig"}
 	// lackingKind is that of lacking.
 	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
 )
@@ -62,6 +69,41 @@ var (
 // is not among them and not in the dump is not in the cluster either.
 type lacking struct {
 	Resources []string `json:"resources"`
+}
+
+// A renderedConfig is what is written of a rendered MachineConfig, whose files are large.
+type renderedConfig struct {
+	Name    string    `json:"name"`
+	Pool    string    `json:"pool"`
+	Created time.Time `json:"created"`
+}
+
+func (r *reader) renderedConfig(data []byte) error {
+	var o renderedConfig
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	r.keepRendered(rollout.RenderedConfig(o))
+	return nil
+}
+
+// machineConfig keeps of which pool a rendered MachineConfig is.
+func (r *reader) machineConfig(data []byte) error {
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	if config := objects.RenderedOf(&o); config != nil {
+		r.keepRendered(*config)
+	}
+	return nil
+}
+
+func (r *reader) keepRendered(c rollout.RenderedConfig) {
+	if r.rendered == nil {
+		r.rendered = map[string]rollout.RenderedConfig{}
+	}
+	r.rendered[c.Name] = c
 }
 
 // rolloutResources are the resources that a rollout depends on, by kind.
@@ -172,6 +214,9 @@ func (w *writer) rollout(o workloads.Objects) {
 	if o.DrainOverride {
 		named := metav1.ObjectMeta{Namespace: workloads.DrainOverride.Namespace, Name: workloads.DrainOverride.Name}
 		w.object(corev1.SchemeGroupVersion.WithKind(configMapKind.Kind), &corev1.ConfigMap{ObjectMeta: named})
+	}
+	for _, c := range o.Rendered {
+		w.object(renderedKind, renderedConfig(c))
 	}
 	for _, n := range o.MachineNodes {
 		w.object(machineNodeKind, n)

@@ -73,6 +73,13 @@ items:
     conditions: [{type: Degraded, status: "True", reason: RequiredPoolsFailed, message: canary, lastTransitionTime: "2026-03-01T12:00:00Z"}]
     extension: {canary: canary}
 - apiVersion: machineconfiguration.openshift.io/v1
+  kind: MachineConfig
+  metadata:
+    name: rendered-worker-2
+    creationTimestamp: "2026-03-01T12:00:00Z"
+    annotations: {note: canary}
+    ownerReferences: [{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfigPool, name: worker, uid: canary}]
+- apiVersion: machineconfiguration.openshift.io/v1
   kind: ControllerConfig
   metadata: {name: machine-config-controller, annotations: {note: canary}}
   spec: {internalRegistryPullSecret: Y2FuYXJ5}
@@ -189,7 +196,7 @@ func TestWriteAndReadRollout(t *testing.T) {
 	if before.Topology != "HighlyAvailable" || !before.OverrideDrain || before.OperatorNode != "worker-1" || before.Operator.Name != "machine-config" {
 		t.Errorf("got topology %q, override %t, operator %v on %q", before.Topology, before.OverrideDrain, before.Operator, before.OperatorNode)
 	}
-	if len(before.Pods) != 5 || len(before.Namespaces) != 2 || len(before.Volumes) != 2 || len(before.Updates) != 1 || len(before.Unknown) != 0 {
+	if len(before.Pods) != 5 || len(before.Namespaces) != 2 || len(before.Volumes) != 2 || len(before.Updates) != 1 || len(before.Rendered) != 1 || len(before.Certificates) != 1 || len(before.Unknown) != 0 {
 		t.Errorf("%d pods, namespaces %v, volumes %v, updates %v, unknown %v", len(before.Pods), before.Namespaces, before.Volumes, before.Updates, before.Unknown)
 	}
 	if u := before.Updates[0]; !u.Drained || u.Config != "rendered-2" || u.Pool != "worker" || u.Ended.IsZero() || !u.Began.IsZero() {

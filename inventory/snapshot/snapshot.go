@@ -33,6 +33,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // A Snapshot is a dump that has been read. It does not change any more, and is
@@ -55,8 +56,9 @@ type Snapshot struct {
 	operators  byKey[*configv1.ClusterOperator]
 	topologies byKey[*configv1.Infrastructure]
 	controller byKey[*mcfgv1.ControllerConfig]
-	unknown    []string // what a rollout depends on and the dump lacks
-	override   bool     // whether workloads.DrainOverride is there
+	rendered   map[string]rollout.RenderedConfig // by name
+	unknown    []string                          // what a rollout depends on and the dump lacks
+	override   bool                              // whether workloads.DrainOverride is there
 	pullSecret []byte
 	notApplied error          // why set has no Applied, though the dump has its MachineConfig
 	objects    int            // that were understood, whether they name images or not

@@ -31,6 +31,7 @@ type Objects struct {
 	Version        *configv1.ClusterVersion
 	MachineNodes   []*mcfgv1.MachineConfigNode
 	Controller     *mcfgv1.ControllerConfig // machine-config-controller
+	Rendered       []rollout.RenderedConfig
 	// DrainOverride says that ConfigMap DrainOverride is there.
 	DrainOverride bool
 	// Unknown are the resources that could not be read, or not lately.
@@ -64,6 +65,7 @@ const (
 func (o Objects) Cluster() rollout.Cluster {
 	c := rollout.Cluster{
 		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Budgets: o.Budgets,
+		Rendered:      o.Rendered,
 		OperatorNode:  operatorNode(o.Pods),
 		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),
 		Namespaces:    labelsOf(o.Namespaces),

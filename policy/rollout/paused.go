@@ -23,9 +23,31 @@ func (c Cluster) PausedLines(name string, now time.Time) []string {
 	pool := c.Pools[i]
 	lines := []string{fmt.Sprintf("pool %s is paused%s", name, pausedSince(pool, now))}
 	if target := pool.Spec.Configuration.Name; target != "" && target != pool.Status.Configuration.Name {
-		lines = append(lines, fmt.Sprintf("%s waits for its nodes already", target))
+		lines = append(lines, c.waitsLine(pool, target))
 	}
 	return append(lines, c.signerLine())
+}
+
+// A RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
+type RenderedConfig struct {
+	Name, Pool string
+	Created    time.Time
+}
+
+// waitsLine says that target waits for the nodes of pool, and how many have come since they
+// got theirs. Nodes get the last one only.
+func (c Cluster) waitsLine(pool *mcfgv1.MachineConfigPool, target string) string {
+	i := slices.IndexFunc(c.Rendered, func(r RenderedConfig) bool { return r.Name == pool.Status.Configuration.Name })
+	newer := 0
+	for _, r := range c.Rendered {
+		if i >= 0 && r.Pool == pool.Name && r.Created.After(c.Rendered[i].Created) {
+			newer++
+		}
+	}
+	if newer < 2 {
+		return fmt.Sprintf("%s waits for its nodes already", target)
+	}
+	return fmt.Sprintf("%d rendered configs have come since its nodes got theirs; the last, %s, waits", newer, target)
 }
 
 // pausedSince completes "is paused": since when, and by whom, as far as managed fields tell.

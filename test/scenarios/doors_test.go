@@ -731,6 +731,9 @@ func (w *world) reportStatus(t *testing.T, s *Scenario) {
 			args = append(args, "--namespace", o.GetNamespace())
 		}
 		w.stage(t, "", args...)
+		if o.GetKind() == "Node" { // an API server taints new nodes until a controller finds them ready
+			w.stage(t, "", "patch", "node", o.GetName(), "--type=merge", "-p", `{"spec":{"taints":null}}`)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (w *world) addBudgets() {
 	for i := range w.pods {
 		p := &w.pods[i]
 		for _, b := range p.shape.budgets {
-			b.pods = append(b.pods, int32(i)) //nolint:gosec // an index of pods
+			b.pods = append(b.pods, int32(i))
 			if !p.stays {
 				b.drained++
 			}

@@ -51,7 +51,7 @@ func (w *world) newRun(v view, pessimist bool) *run {
 	}
 	r.search = newSearch(r)
 	for i := range w.pods {
-		pod := int32(i) //nolint:gosec // an index of pods
+		pod := int32(i)
 		r.image[i] = -1
 		r.state[i] = r.initial(pod)
 		r.count(pod, 1)
@@ -111,6 +111,7 @@ func (r *run) play() []*drain {
 				progress = true
 			}
 		}
+		r.schedule()
 	}
 	return r.drains()
 }
@@ -302,7 +303,6 @@ func (r *run) finish(d *drain) {
 	p := &r.pools[d.pool]
 	p.drains = slices.DeleteFunc(p.drains, func(other *drain) bool { return other == d })
 	r.update(d)
-	r.schedule()
 }
 
 // update gives a node its new configuration. Pods there that could not pull try again.

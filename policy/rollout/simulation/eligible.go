@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -165,7 +167,7 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 		values := map[string][]int32{}
 		for n := range e.w.nodes {
 			if value, ok := e.w.nodes[n].obj.Labels[key]; ok {
-				values[value] = append(values[value], int32(n)) //nolint:gosec // an index of nodes
+				values[value] = append(values[value], int32(n))
 			}
 		}
 		if len(values) > rareFrom {
@@ -176,23 +178,22 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 	}
 	classes := map[string]int{}
 	for n := range e.w.nodes {
-		var id strings.Builder
+		var id []byte
 		for _, key := range common {
 			value, ok := e.w.nodes[n].obj.Labels[key]
-			id.WriteString(value)
-			id.WriteByte(byte(b2i(ok)))
+			id = append(id, value...)
+			id = binary.AppendVarint(id, int64(b2i(ok)))
 		}
 		for _, i := range e.tainted[n] {
-			id.WriteByte(byte(i >> 8))
-			id.WriteByte(byte(i))
+			id = binary.AppendVarint(id, int64(i))
 		}
-		c, ok := classes[id.String()]
+		c, ok := classes[string(id)]
 		if !ok {
 			c = len(e.classes)
-			classes[id.String()] = c
+			classes[string(id)] = c
 			e.classes = append(e.classes, nil)
 		}
-		e.classes[c] = append(e.classes[c], int32(n)) //nolint:gosec // an index of nodes
+		e.classes[c] = append(e.classes[c], int32(n))
 	}
 }
 
@@ -264,9 +265,7 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 		set.staying = set.staying || !e.w.nodes[n].drained
 	}
 	for _, word := range set.bits {
-		for shift := 0; shift < 64; shift += 8 {
-			content = append(content, byte(word>>shift))
-		}
+		content = binary.LittleEndian.AppendUint64(content, word)
 	}
 	if same, ok := e.byContent[string(content)]; ok {
 		return same
@@ -279,10 +278,10 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 // signature is the same for pods that may run on the same nodes.
 func (e *eligibility) signature(s *shape, f filter, volumes []*corev1.NodeSelector) string {
 	var b strings.Builder
-	b.WriteByte(byte(b2i(f.affinity) | b2i(f.taints)<<1 | b2i(f.alive)<<2 | b2i(f.volumes)<<4 | b2i(tolerates(s.spec.Tolerations, &cordonTaint))<<3))
+	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, tolerates(s.spec.Tolerations, &cordonTaint))
 	if f.taints {
 		for i := range e.taints {
-			b.WriteByte(byte(b2i(tolerates(s.spec.Tolerations, &e.taints[i]))))
+			b.WriteString(flag(tolerates(s.spec.Tolerations, &e.taints[i])))
 		}
 	}
 	if !f.affinity {
@@ -351,7 +350,7 @@ func (e *eligibility) rareNodes(s *shape, volumes []*corev1.NodeSelector) ([]int
 	}
 	all := make([]int32, len(e.w.nodes))
 	for n := range all {
-		all[n] = int32(n) //nolint:gosec // an index of nodes
+		all[n] = int32(n)
 	}
 	return all, true
 }
@@ -387,4 +386,12 @@ func (e *eligibility) rareTerms(selector *corev1.NodeSelector) (nodes []int32, r
 		narrow = narrow && named
 	}
 	return nodes, rare, narrow && rare
+}
+
+// flag returns a bit of a signature.
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
 }

@@ -340,10 +340,10 @@ func (m *model) startsOn(s situation, p, n int) Pull {
 			}
 			pull = m.in.Pull(c.Image, name, s.phase[n] == isUpdated)
 		}
-		switch {
-		case pull == PullFails:
+		switch pull {
+		case PullFails:
 			return PullFails
-		case pull == PullUnknown:
+		case PullUnknown:
 			worst = PullUnknown
 		}
 	}
@@ -503,8 +503,8 @@ func (m *model) explore(limit int) (some, all, ok bool) {
 	return some, all, true
 }
 
-// randomScene draws a small cluster.
-func randomScene(r *rand.Rand) scene {
+// randomScene draws a small cluster, or one with up to so many nodes and pods more.
+func randomScene(r *rand.Rand, more int) scene {
 	pick := func(options ...string) string { return options[r.Intn(len(options))] }
 	var b strings.Builder
 	first, other := "worker", "infra"
@@ -516,7 +516,7 @@ func randomScene(r *rand.Rand) scene {
 	if second {
 		fmt.Fprintf(&b, "pool %s %s\n", other, pick("max=1", "max=1", "paused", "reload"))
 	}
-	nodes := 2 + r.Intn(3)
+	nodes := 2 + r.Intn(3+more)
 	var names []string
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
@@ -531,9 +531,9 @@ func randomScene(r *rand.Rand) scene {
 		fmt.Fprintf(&b, "node %s %s cpu=%s zone=%s label=disk:%s %s %s\n", name, role, pick("4", "4", "8"), pick("a", "a", "b"), pick("ssd", "hdd"),
 			pick("", "", "", "taint=x", "cordoned"), pick("", "", "images=new-fails", "images=fails", "images=unknown"))
 	}
-	left := 5
+	left := 5 + more
 	for app := range 1 + r.Intn(3) {
-		replicas := min(1+r.Intn(3), left)
+		replicas := min(1+r.Intn(3+more), left)
 		if replicas == 0 {
 			break
 		}
@@ -574,10 +574,10 @@ func TestGuarantee(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("SIMULATION_WORLDS")); err == nil {
 		worlds = n
 	}
-	const limit = 20000
+	const limit = 40000
 	counts := map[string]int{}
 	for seed := range worlds {
-		s := randomScene(rand.New(rand.NewSource(int64(seed))))
+		s := randomScene(rand.New(rand.NewSource(int64(seed))), b2i(seed%10 == 0))
 		in := s.input(t)
 		some, all, ok := newModel(in).explore(limit)
 		if !ok {

@@ -141,3 +141,29 @@ func TestGuards(t *testing.T) {
 		t.Errorf("with a node outside the pool: %s", got.Worst)
 	}
 }
+
+// TestCrowded: pods have to go to nodes of a paused pool, on which only two of them fit. That
+// the last one is refused on a node of its own leaves none of the two free.
+func TestCrowded(t *testing.T) {
+	in := scene(`
+		pool worker
+		pool infra paused
+		node w1 worker
+		node w2 worker
+		node w3 worker
+		node w4 worker
+		node i1 infra label=kind:infra
+		node i2 infra label=kind:infra
+		ReplicaSet w1,w2,w3,w4 web apart on=kind:infra image=works
+		budget web app=web max=1`).input(t)
+	if some, _, ok := newModel(in).explore(100000); !ok || !some {
+		t.Fatalf("a course stalls: %t, explored: %t", some, ok)
+	}
+	if got := Run(in); len(got.Worst.Stalls) == 0 {
+		t.Errorf("no stall\n%s", lines(got.Worst.Steps))
+	}
+	w := newWorld(in)
+	if found := w.verdicts(view{im: w.images}); len(found) != 1 {
+		t.Errorf("verdicts: %+v", found)
+	}
+}

@@ -56,7 +56,7 @@ func (w *world) addImages() {
 		im.cut[n] = len(listed) >= listedImages
 		for _, image := range listed {
 			for _, name := range image.Names {
-				im.hold(name, int32(n)) //nolint:gosec // an index of nodes
+				im.hold(name, int32(n))
 				im.hold(strings.TrimSuffix(name, ":latest"), int32(n))
 			}
 		}

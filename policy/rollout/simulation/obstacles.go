@@ -191,7 +191,7 @@ func (w *world) immovable() []Obstacle {
 		if len(elsewhere[s.id]) > 1 {
 			continue
 		}
-		pod := int32(i) //nolint:gosec // an index of pods
+		pod := int32(i)
 		at.remove(pod)
 		why := w.onlyOn(at, s, p.node)
 		at.put(pod, p.node)
@@ -237,7 +237,7 @@ func (w *world) onlyOn(at *placement, s *shape, home int32) string {
 	}
 	counts := map[obstruction]int{}
 	for i := range w.nodes {
-		if n := int32(i); n != home && !w.ask(1) { //nolint:gosec // an index of nodes
+		if n := int32(i); n != home && !w.ask(1) {
 			counts[at.ruledOut(s, n)]++
 		}
 	}
@@ -280,7 +280,7 @@ func (w *world) notReplaced() []Obstacle {
 		if last := len(all) - 1; last < 0 || !strings.HasPrefix(all[last].Pods[0], p.Namespace+"/") {
 			all = append(all, Obstacle{Kind: NotReplaced, Why: "no controller replaces what is evicted", Help: "move what is needed into a Deployment"})
 		}
-		all[len(all)-1].with(w, int32(i)) //nolint:gosec // an index of pods
+		all[len(all)-1].with(w, int32(i))
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 )
 
@@ -10,12 +11,14 @@ type place struct {
 	nodes *nodeSet
 	// room is what they have for it.
 	room room
-	// rivals are the pods that move and that it cannot share a node with, or another domain:
-	// taken is how much room they can take from it, alone how much of that is where each takes
-	// a node only; weight is what they request.
+	// rivals is how many pods that move it cannot share a node with. Taken is how much room
+	// these can take from it, with those that it cannot share another domain with and with
+	// what spread constraints rule out; weight is what they request.
 	rivals        int
 	taken, weight float64
 	rivalOf       map[*shape]bool // those that take a node only
+	// rivalry is what keeps them apart.
+	rivalry obstruction
 	// why is what keeps the pod from being placed in any case, "" if nothing does.
 	why obstruction
 }
@@ -63,7 +66,7 @@ func (p *place) short(shared int, onlyRivals bool) obstruction {
 	switch {
 	case left <= least:
 		if len(p.nodes.list) == 0 {
-			return portTaken
+			return notEligible
 		}
 		return noRoom
 	case !onlyRivals:
@@ -73,7 +76,7 @@ func (p *place) short(shared int, onlyRivals bool) obstruction {
 		return isCordoned
 	}
 	if left -= p.taken - p.top(shared); left <= least {
-		return p.rivalry()
+		return cmp.Or(p.rivalry, spreadUneven) // which takes what rivals do not
 	}
 	if left -= max(p.room.taken-p.weight, 0); left <= least {
 		return noRoom
@@ -81,20 +84,12 @@ func (p *place) short(shared int, onlyRivals bool) obstruction {
 	return ""
 }
 
-// rivalry names what keeps rivals apart.
-func (p *place) rivalry() obstruction {
-	return antiAffinity
-}
-
-// top returns what so many of the rivals take at least of what was reckoned for them.
+// top returns how much less so many rivals fewer can take: each takes a node, the largest
+// first, as long as there are any.
 func (p *place) top(n int) float64 {
-	n = min(n, p.rivals)
-	if n <= 0 || len(p.room.shares) == 0 {
-		return 0
-	}
-	// Reckoned were the largest nodes; the last of those is the smallest.
-	last := p.room.shares[min(p.rivals, len(p.room.shares))-1]
-	return float64(n) * last
+	nodes := len(p.room.shares)
+	all, fewer := min(p.rivals, nodes), min(max(p.rivals-n, 0), nodes)
+	return sum(p.room.shares[fewer:all])
 }
 
 // besideFixed returns the nodes on which no pod that stays is in the way of s.
@@ -153,6 +148,10 @@ func (w *world) addRivals(s *shape, p *place) {
 	wide := map[*shape]float64{}
 	for _, c := range s.noneOf {
 		largest, single := w.largestDomain(c.domains, p.nodes)
+		p.rivalry = antiAffinity
+		if c.domains.key == hostPorts {
+			p.rivalry = portTaken
+		}
 		for _, rival := range c.shapes {
 			if rival.mobile == 0 || single && !rival.reach.overlaps(p.nodes) {
 				continue

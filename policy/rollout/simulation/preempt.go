@@ -26,6 +26,7 @@ func (r *run) preempt(pod int32) int32 {
 					r.become(v, unscheduled)
 					r.image[v] = -1
 				}
+				r.search.freed = append(r.search.freed, n)
 				r.pushedOut = append(r.pushedOut, victims[:i+1]...)
 				return n
 			}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 )
 
@@ -83,9 +84,7 @@ func (w *world) demand() *mobileDemand {
 func packed(amounts []int64) string {
 	b := make([]byte, 0, 8*len(amounts))
 	for _, amount := range amounts {
-		for shift := 0; shift < 64; shift += 8 {
-			b = append(b, byte(amount>>shift))
-		}
+		b = binary.AppendVarint(b, amount)
 	}
 	return string(b)
 }

@@ -30,7 +30,7 @@ func (w *world) newPlacement() *placement {
 	for i := range w.pods {
 		p.node[i] = noNode
 		if w.pods[i].node >= 0 {
-			p.put(int32(i), w.pods[i].node) //nolint:gosec // an index of pods
+			p.put(int32(i), w.pods[i].node)
 		}
 		if w.ask(1) {
 			break

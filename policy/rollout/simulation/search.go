@@ -12,10 +12,15 @@ type search struct {
 	bySet []*candidates
 	// order is the place of each node among those that are still to come.
 	order []int32
-	// full remembers, by shape, at which count of freed room no node was found.
-	full  map[int]int
-	freed int
+	// freed are the nodes that became free, in that order; failed says, by shape, how many had
+	// when no node was found.
+	freed  []int32
+	failed map[int]int
+	looked int
 }
+
+// enough is how many nodes a search for a preferred one looks at that a pod could go to.
+const enough = 40
 
 // candidates are the nodes of a set.
 type candidates struct {
@@ -26,7 +31,7 @@ type candidates struct {
 }
 
 func newSearch(r *run) *search {
-	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes))}
+	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[int]int{}}
 	for _, p := range r.w.pools {
 		for i, n := range p.order {
 			s.order[n] = int32(len(p.order) - i) //nolint:gosec // there are not that many
@@ -60,19 +65,43 @@ func (s *search) settle(n int32) {
 			c.settled = append(c.settled, n)
 		}
 	}
+	s.freed = append(s.freed, n)
 }
 
 // find returns the node that is preferred among those where a pod can go. A pessimist takes
-// one where it does not start, if there is one; everybody else one where it does.
+// one where it does not start, if there is one; everybody else one where it does. Of many
+// nodes, not all are looked at for that.
 func (s *search) find(of *shape) int32 {
 	c := s.of(of.eligible)
+	since, failed := s.failed[of.id]
+	if failed && of.plain() { // other nodes are as full as they were
+		c = &candidates{set: of.eligible, settled: s.freed[since:]}
+	}
+	n := s.findIn(c, of)
+	if n < 0 {
+		s.failed[of.id] = len(s.freed)
+	}
+	return n
+}
+
+// plain says that a node where the pod could not go has to become free first: nothing else
+// makes it possible.
+func (s *shape) plain() bool {
+	return !s.toleratesCordon && len(s.someOf) == 0 && len(s.spreads) == 0 && !slices.ContainsFunc(s.noneOf, func(c *counter) bool {
+		return c.domains.n < len(c.domains.of)
+	})
+}
+
+func (s *search) findIn(c *candidates, of *shape) int32 {
 	if s.r.pessimist && s.mayFail(of) {
 		if n := s.first(c, of, func(n int32) bool { return !s.starts(of, n) }); n >= 0 {
 			return n
 		}
 	}
-	if n := s.first(c, of, func(n int32) bool { return s.starts(of, n) }); n >= 0 || s.r.pessimist {
-		return n
+	if !s.r.pessimist {
+		if n := s.first(c, of, func(n int32) bool { return s.starts(of, n) }); n >= 0 {
+			return n
+		}
 	}
 	return s.first(c, of, func(int32) bool { return true })
 }
@@ -89,24 +118,45 @@ func (s *search) mayFail(of *shape) bool {
 // first returns the first node that suits and where the pod can go. It goes on where it
 // stopped the last time, so that pods spread over nodes.
 func (s *search) first(c *candidates, of *shape, suits func(int32) bool) int32 {
+	seen := 0
 	for i := range c.settled {
 		at := (c.next + i) % len(c.settled)
 		n := c.settled[at]
-		if s.r.w.ask(0) {
-			return noNode
+		if s.r.w.stopped || seen > enough {
+			break
 		}
-		if s.r.obstructed(of, n) == "" && suits(n) {
+		if !s.can(of, n) {
+			continue
+		}
+		if suits(n) {
 			c.next = at + 1
 			return n
 		}
+		seen++
 	}
 	for len(c.coming) > 0 && s.r.updated[c.coming[len(c.coming)-1]] {
 		c.coming = c.coming[:len(c.coming)-1]
 	}
+	seen = 0
 	for _, n := range c.coming {
-		if !s.r.updated[n] && s.r.obstructed(of, n) == "" && suits(n) {
+		if seen > enough || s.r.w.stopped {
+			break
+		}
+		if s.r.updated[n] || !s.can(of, n) {
+			continue
+		}
+		if suits(n) {
 			return n
 		}
+		seen++
 	}
 	return noNode
+}
+
+func (s *search) can(of *shape, n int32) bool {
+	s.looked++
+	if s.looked%64 == 0 {
+		s.r.w.ask(8)
+	}
+	return of.eligible.has(n) && s.r.obstructed(of, n) == ""
 }

@@ -34,15 +34,17 @@ type Input struct {
 type Result struct {
 	// Best and Worst are the ends of what the scheduler's choices can make of the rollout. If
 	// Worst has no stall, then none of them leads to one; if Best has a stall, all of them do.
-	Best, Worst Course
-	// Obstacles are what drains meet with any change, those of routers first.
-	Obstacles []Obstacle
+	Best  Course `json:"best"`
+	Worst Course `json:"worst"`
+	// Obstacles are what the drains of this change meet, and those of any other of the same
+	// nodes; those of routers first. There are none where no node is drained.
+	Obstacles []Obstacle `json:"obstacles,omitempty"`
 	// Partial is set where Stop ended the simulation. Neither course is complete then, and
 	// their missing stalls mean nothing.
-	Partial bool
-	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown), as far as
-	// the simulation rests on it: "pods". Stalls may then be missing.
-	Unknown []string
+	Partial bool `json:"partial,omitempty"`
+	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown): "pods". Stalls
+	// may then be missing.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // Certain reports whether the courses rest on everything that they should: nothing was cut

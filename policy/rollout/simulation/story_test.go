@@ -192,7 +192,7 @@ func TestSteps(t *testing.T) {
 	const want = `w1 (pool worker) is drained and updated; app/large-0 waits and goes to w1 (already updated); app/lonely-0 is gone: nothing replaces it; app/web-0 goes to w3
 w2 (pool worker) is drained and updated; app/broken-0 goes to w3; app/filler-0 waits and goes to i1 (already updated); app/web-1 goes to w1 (already updated)
 i1 (pool infra) is drained and updated; app/only-0 waits and goes to i1 (already updated)
-w3 (pool worker) is drained and updated; app/filler-1 waits and goes to w2 (already updated); app/broken-0 goes to i1 (already updated) and cannot pull new-fails; app/web-2 goes to w1 (already updated); app/web-0 goes to i1 (already updated)`
+w3 (pool worker) is drained and updated; app/filler-1 waits and goes to w2 (already updated); app/broken-0 goes to i1 (already updated) and cannot pull new-fails; app/web-2 goes to w2 (already updated); app/web-0 goes to w1 (already updated)`
 	if said := lines(got.Worst.Steps); said != want {
 		t.Errorf("got\n%s\nwant\n%s", said, want)
 	}

@@ -215,7 +215,7 @@ func (w *world) unplaced(s *shape, b *budget, alone bool) obstruction {
 		}
 	}
 	switch place.why {
-	case notEligible, notTheDefault, noAffinity, portTaken, spreadUneven:
+	case notEligible, notTheDefault, noAffinity, spreadUneven:
 		return place.why
 	}
 	switch {

@@ -130,7 +130,7 @@ func (w *world) addNodes() {
 		if _, twice := w.byName[obj.Name]; twice {
 			continue
 		}
-		w.byName[obj.Name] = int32(len(w.nodes)) //nolint:gosec // there are not that many
+		w.byName[obj.Name] = int32(len(w.nodes)) //nolint:gosec // an index of pods
 		w.nodes = append(w.nodes, node{name: obj.Name, obj: obj, pool: -1, alive: isAlive(obj), cordoned: obj.Spec.Unschedulable})
 	}
 }
@@ -200,7 +200,7 @@ func (w *world) addPods() {
 	empty := &rollout.PodSpec{}
 	order := make([]int32, 0, len(w.in.Cluster.Pods))
 	for i := range w.in.Cluster.Pods {
-		order = append(order, int32(i)) //nolint:gosec // there are not that many
+		order = append(order, int32(i))
 	}
 	slices.SortFunc(order, func(a, b int32) int {
 		p, q := &w.in.Cluster.Pods[a], &w.in.Cluster.Pods[b]
@@ -242,7 +242,7 @@ func (w *world) addPod(in *rollout.Pod, s *shape) {
 	p.stays = in.Static || in.Owner.Kind == "DaemonSet" || p.node == lostNode || p.node >= 0 && !w.nodes[p.node].drained
 	if p.node >= 0 {
 		at := &w.nodes[p.node]
-		at.pods = append(at.pods, int32(len(w.pods))) //nolint:gosec // there are not that many
+		at.pods = append(at.pods, int32(len(w.pods))) //nolint:gosec // an index of pods
 	}
 	s.pods++
 	switch {

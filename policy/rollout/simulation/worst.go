@@ -61,7 +61,7 @@ func (w *world) lastDrained(found verdict) int32 {
 	}
 	for i := range w.nodes {
 		if w.nodes[i].drained {
-			return int32(i) //nolint:gosec // an index of nodes
+			return int32(i)
 		}
 	}
 	return 0
@@ -141,7 +141,7 @@ func (r *run) whyUnplaced(s *shape) string {
 	}
 	var why []obstruction
 	for i := range r.w.nodes {
-		o := r.ruledOut(s, int32(i)) //nolint:gosec // an index of nodes
+		o := r.ruledOut(s, int32(i))
 		if r.w.ask(1); o != "" && !slices.Contains(why, o) {
 			why = append(why, o)
 		}
