@@ -58,6 +58,7 @@ rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT
 lint: bin/golangci-lint bin/deadcode ## gofumpt and the linters of .golangci.yml; nothing built is tracked, no function is dead
 	@tools/tracked
 	@bin/golangci-lint run ./...
+	@cd test/rollout && ../../bin/golangci-lint run ./...
 	@tools/dead
 
 bin/golangci-lint: tools/go.mod tools/go.sum

@@ -244,6 +244,7 @@ func TestDeploymentArguments(t *testing.T) {
 	want := []string{
 		"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8443",
 		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts",
+		"--config=/etc/mirrorset-guard/config/config.yaml",
 	}
 	if diff := gocmp.Diff(want, c.Args); diff != "" || c.Command != nil {
 		t.Errorf("command %q, arguments (-want +got):\n%s", c.Command, diff)

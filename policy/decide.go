@@ -40,7 +40,8 @@ func (p Plan) WithForecast(v Verdict, f *Forecast) Verdict {
 // conclude sorts the findings, and sets what follows from them.
 func (v *Verdict) conclude(s Settings) {
 	v.Findings = s.sorted(v.Findings)
-	v.Allowed = !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
+	v.Mode = s.Mode
+	v.Allowed = s.Mode != ModeEnforce || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
 	v.HeldUpBy = s.heldUpBy(v.Findings)
 }
 
@@ -52,7 +53,7 @@ func (s *Settings) judge(a *assessment) []Finding {
 			continue
 		}
 		f.Rule, f.Image = r.id, s.sortConsumers(a.Image)
-		f.Severity = s.severity(f, false)
+		f = s.settle(f, false)
 		if f.Severity == Deny && isOwn(a.Image) {
 			f.Detail = append(slices.Clone(f.Detail), "this is the guard itself: where it cannot start, no mirror set can be created or changed")
 		}

@@ -280,7 +280,7 @@ And 2,997 more:
 
 2,000 of 3,000 verified when time was up; the others are still being looked up. Apply again in 10 s.
 
-Only images in the namespaces team-0, team-1, team-2 and 4 more hold this up; if one of them should not, run the guard with --namespace-severity NAMESPACE=warn.
+Only images in the namespaces team-0, team-1, team-2 and 4 more hold this up; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.
 
 Nothing was changed. The whole list: mirrorset-guard check`
 	if !strings.HasSuffix(got, want) {

@@ -38,8 +38,8 @@ const (
 func (p *Plan) setDepths(platforms []string) {
 	for k := range p.Reroutes {
 		r := &p.Reroutes[k]
-		if depth := p.settings.depthOf(r); depth > mirrors.DepthExists {
-			r.Before, r.After = atDepth(r.Before, depth), atDepth(r.After, depth)
+		if depth := p.settings.depthOf(r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
+			r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
 		}
 		r.platforms = p.entries == nil && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
 		r.onePlatform = len(platforms) == 1
@@ -63,10 +63,15 @@ func (s Settings) depthOf(r *Reroute) mirrors.Depth {
 	}
 }
 
-func atDepth(r mirrors.Route, depth mirrors.Depth) mirrors.Route {
+// atDepth returns r with this depth everywhere but at the registries that have one of their
+// own.
+func (s Settings) atDepth(r mirrors.Route, depth mirrors.Depth) mirrors.Route {
 	r.Sources = slices.Clone(r.Sources) // routes share them
 	for i := range r.Sources {
 		r.Sources[i].Depth = depth
+		if own, ok := s.Depths[host(hubName(r.Sources[i].Ref))]; ok {
+			r.Sources[i].Depth = own
+		}
 	}
 	return r
 }

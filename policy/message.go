@@ -40,7 +40,7 @@ func (v Verdict) Report(subject string) string {
 	var b strings.Builder
 	subject = text.Line(subject)
 	switch {
-	case !v.Allowed:
+	case !v.Allowed, v.Waived():
 		v.writeDenial(&b, subject, len(v.Findings))
 	case v.Unjudged:
 		fmt.Fprintf(&b, "%s is admitted: %s.\n", subject, v.unjudged())
@@ -66,10 +66,10 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		return
 	}
 	if len(whole) == len(denials) {
-		writeInvalid(b, subject, whole)
+		v.writeInvalid(b, subject, whole)
 		return
 	}
-	fmt.Fprintf(b, "%s is refused: %s.\n", subject, v.lost(denials))
+	fmt.Fprintf(b, "%s %s: %s.\n", subject, v.answer(), v.lost(denials))
 	for i, f := range denials[:min(limit, len(denials))] {
 		fmt.Fprintf(b, "\n%d. ", i+1)
 		if limit == maxDetailed {
@@ -90,9 +90,9 @@ func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 	switch n := len(v.HeldUpBy); {
 	case n == 1:
 		ns := v.HeldUpBy[0]
-		fmt.Fprintf(b, "\nOnly images in the namespace %s hold this up; if they should not, run the guard with --namespace-severity %s=warn.\n", ns, ns)
+		fmt.Fprintf(b, "\nOnly images in the namespace %s hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
 	case n > 1:
-		fmt.Fprintf(b, "\nOnly images in the namespaces %s hold this up; if one of them should not, run the guard with --namespace-severity NAMESPACE=warn.\n",
+		fmt.Fprintf(b, "\nOnly images in the namespaces %s hold this up; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
 			text.Names(v.HeldUpBy, maxConsumers))
 	}
 }
@@ -156,8 +156,8 @@ func ofConfiguration(findings []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Image.Ref != "" })
 }
 
-func writeInvalid(b *strings.Builder, subject string, findings []Finding) {
-	fmt.Fprintf(b, "%s is refused: %s.\n", subject, text.Line(findings[0].Reason))
+func (v Verdict) writeInvalid(b *strings.Builder, subject string, findings []Finding) {
+	fmt.Fprintf(b, "%s %s: %s.\n", subject, v.answer(), text.Line(findings[0].Reason))
 	lines := make([]string, len(findings))
 	for i, f := range findings {
 		lines[i] = f.Rule + ": " + text.Line(strings.Join(f.Detail, "; "))
@@ -184,6 +184,9 @@ func writeFinding(b *strings.Builder, f Finding) {
 	fmt.Fprintf(b, "   %s: %s\n", f.Rule, text.Line(f.Reason))
 	for _, line := range f.Detail {
 		fmt.Fprintf(b, "   - %s\n", text.Line(line))
+	}
+	if line := exemptLine(f); line != "" {
+		fmt.Fprintf(b, "   - %s\n", line)
 	}
 	for _, line := range f.Remedy {
 		fmt.Fprintf(b, "   To do: %s\n", text.Lines(line))
@@ -262,9 +265,14 @@ func namespaces(findings []Finding, limit int) string {
 // summary of what the change does, then a line for each rule that warns, of at most 120 runes
 // each.
 func (v Verdict) Warnings(subject string) []string {
+	if v.Mode == ModeAudit {
+		return nil
+	}
 	var warnings []string
 	switch {
 	case !v.Allowed:
+	case v.Waived():
+		warnings = v.waivedWarnings(subject)
 	case v.Unjudged:
 		warnings = append(warnings, cut(subject+": "+v.unjudged()))
 	case v.Counts.Rerouted > 0:
@@ -273,7 +281,8 @@ func (v Verdict) Warnings(subject string) []string {
 	case v.Brings: // silence would read as if something had been verified
 		warnings = append(warnings, cut(fmt.Sprintf("%s %s: nothing was verified", subject, reroutesNone(v.Counts.Total))))
 	}
-	for _, g := range groupByRule(v.of(Warn)) {
+	warnings = append(warnings, v.exemptionWarnings()...)
+	for _, g := range groupByRule(v.notExempt(Warn)) {
 		warnings = append(warnings, warning(g))
 	}
 	return warnings

@@ -73,6 +73,7 @@ type Plan struct {
 // NewPlan compares the routes of a cluster's images before and after c. If MachineConfigs
 // put different files on the nodes of different pools, it does so for each variant.
 func NewPlan(c Change, known Cluster, s Settings) Plan {
+	s = s.forChange(c)
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),

@@ -22,7 +22,7 @@ func TestCredentialsMissingText(t *testing.T) {
    - quay.io/x:1: found
    To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 
-Only images in the namespace shop hold this up; if they should not, run the guard with --namespace-severity shop=warn.
+Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `)
 }
 
@@ -48,7 +48,7 @@ func TestOwnPullSecret(t *testing.T) {
    - the pull secrets of Deployment shop/cart (app) are for the source; nodes do not send them to m.local
    To do: add credentials for m.local to Secret openshift-config/pull-secret; nodes use no others for mirrors
 
-Only images in the namespaces crm, shop hold this up; if one of them should not, run the guard with --namespace-severity NAMESPACE=warn.
+Only images in the namespaces crm, shop hold this up; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.
 `
 	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
@@ -69,7 +69,7 @@ func TestOtherCredentials(t *testing.T) {
    - quay.io/x:1: found
    To do: let the guard see for itself: add credentials for m.local to Secret openshift-config/pull-secret
 
-Only images in the namespace shop hold this up; if they should not, run the guard with --namespace-severity shop=warn.
+Only images in the namespace shop hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: shop, severity: warn}.
 `
 	if diff := cmp.Diff(want, plan.Decide(found).Report("ImageTagMirrorSet a")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

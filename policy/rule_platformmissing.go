@@ -37,7 +37,7 @@ func platformMissing(a *assessment) (Finding, bool) {
 	}
 	if !proved {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
-		f.Remedy = append(f.Remedy, "or, if the image never was, run the guard with --severity PlatformMissing=warn")
+		f.Remedy = append(f.Remedy, "or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}")
 	}
 	before, served := a.servedToday()
 	switch {

@@ -94,11 +94,11 @@ func (r planRule) find(p Plan, facts Facts) []Finding {
 	for i := range findings {
 		f := &findings[i]
 		f.Rule = r.id
-		severity := p.settings.severity(*f, r.unseen)
-		if r.ongoing && f.Severity < Deny {
-			severity = min(severity, f.Severity)
+		settled := p.settings.settle(*f, r.unseen)
+		if r.ongoing && f.Severity < Deny && settled.Severity >= f.Severity {
+			continue
 		}
-		f.Severity = severity
+		*f = settled
 	}
 	return findings
 }
@@ -124,7 +124,8 @@ func (r forecastRule) find(p Plan, f *Forecast) []Finding {
 	for i := range findings {
 		f := &findings[i]
 		f.Rule = r.id
-		f.Severity = p.settings.severity(Finding{Rule: r.id, Severity: f.Severity}, p.settings.IsProtected(f.Image))
+		settled := p.settings.settle(Finding{Rule: r.id, Severity: f.Severity}, p.settings.IsProtected(f.Image))
+		f.Severity, f.Exemptions = settled.Severity, settled.Exemptions
 	}
 	return findings
 }

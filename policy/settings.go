@@ -1,9 +1,16 @@
 package policy
 
-import "github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+import (
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
 
 // Settings are the choices an administrator has. The zero value is the default.
 type Settings struct {
+	// Mode says what becomes of a change that is denied.
+	Mode Mode
+	// Exemptions make warnings of denials.
+	Exemptions []Exemption
 	// Protected are patterns of namespaces, the most important first, whose
 	// images are looked up and named first ("openshift-ingress", "openshift-*").
 	// Nil means DefaultProtected.
@@ -15,6 +22,9 @@ type Settings struct {
 	// Blobs says of which images the config and the layers are looked up, not only the
 	// manifest. See NewPlan and Location.Depth of package mirrors.
 	Blobs BlobScope
+	// Depths replace what Blobs says for places at single registries, by their hosts as in
+	// Locations, for images of any namespace.
+	Depths map[string]mirrors.Depth
 	// Guesses says how to treat an image that only guesses name, outside of protected
 	// namespaces.
 	Guesses Guesses

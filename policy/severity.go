@@ -92,7 +92,7 @@ func (s Settings) heldUpBy(findings []Finding) []string {
 		}
 		for _, c := range f.Image.Consumers {
 			switch {
-			case s.maxSeverityFor(c) < Deny:
+			case s.maxSeverityFor(c) < Deny, s.exemptionFor(f.Image.Ref, c) != "":
 			case c.Namespace == "":
 				return nil
 			default:
@@ -106,5 +106,5 @@ func (s Settings) heldUpBy(findings []Finding) []string {
 // denies reports whether a rule about the configuration as a whole, which denies by default,
 // does so under these settings.
 func (s Settings) denies(rule string) bool {
-	return s.severity(Finding{Rule: rule, Severity: Deny}, false) == Deny
+	return s.settle(Finding{Rule: rule, Severity: Deny}, false).Severity == Deny
 }

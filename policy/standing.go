@@ -21,6 +21,7 @@ import (
 // what nodes have (mirrors.Set.Applied) or, where that is not known, of what set says
 // regardless of validation, which comes closest.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
+	s = s.forNoChange()
 	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set)}
 	bare := set
 	bare.Objects = nil

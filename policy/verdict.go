@@ -14,11 +14,17 @@ type Finding struct {
 	Detail []string
 	// Remedy is what to do about the finding: commands, or a sentence.
 	Remedy []string
+	// Exemptions are the names of those without which the finding would be a denial.
+	Exemptions []string
 }
 
 // A Verdict is the answer to a Plan.
 type Verdict struct {
+	// Allowed is the answer. A change that the rules deny is allowed in any mode but
+	// ModeEnforce: see Waived.
 	Allowed bool
+	// Mode is that of the settings.
+	Mode Mode
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts

@@ -24,7 +24,11 @@ type Document struct {
 	Message  string    `json:"message"`
 	Warnings []string  `json:"warnings"`
 	Findings []Finding `json:"findings"`
-	Images   Counts    `json:"images"`
+	// Mode is "enforce", "warn" or "audit". Waived is what would refuse the change in mode
+	// enforce, if it is admitted because of another mode.
+	Mode   string `json:"mode"`
+	Waived string `json:"waived,omitempty"`
+	Images Counts `json:"images"`
 	// Forecast is what the change would do to the nodes; null where that is not known.
 	Forecast *Forecast `json:"forecast"`
 	// Rerouted has an entry for each image whose route changes.
@@ -43,6 +47,8 @@ type Finding struct {
 	Detail    string     `json:"detail"` // a line for each place looked at
 	Remedy    string     `json:"remedy"` // commands or advice, a line each
 	Consumers []Consumer `json:"users"`  // so called in this version of the format
+	// Exemptions are those without which the finding would be a denial.
+	Exemptions []string `json:"exemptions,omitempty"`
 }
 
 // A Consumer is a policy.Consumer as JSON.
@@ -122,6 +128,8 @@ func (r Record) Document() Document {
 		Message:    r.Denial(),
 		Warnings:   append([]string{}, r.Warnings()...),
 		Findings:   []Finding{},
+		Mode:       r.Verdict.Mode.String(),
+		Waived:     r.Waived(),
 		Images:     Counts(r.Verdict.Counts),
 		Rerouted:   []Rerouted{},
 		Forecast:   forecastDocument(r.Forecast),
@@ -144,6 +152,7 @@ func findingDocument(f policy.Finding) Finding {
 	return Finding{
 		Rule: f.Rule, Severity: f.Severity.String(), Image: f.Image.Ref, Reason: f.Reason,
 		Detail: strings.Join(f.Detail, "\n"), Remedy: strings.Join(f.Remedy, "\n"), Consumers: consumerDocuments(f.Image),
+		Exemptions: f.Exemptions,
 	}
 }
 

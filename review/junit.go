@@ -19,6 +19,8 @@ type junitSuite struct {
 	Failures int         `xml:"failures,attr"`
 	Time     string      `xml:"time,attr"`
 	Cases    []junitCase `xml:"testcase"`
+
+	waived bool // whether the mode admits what is denied
 }
 
 type junitCase struct {
@@ -36,9 +38,9 @@ type junitFailure struct {
 
 // WriteJUnit writes r as a JUnit test suite: a case for each rerouted image, for the
 // configuration as a whole, and for the rollout if there is a forecast of it; a denial is a
-// failure, a warning is output.
+// failure, a warning is output, and so is what the mode admits.
 func (r Record) WriteJUnit(w io.Writer) error {
-	suite := junitSuite{Name: "mirrorset-guard: " + text.Line(r.Subject), Time: fmt.Sprintf("%.3f", r.Took.Seconds())}
+	suite := junitSuite{Name: "mirrorset-guard: " + text.Line(r.Subject), Time: fmt.Sprintf("%.3f", r.Took.Seconds()), waived: r.Verdict.Waived()}
 	found := map[string][]policy.Finding{}
 	var ofRollout []policy.Finding
 	for _, f := range r.Verdict.Findings {
@@ -76,7 +78,7 @@ func (s *junitSuite) add(class, name string, findings []policy.Finding) {
 	c := junitCase{Class: class, Name: text.Line(name)}
 	for _, f := range findings {
 		lines := text.Lines(strings.Join(append(append([]string{}, f.Detail...), f.Remedy...), "\n"))
-		if f.Severity == policy.Deny {
+		if f.Severity == policy.Deny && !s.waived {
 			c.Failure = &junitFailure{Type: f.Rule, Message: text.Line(f.Reason), Text: lines}
 		} else {
 			c.Output += f.Rule + ": " + text.Line(f.Reason) + "\n" + lines + "\n"

@@ -121,6 +121,8 @@ type Reviewer struct {
 	Inventory  Inventory
 	Registries Registries
 	Settings   policy.Settings
+	// SettingsNow, if it is not nil, is asked for each review, instead of Settings.
+	SettingsNow func() policy.Settings
 	// OtherCredentials reports whether nodes may have other credentials for an image, and
 	// for its mirrors, than those with which Registries are asked; nil: for none.
 	OtherCredentials func(ref string) bool
@@ -138,6 +140,11 @@ type Reviewer struct {
 // Review judges edit. An error means that there is no verdict; it
 // never means that the edit is safe.
 func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error) {
+	return r.ReviewFor(ctx, edit, policy.Requester{})
+}
+
+// ReviewFor is Review of an edit whose author is known.
+func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.Requester) (Record, error) {
 	if err := edit.Err(); err != nil {
 		return Record{}, err
 	}
@@ -153,7 +160,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer r.Limiter.release()
-	plan := policy.NewPlan(change, now.cluster, r.Settings)
+	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
 	record := r.judge(ctx, r.Limiter.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
@@ -170,11 +177,18 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	plan := policy.NewStanding(now.set, now.cluster, r.Settings)
+	plan := policy.NewStanding(now.set, now.cluster, r.settings())
 	record := r.judge(ctx, r.Registries, plan, plan.StandingLookups, nil)
 	record.Change, record.Read = policy.Change{Before: now.set, After: now.set}, start
 	record.Subject, record.Took = "The mirror configuration in force", time.Since(start)
 	return record, nil
+}
+
+func (r *Reviewer) settings() policy.Settings {
+	if r.SettingsNow != nil {
+		return r.SettingsNow()
+	}
+	return r.Settings
 }
 
 // contendedForecast is how long a forecast may take while other reviews wait. Simulating
@@ -336,9 +350,16 @@ const maxForecast = 240
 // Denial returns the text that refuses the change, "" if it is admitted.
 func (r Record) Denial() string { return r.Verdict.Message(r.Subject) }
 
+// Waived says why mode enforce would refuse the change; "" if it would not, or if this is its
+// mode.
+func (r Record) Waived() string { return r.Verdict.WaivedMessage(r.Subject) }
+
 // Warnings returns the warnings for the user who made the change, denied or not: short lines,
-// the most important first.
+// the most important first. There are none in mode audit.
 func (r Record) Warnings() []string {
+	if r.Verdict.Mode == policy.ModeAudit {
+		return nil
+	}
 	warnings := r.Verdict.Warnings(r.Subject)
 	if r.Verdict.Allowed && r.Forecast != nil && r.Forecast.Reaches() {
 		warnings = append(warnings, text.Cut(text.Line("Forecast: "+r.Forecast.String()), maxForecast))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -20,6 +21,11 @@ import (
 // *review.Reviewer is one; implementations must be safe for concurrent use.
 type Reviewer interface {
 	Review(ctx context.Context, edit mirrors.Edit) (review.Record, error)
+}
+
+// A RequesterReviewer also takes into account who asks for the edit. A Reviewer may be one.
+type RequesterReviewer interface {
+	ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error)
 }
 
 // A ReviewerFunc is a function that implements Reviewer.
@@ -37,13 +43,15 @@ func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit) (review.Rec
 // A request that cannot change where images are pulled from is admitted without
 // a review: a connection, a subresource, an update that leaves the spec alone. A
 // request that cannot be read, about which there is no verdict, or on which the
-// Reviewer panics, is refused. A dry run is treated like a real request.
+// Reviewer panics, is refused in mode enforce. A dry run is treated like a real request.
 //
 // Changes that are admitted at the same moment have to be safe together.
 type Handler struct {
 	Reviewer Reviewer
 	// ComesAgain is that of Options; it may be nil.
 	ComesAgain func(review.Record)
+	// Mode is that of Options; it may be nil.
+	Mode func() policy.Mode
 
 	metrics *metrics
 	recent  recentEdits
@@ -56,6 +64,7 @@ var _ admission.Handler = (*Handler)(nil)
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	start := time.Now()
 	d := h.decide(ctx, req.AdmissionRequest)
+	d.waive(h.mode())
 	took := time.Since(start)
 	logDecision(log.FromContext(ctx), req.AdmissionRequest, d, took)
 	h.metrics.decided(req.AdmissionRequest, d.verdict, took)
@@ -74,6 +83,8 @@ const (
 	malformed verdict = "malformed"
 	// skipped: there was nothing to review, hence an admission.
 	skipped verdict = "skipped"
+	// waived: denied by the rules, and admitted because of the mode.
+	waived verdict = "waived"
 )
 
 // A decision is everything that is reported about a request.
@@ -82,7 +93,10 @@ type decision struct {
 	verdict  verdict
 	// record is what allowed or denied rests on.
 	record review.Record
-	// message is what the refused user reads.
+	// mode is the one that the decision was made in. In another than enforce, none and
+	// malformed are admissions.
+	mode policy.Mode
+	// message is what the refused user reads, or would read in mode enforce.
 	message string
 	// warnings are what the user reads in any case.
 	warnings []string
@@ -90,6 +104,36 @@ type decision struct {
 	// was a panic.
 	err   error
 	stack string
+}
+
+func (h *Handler) mode() policy.Mode {
+	if h.Mode == nil {
+		return policy.ModeEnforce
+	}
+	return h.Mode()
+}
+
+// admitted reports whether the change is made.
+func (d decision) admitted() bool {
+	switch d.verdict {
+	case allowed, skipped, waived:
+		return true
+	case none, malformed:
+		return d.mode != policy.ModeEnforce
+	default:
+		return false
+	}
+}
+
+// waive sets the mode of a decision without a record, and warns of what it admits.
+func (d *decision) waive(mode policy.Mode) {
+	if d.verdict != none && d.verdict != malformed {
+		d.mode = d.record.Verdict.Mode
+		return
+	}
+	if d.mode = mode; mode == policy.ModeWarn {
+		d.warnings = []string{"Mode warn: in mode enforce this would be refused: " + text.Line(d.message)}
+	}
 }
 
 // decide answers req. A panic anywhere in it, the writing of the Record's texts
@@ -120,18 +164,26 @@ func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) 
 }
 
 func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, p proposal) decision {
-	rec, err := h.judge(ctx, p, isDryRun(req))
+	rec, err := h.judge(ctx, p, requesterOf(req), isDryRun(req))
 	if err != nil {
 		return noVerdict(req, p, err)
 	}
 	d := decision{proposal: p, verdict: allowed, record: rec, warnings: rec.Warnings()}
-	if !rec.Verdict.Allowed {
+	switch {
+	case !rec.Verdict.Allowed:
 		d.verdict, d.message = denied, rec.Denial()
+	case rec.Verdict.Waived():
+		d.verdict, d.message = waived, rec.Waived()
 	}
 	if h.ComesAgain != nil && (d.verdict == denied || isDryRun(req)) {
 		h.ComesAgain(rec)
 	}
 	return d
+}
+
+// requesterOf returns who makes req, as the API server has authenticated them.
+func requesterOf(req admissionv1.AdmissionRequest) policy.Requester {
+	return policy.Requester{User: req.UserInfo.Username, Groups: req.UserInfo.Groups}
 }
 
 func isDryRun(req admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *req.DryRun }

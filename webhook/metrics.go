@@ -30,7 +30,7 @@ func newMetrics() *metrics {
 	return &metrics{
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_reviews_total",
-			Help: "Admission requests by kind, operation and verdict (allowed, denied, none, malformed, skipped).",
+			Help: "Admission requests by kind, operation and verdict (allowed, denied, waived, none, malformed, skipped); waived was denied by the rules and admitted because of the mode.",
 		}, []string{"kind", "operation", "verdict"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "mirrorset_guard_review_duration_seconds",

@@ -14,12 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 // response returns the admission response for d.
 func (d decision) response() admission.Response {
 	resp := admissionv1.AdmissionResponse{
-		Allowed:          d.verdict == allowed || d.verdict == skipped,
+		Allowed:          d.admitted(),
 		Warnings:         warnings(d.warnings),
 		AuditAnnotations: d.auditAnnotations(),
 	}
@@ -55,6 +56,9 @@ func (d decision) auditAnnotations() map[string]string {
 		return nil
 	}
 	a := map[string]string{"verdict": string(d.verdict)}
+	if d.mode != policy.ModeEnforce {
+		a["mode"] = d.mode.String()
+	}
 	if d.message != "" {
 		a["reason"] = text.Cut(text.Line(d.message), maxReasonRunes)
 	}
@@ -64,6 +68,9 @@ func (d decision) auditAnnotations() map[string]string {
 	v := d.record.Verdict
 	a["findings"] = strconv.Itoa(len(v.Findings))
 	a["rules"] = d.rules()
+	if names := v.Exemptions(); len(names) > 0 {
+		a["exemptions"] = strings.Join(names, ",")
+	}
 	a["rerouted"] = strconv.Itoa(v.Counts.Rerouted)
 	a["verified"] = strconv.Itoa(v.Counts.Verified)
 	a["unverified"] = strconv.Itoa(v.Counts.Unverified)
@@ -102,21 +109,40 @@ func logDecision(log logr.Logger, req admissionv1.AdmissionRequest, d decision, 
 		"user", name(req.UserInfo.Username),
 		"uid", name(string(req.UID)),
 		"dryRun", isDryRun(req),
-		"allowed", d.verdict == allowed || d.verdict == skipped,
+		"allowed", d.admitted(),
 		"verdict", string(d.verdict),
 	)
+	if d.mode != policy.ModeEnforce {
+		log = log.WithValues("mode", d.mode.String())
+	}
+	if names := d.record.Verdict.Exemptions(); len(names) > 0 {
+		log = log.WithValues("exemptions", names)
+	}
 	counts := d.record.Verdict.Counts
 	switch {
 	case d.verdict == skipped:
 		log.V(1).Info("Admitted without review", "took", took)
 	case d.stack != "":
-		log.Error(errors.New(brief(d.err)), "Refused mirror change without verdict", "took", took, "stack", d.stack)
+		log.Error(errors.New(brief(d.err)), d.withoutVerdict(), "took", took, "stack", d.stack)
 	case d.err != nil:
-		log.Error(errors.New(brief(d.err)), "Refused mirror change without verdict", "took", took)
+		log.Error(errors.New(brief(d.err)), d.withoutVerdict(), "took", took)
+	case d.verdict == waived:
+		log.Info("Admitted mirror change that mode enforce would refuse", "reason", text.Cut(text.Line(d.message), maxReasonRunes),
+			"findings", len(d.record.Verdict.Findings), "rules", d.rules(),
+			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
+			"took", took)
 	default:
 		log.Info("Reviewed mirror change",
 			"findings", len(d.record.Verdict.Findings), "rules", d.rules(),
 			"rerouted", counts.Rerouted, "verified", counts.Verified, "unverified", counts.Unverified,
 			"took", took)
 	}
+}
+
+// withoutVerdict is the message of the log line about d if it has no verdict.
+func (d decision) withoutVerdict() string {
+	if d.admitted() {
+		return "Admitted mirror change without verdict"
+	}
+	return "Refused mirror change without verdict"
 }

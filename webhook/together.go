@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -95,11 +96,21 @@ func (r *recentEdits) others(e mirrors.Edit) []mirrors.Edit {
 // knows whether they ever will be.
 const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in 10 s"
 
+func (h *Handler) ask(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error) {
+	if r, ok := h.Reviewer.(RequesterReviewer); ok {
+		return r.ReviewFor(ctx, edit, by)
+	}
+	return h.Reviewer.Review(ctx, edit)
+}
+
+// isDenial reports whether the rules deny what r is about, whatever the mode.
+func isDenial(r review.Record) bool { return !r.Verdict.Allowed || r.Verdict.Waived() }
+
 // judge reviews p alone and, if it would be admitted, together with what was admitted in the
 // meantime. That second step takes one change at a time; it is fast, as the registries have
 // been asked by then.
-func (h *Handler) judge(ctx context.Context, p proposal, dryRun bool) (review.Record, error) {
-	record, err := h.Reviewer.Review(ctx, p.edit)
+func (h *Handler) judge(ctx context.Context, p proposal, by policy.Requester, dryRun bool) (review.Record, error) {
+	record, err := h.ask(ctx, p.edit, by)
 	if err != nil {
 		return record, err
 	}
@@ -113,12 +124,16 @@ func (h *Handler) judge(ctx context.Context, p proposal, dryRun bool) (review.Re
 	defer h.recent.release()
 	others := h.recent.others(p.edit)
 	if len(others) > 0 || !dryRun && time.Since(record.Read) > maxReadAge {
-		again, err := h.Reviewer.Review(ctx, p.edit.With(others...))
-		if err == nil && !again.Verdict.Allowed && len(others) > 0 {
+		again, err := h.ask(ctx, p.edit.With(others...), by)
+		worse := err == nil && isDenial(again) && !isDenial(record)
+		if worse && len(others) > 0 {
 			again.Notes = append(slices.Clone(again.Notes), togetherNote)
 		}
 		if err != nil || !again.Verdict.Allowed {
 			return again, err
+		}
+		if worse {
+			record = again // admitted because of the mode, and to be recorded
 		}
 	}
 	if !dryRun {

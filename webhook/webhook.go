@@ -7,8 +7,8 @@
 // rests on for the Reviewer.
 //
 // What cannot be read, reviewed or answered is refused with the reason; nothing
-// that goes wrong in here admits a change. What changes no spec is admitted
-// without a review.
+// that goes wrong in here admits a change, unless the mode is one that refuses
+// nothing. What changes no spec is admitted without a review.
 //
 //	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer, Ready: ready})
 //	srv := webhook.HTTPServer(mux, reloader.TLSConfig(), logger)
@@ -30,6 +30,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -73,6 +74,9 @@ type Options struct {
 	// because it was refused or was a dry run. It may be nil. It is called before the answer
 	// is sent, and must not block.
 	ComesAgain func(review.Record)
+	// Mode says what becomes of a request about which there is no verdict; nil means
+	// policy.ModeEnforce. Other requests go by the mode of their Record. It must not block.
+	Mode func() policy.Mode
 }
 
 // NewServeMux returns what to serve: Path answers AdmissionReviews of
@@ -91,7 +95,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
-		handler: &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, metrics: m},
+		handler: &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, metrics: m},
 		ready:   o.Ready,
 		log:     o.Log,
 		metrics: m,

@@ -19,6 +19,8 @@ type checkOptions struct {
 	change  changeFlags
 	output  output
 	policy  policyFlags
+	config  configFlags
+	by      requesterFlags
 	timeout time.Duration
 	// simulate makes the table show each step of the rollout.
 	simulate bool
@@ -38,6 +40,10 @@ step by step, as MCO, the eviction API, the scheduler and the kubelets would mak
 
 -o narrowed prints the objects with sources narrowed to what their mirrors hold.
 
+With --config, the settings are those of the file, which may be the one that the webhook
+has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
+is admitted, and the report says so.
+
 Exit code 0: would be admitted, possibly with warnings. 1: would be denied. 2: no
 verdict, or wrong usage.`,
 		Example: `  mirrorset-guard check -f itms.yaml
@@ -51,6 +57,8 @@ verdict, or wrong usage.`,
 	o.change.addFlags(cmd.Flags())
 	o.output.addFlags(cmd.Flags())
 	o.policy.addFlags(cmd.Flags())
+	o.config.addFlags(cmd.Flags())
+	o.by.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
 	return cmd
@@ -63,7 +71,12 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	if err := o.output.validate(); err != nil {
 		return err
 	}
-	settings, err := o.policy.settings()
+	configured, err := o.config.read(&o.policy, &o.world.registries)
+	if err != nil {
+		return err
+	}
+	o.world.registries.configured = &configured
+	by, err := o.by.requester()
 	if err != nil {
 		return err
 	}
@@ -77,14 +90,17 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	}
 	defer w.close()
 	reviewer := review.Reviewer{
-		Inventory: w.inventory, Registries: w.registries, Settings: settings,
+		Inventory: w.inventory, Registries: w.registries, Settings: configured.settings,
 		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	record, err := reviewer.Review(ctx, edit)
+	record, err := reviewer.ReviewFor(ctx, edit, by)
 	if err != nil {
 		return err
+	}
+	if note := o.by.note(configured.settings); note != "" {
+		record.Notes = append(record.Notes, note)
 	}
 	if err := o.print(io.out, record); err != nil {
 		return err

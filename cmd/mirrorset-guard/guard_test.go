@@ -96,7 +96,7 @@ func guardOf(t *testing.T, items string, logs io.Writer, flags ...string) *guard
 		t.Fatal(err)
 	}
 	t.Cleanup(open.close)
-	g := &guard{store: open.registries, registry: prometheus.NewRegistry()}
+	g := &guard{client: open.client, store: open.registries, registry: prometheus.NewRegistry()}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
 		Reviewer: &review.Reviewer{Inventory: open.inventory, Registries: open.registries, Limiter: review.NewLimiter(2), InForce: new(review.InForce)},
 		Log:      log, Metrics: g.registry,

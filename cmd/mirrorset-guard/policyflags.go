@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -47,10 +47,7 @@ func (p *policyFlags) settings() (policy.Settings, error) {
 	if err != nil {
 		return policy.Settings{}, err
 	}
-	if !slices.Contains(p.protected, policy.OwnNamespace) {
-		p.protected = append([]string{policy.OwnNamespace}, p.protected...)
-	}
-	s := policy.Settings{Times: rollout.Settings{Drain: drain}, Blobs: blobs, Guesses: guesses, Protected: p.protected, AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
+	s := policy.Settings{Times: rollout.Settings{Drain: drain}, Blobs: blobs, Guesses: guesses, Protected: config.WithOwn(p.protected), AllowSourceFallback: p.allowSourceFallback, Severities: map[string]policy.Severity{}}
 	for _, entry := range p.severities {
 		rule, level, ok := strings.Cut(entry, "=")
 		severity, known := severityNames[level]

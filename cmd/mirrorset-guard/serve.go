@@ -24,11 +24,13 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -45,6 +47,7 @@ type serveOptions struct {
 	cluster        clusterFlags
 	registries     registryFlags
 	policy         policyFlags
+	config         configFlags
 	standing       standingFlags
 }
 
@@ -79,6 +82,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	o.registries.addFlags(flags)
 	flags.StringVar(&o.registries.factFile, "fact-file", "", "file in which facts about images survive a restart; empty for none")
 	o.policy.addFlags(flags)
+	o.config.addFlags(flags)
 	o.standing.addFlags(flags)
 }
 
@@ -103,11 +107,11 @@ func (o *serveOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	ctrllog.SetLogger(log)
-	config, err := o.cluster.config()
+	cluster, err := o.cluster.config()
 	if err != nil {
 		return err
 	}
-	g, err := newGuard(config, o, log)
+	g, err := newGuard(cluster, o, log)
 	if err != nil {
 		return err
 	}
@@ -139,43 +143,50 @@ type guard struct {
 	observed *http.Server // nil for none
 	registry *prometheus.Registry
 	standing *standing.Verifier
-	election *election // nil: this process is the only one
+	settings atomic.Pointer[policy.Settings]
+	reloader *config.Reloader // nil: there is no configuration file
+	election *election        // nil: this process is the only one
 	ending   atomic.Bool
 }
 
-func newGuard(config *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
-	settings, err := o.policy.settings()
+func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
+	configured, err := o.config.read(&o.policy, &o.registries)
 	if err != nil {
 		return nil, err
 	}
+	o.registries.configured = &configured
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry()}
+	g.settings.Store(&configured.settings)
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.NodePlatforms() }); err != nil {
 		return nil, err
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}
-	if g.cluster, err = live.New(config, live.Options{OnPullSecret: credentials.set, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
+	if g.cluster, err = live.New(cluster, live.Options{OnPullSecret: credentials.set, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
 		return nil, err
 	}
 	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
-	if g.observed, err = o.observe.server(config, observer{g.registry, g.cluster, log}); err != nil {
+	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}
-	if g.trust, err = o.registries.followTrust(config, g.client, log, 0); err != nil {
+	if g.trust, err = o.registries.followTrust(cluster, g.client, log, 0); err != nil {
 		return nil, err
 	}
 	if g.certs, err = certs.Load(o.tlsDir); err != nil {
 		return nil, err
 	}
 	reviewer := &review.Reviewer{
-		Inventory: g.cluster, Registries: g.store, Settings: settings,
+		Inventory: g.cluster, Registries: g.store, SettingsNow: g.currentSettings,
 		OtherCredentials: g.trust.Matches, NoteSources: []review.NoteSource{g.trust}, Trust: proposer{g.trust, g.store}, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)), InForce: new(review.InForce),
 	}
-	if err := g.prepareStanding(config, *reviewer); err != nil {
+	if err := g.prepareStanding(cluster, *reviewer); err != nil {
+		return nil, err
+	}
+	if err := g.prepareReloading(cluster); err != nil {
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keepForNextTry,
+		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keepForNextTry, Mode: func() policy.Mode { return g.currentSettings().Mode },
 	})
 	return g, err
 }
@@ -206,6 +217,12 @@ func (g *guard) run(ctx context.Context) error {
 		g.certs.Run(serving, g.log)
 		return nil
 	})
+	if g.reloader != nil {
+		group.Go(func() error {
+			g.reloader.Run(serving)
+			return nil
+		})
+	}
 	for _, s := range g.servers() {
 		group.Go(func() error { return serve(serving, s) })
 	}
@@ -213,7 +230,7 @@ func (g *guard) run(ctx context.Context) error {
 		defer cancel()
 		return g.waitForEnd(ctx, serving)
 	})
-	g.log.Info("Started", "version", version, "listen", g.options.listen)
+	g.log.Info("Started", "version", version, "listen", g.options.listen, "mode", g.currentSettings().Mode.String())
 	return group.Wait()
 }
 
@@ -259,7 +276,7 @@ func (g *guard) healthMux() *http.ServeMux {
 			return
 		}
 		fmt.Fprintln(w, "ok")
-		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes()) {
+		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes(), g.configNotes()) {
 			fmt.Fprintln(w, "note:", text.Line(note))
 		}
 	})

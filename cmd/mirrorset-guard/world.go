@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
@@ -61,6 +62,9 @@ type registryFlags struct {
 	// factFile is where facts survive a restart, "" for nowhere. Only serve has a flag
 	// for it: it goes with Store.Run and Store.Restore.
 	factFile string
+	// configured is what the configuration file and the flags say together; nil for the
+	// flags alone.
+	configured *configuration
 }
 
 func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
@@ -82,18 +86,27 @@ func (r *registryFlags) open(platforms func() []string) (*registry.Client, *pres
 	if err != nil {
 		return nil, nil, err
 	}
-	rates, err := r.registryRates()
+	configured, err := r.configuration()
 	if err != nil {
 		return nil, nil, err
 	}
 	client := registry.NewClient(registry.Options{
-		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, Rates: rates, AllowLoopback: r.allowLoopback,
-		Platforms: platforms,
+		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
+		Rates: configured.paces.Rates, AtOnce: configured.paces.AtOnce, Platforms: platforms,
 	})
-	store := presence.NewStore(client, presence.Options{Path: r.factFile, Lifetimes: presence.Lifetimes{
-		PresentDigest: r.factLifetime, PresentTag: min(r.factLifetime, maxTagLifetime), Absent: time.Nanosecond,
-	}, Propose: func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) }})
+	store := presence.NewStore(client, presence.Options{Path: r.factFile, Lifetimes: configured.lifetimes, Propose: func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) }})
 	return client, store, nil
+}
+
+// configuration returns what the file and the flags say about registries.
+func (r *registryFlags) configuration() (configuration, error) {
+	if r.configured != nil {
+		return *r.configured, nil
+	}
+	rates, err := r.registryRates()
+	lifetimes := config.Defaults().FactLifetimes()
+	lifetimes.PresentDigest, lifetimes.PresentTag = r.factLifetime, min(r.factLifetime, maxTagLifetime)
+	return configuration{paces: registry.Paces{Rates: rates}, lifetimes: lifetimes}, err
 }
 
 // maxTagLifetime is shorter than what digests may have: a tag can be moved.

@@ -283,6 +283,13 @@ func (s *Store) answer(l mirrors.Location, b basis, now time.Time) *policy.Fact 
 
 func (s *Store) fresh(m *memo, b basis, now time.Time) bool { return b.carries(m) && s.lives(m, now) }
 
+// SetLifetimes replaces those of Options. They count for what is known already, too.
+func (s *Store) SetLifetimes(l Lifetimes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.options.Lifetimes = l.withDefaults()
+}
+
 func (s *Store) lives(m *memo, now time.Time) bool {
 	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
 }

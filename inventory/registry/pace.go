@@ -53,11 +53,42 @@ type slot struct {
 // paces holds the pace of each registry, by the host to ask. It is safe for concurrent
 // use.
 type paces struct {
-	most  int
-	rates map[string]float64
+	most int
 
 	mu     sync.Mutex
+	set    Paces
 	byHost map[string]*pace
+}
+
+// Paces say how fast single registries are asked, by the host that their API is at
+// ("quay.io", "mirror.example.com:8443").
+type Paces struct {
+	// Rates bound the requests a second; 0 is for no bound.
+	Rates map[string]float64
+	// AtOnce bound the requests under way, below Options.PerRegistry.
+	AtOnce map[string]int
+}
+
+// SetPaces replaces those of Options, for requests that are not yet under way. The maps belong
+// to c afterwards.
+func (c *Client) SetPaces(set Paces) { c.paces.replace(set) }
+
+func (p *paces) replace(set Paces) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set = set
+	for host, pace := range p.byHost {
+		pace.replace(p.mostAt(host), set.Rates[host])
+	}
+}
+
+// mostAt returns how many requests to a host may be under way. It is called with the lock
+// held.
+func (p *paces) mostAt(host string) int {
+	if n := p.set.AtOnce[host]; n > 0 {
+		return min(n, p.most)
+	}
+	return p.most
 }
 
 // maxPaces bounds how many registries' paces are remembered.
@@ -70,18 +101,33 @@ func (p *paces) of(api string) *pace {
 		if len(p.byHost) >= maxPaces {
 			clear(p.byHost)
 		}
-		p.byHost[api] = newPace(p.most, p.rates[api])
+		p.byHost[api] = newPace(p.mostAt(api), p.set.Rates[api])
 	}
 	return p.byHost[api]
 }
 
 // newPace allows up to most requests at once, and rate a second if it is not 0.
 func newPace(most int, rate float64) *pace {
-	p := &pace{max: most, limit: float64(most)}
-	if rate > 0 {
-		p.interval = time.Duration(float64(time.Second) / rate)
+	return &pace{max: most, limit: float64(most), interval: intervalOf(rate)}
+}
+
+func intervalOf(rate float64) time.Duration {
+	if rate <= 0 {
+		return 0
 	}
-	return p
+	return time.Duration(float64(time.Second) / rate)
+}
+
+// replace sets what newPace does, and keeps what was learned of the registry.
+func (p *pace) replace(most int, rate float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.interval = intervalOf(rate)
+	if p.limit >= float64(p.max) || p.limit > float64(most) {
+		p.limit = float64(most)
+	}
+	p.max = most
+	p.grant()
 }
 
 const (

@@ -162,3 +162,20 @@ func Repository(image string) (string, bool) {
 	}
 	return ref.Name(), true
 }
+
+// Canonical returns the repository of a reference with its host, as Repository does, and what
+// nodes pull from it: "@" and the digest, or ":" and the tag where there is no digest, which
+// is ":latest" if the reference has neither. It returns false where Repository does.
+func Canonical(image string) (repository, version string, ok bool) {
+	if ref, ok := parsePlain(image); ok {
+		return ref.name, ref.version(), true
+	}
+	if !isQualified(image) {
+		return "", "", false
+	}
+	ref, err := reference.ParseDockerRef(image)
+	if err != nil {
+		return "", "", false
+	}
+	return ref.Name(), strings.TrimPrefix(ref.String(), ref.Name()), true
+}

@@ -96,7 +96,7 @@ func (n *Nodes) progress(pools []mcfgv1.MachineConfigPool, nodes []corev1.Node) 
 		pool := n.PoolOf(node.Name)
 		current, desired, state := node.Annotations[annotation+"currentConfig"], node.Annotations[annotation+"desiredConfig"], node.Annotations[annotation+"state"]
 		switch {
-		case current != desired && !(state == "Degraded" && n.hasFailed(node.Name, desired)):
+		case current != desired && (state != "Degraded" || !n.hasFailed(node.Name, desired)):
 			rest.Stalled = append(rest.Stalled, node.Name)
 		case current == targets[pool] && state == "Done":
 			rest.Updated = append(rest.Updated, node.Name)

@@ -125,7 +125,7 @@ func (s *Stage) startCluster() {
 	var err error
 	s.timeline.audit, err = os.Open(log)
 	s.must(err)
-	s.t.Cleanup(func() { s.timeline.audit.Close() })
+	s.t.Cleanup(func() { _ = s.timeline.audit.Close() }) // it was only read
 	s.must(s.connect())
 	_, err = envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{program(s.t, "crds")}, ErrorIfPathMissing: true})
 	s.must(err)

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+)
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Validate a configuration file, and say what may be in one",
+		Long: `config is about the file that serve and check read with --config: one YAML document,
+` + config.Kind + ` of ` + config.APIVersion + `.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "validate FILE",
+		Short: "Report every mistake in a configuration file (- for standard input)",
+		Long: `validate reports every mistake in the configuration file.
+
+Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return validateConfig(args[0], streamsOf(cmd)) },
+	}, &cobra.Command{
+		Use:   "defaults",
+		Short: "Print a file that sets everything to its default",
+		Args:  cobra.NoArgs,
+		RunE:  writes(func() ([]byte, error) { return config.Defaults().YAML() }),
+	}, &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of configuration files",
+		Args:  cobra.NoArgs,
+		RunE:  writes(config.SchemaJSON),
+	}, &cobra.Command{
+		Use:     "explain [FIELD]",
+		Short:   "Say what a field means, which values there are, and its default",
+		Example: "  mirrorset-guard config explain\n  mirrorset-guard config explain exemptions.images",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			explanation, err := config.Explain(append(args, "")[0])
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), explanation)
+			return err
+		},
+	})
+	return cmd
+}
+
+// writes is the RunE of a command that writes what make returns.
+func writes(make func() ([]byte, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		data, err := make()
+		if err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(data)
+		return err
+	}
+}
+
+func validateConfig(path string, streams streams) error {
+	read, name := os.ReadFile, path
+	if path == "-" {
+		read, name = func(string) ([]byte, error) { return io.ReadAll(streams.in) }, "standard input"
+	}
+	text, err := read(path)
+	if err != nil {
+		return err
+	}
+	c, err := config.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	_, err = fmt.Fprintf(streams.out, "%s is a good configuration; its mode is %s\n", name, c.Mode)
+	return err
+}

@@ -1,0 +1,11 @@
+// Package config reads the configuration file of the guard: one YAML document, strictly
+// decoded, of which every mistake is reported at once with its path.
+//
+//	cfg, err := config.Parse(data)      // *config.Error lists the mistakes
+//	settings := cfg.Settings()          // for package policy
+//
+// The commands check and serve read the same file in the same way, so that a pipeline and the
+// cluster give the same answers. A Reloader picks up a file that changes, and keeps the last
+// good one. The schema, the explanations and the reference in the documentation are made from
+// the types and their comments.
+package config

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics say whether the file as it is now is in force. A nil *Metrics says nothing.
+type Metrics struct {
+	successful prometheus.Gauge
+	seconds    prometheus.Gauge
+	mode       *prometheus.GaugeVec
+}
+
+// NewMetrics returns Metrics that are registered with r.
+func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		successful: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "mirrorset_guard_config_last_reload_successful",
+			Help: "Whether the configuration file as it is now is in force (1), or an earlier one is because it has mistakes or cannot be read (0).",
+		}),
+		seconds: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "mirrorset_guard_config_last_reload_success_timestamp_seconds",
+			Help: "When a configuration was last put in force.",
+		}),
+		mode: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "mirrorset_guard_config_mode",
+			Help: "1 for the mode in force (enforce, warn, audit), 0 for the others.",
+		}, []string{"mode"}),
+	}
+	for _, c := range []prometheus.Collector{m.successful, m.seconds, m.mode} {
+		if err := r.Register(c); err != nil {
+			return nil, fmt.Errorf("registering the metrics of the configuration: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *Metrics) reloaded(err error) {
+	switch {
+	case m == nil:
+	case err != nil:
+		m.successful.Set(0)
+	default:
+		m.successful.Set(1)
+	}
+}
+
+func (m *Metrics) accepted(mode Mode) {
+	if m == nil {
+		return
+	}
+	m.seconds.SetToCurrentTime()
+	for _, name := range mode.values() {
+		m.mode.WithLabelValues(name).Set(0)
+	}
+	m.mode.WithLabelValues(string(mode)).Set(1)
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// interval is how often the file is read, as package certs reads its files and for the same
+// reasons: the kubelet swaps symbolic links of folders, which watches of the file miss, and
+// takes a minute or more anyway.
+const interval = 5 * time.Second
+
+// Read reads the file at path. The error begins with the path.
+func Read(path string) (Configuration, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Configuration{}, err
+	}
+	c, err := Parse(text)
+	if err != nil {
+		return Configuration{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// An Outcome is what came of a file that has changed.
+type Outcome struct {
+	// Path is the file's.
+	Path string
+	// Err is why it is not in use; nil if it is.
+	Err error
+}
+
+// Options are what NewReloader needs.
+type Options struct {
+	// Path is the file's.
+	Path string
+	// Accept puts a configuration in force, or says why it cannot be. It is called by NewReloader,
+	// and by Run for each change. Required.
+	Accept func(Configuration) error
+	// Report is told of each Outcome until it returns nil, at every reading of the file. A later
+	// outcome replaces one that could not be reported. It may be nil.
+	Report func(context.Context, Outcome) error
+	// Metrics may be nil.
+	Metrics *Metrics
+	// Log receives a line for each change. The zero value discards it.
+	Log logr.Logger
+}
+
+// A Reloader keeps the newest good configuration of a file in force.
+type Reloader struct {
+	options Options
+
+	mu      sync.Mutex
+	text    []byte // what was read last
+	textErr error  // why that is not in force
+	err     error  // why the file is not
+
+	unreported *Outcome // of Run
+}
+
+// NewReloader returns a Reloader, after the file as it is now has been accepted. It is an error
+// if that is not possible.
+func NewReloader(o Options) (*Reloader, error) {
+	r := &Reloader{options: o}
+	if _, err := r.reload(); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Path, err)
+	}
+	return r, nil
+}
+
+// Run reads the file every few seconds until ctx ends.
+func (r *Reloader) Run(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.step(ctx)
+		}
+	}
+}
+
+// step reloads, and tells what came of it.
+func (r *Reloader) step(ctx context.Context) {
+	changed, err := r.reload()
+	switch {
+	case !changed:
+	case err != nil:
+		r.options.Log.Error(err, "Kept configuration, could not use new one", "file", r.options.Path)
+	default:
+		r.options.Log.Info("Reloaded configuration", "file", r.options.Path)
+	}
+	if changed {
+		r.unreported = &Outcome{Path: r.options.Path, Err: err}
+	}
+	r.report(ctx)
+}
+
+// reportTimeout bounds one attempt to report.
+const reportTimeout = 10 * time.Second
+
+func (r *Reloader) report(ctx context.Context) {
+	if r.unreported == nil || r.options.Report == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	if err := r.options.Report(ctx, *r.unreported); err != nil {
+		r.options.Log.V(1).Info("Could not report the reloading of the configuration; trying again", "error", err.Error())
+		return
+	}
+	r.unreported = nil
+}
+
+// reload reads the file, and reports whether there is news: another text, or another reason
+// why it is not in force.
+func (r *Reloader) reload() (changed bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.err
+	text, err := os.ReadFile(r.options.Path)
+	switch {
+	case err != nil:
+		r.err = fmt.Errorf("%w: %w", errUnreadable, err)
+	case r.text == nil || !bytes.Equal(text, r.text):
+		r.text, changed = append([]byte{}, text...), true
+		r.textErr = r.take(text)
+		r.err = r.textErr
+	default:
+		r.err = r.textErr
+	}
+	r.options.Metrics.reloaded(r.err)
+	return changed || !sameError(before, r.err), r.err
+}
+
+func sameError(a, b error) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return a.Error() == b.Error()
+}
+
+// errUnreadable is for a file that is gone, for instance.
+var errUnreadable = errors.New("the file cannot be read")
+
+// take puts text in force.
+func (r *Reloader) take(text []byte) error {
+	c, err := Parse(text)
+	if err != nil {
+		return err
+	}
+	if err := r.options.Accept(c); err != nil {
+		return err
+	}
+	r.options.Metrics.accepted(c.Mode)
+	return nil
+}
+
+// Err returns why the file as it is now is not in force; nil if it is.
+func (r *Reloader) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}

@@ -1,0 +1,160 @@
+package config
+
+import (
+	_ "embed"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// typesSource is where the comments of fields are.
+//
+//go:embed types.go
+var typesSource string
+
+// schemaDialect is the one that a structural schema of Kubernetes is a part of.
+const schemaDialect = "http://json-schema.org/draft-04/schema#"
+
+// Schema returns the JSON schema of configuration files, made from the types, their comments
+// and the defaults.
+func Schema() apiextensionsv1.JSONSchemaProps {
+	s := schemaOf(reflect.TypeFor[GuardConfiguration](), comments())
+	s.Schema = schemaDialect
+	for name, constant := range map[string]string{"apiVersion": APIVersion, "kind": Kind} {
+		property := s.Properties[name]
+		property.Enum = rawList([]string{constant})
+		s.Properties[name] = property
+		s.Required = append(s.Required, name)
+	}
+	slices.Sort(s.Required)
+	setDefaults(&s, tree(Defaults()))
+	return s
+}
+
+// SchemaJSON returns Schema as a file.
+func SchemaJSON() ([]byte, error) {
+	data, err := json.MarshalIndent(Schema(), "", "  ")
+	return append(data, '\n'), err
+}
+
+func schemaOf(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSchemaProps {
+	switch {
+	case t == reflect.TypeFor[Duration]():
+		return apiextensionsv1.JSONSchemaProps{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`}
+	case t.Implements(reflect.TypeFor[enum]()):
+		return apiextensionsv1.JSONSchemaProps{Type: "string", Enum: rawList(reflect.Zero(t).Interface().(enum).values())}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem(), comments)
+	case reflect.Struct:
+		return schemaOfStruct(t, comments)
+	case reflect.Map:
+		values := schemaOf(t.Elem(), comments)
+		return apiextensionsv1.JSONSchemaProps{Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &values}}
+	case reflect.Slice:
+		items := schemaOf(t.Elem(), comments)
+		return apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}}
+	case reflect.Bool:
+		return apiextensionsv1.JSONSchemaProps{Type: "boolean"}
+	case reflect.Int:
+		return apiextensionsv1.JSONSchemaProps{Type: "integer"}
+	case reflect.Float64:
+		return apiextensionsv1.JSONSchemaProps{Type: "number"}
+	default:
+		return apiextensionsv1.JSONSchemaProps{Type: "string"}
+	}
+}
+
+func schemaOfStruct(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSchemaProps {
+	s := apiextensionsv1.JSONSchemaProps{
+		Type: "object", Description: comments[t.Name()], Properties: map[string]apiextensionsv1.JSONSchemaProps{},
+		AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{},
+	}
+	for i, name := range fieldNames(t) {
+		property := schemaOf(t.Field(i).Type, comments)
+		property.Description = comments[t.Name()+"."+name]
+		s.Properties[name] = property
+	}
+	return s
+}
+
+func rawList(values []string) []apiextensionsv1.JSON {
+	list := make([]apiextensionsv1.JSON, len(values))
+	for i, value := range values {
+		list[i] = raw(value)
+	}
+	return list
+}
+
+func raw(value any) apiextensionsv1.JSON {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // all values are of types of this package
+	}
+	return apiextensionsv1.JSON{Raw: data}
+}
+
+// tree returns value as decoded JSON.
+func tree(value any) any {
+	var t any
+	if err := json.Unmarshal(raw(value).Raw, &t); err != nil {
+		panic(err) // it was encoded a moment ago
+	}
+	return t
+}
+
+// setDefaults sets the defaults of the fields of s, of which some have fields themselves.
+func setDefaults(s *apiextensionsv1.JSONSchemaProps, defaults any) {
+	if defaults == nil {
+		return
+	}
+	fields, ok := defaults.(map[string]any)
+	if !ok || len(s.Properties) == 0 {
+		value := raw(defaults)
+		s.Default = &value
+		return
+	}
+	for name, value := range fields {
+		if property, ok := s.Properties[name]; ok && !slices.Contains(s.Required, name) {
+			setDefaults(&property, value)
+			s.Properties[name] = property
+		}
+	}
+}
+
+// comments returns the comments of the types, by name, and of their fields, by the name of the
+// type and that of the field in files ("Registry.host"), each as one line. Where a comment
+// begins with the name of the field, it has the name in files.
+func comments() map[string]string {
+	file, err := parser.ParseFile(token.NewFileSet(), "types.go", typesSource, parser.ParseComments)
+	if err != nil {
+		panic(err) // it has been compiled
+	}
+	all := map[string]string{}
+	for _, decl := range file.Decls {
+		general, ok := decl.(*ast.GenDecl)
+		if !ok || general.Tok != token.TYPE {
+			continue
+		}
+		spec := general.Specs[0].(*ast.TypeSpec)
+		all[spec.Name.Name] = oneLine(general.Doc)
+		fields, ok := spec.Type.(*ast.StructType)
+		if !ok {
+			continue
+		}
+		for _, f := range fields.Fields.List {
+			name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+			all[spec.Name.Name+"."+name] = name + strings.TrimPrefix(oneLine(f.Doc), f.Names[0].Name)
+		}
+	}
+	return all
+}
+
+func oneLine(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }

@@ -1,0 +1,152 @@
+package config
+
+import "time"
+
+// What a configuration file begins with.
+const (
+	APIVersion = "config.mirrorset-guard.io/v1alpha1"
+	Kind       = "GuardConfiguration"
+)
+
+// A GuardConfiguration says how changes are judged and how registries are asked. What a file
+// leaves out has its default.
+type GuardConfiguration struct {
+	// APIVersion is config.mirrorset-guard.io/v1alpha1.
+	APIVersion string `json:"apiVersion"`
+	// Kind is GuardConfiguration.
+	Kind string `json:"kind"`
+	// Mode says what becomes of a change that the rules deny. enforce refuses it. warn admits
+	// it, with warnings that say what would have been denied. audit admits it in silence: only
+	// the log, the metrics and the audit annotations tell. In warn and audit, a change about
+	// which there is no verdict is admitted too.
+	Mode Mode `json:"mode"`
+	// ProtectedNamespaces are those whose images are looked up and named first, the most
+	// important first, and whose denials nothing weakens by accident. A trailing * matches any
+	// ending. The guard's own namespace is always one of them.
+	ProtectedNamespaces []string `json:"protectedNamespaces"`
+	// Severities replace what rules say by default. A key is the name of a rule, as in
+	// messages, or RULE@protected for images of protected namespaces, which RULE alone can
+	// make stricter and never weaker.
+	Severities map[string]Severity `json:"severities"`
+	// NamespaceSeverities are the greatest severities for images used only in some namespaces.
+	// The first entry that matches counts. They never apply to protected namespaces.
+	NamespaceSeverities []NamespaceSeverity `json:"namespaceSeverities"`
+	// Guesses says how to treat images outside of protected namespaces that are only guessed
+	// from the look of an object.
+	Guesses Guesses `json:"guesses"`
+	// VerifyBlobs says for which images the layers are looked up, not only the manifest.
+	VerifyBlobs BlobScope `json:"verifyBlobs"`
+	// AllowSourceFallback admits, with a warning, an image that no mirror holds as long as its
+	// source does and may be contacted: for a migration during which the mirror is being filled.
+	AllowSourceFallback bool `json:"allowSourceFallback"`
+	// Exemptions make warnings of denials. Each one that did is named in a warning, in the log
+	// and in the audit annotations.
+	Exemptions []Exemption `json:"exemptions"`
+	// MinutesPerNode is how long a node takes that is drained, for the forecast. If it is left
+	// out or null, that is as long as in the last rollout of the node's pool or, where that
+	// is not known, 5 to 15.
+	MinutesPerNode *Minutes `json:"minutesPerNode"`
+	// Lifetimes say how long answers of registries count before they are asked again.
+	Lifetimes Lifetimes `json:"lifetimes"`
+	// Registries are those that are asked in a way of their own. quay.io keeps its 450 requests
+	// a second unless an entry for it says otherwise.
+	Registries []Registry `json:"registries"`
+}
+
+// A NamespaceSeverity limits the findings about images used only in some namespaces.
+type NamespaceSeverity struct {
+	// Namespace is a name; a trailing * matches any ending.
+	Namespace string `json:"namespace"`
+	// Severity is the greatest severity: with warn, such images never hold up a change.
+	Severity NamespaceLimit `json:"severity"`
+}
+
+// An Exemption makes warnings of denials. All that it says must hold, each list by one of its
+// entries; a list that is left out does not restrict it. An image is exempt only if all of its
+// consumers are that would hold up the change.
+type Exemption struct {
+	// Name is what warnings, the log and audit annotations call the exemption.
+	Name string `json:"name"`
+	// Images are patterns: "quay.io", "quay.io/team" and "quay.io/team/app" cover all below,
+	// as the sources of mirror sets do; "quay.io/team/app:v1" is one image, as is one with a
+	// digest instead of the tag; "*.example.com" covers the hosts below a domain; "*" covers
+	// everything. Spelling makes no difference. A short name is covered by "*" only.
+	Images []string `json:"images,omitempty"`
+	// Namespaces are those of the images' consumers. A trailing * matches any ending.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// MirrorSets are the names of the mirror sets that are changed. A trailing * matches any
+	// ending. A change of several objects is exempt only if all of them are.
+	MirrorSets []string `json:"mirrorSets,omitempty"`
+	// MirrorSetLabels are labels that these mirror sets have, before the change and after it.
+	MirrorSetLabels map[string]string `json:"mirrorSetLabels,omitempty"`
+	// Users are those who make the change, as the API server knows them; they or the groups
+	// have to match. A trailing * matches any ending.
+	Users []string `json:"users,omitempty"`
+	// Groups are those of the user who makes the change. A trailing * matches any ending.
+	Groups []string `json:"groups,omitempty"`
+	// Protected extends the exemption to images of protected namespaces and of consumers
+	// without a namespace and, where it names neither images nor namespaces, to findings about
+	// the configuration as a whole and to rollouts that stall.
+	Protected bool `json:"protected,omitempty"`
+	// Everything confirms that the exemption restricts nothing. Without it, such an exemption
+	// is a mistake.
+	Everything bool `json:"everything,omitempty"`
+}
+
+// Minutes are a range of whole minutes.
+type Minutes struct {
+	// Least is how long a node takes at best, from 1 to 1440.
+	Least int `json:"least"`
+	// Most is how long a node takes at worst, from 1 to 1440.
+	Most int `json:"most"`
+}
+
+// Lifetimes say how long answers count. Misses are looked up again wherever a verdict depends
+// on them.
+type Lifetimes struct {
+	// Found is how long an image that was found by digest is assumed to be still there, from
+	// 1s to 24h.
+	Found Duration `json:"found"`
+	// FoundByTag is the same for images found by tag, which may be moved, from 1s to 1h.
+	FoundByTag Duration `json:"foundByTag"`
+	// Recalled is how long a miss is good enough to plan further lookups with, from 1s to 10m.
+	Recalled Duration `json:"recalled"`
+	// Trouble is how long everything else counts (access denied, out of reach), from 1s to
+	// 10m. It keeps a registry in trouble from being asked for every change.
+	Trouble Duration `json:"trouble"`
+}
+
+// A Registry is asked in a way of its own.
+type Registry struct {
+	// Host is that of the registry, with the port if references have one.
+	Host string `json:"host"`
+	// RequestsPerSecond is the most requests a second; 0 for no limit.
+	RequestsPerSecond *float64 `json:"requestsPerSecond,omitempty"`
+	// Concurrency is the most requests under way at once, from 1 to 64. It adapts downwards to
+	// the registry's answers all the same.
+	Concurrency int `json:"concurrency,omitempty"`
+	// Depth is how much of an image is looked up there, protected or not, whatever verifyBlobs
+	// says: its manifest alone, or its layers (blobs) too.
+	Depth Depth `json:"depth,omitempty"`
+}
+
+// A Mode is one of the modes.
+type Mode string
+
+// A Severity is what a finding does to the verdict.
+type Severity string
+
+// A NamespaceLimit is the greatest severity for some namespaces.
+type NamespaceLimit string
+
+// Guesses says how much guessed images count.
+type Guesses string
+
+// A BlobScope is a set of images.
+type BlobScope string
+
+// A Depth is how much of an image is looked up.
+type Depth string
+
+// A Duration is a number with a unit, as in 90s or 5m.
+type Duration time.Duration

@@ -1,0 +1,270 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// An Exemption makes warnings of denials. What it says must all hold, each list by one of its
+// entries; an empty list does not restrict it. It is applied only where it certainly holds:
+//
+//   - An image with consumers that it does not cover is denied because of those. Several
+//     exemptions may cover the consumers of an image together.
+//   - Findings about the configuration as a whole, and those that stand for images that
+//     nobody could look at, are covered only with Protected, and without Images and
+//     Namespaces. The same goes for rollouts that stall, which harm the whole cluster.
+//   - A change of several objects is covered if MirrorSets and MirrorSetLabels hold for all
+//     of them, and if it changes nothing else.
+type Exemption struct {
+	// Name is what warnings and records call the exemption.
+	Name string
+	// Images are patterns as ImagePattern reads them.
+	Images []string
+	// Namespaces are patterns as in Settings.Protected, of consumers' namespaces. None
+	// matches a cluster-scoped consumer.
+	Namespaces []string
+	// MirrorSets are names of the changed ImageTagMirrorSets, ImageDigestMirrorSets and
+	// ImageContentSourcePolicies; a trailing * matches any ending. MirrorSetLabels are labels
+	// that they have, before the change as well as after it.
+	MirrorSets      []string
+	MirrorSetLabels map[string]string
+	// Users and Groups say who makes the change: one of either list is enough. A trailing *
+	// matches any ending. They count only in Settings that For has returned.
+	Users, Groups []string
+	// Protected extends the exemption to images of protected namespaces, to those of
+	// cluster-scoped consumers, and to the configuration as a whole.
+	Protected bool
+}
+
+// A Requester is who asks for a change, as the API server has authenticated them. The zero
+// value is nobody known.
+type Requester struct {
+	User   string
+	Groups []string
+}
+
+// For returns s for changes by r: exemptions of other users are gone, and what is left holds
+// for r.
+func (s Settings) For(r Requester) Settings {
+	var exemptions []Exemption
+	for _, e := range s.Exemptions {
+		if e.isPersonal() && !e.holdsFor(r) {
+			continue
+		}
+		e.Users, e.Groups = nil, nil
+		exemptions = append(exemptions, e)
+	}
+	s.Exemptions = exemptions
+	return s
+}
+
+func (e Exemption) isPersonal() bool { return len(e.Users)+len(e.Groups) > 0 }
+
+func (e Exemption) holdsFor(r Requester) bool {
+	return r.User != "" && matchesAny(e.Users, r.User) ||
+		slices.ContainsFunc(r.Groups, func(group string) bool { return group != "" && matchesAny(e.Groups, group) })
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+// forChange returns s with the exemptions that hold for c.
+func (s Settings) forChange(c Change) Settings {
+	var exemptions []Exemption
+	for _, e := range s.Exemptions {
+		if !e.isPersonal() && e.holdsForChange(c) {
+			exemptions = append(exemptions, e)
+		}
+	}
+	s.Exemptions = exemptions
+	return s
+}
+
+// forNoChange returns s with the exemptions that depend on no change.
+func (s Settings) forNoChange() Settings { return s.forChange(Change{}) }
+
+func (e Exemption) holdsForChange(c Change) bool {
+	if len(e.MirrorSets)+len(e.MirrorSetLabels) == 0 {
+		return true
+	}
+	changed, others := c.changedMirrorSets()
+	return !others && len(changed) > 0 && !slices.ContainsFunc(changed, func(o mirrors.Object) bool { return !e.holdsForObject(o) })
+}
+
+func (e Exemption) holdsForObject(o mirrors.Object) bool {
+	if len(e.MirrorSets) > 0 && !matchesAny(e.MirrorSets, o.GetName()) {
+		return false
+	}
+	for key, value := range e.MirrorSetLabels {
+		if has, ok := o.GetLabels()[key]; !ok || has != value {
+			return false
+		}
+	}
+	return true
+}
+
+// changedMirrorSets returns the mirror sets that c changes, as they are before it and as they
+// are after it, and whether it changes something else too.
+func (c Change) changedMirrorSets() (changed []mirrors.Object, others bool) {
+	changed = append(differing(c.Before.Objects, c.After.Objects), differing(c.After.Objects, c.Before.Objects)...)
+	others = !c.keepsLists() || c.Before.TrustedCA != c.After.TrustedCA ||
+		len(differing(c.Before.Policies, c.After.Policies))+len(differing(c.After.Policies, c.Before.Policies)) > 0
+	return changed, others
+}
+
+// differing returns the objects of which others has none that is equal.
+func differing(objects, others []mirrors.Object) []mirrors.Object {
+	byName := make(map[string]mirrors.Object, len(others))
+	for _, o := range others {
+		byName[mirrors.NameOf(o)] = o
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o mirrors.Object) bool {
+		other, ok := byName[mirrors.NameOf(o)]
+		return ok && mirrors.SameSpec(o, other)
+	})
+}
+
+// settle returns f with the severity that the settings give it. Unseen is set for a finding
+// that stands for images that nobody could look at, which may be protected.
+func (s Settings) settle(f Finding, unseen bool) Finding {
+	f.Severity = s.severity(f, unseen)
+	if f.Severity != Deny {
+		return f
+	}
+	if names := s.exemptionsOf(f.Image, unseen); len(names) > 0 {
+		f.Severity, f.Exemptions = Warn, names
+	}
+	return f
+}
+
+// exemptionsOf returns, in the order of the settings, the names of the exemptions that cover a denial about img, or about the
+// cluster if its reference is "" or if it stands for others; nil if they do not cover it.
+func (s Settings) exemptionsOf(img Image, unseen bool) []string {
+	if img.Ref == "" || unseen {
+		return named(s.exemption(func(e Exemption) bool { return e.Protected && len(e.Images)+len(e.Namespaces) == 0 }))
+	}
+	if len(img.Consumers) == 0 {
+		return named(s.exemptionFor(img.Ref, Consumer{}))
+	}
+	needed := map[string]bool{}
+	for _, c := range img.Consumers {
+		if s.maxSeverityFor(c) < Deny {
+			continue
+		}
+		name := s.exemptionFor(img.Ref, c)
+		if name == "" {
+			return nil
+		}
+		needed[name] = true
+	}
+	var names []string
+	for _, e := range s.Exemptions {
+		if needed[e.Name] {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+func named(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+// exemptionFor returns the name of the first exemption that covers a consumer of an image; ""
+// if there is none.
+func (s Settings) exemptionFor(ref string, c Consumer) string {
+	vital := c.Namespace == "" || s.namespaceRank(c.Namespace) < len(s.protected())
+	return s.exemption(func(e Exemption) bool {
+		return (e.Protected || !vital) &&
+			(len(e.Namespaces) == 0 || c.Namespace != "" && matchesAny(e.Namespaces, c.Namespace)) &&
+			(len(e.Images) == 0 || slices.ContainsFunc(e.Images, func(p string) bool { return ImagePattern(p).Matches(ref) }))
+	})
+}
+
+func (s Settings) exemption(covers func(Exemption) bool) string {
+	if i := slices.IndexFunc(s.Exemptions, covers); i >= 0 {
+		return s.Exemptions[i].Name
+	}
+	return ""
+}
+
+// An ImagePattern is one of these:
+//
+//   - "*": every image
+//   - "*.example.com": those of all hosts below a domain
+//   - "quay.io", "quay.io/team", "quay.io/team/app": those in a scope, as the sources of
+//     mirror sets are
+//   - "quay.io/team/app:v1", "quay.io/team/app@sha256:...": one image
+//
+// It matches the image, not its spelling: nodes drop a tag beside a digest, take the tag
+// "latest" where there is none, and know the Docker Hub by two names. A short name is
+// matched by "*" only, as it may stand for images of several registries.
+type ImagePattern string
+
+// AllImages is the pattern of every image.
+const AllImages ImagePattern = "*"
+
+// Valid reports whether p is one of the above.
+func (p ImagePattern) Valid() bool {
+	if p == AllImages {
+		return true
+	}
+	scope := string(p)
+	if suffix, ok := strings.CutPrefix(scope, "*."); ok {
+		return suffix != "" && !strings.ContainsAny(suffix, "/:@*")
+	}
+	if strings.ContainsAny(scope, "* \t\n") || strings.HasSuffix(scope, "/") {
+		return false
+	}
+	host, path, found := strings.Cut(scope, "/")
+	if !found {
+		_, _, ok := mirrors.Canonical(scope + "/x")
+		return ok && host != "" && !strings.Contains(host, "@")
+	}
+	_, _, ok := mirrors.Canonical(scope)
+	return ok && path != ""
+}
+
+// Matches reports whether p, which is valid, matches an image.
+func (p ImagePattern) Matches(ref string) bool {
+	if p == AllImages {
+		return true
+	}
+	name, version, ok := mirrors.Canonical(ref)
+	if !ok {
+		return false
+	}
+	if suffix, ok := strings.CutPrefix(string(p), "*"); ok {
+		host, _, _ := strings.Cut(name, "/")
+		host, _, _ = strings.Cut(host, ":")
+		return strings.HasSuffix(host, suffix)
+	}
+	scope := hubName(string(p))
+	if !isVersioned(scope) {
+		return mirrors.IsBelow(name, scope)
+	}
+	wantName, wantVersion, ok := mirrors.Canonical(scope)
+	return ok && name == wantName && version == wantVersion
+}
+
+// hubName gives the Docker Hub the one name that scopes are compared with.
+func hubName(scope string) string {
+	const other = "index.docker.io"
+	if mirrors.IsBelow(scope, other) {
+		return "docker.io" + strings.TrimPrefix(scope, other)
+	}
+	return scope
+}
+
+// isVersioned reports whether scope has a tag or a digest. A colon in the host stands before
+// a port.
+func isVersioned(scope string) bool {
+	_, path, _ := strings.Cut(scope, "/")
+	return strings.ContainsAny(path, ":@")
+}

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+func TestImagePattern(t *testing.T) {
+	const d = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	for _, tt := range []struct {
+		pattern  ImagePattern
+		yes, not []string
+	}{
+		{"*", []string{"quay.io/a:1", "nginx", "Not/Parsable"}, nil},
+		{"quay.io", []string{"quay.io/a", "quay.io/a/b:1", "quay.io:443/a", "quay.io/a" + d}, []string{"quay.io.evil.com/a", "xquay.io/a", "a"}},
+		{"quay.io/team", []string{"quay.io/team/a:1", "quay.io/team:1", "quay.io/team" + d}, []string{"quay.io/team2/a", "quay.io/teams:1"}},
+		{"quay.io/team/a:1", []string{"quay.io/team/a:1"}, []string{"quay.io/team/a:12", "quay.io/team/a", "quay.io/team/a:1" + d, "quay.io/team/a/b:1"}},
+		{"quay.io/team/a:latest", []string{"quay.io/team/a", "quay.io/team/a:latest"}, []string{"quay.io/team/a:1"}},
+		{ImagePattern("quay.io/a" + d), []string{"quay.io/a" + d, "quay.io/a:1" + d}, []string{"quay.io/a", "quay.io/a:1"}},
+		{"docker.io/library/nginx", []string{"docker.io/nginx:1", "index.docker.io/nginx", "docker.io/library/nginx" + d}, []string{"nginx", "docker.io/team/nginx"}},
+		{"index.docker.io", []string{"docker.io/nginx:1"}, []string{"quay.io/nginx"}},
+		{"docker.io/nginx:1", []string{"docker.io/library/nginx:1", "index.docker.io/nginx:1"}, []string{"docker.io/library/nginx:2"}},
+		{"*.example.com", []string{"a.example.com/x", "a.b.example.com:5000/x:1"}, []string{"example.com/x", "aexample.com/x", "quay.io/a.example.com"}},
+		{"example.com:5000/x", []string{"example.com:5000/x/y"}, []string{"example.com/x/y"}},
+	} {
+		if !tt.pattern.Valid() {
+			t.Errorf("%q is not valid", tt.pattern)
+		}
+		for _, ref := range tt.yes {
+			if !tt.pattern.Matches(ref) {
+				t.Errorf("%q does not match %s", tt.pattern, ref)
+			}
+		}
+		for _, ref := range tt.not {
+			if tt.pattern.Matches(ref) {
+				t.Errorf("%q matches %s", tt.pattern, ref)
+			}
+		}
+	}
+	for _, p := range []ImagePattern{"", "nginx", "team/nginx", "quay.io/", "quay.io/a*", "quay.*", "*.", "*.x/y", "**", "quay.io/A", "quay.io/a:b:c", "quay.io/a@sha256:b", "https://quay.io/a", "quay.io a", "@x", "quay.io@x"} {
+		if p.Valid() {
+			t.Errorf("%q is valid", p)
+		}
+	}
+}
+
+// used returns consumers in namespaces.
+func used(namespaces ...string) []Consumer {
+	var consumers []Consumer
+	for _, ns := range namespaces {
+		consumers = append(consumers, Consumer{Kind: "Deployment", Namespace: ns, Name: "d", Use: Running})
+	}
+	return consumers
+}
+
+func labelled(o mirrors.Object, labels map[string]string) mirrors.Object {
+	o.SetLabels(labels)
+	return o
+}
+
+// TestExemptions: an exemption makes a warning of a denial where it certainly holds, and
+// nowhere else.
+func TestExemptions(t *testing.T) {
+	team := map[string]string{"team": "data"}
+	mirrored := func() mirrors.Object { return itms("a", "quay.io", allow, "m.local") }
+	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
+	blocked := set()
+	blocked.Registries.BlockedRegistries = []string{"other.io"}
+	for _, tt := range []struct {
+		reason     string
+		exemptions []Exemption
+		consumers  []Consumer
+		by         Requester
+		before     mirrors.Set
+		after      []mirrors.Object
+		want       string // the names of the exemptions, "" for a denial
+	}{
+		{"of everything", []Exemption{{Name: "all"}}, used("shop"), Requester{}, set(), nil, "all"},
+		{"of another image", []Exemption{{Name: "e", Images: []string{"quay.io/y"}}}, used("shop"), Requester{}, set(), nil, ""},
+		{"of this image and another", []Exemption{{Name: "e", Images: []string{"quay.io/y", "quay.io/x"}}}, used("shop"), Requester{}, set(), nil, "e"},
+		{"the first one is named", []Exemption{{Name: "no", Namespaces: []string{"x"}}, {Name: "one"}, {Name: "two"}}, used("shop"), Requester{}, set(), nil, "one"},
+		{"of a namespace", []Exemption{{Name: "e", Namespaces: []string{"sh*"}}}, used("shop"), Requester{}, set(), nil, "e"},
+		{"of one namespace of two", []Exemption{{Name: "e", Namespaces: []string{"shop"}}}, used("shop", "crm"), Requester{}, set(), nil, ""},
+		{"of both, by two", []Exemption{{Name: "e", Namespaces: []string{"shop"}}, {Name: "f", Namespaces: []string{"crm"}}}, used("shop", "crm"), Requester{}, set(), nil, "e f"},
+		{"what would only warn needs none", []Exemption{{Name: "e", Namespaces: []string{"shop"}}}, append(used("shop"), Consumer{Namespace: "crm", Use: History}), Requester{}, set(), nil, "e"},
+		{"image and namespace, of which one holds", []Exemption{{Name: "e", Images: []string{"quay.io/x"}, Namespaces: []string{"crm"}}}, used("shop"), Requester{}, set(), nil, ""},
+		{"a protected namespace that is named, but not as one", []Exemption{{Name: "e", Namespaces: []string{"openshift-ingress"}}}, used("openshift-ingress"), Requester{}, set(), nil, ""},
+		{"a protected one that is", []Exemption{{Name: "e", Namespaces: []string{"openshift-*"}, Protected: true}}, used("openshift-ingress"), Requester{}, set(), nil, "e"},
+		{"a protected one beside another", []Exemption{{Name: "e"}}, used("shop", "openshift-ingress"), Requester{}, set(), nil, ""},
+		{"the cluster itself", []Exemption{{Name: "e"}}, used(""), Requester{}, set(), nil, ""},
+		{"no namespace matches it", []Exemption{{Name: "e", Namespaces: []string{"*"}, Protected: true}}, used(""), Requester{}, set(), nil, ""},
+		{"the cluster itself, said so", []Exemption{{Name: "e", Protected: true}}, used(""), Requester{}, set(), nil, "e"},
+		{"nobody is known to use it", []Exemption{{Name: "e", Images: []string{"quay.io/x"}}}, nil, Requester{}, set(), nil, ""},
+
+		{"a mirror set by its name", []Exemption{{Name: "e", MirrorSets: []string{"a*"}}}, used("shop"), Requester{}, set(), nil, "e"},
+		{"another mirror set", []Exemption{{Name: "e", MirrorSets: []string{"b"}}}, used("shop"), Requester{}, set(), nil, ""},
+		{"two, of which one is exempt", []Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, ""},
+		{"two, and both are", []Exemption{{Name: "e", MirrorSets: []string{"a", "b"}}}, used("shop"), Requester{}, set(), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
+		{"one beside what stays", []Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), Requester{}, set(itms("b", "other.io", allow, "m.local")), []mirrors.Object{mirrored(), itms("b", "other.io", allow, "m.local")}, "e"},
+		{"the registry lists too", []Exemption{{Name: "e", MirrorSets: []string{"a"}}}, used("shop"), Requester{}, blocked, nil, ""},
+		{"a new one by its label", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(), []mirrors.Object{labelled(mirrored(), team)}, "e"},
+		{"without the label", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(), nil, ""},
+		{"the label comes with the change", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(itms("a", "other.io", allow, "m.local")), []mirrors.Object{labelled(mirrored(), team)}, ""},
+		{"the label goes with the change", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(labelled(itms("a", "other.io", allow, "m.local"), team)), nil, ""},
+		{"the label stays", []Exemption{{Name: "e", MirrorSetLabels: team}}, used("shop"), Requester{}, set(labelled(itms("a", "other.io", allow, "m.local"), team)), []mirrors.Object{labelled(mirrored(), team)}, "e"},
+
+		{"a user", []Exemption{{Name: "e", Users: []string{"eve", "ann"}}}, used("shop"), Requester{User: "ann"}, set(), nil, "e"},
+		{"another user", []Exemption{{Name: "e", Users: []string{"eve"}}}, used("shop"), Requester{User: "ann"}, set(), nil, ""},
+		{"nobody knows who", []Exemption{{Name: "e", Users: []string{"*"}}}, used("shop"), Requester{}, set(), nil, ""},
+		{"a group", []Exemption{{Name: "e", Users: []string{"eve"}, Groups: []string{"op*"}}}, used("shop"), Requester{User: "ann", Groups: []string{"x", "ops"}}, set(), nil, "e"},
+		{"a user for another image", []Exemption{{Name: "e", Users: []string{"ann"}, Images: []string{"quay.io/y"}}}, used("shop"), Requester{User: "ann"}, set(), nil, ""},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			after := tt.after
+			if after == nil {
+				after = []mirrors.Object{mirrored()}
+			}
+			settings := Settings{Exemptions: tt.exemptions}.For(tt.by)
+			v := shallow(Change{tt.before, set(after...)}, []Image{{tag, tt.consumers}}, settings).Decide(lost)
+			want := "warn NotFullySynced"
+			if tt.want == "" {
+				want = "deny NotFullySynced"
+			}
+			got := strings.Join(v.Exemptions(), " ")
+			if first, _, _ := strings.Cut(summary(v), ","); !strings.Contains(first, want[:4]) || got != tt.want {
+				t.Errorf("%s by %q, want %s by %q", summary(v), got, want[:4], tt.want)
+			}
+		})
+	}
+}
+
+// TestExemptionsAreForWhoIsKnown: without For, no exemption of a user holds, and none holds for
+// the standing verification that depends on a change.
+func TestExemptionsAreForWhoIsKnown(t *testing.T) {
+	personal := Settings{Exemptions: []Exemption{{Name: "e", Users: []string{"*"}}}}
+	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
+	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
+	if v := shallow(change, []Image{{tag, running}}, personal).Decide(lost); v.Allowed {
+		t.Error("admitted for nobody")
+	}
+	if left := (Settings{Exemptions: []Exemption{{Name: "a", MirrorSets: []string{"*"}}, {Name: "b"}}}).forNoChange().Exemptions; len(left) != 1 || left[0].Name != "b" {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestExemptionsOfTheWhole: what stops MCO harms the whole cluster.
+func TestExemptionsOfTheWhole(t *testing.T) {
+	good, bad := idms("a", "quay.io", allow, "m.local"), itms("b", "quay.io", never, "m.local")
+	ok := facts("m.local/x:1 present", "quay.io/x:1 present")
+	exempt := func(e Exemption) Settings {
+		e.Name = "e"
+		return Settings{Exemptions: []Exemption{e}}
+	}
+	testDecisions(t, []decision{
+		{"without a word about it", set(good), set(good, bad), tag, ok, exempt(Exemption{}), "deny RejectedByMCO"},
+		{"of images", set(good), set(good, bad), tag, ok, exempt(Exemption{Protected: true, Images: []string{"*"}}), "deny RejectedByMCO"},
+		{"of namespaces", set(good), set(good, bad), tag, ok, exempt(Exemption{Protected: true, Namespaces: []string{"*"}}), "deny RejectedByMCO"},
+		{"of the mirror set, in so many words", set(good), set(good, bad), tag, ok, exempt(Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO"},
+		{"it goes on to say what would come of it", set(good), set(good, bad), tag, facts("m.local/x:1 absent", "quay.io/x:1 present"), exempt(Exemption{Protected: true, MirrorSets: []string{"b"}}), "warn RejectedByMCO, warn NotFullySynced"},
+	})
+}
+
+// TestExemptionTexts: an exemption never goes unsaid.
+func TestExemptionTexts(t *testing.T) {
+	settings := Settings{Exemptions: []Exemption{{Name: "legacy", Images: []string{"quay.io"}}}}
+	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
+	lost := facts("m.local/x:1 absent", "m.local/y:1 absent", "quay.io/x:1 present", "quay.io/y:1 present")
+	v := shallow(change, []Image{{tag, running}, {"quay.io/y:1", running}}, settings).Decide(lost)
+	want := []string{
+		"ImageTagMirrorSet a reroutes 2 of 2 images: all verified",
+		"Exemption legacy admits what would be denied: ImageMissing: 2 images: no mirror on its new route has the image; only th…",
+		"BroadSource: quay.io covers 2 images of 2 repositories in 1 namespace",
+	}
+	got := v.Warnings("ImageTagMirrorSet a")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if report := v.Report("X"); strings.Count(report, "   - no denial because of the exemption legacy\n") != 2 {
+		t.Error(report)
+	}
+}
+
+// TestModes: the mode changes the answer and what is said of it, and nothing else.
+func TestModes(t *testing.T) {
+	change := Change{set(), set(itms("a", "quay.io", allow, "m.local"))}
+	lost := facts("m.local/x:1 absent", "quay.io/x:1 present")
+	judge := func(mode Mode, facts Facts) Verdict {
+		return shallow(change, []Image{{tag, running}}, Settings{Mode: mode}).Decide(facts)
+	}
+	enforced := judge(ModeEnforce, lost)
+	for _, mode := range []Mode{ModeWarn, ModeAudit} {
+		v := judge(mode, lost)
+		if enforced.Allowed || !v.Allowed || !v.Waived() || v.Mode != mode || summary(v) != summary(enforced) {
+			t.Errorf("mode %s: %+v", mode, v)
+		}
+		if diff := cmp.Diff(enforced.Findings, v.Findings); diff != "" {
+			t.Errorf("mode %s: -enforce +got:\n%s", mode, diff)
+		}
+		if got := v.Message("X"); got != "" {
+			t.Errorf("mode %s: a message of denial: %s", mode, got)
+		}
+		head := "X is admitted in mode " + mode.String() + ", and would be refused in mode enforce: the one image it reroutes could not be pulled safely afterwards.\n"
+		if got := v.WaivedMessage("X"); !strings.HasPrefix(got, head) || strings.Contains(got, "Nothing was changed") {
+			t.Errorf("mode %s: %s", mode, got)
+		}
+		if got := v.Report("X"); !strings.HasPrefix(got, head) {
+			t.Errorf("mode %s: %s", mode, got)
+		}
+		good := judge(mode, facts("m.local/x:1 present"))
+		if good.Waived() || good.WaivedMessage("X") != "" || !good.Allowed {
+			t.Errorf("mode %s: %+v", mode, good)
+		}
+	}
+	warnings := judge(ModeWarn, lost).Warnings("X")
+	want := []string{
+		"Mode warn: in mode enforce X would be refused: the one image it reroutes could not be pulled safely afterwards",
+		"Would be denied: ImageMissing: 1 image: no mirror on its new route has the image; only the source has it; first quay.io…",
+	}
+	if len(warnings) < 2 || !cmp.Equal(want, warnings[:2]) {
+		t.Errorf("warnings %q, want %q", warnings, want)
+	}
+	if got := judge(ModeAudit, lost).Warnings("X"); got != nil {
+		t.Errorf("mode audit warns: %q", got)
+	}
+	if (Verdict{}).Waived() || enforced.Waived() || enforced.WaivedMessage("X") != "" {
+		t.Error("a denial is waived")
+	}
+}
+
+// TestDepthsOfRegistries: a registry's own depth replaces the one of the images.
+func TestDepthsOfRegistries(t *testing.T) {
+	change := Change{set(), set(itms("a", "docker.io", configv1.AllowContactingSource, "m.local"))}
+	s := Settings{Depths: map[string]mirrors.Depth{"m.local": mirrors.DepthManifest, "docker.io": mirrors.DepthBlobs}}
+	for _, namespace := range []string{"shop", "openshift-ingress"} {
+		plan := NewPlan(change, Cluster{Images: NewImages(Image{"docker.io/library/x:1", used(namespace)})}, s)
+		var got []string
+		for _, source := range plan.Reroutes[0].After.Sources {
+			got = append(got, source.Ref+" "+source.Depth.String())
+		}
+		want := []string{"m.local/library/x:1 manifest", "docker.io/library/x:1 blobs"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", namespace, diff)
+		}
+	}
+}
