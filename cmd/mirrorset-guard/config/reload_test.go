@@ -173,7 +173,7 @@ func TestReportAgain(t *testing.T) {
 		}
 		v.update(header)
 		var last Outcome
-		for last = <-tried; last.Err != nil; last = <-tried { //nolint:revive // the body is the condition
+		for last = <-tried; last.Err != nil; last = <-tried {
 		}
 		up.Store(true)
 		if last = <-tried; last.Err != nil {

@@ -218,12 +218,10 @@ func TestNotes(t *testing.T) {
 func TestMachineConfigNode(t *testing.T) {
 	in := input(worker("2"), node("a", "wants=2", "state=Working"))
 	m := &mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	for _, c := range []metav1.Condition{
+	m.Status.Conditions = []metav1.Condition{
 		{Type: "Updated", Status: "False", LastTransitionTime: metav1.Time{Time: noon}},
 		{Type: "Drained", Status: "Unknown", Message: "cannot evict shop/cart-1", LastTransitionTime: metav1.Time{Time: noon.Add(time.Minute)}},
 		{Type: "Cordoned", Status: "False"},
-	} {
-		m.Status.Conditions = append(m.Status.Conditions, c)
 	}
 	in.MachineNodes = []*mcfgv1.MachineConfigNode{m}
 	n := Of(in).Pools[0].Nodes[0]

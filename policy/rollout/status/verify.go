@@ -85,7 +85,7 @@ type PullFailure struct {
 func Verify(in VerifyInput) Verification {
 	v := verification{VerifyInput: in, nodes: map[string]*corev1.Node{}, wanted: map[string]rollout.Files{}}
 	v.Nodes, v.Pulls = []NodeConfig{}, []PullFailure{}
-	v.Verification.Unknown = slices.Clone(in.Incomplete)
+	v.Unknown = slices.Clone(in.Incomplete)
 	for _, n := range in.Cluster.Nodes {
 		v.nodes[n.Name] = n
 	}
@@ -123,7 +123,7 @@ func (v *verification) verifyNodes() {
 	}
 	for _, u := range forecast.Unmanaged {
 		if !rollout.IsWindows(v.nodes[u.Node]) {
-			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("node %s %s, and keeps what it has", u.Node, u.Why))
+			v.Unknown = append(v.Unknown, fmt.Sprintf("node %s %s, and keeps what it has", u.Node, u.Why))
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b NodeConfig) int { return strings.Compare(a.Node, b.Node) })
@@ -265,7 +265,7 @@ func (v *verification) pools(s Status) {
 				v.left("mirrorset-guard rollout resume "+arg(p.Name), "pool %s is paused, and %s waits for its nodes", p.Name, p.Target)
 			}
 		case PoolUnknown:
-			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("how far pool %s is", p.Name))
+			v.Unknown = append(v.Unknown, fmt.Sprintf("how far pool %s is", p.Name))
 		}
 	}
 }
@@ -274,16 +274,16 @@ func (v *verification) pools(s Status) {
 func (v *verification) missing() {
 	for _, resource := range []string{"machineconfigpools", "nodes", "pods"} {
 		if slices.Contains(v.Cluster.Unknown, resource) {
-			v.Verification.Unknown = append(v.Verification.Unknown, resource+" could not be read")
+			v.Unknown = append(v.Unknown, resource+" could not be read")
 		}
 	}
 	for _, n := range v.Nodes {
 		if n.Result == Unknown {
-			v.Verification.Unknown = append(v.Verification.Unknown, fmt.Sprintf("node %s: %s", n.Node, n.Why))
+			v.Unknown = append(v.Unknown, fmt.Sprintf("node %s: %s", n.Node, n.Why))
 		}
 	}
 	if len(v.Nodes) == 0 {
-		v.Verification.Unknown = append(v.Verification.Unknown, "no node is known")
+		v.Unknown = append(v.Unknown, "no node is known")
 	}
 }
 
@@ -296,7 +296,7 @@ func (v *verification) conclude() {
 	switch {
 	case bad || len(v.Left) > 0:
 		v.Result = NotWell
-	case len(v.Verification.Unknown) > 0:
+	case len(v.Unknown) > 0:
 		v.Result = Unknown
 	default:
 		v.Result = Well
