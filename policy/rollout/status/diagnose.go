@@ -75,6 +75,15 @@ func (d *diagnosis) add(f Finding) {
 }
 
 func (d *diagnosis) pool(p *Pool) {
+	known := len(d.Findings)
+	defer func() {
+		if p.State == PoolDegraded && len(d.Findings) == known {
+			d.add(Finding{
+				Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()}, Unexplained: true,
+				Remedies: []Remedy{{"oc describe machineconfigpool " + arg(p.Name), "shows all of its conditions; nothing is changed"}},
+			})
+		}
+	}()
 	switch {
 	case p.Paused != nil && p.From != "":
 		d.add(Finding{

@@ -154,3 +154,19 @@ func TestArg(t *testing.T) {
 		}
 	}
 }
+
+// TestDiagnoseDegraded: a pool that is degraded for a reason that no node shows is not said to
+// be well.
+func TestDiagnoseDegraded(t *testing.T) {
+	for message, want := range map[string]string{
+		"Node a is reporting: content mismatch": "Node a is reporting: content mismatch",
+		"":                                      "it does not say why",
+	} {
+		pool := worker("1")
+		pool.Status.Conditions = append(pool.Status.Conditions, mcfgv1.MachineConfigPoolCondition{Type: mcfgv1.MachineConfigPoolDegraded, Status: corev1.ConditionTrue, Message: message})
+		d := Diagnose(input(pool, node("a")), mirrors.Set{})
+		if len(d.Findings) != 1 || !d.Findings[0].Unexplained || strings.Join(d.Findings[0].Chain, ": ") != "pool worker is degraded: "+want {
+			t.Errorf("got %+v, want %s", d.Findings, want)
+		}
+	}
+}

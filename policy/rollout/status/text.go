@@ -22,6 +22,11 @@ func (p *Pool) Trouble() string {
 			parts = append(parts, fmt.Sprintf("%s: %s", c.Type, cmp.Or(c.Message, c.Reason, "it does not say why")))
 		}
 	}
+	for _, c := range p.Conditions {
+		if len(parts) == 0 && c.Type == "Degraded" {
+			return text.Line(cmp.Or(c.Message, c.Reason, "it does not say why"))
+		}
+	}
 	if len(parts) == 0 {
 		return "it does not say why"
 	}
