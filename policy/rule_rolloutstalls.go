@@ -47,7 +47,11 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 	certain := slices.ContainsFunc(f.Simulation.Best.Stalls, func(s simulation.Stall) bool { return s.ByImage })
 	if !certain {
 		finding.Reason = fmt.Sprintf("the rollout may stall%s, as a pod could not pull it", f.where(stall))
-		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: at best the rollout gets through")
+		atBest := "at best the rollout gets through"
+		if f.Simulation.Best.Undecided {
+			atBest = "it is not known whether any choice gets the rollout through"
+		}
+		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: "+atBest)
 	}
 	if n := len(f.Simulation.Worst.Stalls) - 1; n > 0 {
 		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: see check --simulate")

@@ -113,7 +113,7 @@ func forecastDocument(f *policy.Forecast) *Forecast {
 		d.Unmanaged = append(d.Unmanaged, UnmanagedNode(u))
 	}
 	if s := f.Simulation; s != nil {
-		d.Simulation = &Simulation{Partial: s.Partial, Worst: course(s.Worst), Best: course(s.Best), Obstacles: []Obstacle{}}
+		d.Simulation = &Simulation{Partial: s.Partial, Worst: course(s.Worst, s.Certain()), Best: course(s.Best, s.Certain()), Obstacles: []Obstacle{}}
 		for _, o := range s.Obstacles {
 			d.Simulation.Obstacles = append(d.Simulation.Obstacles, Obstacle{o, o.String()})
 		}
@@ -138,8 +138,9 @@ func poolStep(p rollout.Pool) PoolStep {
 
 func span(r rollout.Range) Span { return Span{r.Min.Seconds(), r.Max.Seconds()} }
 
-func course(c simulation.Course) Course {
-	d := Course{Finishes: len(c.Stalls) == 0 && !c.Undecided, Steps: []Step{}, Stalls: []Stall{}}
+// course returns c as JSON. What is not certain is not said to finish.
+func course(c simulation.Course, certain bool) Course {
+	d := Course{Finishes: certain && len(c.Stalls) == 0 && !c.Undecided, Steps: []Step{}, Stalls: []Stall{}}
 	for _, s := range c.Steps {
 		d.Steps = append(d.Steps, Step{s, s.String()})
 	}

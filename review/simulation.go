@@ -30,10 +30,10 @@ func writeSimulation(b *strings.Builder, s simulation.Result) {
 		b.WriteString("\nTime was up before the simulation was done; what follows proves nothing.\n")
 	}
 	if (len(s.Worst.Stalls) > 0) == (len(s.Best.Stalls) > 0) {
-		writeCourse(b, "Step by step", s.Worst)
+		writeCourse(b, "Step by step", s.Worst, s.Partial)
 	} else {
-		writeCourse(b, "Step by step, at worst", s.Worst)
-		writeCourse(b, "Step by step, at best", s.Best)
+		writeCourse(b, "Step by step, at worst", s.Worst, s.Partial)
+		writeCourse(b, "Step by step, at best", s.Best, s.Partial)
 	}
 	if len(s.Obstacles) == 0 {
 		return
@@ -44,7 +44,7 @@ func writeSimulation(b *strings.Builder, s simulation.Result) {
 	}
 }
 
-func writeCourse(b *strings.Builder, title string, c simulation.Course) {
+func writeCourse(b *strings.Builder, title string, c simulation.Course, partial bool) {
 	fmt.Fprintf(b, "\n%s:\n", title)
 	for i, step := range c.Steps {
 		fmt.Fprintf(b, "%3d. %s\n", i+1, text.Line(step.String()))
@@ -52,7 +52,11 @@ func writeCourse(b *strings.Builder, title string, c simulation.Course) {
 	for _, stall := range c.Stalls {
 		fmt.Fprintf(b, "     It goes no further: %s\n", text.Line(stall.String()))
 	}
-	if len(c.Stalls) == 0 {
+	switch {
+	case len(c.Stalls) > 0 || partial:
+	case c.Undecided:
+		b.WriteString("     Whether it can go further was not found out: it depends on where pods go.\n")
+	default:
 		b.WriteString("     All nodes are updated.\n")
 	}
 }

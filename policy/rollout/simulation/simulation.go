@@ -42,8 +42,8 @@ type Result struct {
 	// Partial is set where Stop ended the simulation. Neither course is complete then, and
 	// their missing stalls mean nothing.
 	Partial bool `json:"partial,omitempty"`
-	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown): "pods". Stalls
-	// may then be missing.
+	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown), of what a
+	// simulation rests on: "pods". Stalls may then be missing.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -54,10 +54,14 @@ func (r Result) Certain() bool { return !r.Partial && len(r.Unknown) == 0 }
 // Finishes reports whether the rollout is certain to come to its end.
 func (r Result) Finishes() bool { return r.Certain() && len(r.Worst.Stalls) == 0 }
 
+// restsOn are the resources that a simulation rests on. Without the others the forecast of
+// what happens on each node may be wrong, which comes before.
+var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudgets", "namespaces", "persistentvolumes"}
+
 // Run simulates a rollout.
 func Run(in Input) Result {
 	w := newWorld(in)
-	result := Result{Unknown: slices.Clone(in.Cluster.Unknown)}
+	result := Result{Unknown: slices.DeleteFunc(slices.Clone(in.Cluster.Unknown), func(r string) bool { return !slices.Contains(restsOn, r) })}
 	if !w.stopped {
 		result.Worst = w.worst()
 	}
