@@ -35,9 +35,9 @@ type Forecast struct {
 }
 
 // Reaches reports whether the change makes MCO do something on nodes, now or once their pool
-// is no longer paused.
+// is no longer paused; of a hosted cluster it is not known, and taken to be so.
 func (f *Forecast) Reaches() bool {
-	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
+	return f.Hosted || slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
 		return p.Part == rollout.Takes || p.Part == rollout.Paused || p.Part == rollout.Stopped || p.Part == rollout.Unreadable
 	})
 }

@@ -148,6 +148,27 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// TestForecastReaches: who installs the guard on a hosted cluster hears that its nodes are not
+// covered; a change that reaches no node is not worth a line.
+func TestForecastReaches(t *testing.T) {
+	hosted := workers(3, atSource)
+	hosted.Topology = configv1.ExternalTopologyMode
+	found := facts(atMirror+" present", atSource+" present")
+	for name, tt := range map[string]struct {
+		through *rollout.Cluster
+		before  mirrors.Set
+		want    bool
+	}{
+		"drained nodes":        {workers(3, atSource), set(), true},
+		"a hosted cluster":     {hosted, set(), true},
+		"no file that differs": {workers(3, atSource), tagsFromMirror().Apply(set()), false},
+	} {
+		if f, _ := foretell(tt.through, tt.before, tagsFromMirror(), found, Settings{}); f.Reaches() != tt.want {
+			t.Errorf("%s: got %t, want %t: %s", name, f.Reaches(), tt.want, f)
+		}
+	}
+}
+
 // TestForecastRecent: other mirror objects that were changed a moment ago are named, unless
 // no node is drained for this one.
 func TestForecastRecent(t *testing.T) {

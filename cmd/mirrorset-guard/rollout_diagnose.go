@@ -26,22 +26,13 @@ be told, or wrong usage.`,
 		Example: `  mirrorset-guard rollout diagnose
   mirrorset-guard rollout diagnose --from must-gather.tar.gz`,
 		Args: cobra.NoArgs,
-		RunE: runs(o.runDiagnose),
+		RunE: runs(o.reading(o.runDiagnose)),
 	}
-	o.world.addFlags(cmd.Flags())
-	o.output.addFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (o *rolloutOptions) runDiagnose(ctx context.Context, s streams) error {
-	if err := o.output.validate(); err != nil {
-		return err
-	}
-	view, err := o.world.read(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer view.stop()
+func (o *rolloutOptions) runDiagnose(ctx context.Context, s streams, view *rolloutView) error {
 	set, err := view.source.Mirrors(ctx)
 	if err != nil {
 		return err

@@ -9,15 +9,36 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// rolloutOptions are the choices of the commands rollout status and rollout verify.
+// rolloutOptions are the choices of the commands rollout status, verify and diagnose.
 type rolloutOptions struct {
 	world  rolloutWorld
 	output output
+}
+
+func (o *rolloutOptions) addFlags(flags *pflag.FlagSet) {
+	o.world.addFlags(flags)
+	o.output.addFlags(flags)
+}
+
+// reading returns run as it is called with what was read of the cluster or dump.
+func (o *rolloutOptions) reading(run func(context.Context, streams, *rolloutView) error) func(context.Context, streams) error {
+	return func(ctx context.Context, s streams) error {
+		if err := o.output.validate(); err != nil {
+			return err
+		}
+		view, err := o.world.read(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer view.stop()
+		return run(ctx, s, view)
+	}
 }
 
 func newRolloutStatus() *cobra.Command {
@@ -40,22 +61,13 @@ Exit code 0: told. 2: nothing can be told, or wrong usage.`,
 		Example: `  mirrorset-guard rollout
   mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
 		Args: cobra.NoArgs,
-		RunE: runs(o.runStatus),
+		RunE: runs(o.reading(o.runStatus)),
 	}
-	o.world.addFlags(cmd.Flags())
-	o.output.addFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (o *rolloutOptions) runStatus(ctx context.Context, s streams) error {
-	if err := o.output.validate(); err != nil {
-		return err
-	}
-	view, err := o.world.read(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer view.stop()
+func (o *rolloutOptions) runStatus(_ context.Context, s streams, view *rolloutView) error {
 	found := status.Of(view.Input)
 	found.Notes = append(found.Notes, view.problems...)
 	if o.output.format != "table" {

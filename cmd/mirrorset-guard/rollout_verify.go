@@ -26,22 +26,13 @@ Exit code 0: all is well. 1: it is not. 2: that cannot be told, or wrong usage.`
 		Example: `  mirrorset-guard rollout verify
   mirrorset-guard rollout verify --from must-gather/ -o yaml`,
 		Args: cobra.NoArgs,
-		RunE: runs(o.runVerify),
+		RunE: runs(o.reading(o.runVerify)),
 	}
-	o.world.addFlags(cmd.Flags())
-	o.output.addFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (o *rolloutOptions) runVerify(ctx context.Context, s streams) error {
-	if err := o.output.validate(); err != nil {
-		return err
-	}
-	view, err := o.world.read(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer view.stop()
+func (o *rolloutOptions) runVerify(ctx context.Context, s streams, view *rolloutView) error {
 	set, err := view.source.Mirrors(ctx)
 	if err != nil {
 		return err
