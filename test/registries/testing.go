@@ -1,6 +1,7 @@
 package registries
 
 import (
+	"io"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -14,4 +15,26 @@ func Need(t testing.TB) {
 	if _, err := Binary(); err != nil {
 		skip.Now(t, err)
 	}
+}
+
+// Start starts a Process with its files in dir, and a Front before it. Both end with the test,
+// which is skipped where Need says so.
+func Start(t testing.TB, dir string) *Front {
+	t.Helper()
+	Need(t)
+	process, err := StartProcess(dir, "", "", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := process.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	front, err := NewFront(process)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(front.Close)
+	return front
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -379,22 +378,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	registries.Need(t)
 	dir := t.TempDir()
-	process, err := registries.StartProcess(dir, "", "", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := process.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	front, err := registries.NewFront(process)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(front.Close)
+	front := registries.Start(t, dir)
 	w := &world{front: front, caFile: filepath.Join(dir, "ca.crt"), binary: filepath.Join(dir, "mirrorset-guard"), pushed: map[string]bool{}}
 	if err := os.WriteFile(w.caFile, front.CA, 0o600); err != nil {
 		t.Fatal(err)

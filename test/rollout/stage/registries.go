@@ -37,22 +37,8 @@ type Registries struct {
 // skipped where the programs are not in place.
 func NewRegistries(t testing.TB) *Registries {
 	t.Helper()
-	registries.Need(t)
 	dir := t.TempDir()
-	process, err := registries.StartProcess(dir, "", "", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := process.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	front, err := registries.NewFront(process)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(front.Close)
+	front := registries.Start(t, dir)
 	r := &Registries{Front: front, CA: filepath.Join(dir, "ca.crt"), t: t, dir: dir, puller: program(t, "puller")}
 	proxy := httptest.NewServer(http.HandlerFunc(r.connect))
 	t.Cleanup(proxy.Close)
