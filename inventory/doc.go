@@ -3,6 +3,7 @@
 //
 //   - images: which images objects name, and what depends on them
 //   - objects: nodes, pools, the cluster's configuration, files in MachineConfigs
+//   - workloads: the pods of a cluster, and what else a forecast of a rollout goes by
 //   - cluster: all of that from a running cluster; snapshot: from a dump
 //   - follow: how objects of an API server are followed, for cluster and trust
 //   - trust: the CAs and proxies of the nodes

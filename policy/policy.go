@@ -8,10 +8,16 @@
 //	facts := lookUp(ctx, plan.Lookups(facts))         // what is really there? until nothing is left to look up
 //	verdict := plan.Decide(facts)                     // may this happen?
 //
+// What it does to the nodes, and whether the rollout gets through, is a fourth:
+//
+//	forecast := plan.Forecast(facts, by)
+//	verdict = plan.WithForecast(verdict, forecast)
+//
 // The admission webhook, the command line and the standing verifier all make
 // these calls, so they cannot disagree.
 //
 // What a change makes worse is denied. What is proved to be broken today, or to be no
 // worse afterwards, is reported, and never blocks a repair. What could not be determined
-// weakens nothing.
+// weakens nothing. Settings may exempt from denials, or admit what is denied; the record of an
+// answer says where they did.
 package policy

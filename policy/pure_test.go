@@ -84,7 +84,7 @@ func TestPure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{".", "mirrors", "rollout", "rollout/simulation"} {
+	for _, folder := range []string{".", "mirrors", "rollout", "rollout/simulation", "rollout/status"} {
 		if sources[folder] == 0 {
 			t.Errorf("no source was found in folder %s", folder)
 		}
