@@ -146,15 +146,28 @@ func (p step) applyTo(objects []Object) []Object {
 // Holds reports whether e has been made in s already. Objects are compared by their specs.
 // One that was deleted while it had finalizers is marked, and in force until the last of
 // them is removed, which is an edit of its own.
-func (s Set) Holds(e Edit) bool {
+func (s Set) Holds(e Edit) bool { return len(s.Lacks(e)) == 0 }
+
+// Lacks returns the names of the objects of e that are not in s as e leaves them, as Holds
+// compares them.
+func (s Set) Lacks(e Edit) []string {
+	var names []string
 	all := e.all()
 	for i, step := range all {
 		isLast := !slices.ContainsFunc(all[i+1:], step.isOfSameObject)
 		if isLast && !step.isMadeIn(s) {
-			return false
+			names = append(names, step.name())
 		}
 	}
-	return true
+	return names
+}
+
+// name returns the name of the object, or says that there is none.
+func (p step) name() string {
+	if !isObject(p.object) {
+		return "no object"
+	}
+	return NameOf(p.object)
 }
 
 func (p step) isMadeIn(s Set) bool {
@@ -249,4 +262,24 @@ func specOf(o Object) (spec any, ok bool) {
 	default:
 		return nil, false
 	}
+}
+
+// BesideRegistriesConf returns the names of the objects put by e that nodes get, in part or
+// wholly, in other files than registries.conf and its drop-ins: image policies and
+// allowedRegistries, which are in policy.json.
+func (e Edit) BesideRegistriesConf() []string {
+	var names []string
+	for _, s := range e.all() {
+		switch o := s.object.(type) {
+		case *configv1.ClusterImagePolicy, *configv1.ImagePolicy:
+		case *configv1.Image:
+			if o == nil || len(o.Spec.RegistrySources.AllowedRegistries) == 0 {
+				continue
+			}
+		default:
+			continue
+		}
+		names = append(names, s.name())
+	}
+	return names
 }

@@ -78,6 +78,14 @@ var (
 	NamespacePolicyGVK = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ImagePolicy"}
 )
 
+// Resources returns the resources of these kinds by API group, as requests name them.
+func Resources() map[string][]string {
+	return map[string][]string{
+		TagMirrorSetGVK.Group:  {"imagetagmirrorsets", "imagedigestmirrorsets", "images", "clusterimagepolicies", "imagepolicies"},
+		ContentPolicyGVK.Group: {"imagecontentsourcepolicies"},
+	}
+}
+
 // ErrKind is returned by Parse for a kind that does not end up in
 // registries.conf. Test with errors.Is.
 var ErrKind = errors.New("not a mirror object")
