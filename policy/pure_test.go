@@ -56,6 +56,7 @@ var pure = map[string]string{
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout":            "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation": "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status":     "",
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress":   "",
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text":             "what a person reads, without what does not print",
 }
 
@@ -84,7 +85,7 @@ func TestPure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{".", "mirrors", "rollout", "rollout/simulation", "rollout/status"} {
+	for _, folder := range []string{".", "mirrors", "rollout", "rollout/progress", "rollout/simulation", "rollout/status"} {
 		if sources[folder] == 0 {
 			t.Errorf("no source was found in folder %s", folder)
 		}

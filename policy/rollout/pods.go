@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A Pod is one that has not ended, as far as a rollout depends on it: where it runs, and how
-// it came there.
+// A Pod is one that has not ended, or that is being deleted, as far as a rollout depends on it:
+// where it runs, and how it came there.
 type Pod struct {
 	Namespace, Name string
 	// Node is where it runs or is to start, "" if the scheduler has not placed it.
@@ -25,6 +25,14 @@ type Pod struct {
 	// Failing is why a container of it waits ("ImagePullBackOff"), "" if none does: one that
 	// waits for its image, if there is one. FailingContainer is its name.
 	Failing, FailingContainer string
+	// Detail is what the scheduler says of a pod that it cannot place, or the kubelet of the
+	// container that waits; cut, and "" if there is nothing to say.
+	Detail string
+	// Ends is by when a pod that is being deleted is to have ended; the zero Time if it is not
+	// known.
+	Ends time.Time
+	// Finalizers are those that keep a pod which is being deleted, with commas; "" for none.
+	Finalizers string
 	// Created is when it was created.
 	Created time.Time
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -37,9 +39,48 @@ func newBudgets(all []*policyv1.PodDisruptionBudget) budgets {
 
 // A refusal is why a pod is not evicted.
 type refusal struct {
-	budget string
-	why    string
+	cause Cause
+	// budget is the name of the one that refuses, second that of another one that covers the
+	// pod; of is the former, where it refuses alone.
+	budget, second string
+	of             *budget
+	why            string
+	// passing says that it may be so for a moment; unworkable that nobody can tell how many pods
+	// the budget is to have.
+	passing, unworkable bool
+	// answer is what the API server says, "" if it was not asked.
+	answer string
 	covers func(*rollout.Pod) bool
+}
+
+func (b budget) refusal(why string) refusal {
+	return refusal{cause: CauseBudgetFull, budget: b.Name, of: &b, why: why, covers: b.covers}
+}
+
+// stale is the refusal of a budget whose status kube-controller-manager has not brought up to date.
+func (b budget) stale(than string) refusal {
+	r := b.refusal(fmt.Sprintf("the status of budget %s is older than %s, and kube-controller-manager, which keeps it up to date, does not do so", b.Name, than))
+	r.cause, r.passing = CauseBudgetNotObserved, true
+	return r
+}
+
+// unworkable is the refusal of a budget that allows no disruption whatever happens.
+func (b budget) unworkable(why string) refusal {
+	r := b.refusal(fmt.Sprintf("for budget %s kube-controller-manager cannot work out how many pods there are to be: %s", b.Name, why))
+	r.cause, r.unworkable = CauseBudgetNotObserved, true
+	return r
+}
+
+// trouble is why kube-controller-manager cannot keep the status of b (failSafe in
+// pkg/controller/disruption/disruption.go of k8s.io/kubernetes, which then allows no disruption),
+// "" where it can.
+func (b budget) trouble() string {
+	for _, c := range b.Status.Conditions {
+		if c.Type == policyv1.DisruptionAllowedCondition && c.Reason == policyv1.SyncFailedReason {
+			return text.Line(cmp.Or(c.Message, "it does not say why"))
+		}
+	}
+	return ""
 }
 
 // refuses restates the eviction API (pkg/registry/core/pod/storage/eviction.go in
@@ -57,20 +98,25 @@ func (of budgets) refuses(p *rollout.Pod) (refusal, bool) {
 		return refusal{}, false
 	}
 	b := covering[0]
-	r := refusal{budget: b.Name, covers: b.covers}
 	switch status := b.Status; {
 	case len(covering) > 1:
-		r.why = fmt.Sprintf("budgets %s cover it, and no pod of several budgets is evicted", strings.Join(names, " and "))
+		why := fmt.Sprintf("budgets %s cover it, and no pod of several budgets is evicted", strings.Join(names, " and "))
+		return refusal{cause: CauseSeveralBudgets, budget: names[0], second: names[1], why: why, covers: b.covers}, true
 	case !p.Ready && b.sparesUnready():
 		return refusal{}, false
+	case b.trouble() != "":
+		return b.unworkable(b.trouble()), true
 	case status.ObservedGeneration < b.Generation:
-		r.why = fmt.Sprintf("the status of budget %s is older than its spec", b.Name)
+		return b.stale("its spec"), true
 	case status.DisruptionsAllowed > 0:
 		return refusal{}, false
+	case status.CurrentHealthy > 0 && status.ExpectedPods == 0:
+		return b.unworkable("no controller makes them"), true
+	case status.CurrentHealthy > status.DesiredHealthy:
+		return b.stale("the last eviction"), true
 	default:
-		r.why = fmt.Sprintf("budget %s allows no disruption: %d of %d pods are healthy, and %d must be", b.Name, status.CurrentHealthy, status.ExpectedPods, status.DesiredHealthy)
+		return b.refusal(fmt.Sprintf("budget %s allows no disruption: %d of %d pods are healthy, and %d must be", b.Name, status.CurrentHealthy, status.ExpectedPods, status.DesiredHealthy)), true
 	}
-	return r, true
 }
 
 // sparesUnready reports whether a pod that is not ready is evicted all the same.

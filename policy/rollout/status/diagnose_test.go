@@ -37,6 +37,14 @@ func cart(name, on string, words ...string) rollout.Pod {
 	return p
 }
 
+// asked returns the mirror objects that the targets of in were rendered from: none for "1".
+func asked(in Input) mirrors.Set {
+	if in.Cluster.Pools[0].Spec.Configuration.Name == "2" {
+		return tagSet("")
+	}
+	return mirrors.Set{}
+}
+
 // cartBudget makes a budget of cart by its status.
 func cartBudget(name string, allowed, healthy, desired int32) *policyv1.PodDisruptionBudget {
 	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
@@ -61,59 +69,58 @@ func TestDiagnose(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
 		in     Input
-		set    mirrors.Set
 		chain  []string // of the only finding, none for no finding
 		first  string   // its first remedy
 	}{
-		{"nothing is held up", with(worker("2"), []*corev1.Node{updated}, nil), mirrors.Set{}, nil, ""},
-		{"a drain goes on", with(worker("2"), both, []rollout.Pod{cart("1", "a")}, cartBudget("cart", 1, 2, 1)), mirrors.Set{}, nil, ""},
-		{"the deadlock", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b", "failing=ImagePullBackOff")}, full), mirrors.Set{}, []string{
+		{"nothing is held up", with(worker("2"), []*corev1.Node{updated}, nil), nil, ""},
+		{"a drain goes on", with(worker("2"), both, []rollout.Pod{cart("1", "a")}, cartBudget("cart", 1, 2, 1)), nil, ""},
+		{"the deadlock", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b", "failing=ImagePullBackOff")}, full), []string{
 			"node a is being drained",
 			"pod shop/1 is not evicted: budget cart allows no disruption: 1 of 2 pods are healthy, and 1 must be",
 			"pod shop/2 on b cannot pull quay.io/shop/cart:v1: ImagePullBackOff",
 			"node b looks for it at mirror.example.com/shop/cart:v1, then quay.io/shop/cart:v1",
 		}, "oc image mirror quay.io/shop/cart:v1 mirror.example.com/shop/cart:v1"},
-		{"a replacement that is on no node", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "", "pending")}, full), mirrors.Set{}, []string{
+		{"a replacement that is on no node", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "", "pending")}, full), []string{
 			"node a is being drained",
 			"pod shop/1 is not evicted: budget cart allows no disruption: 1 of 2 pods are healthy, and 1 must be",
 			"pod shop/2 is on no node: the scheduler has not placed it",
 		}, "oc -n shop describe pod 2"},
-		{"a replacement that crashes", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b", "failing=CrashLoopBackOff")}, full), mirrors.Set{}, []string{
+		{"a replacement that crashes", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b", "failing=CrashLoopBackOff")}, full), []string{
 			"node a is being drained",
 			"pod shop/1 is not evicted: budget cart allows no disruption: 1 of 2 pods are healthy, and 1 must be",
 			"pod shop/2 on b does not start: CrashLoopBackOff",
 		}, "oc -n shop logs 2 -c c --previous"},
-		{"a budget without room", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b")}, cartBudget("cart", 0, 2, 2)), mirrors.Set{}, []string{
+		{"a budget without room", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b")}, cartBudget("cart", 0, 2, 2)), []string{
 			"node a is being drained",
 			"pod shop/1 is not evicted: budget cart allows no disruption: 2 of 2 pods are healthy, and 2 must be",
 			"all pods that count for the budget are healthy: it leaves no room for a drain",
 		}, "oc -n shop get pdb cart -o yaml"},
-		{"two budgets", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b")}, cartBudget("x", 1, 2, 1), cartBudget("y", 1, 2, 1)), mirrors.Set{}, []string{
+		{"two budgets", with(worker("2"), both, []rollout.Pod{cart("1", "a"), cart("2", "b")}, cartBudget("x", 1, 2, 1), cartBudget("y", 1, 2, 1)), []string{
 			"node a is being drained",
 			"pod shop/1 is not evicted: budgets x and y cover it, and no pod of several budgets is evicted",
-			"all pods that count for the budget are healthy: it leaves no room for a drain",
 		}, "oc -n shop get pdb x -o yaml"},
-		{"pods that a drain leaves, and one that has not started", with(worker("2"), both, []rollout.Pod{cart("1", "a", "of=DaemonSet"), cart("2", "a", "pending")}, full), mirrors.Set{}, nil, ""},
-		{"a pod that is not ready, of a budget that others fill", with(worker("2"), both, []rollout.Pod{cart("1", "a", "unready")}, full), mirrors.Set{}, nil, ""},
-		{"a pod that does not end", with(worker("2"), both, []rollout.Pod{cart("1", "a", "deleted")}, full), mirrors.Set{}, []string{
+		{"pods that a drain leaves, and one that has not started", with(worker("2"), both, []rollout.Pod{cart("1", "a", "of=DaemonSet"), cart("2", "a", "pending")}, full), nil, ""},
+		{"a pod that is not ready, of a budget that others fill", with(worker("2"), both, []rollout.Pod{cart("1", "a", "unready")}, full), nil, ""},
+		{"a pod that does not end", with(worker("2"), both, []rollout.Pod{cart("1", "a", "deleted")}, full), []string{
 			"node a is being drained", "pods are being deleted and have not ended: shop/1",
 		}, "oc describe node a"},
-		{"a node that gave up", with(worker("2"), []*corev1.Node{node("a", "wants=2", "state=Degraded", "reason=disk is full")}, nil), mirrors.Set{}, []string{"node a is degraded", "disk is full"}, daemonPod("a")},
-		{"a file changed by hand", with(worker("2"), []*corev1.Node{node("a", "has=2", "wants=2", `state=Degraded`, `reason=content mismatch for file "/etc/x"`)}, nil), mirrors.Set{}, []string{
+		{"a node that gave up", with(worker("2"), []*corev1.Node{node("a", "wants=2", "state=Degraded", "reason=disk is full")}, nil), []string{"node a is degraded", "disk is full"}, daemonPod("a").Command},
+		{"a file changed by hand", with(worker("2"), []*corev1.Node{node("a", "has=2", "wants=2", `state=Degraded`, `reason=content mismatch for file "/etc/x"`)}, nil), []string{
 			"node a is degraded", `content mismatch for file "/etc/x"`, "a file on the node is not what its rendered config says: something other than MCO has changed it",
-		}, daemonPod("a")},
-		{"a kubelet that is away", with(worker("1"), []*corev1.Node{node("a", "notready")}, nil), mirrors.Set{}, []string{"node a is not ready", "its kubelet says: Kubelet"}, "oc describe node a"},
-		{"no daemon", with(worker("1"), []*corev1.Node{node("a", "new")}, nil), mirrors.Set{}, []string{
+			"rendered config 2 has no file /etc/x",
+		}, daemonPod("a").Command},
+		{"a kubelet that is away", with(worker("1"), []*corev1.Node{node("a", "notready")}, nil), []string{"node a is not ready", "its kubelet says: Kubelet"}, "oc describe node a"},
+		{"no daemon", with(worker("1"), []*corev1.Node{node("a", "new")}, nil), []string{
 			"node a has not been reported on", "its machine-config-daemon has written none of its annotations, or not all",
-		}, daemonPod("a")},
-		{"paused", with(worker("2", "paused"), []*corev1.Node{node("a")}, nil), mirrors.Set{}, []string{"pool worker does not get 2", "pool worker is paused; since when is not recorded"}, "mirrorset-guard rollout resume worker"},
-		{"cordoned by a person", with(worker("2"), []*corev1.Node{node("a", "cordoned", "by=kubectl-cordon"), node("b")}, nil), mirrors.Set{}, []string{
+		}, daemonPod("a").Command},
+		{"paused", with(worker("2", "paused"), []*corev1.Node{node("a")}, nil), []string{"pool worker does not get 2", "pool worker is paused; since when is not recorded"}, "mirrorset-guard rollout resume worker"},
+		{"cordoned by a person", with(worker("2"), []*corev1.Node{node("a", "cordoned", "by=kubectl-cordon"), node("b")}, nil), []string{
 			"no node of pool worker is taken", "node a is cordoned, and maxUnavailable is 1", "node a is cordoned since 2026-03-01 12:00 UTC by kubectl-cordon",
 		}, "oc adm uncordon a"},
-		{"MCO renders nothing", with(worker("1", "norender=bad file"), []*corev1.Node{node("a")}, nil), mirrors.Set{}, []string{"MCO renders no config for pool worker", "bad file"}, "mirrorset-guard render"},
+		{"MCO renders nothing", with(worker("1", "norender=bad file"), []*corev1.Node{node("a")}, nil), []string{"MCO renders no config for pool worker", "bad file"}, "mirrorset-guard render"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			d := Diagnose(tt.in, tt.set)
+			d := Diagnose(tt.in, asked(tt.in))
 			if len(tt.chain) == 0 {
 				if len(d.Findings) > 0 {
 					t.Errorf("got %+v, want nothing", d.Findings)
@@ -138,8 +145,8 @@ func TestDiagnose(t *testing.T) {
 	}
 	unknown := with(worker("2"), both, nil)
 	unknown.Cluster.Unknown = []string{"pods"}
-	if d := Diagnose(unknown, mirrors.Set{}); !strings.Contains(strings.Join(d.Notes, "\n"), "what holds drains up is not known") {
-		t.Errorf("got notes %q", d.Notes)
+	if d := Diagnose(unknown, tagSet("")); !strings.Contains(strings.Join(d.Unknown, "\n"), "what holds drains up is not known") {
+		t.Errorf("got %q", d.Unknown)
 	}
 }
 

@@ -1,8 +1,6 @@
 package status
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +12,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
+// MaxRendered is how many rendered configs are read for a status. Pools have two each; nodes may
+// say that they have any.
+const MaxRendered = 64
+
 // Needed returns the names of the rendered configs that a status of c compares, sorted: those
 // of pools, and those that nodes say they have, at most limit. The latter may be anything.
 func Needed(c rollout.Cluster, limit int) []string {
@@ -22,7 +24,8 @@ func Needed(c rollout.Cluster, limit int) []string {
 		names = append(names, p.Spec.Configuration.Name, p.Status.Configuration.Name)
 	}
 	for _, n := range c.Nodes {
-		ofNodes = append(ofNodes, rollout.ReportOf(n).Current)
+		r := rollout.ReportOf(n)
+		ofNodes = append(ofNodes, r.Current, r.Desired)
 	}
 	slices.Sort(ofNodes)
 	for _, name := range slices.Compact(ofNodes) {
@@ -36,10 +39,14 @@ func Needed(c rollout.Cluster, limit int) []string {
 
 // Of returns the status of a cluster.
 func Of(in Input) Status {
-	o := overview{Input: in, from: map[string]string{}, nodes: map[string]*corev1.Node{}}
-	for _, n := range in.Cluster.Nodes {
-		o.nodes[n.Name] = n
-	}
+	s, _ := of(in)
+	return s
+}
+
+// of returns the status of a cluster, and its notes with what they hide.
+func of(in Input) (Status, []note) {
+	o := overview{Input: in, from: map[string]string{}}
+	o.lookup = newLookup(&o.Input)
 	forecast := rollout.NewForecast(in.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
 	o.compare(forecast)
 	forecast = rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{}) // again, with what it compares
@@ -54,15 +61,18 @@ func Of(in Input) Status {
 		s.Unmanaged = append(s.Unmanaged, Unmanaged(u))
 	}
 	s.Remaining = spanOf(longest)
-	s.Notes = o.notes(s)
-	return s
+	notes := o.notes(s)
+	for _, n := range notes {
+		s.Notes = append(s.Notes, n.text)
+	}
+	return s, notes
 }
 
 // An overview is a Status in the making.
 type overview struct {
 	Input
-	from  map[string]string // the rendered config of a node that waits, by pool
-	nodes map[string]*corev1.Node
+	*lookup
+	from map[string]string // the rendered config of a node that waits, by pool
 }
 
 // compare finds for each pool the config that nodes have instead of its target.
@@ -120,10 +130,13 @@ func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
 	}
 	if before, after := o.configs(f.Name); before != nil && after != nil && p.From != "" {
 		p.Changes = new(before.ChangesTo(after))
-		p.Action, p.Drains = f.Decision.String(), f.Decision.Drains
+		if decision, err := o.decide(f.Name); err == nil { // a forecast has none for a pool that takes no node
+			p.Action, p.Drains = decision.String(), decision.Drains
+		}
 	}
 	waiting, underWay := 0, 0
 	for _, n := range f.Nodes {
+		p.Members = append(p.Members, n.Name)
 		node, ok := o.node(o.nodes[n.Name], n, p.Target)
 		if !ok {
 			continue
@@ -143,10 +156,12 @@ func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
 	return p, left
 }
 
-// held says why no node is taken although some wait.
+// held says why no node is taken although some wait, or could not be.
 func held(f rollout.Pool, waiting int) string {
 	switch f.Part {
-	case rollout.Stopped, rollout.Invalid, rollout.Unreadable:
+	case rollout.Invalid:
+		return f.Why
+	case rollout.Stopped, rollout.Unreadable:
 		if waiting > 0 {
 			return f.Why
 		}
@@ -238,11 +253,11 @@ func stateOf(r rollout.Report, f rollout.Node, target string) NodeState {
 
 // progress adds what the MachineConfigNode says of a node.
 func (o *overview) progress(node *Node) {
-	i := slices.IndexFunc(o.MachineNodes, func(m *mcfgv1.MachineConfigNode) bool { return cmp.Or(m.Spec.Node.Name, m.Name) == node.Name })
-	if i < 0 {
+	machine := o.machines[node.Name]
+	if machine == nil {
 		return
 	}
-	for _, c := range o.MachineNodes[i].Status.Conditions {
+	for _, c := range machine.Status.Conditions {
 		begun := c.Type == string(mcfgv1.MachineConfigNodeUpdated) && c.Status == "False"
 		if begun && node.State != NodeWaits {
 			node.Since = timeOf(c.LastTransitionTime.Time)
@@ -301,43 +316,4 @@ func timeOf(t time.Time) *time.Time {
 		return nil
 	}
 	return new(t.UTC())
-}
-
-// notes says what is not known.
-func (o *overview) notes(s Status) []string {
-	var notes []string
-	for _, resource := range o.Cluster.Unknown {
-		if lacking := lacks[resource]; lacking != "" {
-			notes = append(notes, fmt.Sprintf("%s could not be read: %s", resource, lacking))
-		}
-	}
-	for _, p := range s.Pools {
-		if p.From != "" && p.Changes == nil {
-			notes = append(notes, o.unreadNote(p))
-		}
-		if !slices.Contains(o.Cluster.Unknown, "nodes") && p.Present != p.Machines {
-			notes = append(notes, fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, p.Present))
-		}
-	}
-	return notes
-}
-
-// lacks says what is not said without a resource.
-var lacks = map[string]string{
-	"nodes":                 "which node waits for what is not known",
-	"clusteroperators":      "what the operator says of itself is not known",
-	"machineconfigurations": "which actions nodes take is by the defaults of MCO",
-	"infrastructures":       "whether there is a single node, which is not drained, is not known",
-	"pods":                  "which node MCO runs on, and takes last, is not known",
-	"machineconfignodes":    "how far a node is in its update is not known",
-	"controllerconfigs":     "when certificates expire is not known",
-}
-
-func (o *overview) unreadNote(p Pool) string {
-	for _, name := range []string{p.From, p.Target} {
-		if err := o.Unread[name]; err != nil {
-			return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: %v", p.Name, err)
-		}
-	}
-	return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: MachineConfigs %s and %s were not read", p.Name, p.From, cmp.Or(p.Target, "(none)"))
 }

@@ -17,8 +17,12 @@ type Input struct {
 	// could not.
 	Rendered map[string]*rollout.Rendered
 	Unread   map[string]error
-	// Now is the time of a live cluster, the zero Time for a dump.
+	// Now is the time of a live cluster, by its API server; the zero Time for a dump.
 	Now time.Time
+	// MirrorsUnknown is why the mirror configuration in force could not be read, nil if it
+	// was. Evidence is what was found out by asking. Only Diagnose goes by them.
+	MirrorsUnknown error
+	Evidence       Evidence
 }
 
 // A Status is how far the rollouts of a cluster have come. Times in it are those of the
@@ -63,6 +67,8 @@ type Pool struct {
 	Unavailable int `json:"unavailable"`
 	Degraded    int `json:"degraded"`
 	Present     int `json:"present"`
+	// Members are the names of the nodes there are, in the order in which MCO takes them.
+	Members []string `json:"-"`
 	// AtOnce is how many nodes are updated at once, as things are.
 	AtOnce int `json:"atOnce"`
 	// Paused is nil for a pool that is not paused.

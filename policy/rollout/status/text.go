@@ -38,11 +38,28 @@ const troubles = 3
 
 // Progress says how many nodes are done, and how long the rest takes.
 func (p *Pool) Progress() string {
-	progress := fmt.Sprintf("%d of %s done", p.Updated, text.Plural(p.Machines, "node is", "nodes are"))
-	if p.Remaining != nil {
+	progress := fmt.Sprintf("%d of %s done", p.done(), text.Plural(p.Machines, "node is", "nodes are"))
+	switch {
+	case p.Remaining != nil:
 		progress += fmt.Sprintf(", the rest takes %s", p.Remaining.Text)
+	case p.done() == p.Machines && p.Unavailable > 0:
+		progress += fmt.Sprintf(", and %s", text.Plural(p.Unavailable, "is not available", "are not available"))
 	}
 	return progress
+}
+
+// done is how many nodes have what they are to have. MCO counts a little later.
+func (p *Pool) done() int {
+	if p.Present != p.Machines {
+		return p.Updated
+	}
+	done := p.Present
+	for _, n := range p.Nodes {
+		if n.State != NodeUnavailable {
+			done--
+		}
+	}
+	return done
 }
 
 // Lines say what there is to say of a pool beside its counts.
@@ -100,7 +117,10 @@ func (p *Pool) changeLines() []string {
 		lines = append(lines, "  "+s)
 	}
 	pace := "one at a time"
-	if p.AtOnce != 1 {
+	switch {
+	case p.AtOnce == 0:
+		pace = "none for now, as others are not available"
+	case p.AtOnce > 1:
 		pace = fmt.Sprintf("up to %d at a time", p.AtOnce)
 	}
 	return append(lines, fmt.Sprintf("  a node %s, %s", p.Action, pace))

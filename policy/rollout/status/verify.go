@@ -83,14 +83,9 @@ type PullFailure struct {
 // Verify says whether every node has the registries.conf that the objects in force ask for,
 // and whether all images can be pulled that are asked for.
 func Verify(in VerifyInput) Verification {
-	v := verification{VerifyInput: in, nodes: map[string]*corev1.Node{}, wanted: map[string]rollout.Files{}}
-	v.Nodes, v.Pulls = []NodeConfig{}, []PullFailure{}
+	v := newVerification(in)
 	v.Unknown = slices.Clone(in.Incomplete)
-	for _, n := range in.Cluster.Nodes {
-		v.nodes[n.Name] = n
-	}
-	if _, err := mirrors.Resolve(in.Mirrors); err != nil {
-		v.Rejected = err.Error()
+	if v.Rejected != "" {
 		v.left("mirrorset-guard render", "MCO rejects the mirror objects, and applies none of them until they are repaired")
 	}
 	status := Of(in.Input)
@@ -106,8 +101,30 @@ func Verify(in VerifyInput) Verification {
 type verification struct {
 	Verification
 	VerifyInput
-	nodes  map[string]*corev1.Node
+	*lookup
 	wanted map[string]rollout.Files // what the objects ask for, by pool
+	// compared are what comes of comparing that with a config, of which nodes have few.
+	compared map[poolConfig]comparison
+	partOf   map[string]rollout.Part
+}
+
+// A poolConfig is a rendered config as a pool has it.
+type poolConfig struct{ pool, config string }
+
+// A comparison is the result of differences.
+type comparison struct {
+	changes []rollout.RegistryChange
+	err     error
+}
+
+func newVerification(in VerifyInput) *verification {
+	v := &verification{VerifyInput: in, wanted: map[string]rollout.Files{}, compared: map[poolConfig]comparison{}}
+	v.lookup = newLookup(&v.Input)
+	v.Nodes, v.Pulls = []NodeConfig{}, []PullFailure{}
+	if _, err := mirrors.Resolve(in.Mirrors); err != nil {
+		v.Rejected = err.Error()
+	}
+	return v
 }
 
 func (v *verification) left(command, what string, args ...any) {
@@ -115,7 +132,7 @@ func (v *verification) left(command, what string, args ...any) {
 }
 
 func (v *verification) verifyNodes() {
-	forecast := rollout.NewForecast(v.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
+	forecast := v.forecast()
 	for _, p := range forecast.Pools {
 		for _, n := range p.Nodes {
 			v.Nodes = append(v.Nodes, v.node(p, v.nodes[n.Name]))
@@ -127,6 +144,11 @@ func (v *verification) verifyNodes() {
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b NodeConfig) int { return strings.Compare(a.Node, b.Node) })
+}
+
+// forecast says which nodes pools have, and nothing of what becomes of them.
+func (v *verification) forecast() rollout.Forecast {
+	return rollout.NewForecast(v.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
 }
 
 func (v *verification) node(p rollout.Pool, n *corev1.Node) NodeConfig {
@@ -161,19 +183,42 @@ func (v *verification) node(p rollout.Pool, n *corev1.Node) NodeConfig {
 	return c
 }
 
-// differences compares what a node of a pool has with what the objects ask for. What MCO
-// leaves out on purpose is no difference.
+// differences compares what a node of a pool has with what the objects ask for.
 func (v *verification) differences(pool string, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
-	set := v.Mirrors.At(pool)
+	key := poolConfig{pool, config.Name}
+	c, ok := v.compared[key]
+	if !ok {
+		c.changes, c.err = v.compare(pool, config)
+		v.compared[key] = c
+	}
+	return c.changes, c.err
+}
+
+func (v *verification) compare(pool string, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
 	wanted, ok := v.wanted[pool]
 	if !ok {
-		files, err := mirrors.Rendered(set)
+		files, err := mirrors.Rendered(v.Mirrors.At(pool))
 		if err != nil {
 			return nil, err
 		}
 		wanted = files
 		v.wanted[pool] = wanted
 	}
+	return differencesTo(v.Mirrors.At(pool), wanted, config)
+}
+
+// registryDifferences compares a rendered config of a pool with what the objects ask for.
+func registryDifferences(set mirrors.Set, pool string, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
+	wanted, err := mirrors.Rendered(set.At(pool))
+	if err != nil {
+		return nil, err
+	}
+	return differencesTo(set.At(pool), wanted, config)
+}
+
+// differencesTo compares a rendered config with the files that a set asks for. What MCO leaves
+// out on purpose is no difference.
+func differencesTo(set mirrors.Set, wanted rollout.Files, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
 	all, err := rollout.RegistryDifferences(config.Files, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("MachineConfig %s: %w", config.Name, err)
@@ -210,44 +255,9 @@ func (v *verification) pullFailure(p *rollout.Pod) PullFailure {
 	if f.Reason == "ErrImagePull" {
 		f.Reason = "ImagePullBackOff" // which it is between two attempts
 	}
-	f.Route, f.RouteUnknown = RouteOn(v.Input, p.Node, p.FailingImage())
+	route, unknown := v.routeOn(p.Node, p.FailingImage())
+	f.Route, f.RouteUnknown = placesOf(route), unknown
 	return f
-}
-
-// RouteOn returns where a node looks for an image by the rendered config that it has, in
-// order, or why that is not known.
-func RouteOn(in Input, node, image string) (route []string, unknown string) {
-	i := slices.IndexFunc(in.Cluster.Nodes, func(n *corev1.Node) bool { return n.Name == node })
-	switch {
-	case image == "":
-		return nil, "the dump does not say which image"
-	case i < 0:
-		return nil, "the node is not known"
-	}
-	name := rollout.ReportOf(in.Cluster.Nodes[i]).Current
-	config := in.Rendered[name]
-	if config == nil {
-		return nil, fmt.Sprintf("rendered config %s of the node was not read", cmp.Or(name, "(none)"))
-	}
-	table, err := config.Routes()
-	if err != nil {
-		return nil, err.Error()
-	}
-	r, err := table.Route(image)
-	switch {
-	case err != nil:
-		return nil, err.Error()
-	case r.Err != nil:
-		return nil, r.Err.Error()
-	}
-	for _, s := range r.Sources {
-		place := s.Ref
-		if !s.Tried() {
-			place += " (blocked)"
-		}
-		route = append(route, place)
-	}
-	return route, ""
 }
 
 // pools says what is left to do for pools that have not come to rest.

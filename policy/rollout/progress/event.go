@@ -1,0 +1,76 @@
+package progress
+
+import (
+	"time"
+)
+
+// An Event is something that has happened in a rollout. Its JSON is published: a field or a
+// type is added without notice, none changes its meaning or goes away.
+type Event struct {
+	// Time is when it was seen, by the observer's clock.
+	Time time.Time `json:"time"`
+	Type Type      `json:"type"`
+	// Pool is "" for what concerns all, Node is "" for what concerns the pool.
+	Pool string `json:"pool,omitempty"`
+	Node string `json:"node,omitempty"`
+	// Message says it in a clause about the node or, without one, about the pool: "is being
+	// drained". Without a pool it is a sentence.
+	Message string `json:"message"`
+	// Config is the rendered config that it is about.
+	Config string `json:"config,omitempty"`
+	// Objects are the mirror objects that a rollout comes from: "ImageTagMirrorSet shop".
+	Objects []string `json:"objects,omitempty"`
+	// Counts are how many nodes of the pool are in each stage; nil if there is no pool.
+	Counts Counts `json:"nodes,omitempty"`
+	// Seconds is for how long nothing had moved, for PoolStalled and PoolMoving.
+	Seconds int64 `json:"seconds,omitempty"`
+	// Causes lead from each symptom to its cause, for PoolStalled. None means that no cause is
+	// known.
+	Causes [][]string `json:"causes,omitempty"`
+}
+
+// Counts are numbers of nodes by stage, without those that are zero.
+type Counts map[Stage]int
+
+// Total is how many nodes there are.
+func (c Counts) Total() int {
+	total := 0
+	for _, n := range c {
+		total += n
+	}
+	return total
+}
+
+// A Type is the kind of an Event.
+type Type string
+
+// The types. Those of the first group are about a pool.
+const (
+	PoolFound      Type = "PoolFound"    // how the pool was when the observer began, or when it appeared
+	PoolBegan      Type = "PoolBegan"    // a rollout began
+	PoolRetargeted Type = "PoolRetarget" // another config is on its way instead
+	PoolPaused     Type = "PoolPaused"
+	PoolResumed    Type = "PoolResumed"
+	PoolHeld       Type = "PoolHeld" // no node is taken
+	PoolDegraded   Type = "PoolDegraded"
+	PoolRecovered  Type = "PoolRecovered" // no longer degraded
+	PoolStalled    Type = "PoolStalled"
+	PoolMoving     Type = "PoolMoving" // again
+	PoolUpdated    Type = "PoolUpdated"
+	PoolDeleted    Type = "PoolDeleted"
+
+	NodeFound     Type = "NodeFound" // a node was under way when the observer began
+	NodeTaken     Type = "NodeTaken"
+	NodeDraining  Type = "NodeDraining"
+	NodeDrained   Type = "NodeDrained"
+	NodeRebooting Type = "NodeRebooting"
+	NodeDone      Type = "NodeDone"
+	NodeDegraded  Type = "NodeDegraded"
+	NodeWaiting   Type = "NodeWaiting" // again, after it had been taken
+	NodeSilent    Type = "NodeSilent"  // its daemon's annotations are gone
+	NodeJoined    Type = "NodeJoined"
+	NodeLeft      Type = "NodeLeft"
+
+	// Ended says that no pool has a rollout any more.
+	Ended Type = "Ended"
+)

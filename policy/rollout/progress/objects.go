@@ -1,0 +1,41 @@
+package progress
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// Objects returns the mirror objects of set that make entries of registries.conf which
+// changes bring: those that a rollout comes from. An entry that goes away has none any more.
+func Objects(set mirrors.Set, changes *rollout.Changes) []mirrors.Object {
+	if changes == nil {
+		return nil
+	}
+	changed := map[string]bool{}
+	for _, r := range changes.Registries {
+		changed[r.Scope] = true
+	}
+	var objects []mirrors.Object
+	for _, e := range set.Entries() {
+		if changed[strings.TrimRight(e.Source, "/")] && !slices.Contains(objects, e.Object) {
+			objects = append(objects, e.Object)
+		}
+	}
+	return objects
+}
+
+// objects are the names of those that the pool's rollout comes from, sorted.
+func (o *observation) objects() []string {
+	if o.Mirrors == nil {
+		return nil
+	}
+	var names []string
+	for _, object := range Objects(*o.Mirrors, o.pool.Changes) {
+		names = append(names, mirrors.NameOf(object))
+	}
+	slices.Sort(names)
+	return names
+}

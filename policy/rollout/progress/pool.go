@@ -1,0 +1,353 @@
+package progress
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// A poolTrack is what is known of a pool.
+type poolTrack struct {
+	name   string
+	nodes  map[string]*nodeTrack
+	active bool
+	target string
+	paused bool
+	held   string
+	// degraded is since when, zero if it is not; degradedFirst that it was at first sight.
+	degraded      time.Time
+	degradedFirst bool
+	// moved is when something moved for the last time.
+	moved time.Time
+	stall *Stall
+	// diagnosed is when the last diagnosis was made, and left the pods that were still to leave
+	// nodes of the pool then; nil if there was none since something moved.
+	diagnosed time.Time
+	left      map[string]bool
+	explained bool   // the last diagnosis named a cause
+	suspect   string // which one
+}
+
+type nodeTrack struct {
+	stage Stage
+	since time.Time
+	// target is the config of the pool, and best how far the node has come with it.
+	target string
+	best   int
+}
+
+func newPoolTrack(now time.Time) *poolTrack {
+	return &poolTrack{nodes: map[string]*nodeTrack{}, moved: now, diagnosed: now}
+}
+
+// An observation is a pool as it is seen, with what is to be said of it.
+type observation struct {
+	Sight
+	pool    *status.Pool
+	members map[string]bool // the nodes of all pools
+	events  []Event
+}
+
+func (p *poolTrack) event(now time.Time, kind Type, message string) Event {
+	return Event{Time: now, Type: kind, Pool: p.name, Message: text.Line(message), Config: p.target, Counts: p.counts()}
+}
+
+func (p *poolTrack) say(o *observation, kind Type, format string, args ...any) {
+	o.events = append(o.events, p.event(o.Time, kind, fmt.Sprintf(format, args...)))
+}
+
+func (p *poolTrack) counts() Counts {
+	counts := Counts{}
+	for _, n := range p.nodes {
+		counts[n.stage]++
+	}
+	return counts
+}
+
+// find takes a pool that was not known. Its nodes are not news unless they are under way.
+func (p *poolTrack) find(o *observation) {
+	p.name = o.pool.Name
+	p.take(o)
+	stages := o.stages()
+	for _, name := range o.pool.Members {
+		p.nodes[name] = &nodeTrack{stage: stages[name], since: o.Time, target: p.target, best: stages[name].rank()}
+	}
+	p.degradedFirst = !p.degraded.IsZero()
+	p.say(o, PoolFound, "%s", foundText(o.pool, p.counts()))
+	if p.active {
+		o.events[len(o.events)-1].Objects = o.objects()
+	}
+	for _, name := range o.pool.Members {
+		if stage := stages[name]; stage.isUnderWay() || stage == Degraded {
+			p.sayNode(o, name, NodeFound)
+		}
+	}
+}
+
+// take takes over what is said of the pool itself.
+func (p *poolTrack) take(o *observation) {
+	p.active, p.target = o.pool.From != "", o.pool.Target
+	p.paused, p.held = o.pool.Paused != nil, o.pool.Held
+	switch {
+	case o.pool.State != status.PoolDegraded:
+		p.degraded, p.degradedFirst = time.Time{}, false
+	case p.degraded.IsZero():
+		p.degraded = o.Time
+	}
+}
+
+// foundText completes a sentence about a pool.
+func foundText(p *status.Pool, counts Counts) string {
+	state := "is " + string(p.State)
+	if p.State == status.PoolUnknown {
+		state = "is in a state that is not known"
+	}
+	if p.From == "" {
+		return fmt.Sprintf("%s: %s", state, text.Count(counts.Total(), "node"))
+	}
+	return fmt.Sprintf("%s: %d of %s %s", state, counts[Done], text.Plural(counts.Total(), "node has", "nodes have"), cmp.Or(p.Target, "(none)"))
+}
+
+// observe takes the next view of a pool that is known.
+func (p *poolTrack) observe(o *observation) {
+	before := *p
+	p.take(o)
+	moved := p.observeTarget(o, before)
+	moved = p.observeNodes(o) || moved
+	p.observeState(o, before)
+	if moved {
+		p.move(o)
+	}
+	for i := range o.events { // as the pool is now
+		if o.events[i].Node == "" {
+			o.events[i].Counts = p.counts()
+		}
+	}
+	if before.active && !p.active {
+		p.stall = nil
+		if o.pool.State == status.PoolUpdated {
+			p.say(o, PoolUpdated, "is updated: all %s", text.Plural(len(p.nodes), "node has ", "nodes have ")+p.target)
+		}
+	}
+}
+
+// observeTarget says that a rollout begins, or that it has another end. It reports whether
+// that is so.
+func (p *poolTrack) observeTarget(o *observation, before poolTrack) bool {
+	switch {
+	case p.active && !before.active:
+		p.say(o, PoolBegan, "begins to get %s%s", cmp.Or(p.target, "(none)"), broughtText(o.pool))
+	case p.active && p.target != before.target:
+		p.say(o, PoolRetargeted, "is to have %s instead of %s now%s", cmp.Or(p.target, "(none)"), cmp.Or(before.target, "(none)"), broughtText(o.pool))
+	default:
+		return p.target != before.target
+	}
+	o.events[len(o.events)-1].Objects = o.objects()
+	return true
+}
+
+// named is how many entries of registries.conf are named in an event.
+const named = 3
+
+// broughtText says what a target brings: ": registries.conf for quay.io/shop, and other files;
+// a node drains and reloads CRI-O".
+func broughtText(p *status.Pool) string {
+	c := p.Changes
+	if c == nil {
+		return ": what is new in it is not known"
+	}
+	var parts []string
+	var scopes []string
+	for _, r := range c.Registries {
+		scopes = append(scopes, r.Scope)
+	}
+	if len(scopes) > 0 {
+		parts = append(parts, "registries.conf for "+text.Names(scopes, named))
+	}
+	if len(c.Files)+len(c.Units) > 0 {
+		parts = append(parts, text.Names(slices.Concat(c.Files, c.Units), named))
+	}
+	parts = append(parts, text.First(c.System, named, "")...)
+	if len(parts) == 0 {
+		return ", in which nothing differs"
+	}
+	return ": " + strings.Join(parts, "; ") + "; a node " + p.Action
+}
+
+// observeState says what has become of the pool apart from its nodes.
+func (p *poolTrack) observeState(o *observation, before poolTrack) {
+	switch {
+	case p.paused && !before.paused:
+		p.say(o, PoolPaused, "%s", "is paused"+pausedBy(o.pool.Paused))
+	case before.paused && !p.paused:
+		p.say(o, PoolResumed, "is no longer paused")
+	}
+	if p.held != "" && p.held != before.held {
+		p.say(o, PoolHeld, "takes no node: %s", p.held)
+	}
+	switch {
+	case before.degraded.IsZero() && !p.degraded.IsZero():
+		p.say(o, PoolDegraded, "is degraded: %s", o.pool.Trouble())
+	case !before.degraded.IsZero() && p.degraded.IsZero():
+		p.say(o, PoolRecovered, "is no longer degraded")
+	}
+}
+
+func pausedBy(p *status.Paused) string {
+	if p.By == "" {
+		return ""
+	}
+	return " by " + p.By
+}
+
+// observeNodes says what has become of the nodes, and reports whether one of them moved.
+func (p *poolTrack) observeNodes(o *observation) (moved bool) {
+	stages := o.stages()
+	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
+		if _, ok := stages[name]; !ok {
+			moved = p.nodes[name].stage != Done || moved
+			p.leave(o, name)
+		}
+	}
+	for _, name := range o.pool.Members {
+		stage := stages[name]
+		n, known := p.nodes[name]
+		if !known {
+			p.nodes[name] = &nodeTrack{stage: stage, since: o.Time, target: p.target, best: stage.rank()}
+			p.sayNode(o, name, NodeJoined)
+			continue
+		}
+		moved = p.step(o, name, n, stage) || moved
+	}
+	return moved
+}
+
+// step takes a node to a stage, and reports whether that is further than it has come.
+func (p *poolTrack) step(o *observation, name string, n *nodeTrack, stage Stage) (moved bool) {
+	before := n.stage
+	if before != stage {
+		n.stage, n.since = stage, o.Time
+		if kind := stepType(before, stage, n.target == p.target); kind != "" {
+			p.sayNode(o, name, kind)
+		}
+	}
+	if n.target != p.target {
+		n.target, n.best = p.target, stage.rank()
+		return false // the pool has moved
+	}
+	moved = stage.rank() > n.best
+	n.best = max(n.best, stage.rank())
+	return moved
+}
+
+// stepType returns what to say of a step, "" for nothing: that all nodes begin to wait is
+// what a rollout is, and a node that need not wait any more has not come further, as the pool
+// has another target.
+func stepType(before, after Stage, sameTarget bool) Type {
+	switch after {
+	case Waiting:
+		if before.isUnderWay() || before == Degraded {
+			return NodeWaiting
+		}
+		return ""
+	case Done:
+		if before == Waiting && !sameTarget {
+			return ""
+		}
+		return NodeDone
+	default:
+		return map[Stage]Type{
+			Updating: NodeTaken, Draining: NodeDraining, Drained: NodeDrained, Rebooting: NodeRebooting,
+			Degraded: NodeDegraded, Unknown: NodeSilent,
+		}[after]
+	}
+}
+
+func (p *poolTrack) leave(o *observation, name string) {
+	delete(p.nodes, name)
+	message := "is gone"
+	if o.members[name] {
+		message = "is in another pool now"
+	}
+	p.sayWith(o, name, NodeLeft, message)
+}
+
+func (p *poolTrack) sayNode(o *observation, name string, kind Type) {
+	p.sayWith(o, name, kind, o.words(name, p.nodes[name].stage))
+}
+
+func (p *poolTrack) sayWith(o *observation, name string, kind Type, message string) {
+	e := p.event(o.Time, kind, message)
+	e.Node = name
+	o.events = append(o.events, e)
+}
+
+// move notes that something has moved.
+func (p *poolTrack) move(o *observation) {
+	p.movedAt(o.Time, &o.events)
+}
+
+func (p *poolTrack) movedAt(now time.Time, events *[]Event) {
+	if p.stall != nil && p.active {
+		e := p.event(now, PoolMoving, fmt.Sprintf("moves again, after %s", Short(now.Sub(p.stall.Since))))
+		e.Seconds = int64(now.Sub(p.stall.Since) / time.Second)
+		*events = append(*events, e)
+	}
+	p.moved, p.diagnosed, p.left, p.explained, p.suspect, p.stall = now, now, nil, false, "", nil
+}
+
+// stages returns the stage of each node of the pool.
+func (o *observation) stages() map[string]Stage {
+	stages := make(map[string]Stage, len(o.pool.Members))
+	for _, name := range o.pool.Members {
+		stages[name] = Done
+	}
+	for i := range o.pool.Nodes {
+		n := &o.pool.Nodes[i]
+		stages[n.Name] = stageOf(n, o.pool)
+	}
+	return stages
+}
+
+// words say what a node does.
+func (o *observation) words(name string, stage Stage) string {
+	i := slices.IndexFunc(o.pool.Nodes, func(n status.Node) bool { return n.Name == name })
+	if i < 0 {
+		return "is done"
+	}
+	return wordsOf(&o.pool.Nodes[i], stage)
+}
+
+func wordsOf(n *status.Node, stage Stage) string {
+	switch stage {
+	case Rebooting:
+		return "is rebooting"
+	case Updating:
+		return "is being updated"
+	case Unknown:
+		return string(status.NodeSilent)
+	default:
+		return n.String()
+	}
+}
+
+func (p *poolTrack) view(s *status.Pool, now time.Time) Pool {
+	v := Pool{Pool: s, Active: p.active, Counts: p.counts(), Suspect: p.suspect, Stall: p.stall, Degraded: p.degraded, DegradedFirst: p.degradedFirst}
+	if p.active {
+		v.Unmoved = max(now.Sub(p.moved), 0)
+	}
+	for i := range s.Nodes {
+		n := p.nodes[s.Nodes[i].Name]
+		if n != nil && (n.stage.isUnderWay() || n.stage == Degraded) {
+			v.UnderWay = append(v.UnderWay, Node{s.Nodes[i].Name, n.stage, n.since, wordsOf(&s.Nodes[i], n.stage)})
+		}
+	}
+	slices.SortStableFunc(v.UnderWay, func(a, b Node) int { return a.Since.Compare(b.Since) })
+	return v
+}

@@ -1,0 +1,148 @@
+package progress
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// WantsDiagnosis reports whether a pool may stand still, so that it should be found out why.
+// That is so at most twice within Settings.StallAfter: a diagnosis reads the pods of the
+// cluster.
+func (t *Tracker) WantsDiagnosis(now time.Time) bool {
+	for _, p := range t.pools {
+		if p.active && now.Sub(p.moved) >= t.stallAfter/2 && now.Sub(p.diagnosed) >= t.stallAfter/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// Diagnosed takes a diagnosis of the cluster, with the pods that it was made from, and
+// returns what follows. Cluster may be older than the last view.
+func (t *Tracker) Diagnosed(d status.Diagnosis, cluster rollout.Cluster, now time.Time) []Event {
+	var events []Event
+	for i := range t.status.Pools {
+		name := t.status.Pools[i].Name
+		if p := t.pools[name]; p != nil && p.active {
+			p.diagnose(diagnosis{findingsFor(d.Findings, name), cluster.Pods, t.stallAfter}, now, &events)
+		}
+	}
+	return events
+}
+
+// A diagnosis is what is to be known of one pool.
+type diagnosis struct {
+	findings   []status.Finding
+	pods       []rollout.Pod
+	stallAfter time.Duration
+}
+
+// findingsFor returns those about a pool, and those about the cluster.
+func findingsFor(all []status.Finding, pool string) []status.Finding {
+	return slices.DeleteFunc(slices.Clone(all), func(f status.Finding) bool { return f.Pool != "" && f.Pool != pool })
+}
+
+func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
+	before, explained := p.left, p.explained
+	p.left, p.diagnosed = p.toLeave(d.pods), now
+	for pod := range before {
+		if !p.left[pod] {
+			left := p.left
+			p.movedAt(now, events)
+			p.left = left
+			return
+		}
+	}
+	findings := slices.DeleteFunc(d.findings, p.isPassing)
+	p.explained = slices.ContainsFunc(findings, func(f status.Finding) bool { return !f.Unexplained })
+	p.suspect = ""
+	if len(findings) > 0 {
+		p.suspect = causeText(findings)
+	}
+	patience := d.stallAfter
+	if !p.explained || !explained { // twice, for what passes by itself
+		patience *= Unexplained
+	}
+	if unmoved := now.Sub(p.moved); unmoved >= patience || p.stall != nil {
+		p.stalled(findings, now, events)
+	}
+}
+
+// isPassing reports whether a finding is about a node that reboots: it is not ready then.
+func (p *poolTrack) isPassing(f status.Finding) bool {
+	n := p.nodes[f.Node]
+	return n != nil && n.stage == Rebooting
+}
+
+// stalled says so once, and keeps the cause up to date.
+func (p *poolTrack) stalled(findings []status.Finding, now time.Time, events *[]Event) {
+	first := p.stall == nil
+	p.stall = &Stall{Since: p.moved, Cause: causeText(findings)}
+	for _, f := range findings {
+		p.stall.Causes = append(p.stall.Causes, f.Chain)
+	}
+	if !first {
+		return
+	}
+	unmoved := now.Sub(p.moved)
+	e := p.event(now, PoolStalled, fmt.Sprintf("has not moved for %s: %s", Short(unmoved), p.stall.Cause))
+	e.Seconds, e.Causes = int64(unmoved/time.Second), p.stall.Causes
+	*events = append(*events, e)
+}
+
+// causeText says in a line what the first finding is that has a cause, and how many others
+// there are.
+func causeText(findings []status.Finding) string {
+	if len(findings) == 0 {
+		return "nothing is known that holds it up"
+	}
+	slices.SortStableFunc(findings, func(a, b status.Finding) int { return cmp.Compare(unexplained(a), unexplained(b)) })
+	line := strings.Join(findings[0].Chain, "; ")
+	if n := len(findings) - 1; n > 0 {
+		line += fmt.Sprintf(" (and %s)", text.Count(n, "more finding"))
+	}
+	return text.Line(line)
+}
+
+func unexplained(f status.Finding) int {
+	if f.Unexplained {
+		return 1
+	}
+	return 0
+}
+
+// toLeave returns the pods that are still on the nodes of the pool that are being drained.
+func (p *poolTrack) toLeave(pods []rollout.Pod) map[string]bool {
+	left := map[string]bool{}
+	for i := range pods {
+		pod := &pods[i]
+		if n := p.nodes[pod.Node]; n == nil || n.stage != Draining || pod.Static || pod.Owner.Kind == "DaemonSet" {
+			continue
+		}
+		left[strings.Join([]string{pod.Node, pod.Namespace, pod.Name}, "/")] = true
+	}
+	return left
+}
+
+// Short writes a duration as people say it: "45s", "12m", "1h5m".
+func Short(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d >= time.Minute {
+		d = d.Truncate(time.Minute)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return cmp.Or(s, "0s")
+}

@@ -1,0 +1,165 @@
+package progress
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// Settings say when a rollout stands still.
+type Settings struct {
+	// StallAfter is how long nothing may move although a cause is known that does not pass by
+	// itself. 0 means DefaultStallAfter. Without a known cause, and while a node reboots, it is
+	// Unexplained times as long.
+	StallAfter time.Duration
+}
+
+const (
+	// DefaultStallAfter is longer than a pod takes to start or to end (its grace period is
+	// rarely more than some minutes) and well below the hour after which MCO's drain controller
+	// gives up (drainTimeoutDuration, pkg/controller/drain/drain_controller.go).
+	DefaultStallAfter = 10 * time.Minute
+	// Unexplained times StallAfter is longer than an OS update and the reboot of a large
+	// machine take: 15 minutes are usual, for each.
+	Unexplained = 3
+)
+
+// A Sight is a view of a cluster.
+type Sight struct {
+	status.Input
+	// Mirrors is the mirror configuration in force, nil if it is not known. It says which
+	// objects a rollout comes from.
+	Mirrors *mirrors.Set
+	// Time is that of the observer's clock; it does not go back.
+	Time time.Time
+}
+
+// A Tracker follows the rollouts of a cluster. It is not safe for concurrent use. It keeps
+// what it knows of pools and nodes that are there, and nothing of those that are gone.
+type Tracker struct {
+	stallAfter time.Duration
+	pools      map[string]*poolTrack
+	status     status.Status
+	begun      bool // has observed
+	active     bool // a pool has a rollout
+}
+
+// NewTracker returns a Tracker that has seen nothing.
+func NewTracker(s Settings) *Tracker {
+	return &Tracker{stallAfter: cmp.Or(s.StallAfter, DefaultStallAfter), pools: map[string]*poolTrack{}}
+}
+
+// Observe takes the next view of the cluster and returns what has happened since the last
+// one, by pool in the order of the status, and within it the pool's own events first.
+func (t *Tracker) Observe(s Sight) []Event {
+	t.status = status.Of(s.Input)
+	var events []Event
+	there, members := map[string]bool{}, map[string]bool{}
+	for i := range t.status.Pools {
+		p := &t.status.Pools[i]
+		there[p.Name] = true
+		for _, name := range p.Members {
+			members[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.pools)) {
+		if !there[name] {
+			events = append(events, t.pools[name].event(s.Time, PoolDeleted, "is gone"))
+			delete(t.pools, name)
+		}
+	}
+	for i := range t.status.Pools {
+		o := observation{Sight: s, pool: &t.status.Pools[i], members: members}
+		track, known := t.pools[o.pool.Name]
+		if !known {
+			track = newPoolTrack(s.Time)
+			t.pools[o.pool.Name] = track
+			track.find(&o)
+		} else {
+			track.observe(&o)
+		}
+		events = append(events, o.events...)
+	}
+	return append(events, t.ended(s.Time)...)
+}
+
+// ended says that the last rollout has ended.
+func (t *Tracker) ended(now time.Time) []Event {
+	was, first := t.active, !t.begun
+	t.begun, t.active = true, false
+	for _, p := range t.pools {
+		t.active = t.active || p.active
+	}
+	if first || !was || t.active {
+		return nil
+	}
+	return []Event{{Time: now, Type: Ended, Message: "No pool has a rollout under way any more."}}
+}
+
+// Blind says that nothing could be seen of the cluster for that long before now: what did not
+// move meanwhile is not held against it.
+func (t *Tracker) Blind(d time.Duration) {
+	for _, p := range t.pools {
+		p.moved, p.diagnosed = p.moved.Add(d), p.diagnosed.Add(d)
+	}
+}
+
+// Status is that of the last view. It is shared and must not be changed.
+func (t *Tracker) Status() status.Status { return t.status }
+
+// Pools says how far the pools are, in the order of the status.
+func (t *Tracker) Pools(now time.Time) []Pool {
+	pools := make([]Pool, 0, len(t.status.Pools))
+	for i := range t.status.Pools {
+		p := &t.status.Pools[i]
+		if track := t.pools[p.Name]; track != nil {
+			pools = append(pools, track.view(p, now))
+		}
+	}
+	return pools
+}
+
+// A Pool is how far a pool is.
+type Pool struct {
+	*status.Pool
+	// Active is set while a node is still to get the pool's config.
+	Active bool
+	Counts Counts
+	// UnderWay are the nodes that MCO has taken, or that are degraded, those first that have
+	// been in their stage for longest.
+	UnderWay []Node
+	// Unmoved is for how long nothing has moved; 0 for a pool that is not active.
+	Unmoved time.Duration
+	// Suspect is what may hold it up, by the last diagnosis since something moved; "" for nothing.
+	Suspect string
+	// Stall is nil for a pool that does not stand still.
+	Stall *Stall
+	// Degraded says since when the pool has been so, by the observer's clock; zero if it is
+	// not. DegradedFirst is set if it has been since the observer began.
+	Degraded      time.Time
+	DegradedFirst bool
+}
+
+// A Node is one that is under way.
+type Node struct {
+	Name  string
+	Stage Stage
+	// Since is since when it has been seen in its stage.
+	Since time.Time
+	// Words say what it does: "is being drained".
+	Words string
+}
+
+// A Stall is why a rollout stands still.
+type Stall struct {
+	// Since is when something moved for the last time.
+	Since time.Time
+	// Cause says why, in a line; Causes are the chains of all findings. There are none where no
+	// cause is known.
+	Cause  string
+	Causes [][]string
+}

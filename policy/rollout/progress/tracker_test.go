@@ -1,0 +1,329 @@
+package progress
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+const mco = "machineconfiguration.openshift.io/"
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// A scene is a cluster with pools whose nodes are described by words: "1" or "1>2" for the
+// rendered configs that a node has and is to have, then "drain" (asked for), "drained",
+// "notready", "cordoned", "degraded" or "silent".
+type scene struct {
+	pools []*mcfgv1.MachineConfigPool
+	nodes []*corev1.Node
+}
+
+// pool adds a pool that nodes go from config "1" to target, changed by words: "paused",
+// "degraded".
+func (s *scene) pool(name, target string, words ...string) *scene {
+	p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mco + "mco-built-in": ""}}}
+	p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": name}}
+	p.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{mco + "role": "worker"}}
+	p.Spec.Configuration.Name, p.Status.Configuration.Name = target, "1"
+	p.Spec.Paused = slices.Contains(words, "paused")
+	if slices.Contains(words, "updated") {
+		p.Status.Configuration.Name = target
+	}
+	if slices.Contains(words, "degraded") {
+		p.Status.Conditions = []mcfgv1.MachineConfigPoolCondition{{Type: mcfgv1.MachineConfigPoolRenderDegraded, Status: corev1.ConditionTrue, Message: "no"}}
+	}
+	s.pools = append(s.pools, p)
+	return s
+}
+
+func (s *scene) node(pool, name, configs string, words ...string) *scene {
+	has, wants, ok := strings.Cut(configs, ">")
+	if !ok {
+		wants = has
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": pool}}}
+	n.Annotations = map[string]string{mco + "currentConfig": has, mco + "desiredConfig": wants, mco + "state": "Done"}
+	if has != wants {
+		n.Annotations[mco+"state"] = "Working"
+	}
+	ready := corev1.ConditionTrue
+	for _, word := range words {
+		switch word {
+		case "drain":
+			n.Annotations[mco+"desiredDrain"] = "drain-" + wants
+		case "drained":
+			n.Annotations[mco+"desiredDrain"], n.Annotations[mco+"lastAppliedDrain"] = "drain-"+wants, "drain-"+wants
+		case "notready":
+			ready = corev1.ConditionFalse
+		case "cordoned":
+			n.Spec.Unschedulable = true
+		case "degraded":
+			n.Annotations[mco+"state"], n.Annotations[mco+"reason"] = "Degraded", "no space left"
+		case "silent":
+			n.Annotations = nil
+		}
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	s.nodes = append(s.nodes, n)
+	return s
+}
+
+// sight returns the view of a scene. Config 2 brings a mirror, config 3 an OS update besides.
+func (s *scene) sight(at time.Time) Sight {
+	conf := "unqualified-search-registries = ['docker.io']\n"
+	rendered := func(name, conf, image string) *rollout.Rendered {
+		return &rollout.Rendered{Name: name, OSImage: image, Files: rollout.Files{mirrors.RegistriesConfPath: []byte(conf)}}
+	}
+	mirrored := conf + "[[registry]]\nlocation = \"quay.io/shop\"\n[[registry.mirror]]\nlocation = \"mirror.example.com/shop\"\npull-from-mirror = \"tag-only\"\n"
+	o := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: "quay.io/shop", Mirrors: []configv1.ImageMirror{"mirror.example.com/shop"}}}
+	set := mirrors.Put(o).Apply(mirrors.Set{})
+	return Sight{
+		Time: at, Mirrors: &set,
+		Input: status.Input{
+			Cluster:  rollout.Cluster{Pools: s.pools, Nodes: s.nodes},
+			Rendered: map[string]*rollout.Rendered{"1": rendered("1", conf, "os:1"), "2": rendered("2", mirrored, "os:1"), "3": rendered("3", mirrored, "os:2")},
+		},
+	}
+}
+
+func lines(events []Event) string {
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "%s %s/%s %s %v\n", e.Type, e.Pool, e.Node, e.Message, e.Objects)
+	}
+	return strings.ReplaceAll(b.String(), " []\n", "\n")
+}
+
+// TestStory: what is said of a rollout, view by view.
+func TestStory(t *testing.T) {
+	tracker := NewTracker(Settings{})
+	for i, step := range []struct {
+		why   string
+		scene *scene
+		want  string
+	}{
+		{"nothing is under way", new(scene).pool("worker", "1").node("worker", "a", "1").node("worker", "b", "1"), "PoolFound worker/ is updated: 2 nodes\n"},
+		{"nothing happens", new(scene).pool("worker", "1").node("worker", "a", "1").node("worker", "b", "1"), ""},
+		{
+			"MCO renders", new(scene).pool("worker", "2").node("worker", "a", "1").node("worker", "b", "1"),
+			"PoolBegan worker/ begins to get 2: registries.conf for quay.io/shop; a node drains and reloads CRI-O [ImageTagMirrorSet shop]\n",
+		},
+		{"a node is taken", new(scene).pool("worker", "2").node("worker", "a", "1>2").node("worker", "b", "1"), "NodeTaken worker/a is being updated\n"},
+		{"it is drained", new(scene).pool("worker", "2").node("worker", "a", "1>2", "drain", "cordoned").node("worker", "b", "1"), "NodeDraining worker/a is being drained\n"},
+		{"it has been", new(scene).pool("worker", "2").node("worker", "a", "1>2", "drained", "cordoned").node("worker", "b", "1"), "NodeDrained worker/a is drained and being updated\n"},
+		{
+			"the pool is paused", new(scene).pool("worker", "2", "paused").node("worker", "a", "2").node("worker", "b", "1"),
+			"NodeDone worker/a is done\nPoolPaused worker/ is paused\n",
+		},
+		{"another change", new(scene).pool("worker", "3", "paused").node("worker", "a", "2").node("worker", "b", "1"), "PoolRetarget worker/ is to have 3 instead of 2 now: the OS image from \"os:1\" to \"os:2\"; a node drains and reboots\n"},
+		{"it goes on", new(scene).pool("worker", "3").node("worker", "a", "2>3", "drained", "cordoned", "notready").node("worker", "b", "1"), "NodeRebooting worker/a is rebooting\nPoolResumed worker/ is no longer paused\n"},
+		{"a file was changed by hand", new(scene).pool("worker", "3").node("worker", "a", "3").node("worker", "b", "1>3", "degraded"), "NodeDone worker/a is done\nNodeDegraded worker/b is degraded: no space left\nPoolDegraded worker/ is degraded: node b: no space left\n"},
+		{"a node is gone, and one joins", new(scene).pool("worker", "3").node("worker", "a", "3").node("worker", "c", "3"), "NodeLeft worker/b is gone\nNodeJoined worker/c is done\nPoolRecovered worker/ is no longer degraded\n"},
+		{"the operator has counted", new(scene).pool("worker", "3", "updated").node("worker", "a", "3").node("worker", "c", "3"), "PoolUpdated worker/ is updated: all 2 nodes have 3\nEnded / No pool has a rollout under way any more.\n"},
+		{"another pool takes a node over", new(scene).pool("worker", "3", "updated").pool("infra", "3", "updated").node("worker", "a", "3").node("infra", "c", "3"), "NodeLeft worker/c is in another pool now\nPoolFound infra/ is updated: 1 node\n"},
+		{"and is gone", new(scene).pool("worker", "3", "updated").node("worker", "a", "3").node("worker", "c", "3"), "PoolDeleted infra/ is gone\nNodeJoined worker/c is done\n"},
+		{"its daemon is gone", new(scene).pool("worker", "3", "updated").node("worker", "a", "3").node("worker", "c", "3", "silent"), "NodeSilent worker/c has not been reported on by its daemon\n"},
+		{"no pools any more", new(scene), "PoolDeleted worker/ is gone\n"},
+	} {
+		got := lines(tracker.Observe(step.scene.sight(noon.Add(time.Duration(i) * time.Second))))
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.why, diff)
+		}
+	}
+	if len(tracker.pools) != 0 {
+		t.Error("a pool that is gone is remembered")
+	}
+}
+
+// TestFound: a rollout that is under way already is told of as it is.
+func TestFound(t *testing.T) {
+	s := new(scene).pool("worker", "2", "degraded").node("worker", "a", "2").node("worker", "b", "1>2", "drain", "cordoned").node("worker", "c", "1")
+	tracker := NewTracker(Settings{})
+	got := lines(tracker.Observe(s.sight(noon)))
+	const want = "PoolFound worker/ is degraded: 1 of 3 nodes have 2 [ImageTagMirrorSet shop]\nNodeFound worker/b is being drained; is cordoned\n"
+	if got != want && got != strings.Replace(want, "; is cordoned", "", 1) {
+		t.Errorf("got %s", got)
+	}
+	p := tracker.Pools(noon.Add(time.Minute))[0]
+	if !p.Active || !p.DegradedFirst || p.Unmoved != time.Minute || len(p.UnderWay) != 1 || p.Counts.Total() != 3 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// A fake finding of a cause.
+var blocked = status.Finding{Pool: "worker", Node: "a", Chain: []string{"node a is being drained", "pod shop/cart-1 is not evicted", "the budget allows none"}}
+
+func podsOn(node string, names ...string) rollout.Cluster {
+	var c rollout.Cluster
+	for _, name := range names {
+		c.Pods = append(c.Pods, rollout.Pod{Namespace: "shop", Name: name, Node: node})
+	}
+	return c
+}
+
+// TestStall: when a rollout stands still, and when it does not. Each row is a drain of node a
+// with diagnoses at minutes 5, 10 and so on.
+func TestStall(t *testing.T) {
+	found := func(f ...status.Finding) func(int) status.Diagnosis {
+		return func(int) status.Diagnosis { return status.Diagnosis{Findings: f} }
+	}
+	same := func(int) rollout.Cluster { return podsOn("a", "cart-1", "cart-2") }
+	other, unexplained := blocked, blocked
+	other.Pool, unexplained.Unexplained = "infra", true
+	draining := []string{"drain", "cordoned"}
+	for _, tt := range []struct {
+		why       string
+		node      []string
+		diagnosis func(minute int) status.Diagnosis
+		pods      func(minute int) rollout.Cluster
+		want      int // the minute at which it stalls, 0 for never within the hour
+		cause     string
+	}{
+		{"a budget", draining, found(blocked), same, 10, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
+		{"two findings", draining, found(unexplained, blocked), same, 10, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none (and 1 more finding)"},
+		{"no cause is known", draining, found(), same, 30, "nothing is known that holds it up"},
+		{"a cause that is not explained", draining, found(unexplained), same, 30, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
+		{"a cause of another pool", draining, found(other), same, 30, "nothing is known that holds it up"},
+		{"a cause that comes and goes", draining, func(minute int) status.Diagnosis {
+			if minute%10 == 0 {
+				return status.Diagnosis{}
+			}
+			return status.Diagnosis{Findings: []status.Finding{blocked}}
+		}, same, 30, "nothing is known that holds it up"},
+		{"a pod leaves now and then", draining, found(blocked), func(minute int) rollout.Cluster { return podsOn("a", fmt.Sprint(minute)) }, 0, ""},
+		{"a node that reboots is not ready", []string{"drained", "notready"}, found(blocked), same, 30, "nothing is known that holds it up"},
+	} {
+		t.Run(tt.why, func(t *testing.T) {
+			tracker, stalled, cause := NewTracker(Settings{}), 0, ""
+			s := new(scene).pool("worker", "3").node("worker", "a", "1>3", tt.node...).node("worker", "b", "1")
+			tracker.Observe(s.sight(noon))
+			diagnoses := 0
+			for minute := range 60 {
+				now := noon.Add(time.Duration(minute) * time.Minute)
+				tracker.Observe(s.sight(now))
+				if !tracker.WantsDiagnosis(now) {
+					continue
+				}
+				diagnoses++
+				for _, e := range tracker.Diagnosed(tt.diagnosis(minute), tt.pods(minute), now) {
+					if e.Type != PoolStalled || stalled != 0 {
+						t.Errorf("at minute %d: %+v", minute, e)
+					}
+					stalled, cause = minute, tracker.Pools(now)[0].Stall.Cause
+					if e.Seconds != int64(minute*60) || !strings.HasSuffix(e.Message, ": "+cause) {
+						t.Errorf("got %+v", e)
+					}
+				}
+			}
+			if stalled != tt.want || cause != tt.cause {
+				t.Errorf("stalled at minute %d: %s; want %d: %s", stalled, cause, tt.want, tt.cause)
+			}
+			if diagnoses > 12 {
+				t.Errorf("%d diagnoses within an hour, want one in 5 minutes at most", diagnoses)
+			}
+		})
+	}
+}
+
+// TestMoves: what ends a stall, and what does not.
+func TestMoves(t *testing.T) {
+	start := func() *scene {
+		return new(scene).pool("worker", "2").node("worker", "a", "1>2", "drain", "cordoned").node("worker", "b", "1")
+	}
+	for _, tt := range []struct {
+		why  string
+		next *scene
+		want string
+	}{
+		{"nothing", start(), ""},
+		{"the node is drained", new(scene).pool("worker", "2").node("worker", "a", "1>2", "drained", "cordoned").node("worker", "b", "1"), "NodeDrained worker/a is drained and being updated\nPoolMoving worker/ moves again, after 11m\n"},
+		{"the node goes back", new(scene).pool("worker", "2").node("worker", "a", "1").node("worker", "b", "1"), "NodeWaiting worker/a waits for its turn\n"},
+		{"the node gives up", new(scene).pool("worker", "2").node("worker", "a", "1>2", "drain", "degraded").node("worker", "b", "1"), "NodeDegraded worker/a is degraded: no space left\nPoolDegraded worker/ is degraded: node a: no space left\n"},
+		{"the node is deleted", new(scene).pool("worker", "2").node("worker", "b", "1"), "NodeLeft worker/a is gone\nPoolMoving worker/ moves again, after 11m\n"},
+		{"another change", new(scene).pool("worker", "3").node("worker", "a", "1>2", "drain", "cordoned").node("worker", "b", "1"), "PoolRetarget worker/ is to have 3 instead of 2 now: registries.conf for quay.io/shop; the OS image from \"os:1\" to \"os:2\"; a node drains and reboots [ImageTagMirrorSet shop]\nPoolMoving worker/ moves again, after 11m\n"},
+		{"it is taken back", new(scene).pool("worker", "1").node("worker", "a", "1").node("worker", "b", "1"), "NodeDone worker/a is done\nPoolUpdated worker/ is updated: all 2 nodes have 1\nEnded / No pool has a rollout under way any more.\n"},
+	} {
+		t.Run(tt.why, func(t *testing.T) {
+			tracker := NewTracker(Settings{})
+			tracker.Observe(start().sight(noon))
+			for _, minute := range []time.Duration{5, 10} {
+				tracker.Diagnosed(status.Diagnosis{Findings: []status.Finding{blocked}}, podsOn("a", "cart-1"), noon.Add(minute*time.Minute))
+			}
+			if tracker.Pools(noon)[0].Stall == nil {
+				t.Fatal("it does not stand still")
+			}
+			events := tracker.Observe(tt.next.sight(noon.Add(11 * time.Minute)))
+			if diff := cmp.Diff(tt.want, lines(events)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			moved := strings.Contains(tt.want, "PoolMoving") || strings.Contains(tt.want, "PoolUpdated")
+			if stall := tracker.Pools(noon)[0].Stall; moved != (stall == nil) {
+				t.Errorf("stall %+v", stall)
+			}
+		})
+	}
+}
+
+// TestBlind: what could not be seen does not count as standing still.
+func TestBlind(t *testing.T) {
+	tracker := NewTracker(Settings{})
+	s := new(scene).pool("worker", "2").node("worker", "a", "1>2", "drain", "cordoned")
+	tracker.Observe(s.sight(noon))
+	tracker.Blind(time.Hour)
+	if tracker.WantsDiagnosis(noon.Add(time.Hour + time.Minute)) {
+		t.Error("an hour without an API server looks like an hour without movement")
+	}
+	if !tracker.WantsDiagnosis(noon.Add(time.Hour + 5*time.Minute)) {
+		t.Error("five minutes after it, nothing has moved")
+	}
+}
+
+// TestGarbage: whoever may change a node writes its annotations.
+func TestGarbage(t *testing.T) {
+	tracker := NewTracker(Settings{})
+	s := new(scene).pool("worker", "2").node("worker", "a", "1").node("worker", "b", "\x1b[31m>\n")
+	s.nodes[1].Annotations[mco+"state"] = strings.Repeat("x", 1<<16)
+	s.nodes[1].Annotations[mco+"reason"] = "\x1b[2J\u202e"
+	tracker.Observe(s.sight(noon))
+	s.nodes[1].Annotations[mco+"state"] = "Degraded"
+	for _, e := range tracker.Observe(s.sight(noon.Add(time.Second))) {
+		if strings.ContainsAny(e.Message, "\x1b\n\u202e") {
+			t.Errorf("got %q", e.Message)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 900 * time.Millisecond: "1s", 59 * time.Second: "59s", 61 * time.Second: "1m", time.Hour: "1h", 125 * time.Minute: "2h5m", 120*time.Minute + 4*time.Second: "2h",
+	} {
+		if got := Short(d); got != want {
+			t.Errorf("%s: got %s, want %s", d, got, want)
+		}
+	}
+}
+
+// BenchmarkObserve: a view of 5,000 nodes is taken after each change.
+func BenchmarkObserve(b *testing.B) {
+	s := new(scene).pool("worker", "2")
+	for i := range 5000 {
+		s.node("worker", fmt.Sprintf("node-%04d", i), "1")
+	}
+	tracker, sight := NewTracker(Settings{}), s.sight(noon)
+	for b.Loop() {
+		tracker.Observe(sight)
+	}
+}

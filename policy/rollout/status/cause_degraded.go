@@ -1,0 +1,182 @@
+package status
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// degraded is about a node whose daemon gave up. Its words say why.
+func (d *diagnosis) degraded(p *Pool, n *Node) {
+	f := Finding{
+		Cause: CauseNodeGaveUp, Pool: p.Name, Node: n.Name, Chain: []string{fmt.Sprintf("node %s is degraded", n.Name)},
+		Remedies: []Remedy{daemonPod(n.Name)}, subject: sameWords(n.Reason, n.Name),
+	}
+	if n.Reason == "" {
+		f.Cause, f.subject = CauseUnknown, "silent"
+		f.Chain = append(f.Chain, "its daemon does not say why")
+		d.add(f)
+		return
+	}
+	f.Chain = append(f.Chain, n.Reason)
+	switch {
+	case isFileChanged(n.Reason):
+		d.fileChanged(n, &f)
+	case isSystemFailure(n.Reason):
+		d.systemNotUpdated(p, n, &f)
+	default:
+		f.Unexplained = true
+	}
+	if d.nodes[n.Name] != nil && d.nodes[n.Name].Annotations[sshAccess] != "" {
+		f.Chain = append(f.Chain, "somebody has logged into the node by ssh")
+	}
+	d.add(f)
+}
+
+// The words of MCO's daemon about a node's files (checkFileContentsAndMode and
+// validateOnDiskState in its pkg/daemon/on_disk_validation.go and daemon.go).
+var (
+	mismatchedFile = regexp.MustCompile(`(?:content mismatch for file|mode mismatch for file:|could not stat file|could not read file|couldn't decode file) "([^"]+)"`)
+	validatedBy    = regexp.MustCompile(`unexpected on-disk state validating against ([^\s:]+)`)
+)
+
+func isFileChanged(reason string) bool {
+	return mismatchedFile.MatchString(reason) || validatedBy.MatchString(reason) && !strings.Contains(reason, "osImageURL")
+}
+
+// fileChanged is about a file that is not what MCO wrote: which, and how to see both.
+func (d *diagnosis) fileChanged(n *Node, f *Finding) {
+	f.Cause = CauseFileChanged
+	f.Chain = append(f.Chain, "a file on the node is not what its rendered config says: something other than MCO has changed it")
+	config := n.Current
+	if m := validatedBy.FindStringSubmatch(f.Chain[1]); m != nil && strings.HasPrefix(m[1], "rendered-") {
+		config = m[1]
+	}
+	if m := mismatchedFile.FindStringSubmatch(f.Chain[1]); m != nil {
+		path := m[1]
+		f.Chain = append(f.Chain, d.expectedLink(config, path))
+		show := fmt.Sprintf("oc debug node/%s -- chroot /host ", arg(n.Name))
+		expected := expectedCommand(config, path)
+		f.Remedies = append(f.Remedies,
+			look(show+"cat "+arg(path), "shows what the node has"),
+			look(expected, "shows what MCO expects"),
+		)
+		if strings.Contains(f.Chain[1], "content mismatch") {
+			// In a file first: a pipe would empty the one on the node where there is nothing to write.
+			f.Remedies = append(f.Remedies, act(fmt.Sprintf(`f=$(mktemp) && %s > "$f" && oc debug -i node/%s -- chroot /host tee %s < "$f"`, expected, arg(n.Name), arg(path)),
+				"puts back what MCO expects, and the node goes on by itself. If the change is wanted, put it into a MachineConfig instead"))
+		}
+	}
+	f.Remedies = append(f.Remedies, act(forceCommand(n.Name), "last resort: overwrites whatever was changed on the node, drains it and reboots it"))
+}
+
+// expectedCommand writes the content of a file as a rendered config has it: a data URL, which may be
+// of what gzip has compressed.
+func expectedCommand(config, path string) string {
+	return fmt.Sprintf(`oc get machineconfig %s -o jsonpath='{range .spec.config.storage.files[?(@.path=="%s")]}{.contents.compression} {.contents.source}{end}'`, arg(config), pathArg(path)) +
+		` | python3 -c 'import sys, gzip, urllib.request as u; c, _, s = sys.stdin.read().partition(" "); d = u.urlopen(s).read(); sys.stdout.buffer.write(gzip.decompress(d) if c == "gzip" else d)'`
+}
+
+// pathArg returns a path to stand in quotes in a command. One with other characters than usual
+// is left out.
+func pathArg(path string) string {
+	if arg(path) == path {
+		return path
+	}
+	return "FILE"
+}
+
+// expectedLink says what MCO expects of a file.
+func (d *diagnosis) expectedLink(config, path string) string {
+	r := d.Rendered[config]
+	switch {
+	case r == nil:
+		return fmt.Sprintf("MCO expects %s as it is in rendered config %s", path, config)
+	case r.Files[path] == nil:
+		return fmt.Sprintf("rendered config %s has no file %s", config, path)
+	default:
+		return fmt.Sprintf("MCO expects %s as it is in rendered config %s, which has it", path, config)
+	}
+}
+
+// isSystemFailure reports whether the daemon failed to update the operating system (updateLayeredOS
+// and its callers in MCO's pkg/daemon/update.go).
+func isSystemFailure(reason string) bool {
+	for _, words := range []string{"failed to update OS", "rpm-ostree", "bootc", "osImageURL", "pivot", "kernel arguments", "finalize-staged"} {
+		if strings.Contains(reason, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// systemNotUpdated is about an operating system that could not be updated, most often as its
+// image could not be pulled.
+func (d *diagnosis) systemNotUpdated(p *Pool, n *Node, f *Finding) {
+	f.Cause = CauseSystemNotUpdated
+	f.Chain = append(f.Chain, "the operating system of the node could not be updated; MCO tries again every few minutes")
+	config := d.Rendered[n.Desired]
+	if config != nil && config.OSImage != "" && isPullTrouble(f.Chain[1]) {
+		route, unknown := d.routeBy(n.Desired, config.OSImage) // its files are written first (update in MCO's pkg/daemon/update.go)
+		why := d.pullOf(config.OSImage, n.Name, route, unknown)
+		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
+	}
+	debug := fmt.Sprintf("oc debug node/%s -- chroot /host ", arg(n.Name))
+	f.Remedies = append(f.Remedies, look(debug+"rpm-ostree status", "shows what is booted and what is staged"))
+	if strings.Contains(f.Chain[1], "No space left") || strings.Contains(f.Chain[1], "no space left") {
+		f.Remedies = append(f.Remedies, look(debug+"df -h / /boot /var", "shows which disk is full"))
+	}
+	f.Remedies = append(f.Remedies,
+		act(debug+"systemctl restart rpm-ostreed", "ends whatever rpm-ostree is at, so that MCO can begin again"),
+		act(debug+"rpm-ostree cleanup -p", "throws away what is staged for the next boot, which MCO then stages again"),
+	)
+}
+
+// isPullTrouble reports whether an update failed for the image of the operating system.
+func isPullTrouble(reason string) bool {
+	for _, words := range []string{
+		"manifest", "pull", "registry", "unauthorized", "x509", "timeout", "no such host", "connection refused", "invalid status", "Creating importer", "ostree-unverified", "docker://",
+	} {
+		if strings.Contains(reason, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// A why is why a pod is not ready, or an image not pulled: links of a chain, and what can be
+// done.
+type why struct {
+	cause    Cause
+	subject  string
+	chain    []string
+	remedies []Remedy
+	// last are remedies that do more than is asked for.
+	last []Remedy
+}
+
+// all returns all remedies.
+func (w why) all() []Remedy { return append(slices.Clone(w.remedies), w.last...) }
+
+// pullOf is why a node cannot pull an image: by which route, and what is there now.
+func (d *diagnosis) pullOf(image, node string, route mirrors.Route, unknown string) why {
+	w := why{cause: CauseImageNotPulled, subject: image}
+	if unknown != "" {
+		w.chain = append(w.chain, "where it looks for the image is not known: "+unknown)
+		return w
+	}
+	w.chain = append(w.chain, fmt.Sprintf("node %s looks for it at %s", node, strings.Join(placesOf(route), ", then ")))
+	if route.Refused != "" {
+		w.chain = append(w.chain, "its signature policy refuses the image: "+route.Refused)
+	}
+	open := route.Open()
+	d.askPlaces(open)
+	if link := d.answersLink(open); link != "" {
+		w.chain = append(w.chain, link)
+	}
+	w.remedies = d.pullRemedies(image, node, route)
+	return w
+}

@@ -1,0 +1,213 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// graceForGrace is how long after its grace period a pod may be there: its kubelet has to end
+// it, and the API server to be told.
+const graceForGrace = 2 * time.Minute
+
+// draining is about a node that is being drained: which evictions are refused, and why. Why is
+// what else is known of the drain. It reports whether anything holds the drain up.
+func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
+	found := false
+	var others []*rollout.Pod
+	for _, pod := range d.on[n.Name] {
+		if pod.Static || pod.Owner.Kind == "DaemonSet" || pod.Deleted {
+			continue
+		}
+		r, refused := d.refusal(pod)
+		if !refused {
+			others = append(others, pod)
+			continue
+		}
+		found = true
+		d.refused(p, n, pod, r, why)
+	}
+	if !found {
+		for _, pod := range others[:min(len(others), maxEvictionsOfNode)] {
+			d.askEviction(PodName{pod.Namespace, pod.Name})
+		}
+	}
+	return d.notEnding(p, n) || found
+}
+
+// refusal returns why a pod is not evicted: by the objects, and by what the API server answered.
+func (d *diagnosis) refusal(pod *rollout.Pod) (refusal, bool) {
+	name := PodName{pod.Namespace, pod.Name}
+	r, refused := d.budgets.refuses(pod)
+	if refused {
+		d.askEviction(name)
+	}
+	answer, asked := d.Evidence.Evictions[name]
+	switch {
+	case !asked:
+		return r, refused
+	case answer.Allowed: // the objects are behind
+		return refusal{}, false
+	case !answer.Budgets:
+		return refusal{why: "the API server refuses it", cause: CauseEvictionRefused, answer: answer.Words, covers: func(*rollout.Pod) bool { return false }}, true
+	case !refused:
+		r = refusal{why: "a budget refuses it", cause: CauseEvictionRefused, covers: func(*rollout.Pod) bool { return false }}
+		if b, ok := d.budgets.named(pod, answer.Words); ok {
+			r = b.refusal("budget " + b.Name + " refuses it")
+		}
+	}
+	r.answer = answer.Words
+	return r, true
+}
+
+// refused is about a pod whose eviction is refused.
+func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why string) {
+	subject := p.Name + "/" + pod.Namespace + "/" + cmp.Or(r.budget, r.answer)
+	if i, known := d.refusals[subject]; known { // what is to be said of the budget is said
+		d.Findings[i].also(n.Name, podName(pod))
+		return
+	}
+	d.refusals[subject] = len(d.Findings)
+	f := Finding{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{podName(pod)}, Passing: r.passing, Chain: []string{
+		fmt.Sprintf("node %s is being drained", n.Name), fmt.Sprintf("pod %s is not evicted: %s", podName(pod), r.why),
+	}}
+	if r.answer != "" {
+		f.Chain = append(f.Chain, "asked for a dry run of it, the API server says: "+r.answer)
+	}
+	if why != "" {
+		f.Chain = append(f.Chain, why)
+	}
+	last := d.replacements(&f, pod, r)
+	f.Remedies = append(f.Remedies, d.budgetRemedies(pod, r, f.Cause)...)
+	f.Remedies = append(f.Remedies, last...)
+	effect := "last resort: goes around the budget, whose service may then be down"
+	if pod.Owner == (rollout.Owner{}) {
+		effect += ", and nothing makes another pod instead"
+	}
+	f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect))
+	d.add(f)
+}
+
+// also adds a pod that is not evicted for the same budget, and its node. Nodes come one after the
+// other.
+func (f *Finding) also(node, pod string) {
+	f.pods = append(f.pods, pod)
+	if last := len(f.AlsoNodes) - 1; node != f.Node && (last < 0 || f.AlsoNodes[last] != node) {
+		f.AlsoNodes = append(f.AlsoNodes, node)
+	}
+}
+
+// replacements says which pods keep a budget from having room, and why they do not run. It
+// returns the remedies that do more than is asked for.
+func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last []Remedy) {
+	if f.Cause != CauseBudgetFull {
+		return nil
+	}
+	var whys []why
+	waiting := 0
+	for _, other := range d.of[pod.Namespace] {
+		if other == pod || other.Ready || other.Deleted || !r.covers(other) {
+			continue
+		}
+		if waiting++; waiting <= explained {
+			whys = append(whys, d.unready(other))
+		}
+	}
+	slices.SortStableFunc(whys, func(a, b why) int { return cmp.Compare(rank(a.cause), rank(b.cause)) })
+	for _, w := range whys {
+		f.Chain, f.Remedies = append(f.Chain, w.chain...), append(f.Remedies, w.remedies...)
+		for _, r := range w.last {
+			if !slices.Contains(last, r) {
+				last = append(last, r)
+			}
+		}
+	}
+	switch {
+	case len(whys) == 0:
+		f.Chain = append(f.Chain, "all pods that count for the budget are healthy: it leaves no room for a drain")
+	case waiting > len(whys):
+		f.Chain = append(f.Chain, fmt.Sprintf("%s of the budget are not ready either", text.Plural(waiting-len(whys), "more pod", "more pods")))
+	}
+	if len(whys) > 0 {
+		f.Cause = whys[0].cause
+	}
+	return last
+}
+
+// explained is how many pods of a budget are explained: what keeps one keeps most.
+const explained = 3
+
+// rank puts first what is surest to be the cause.
+func rank(c Cause) int {
+	return slices.Index([]Cause{CauseImageNotPulled, CausePodNotPlaced, CausePodFails, CausePodNotReady}, c)
+}
+
+// budgetRemedies are what can be done about a budget.
+func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []Remedy {
+	if r.budget == "" {
+		return nil
+	}
+	show := look(in(pod.Namespace)+"get pdb "+arg(r.budget)+" -o yaml", "shows the budget: more replicas, or a budget that allows one disruption, let the drain go on")
+	remedies := []Remedy{show}
+	switch {
+	case r.cause == CauseSeveralBudgets:
+		return append(remedies, act(in(pod.Namespace)+"delete pdb "+arg(r.second), "leaves the pods to the other budgets; with one, drains go on"))
+	case r.cause == CauseBudgetNotObserved && r.unworkable:
+		return []Remedy{show, d.counting(pod, r)}
+	case r.cause == CauseBudgetNotObserved:
+		return []Remedy{
+			look("oc get clusteroperator kube-controller-manager", "says whether what keeps budgets up to date runs"), show,
+			act(`oc patch kubecontrollermanager cluster --type=merge -p '{"spec":{"forceRedeploymentReason":"'"budgets $(date)"'"}}'`,
+				"starts kube-controller-manager anew on each control plane node, one after the other, which takes some minutes; what runs goes on"),
+		}
+	case r.of == nil:
+		return remedies
+	}
+	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !neverHasRoom(r.of.PodDisruptionBudget) {
+		remedies = append(remedies, more)
+	}
+	if cause == CauseBudgetFull && neverHasRoom(r.of.PodDisruptionBudget) {
+		remedies = append(remedies, act(in(pod.Namespace)+"patch pdb "+arg(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,
+			"lets one pod go at a time, now and at each later drain"))
+	}
+	return remedies
+}
+
+// counting is a budget that counts the pods there are, of which one may go. With what no
+// controller replaces each is the last.
+func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
+	least := 0
+	for _, other := range d.of[pod.Namespace] {
+		if other != pod && !other.Deleted && pod.Owner.Kind != "" && r.covers(other) {
+			least++
+		}
+	}
+	return act(fmt.Sprintf(`%spatch pdb %s --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":%d}}'`, in(pod.Namespace), arg(r.budget), least),
+		"counts the pods that there are, which takes no controller that tells how many there should be, and lets a pod go")
+}
+
+// neverHasRoom reports whether a budget allows no disruption however many pods there are.
+func neverHasRoom(b *policyv1.PodDisruptionBudget) bool {
+	if most := b.Spec.MaxUnavailable; most != nil {
+		return most.String() == "0" || most.String() == "0%"
+	}
+	least := b.Spec.MinAvailable
+	return least != nil && least.String() == "100%"
+}
+
+// named returns the budget that the words of the API server name.
+func (of budgets) named(p *rollout.Pod, words string) (budget, bool) {
+	for _, b := range of[p.Namespace] {
+		if b.covers(p) && slices.Contains(strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == '"' || r == '.' || r == ',' }), b.Name) {
+			return b, true
+		}
+	}
+	return budget{}, false
+}

@@ -1,0 +1,198 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+const (
+	// rebootTime is how long a node that is being updated may be away: a large machine tests
+	// its memory for a quarter of an hour.
+	rebootTime = 20 * time.Minute
+	// updateTime is how long an update may take without a drain that is refused. MCO's daemon
+	// gives up on a drain after as long.
+	updateTime = time.Hour
+)
+
+// node is about a node that is not done. Of what is wrong with it the deepest is said: nothing
+// ends on a node whose kubelet is silent.
+func (d *diagnosis) node(p *Pool, n *Node) {
+	if d.notReady(p, n) || d.daemonDown(p, n) {
+		return
+	}
+	if d.configMissing(p, n) {
+		return
+	}
+	switch n.State {
+	case NodeDegraded:
+		if n.drains() && d.draining(p, n, "its drain did not end within an hour, and is tried again") {
+			return
+		}
+		d.degraded(p, n)
+	case NodeDraining:
+		if !d.draining(p, n, "") {
+			d.tooLong(p, n)
+		}
+	case NodeSilent:
+		d.add(Finding{
+			Pool: p.Name, Node: n.Name, subject: "silent", Cause: CauseDaemonDown, Unexplained: true,
+			Chain:    []string{fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"},
+			Remedies: []Remedy{daemonPod(n.Name)},
+		})
+	case NodeApplying, NodeUpdating:
+		d.tooLong(p, n)
+	}
+}
+
+// drains reports whether the daemon waits for a drain.
+func (n *Node) drains() bool {
+	return n.Drain != nil && !n.Drain.Finished && strings.HasPrefix(n.Drain.Asked, "drain-")
+}
+
+// tooLong is about an update that takes too long for no reason that is known.
+func (d *diagnosis) tooLong(p *Pool, n *Node) {
+	if !d.longAgo(n.Since, updateTime) {
+		return
+	}
+	d.add(Finding{
+		Pool: p.Name, Node: n.Name, subject: "long",
+		Chain:    []string{fmt.Sprintf("node %s %s", n.Name, n.State), "its update began " + When(*n.Since, d.Now) + ", and nothing that is known holds it up"},
+		Remedies: []Remedy{daemonPod(n.Name), look("oc describe node "+arg(n.Name), "shows what runs there, and its events")},
+	})
+}
+
+// daemonPod shows the daemon of a node.
+func daemonPod(node string) Remedy {
+	return look(inMCO+"get pod -l k8s-app=machine-config-daemon --field-selector spec.nodeName="+arg(node), "names the daemon's pod on the node, whose log has the whole message")
+}
+
+// daemonDown is about a node without a daemon.
+func (d *diagnosis) daemonDown(p *Pool, n *Node) bool {
+	const name = "machine-config-daemon"
+	if !d.hasMCOPods() {
+		return false
+	}
+	var pods []*rollout.Pod
+	for _, pod := range d.on[n.Name] {
+		if pod.Namespace == mcoNamespace && pod.Spec != nil && pod.Spec.Labels["k8s-app"] == name {
+			pods = append(pods, pod)
+		}
+	}
+	if slices.ContainsFunc(pods, isReady) {
+		return false
+	}
+	f := Finding{
+		Cause: CauseDaemonDown, Pool: p.Name, Node: n.Name, subject: "none",
+		Chain:    []string{fmt.Sprintf("node %s %s", n.Name, n.State), "its " + name + " does not run"},
+		Remedies: []Remedy{daemonPod(n.Name)},
+	}
+	for _, pod := range pods {
+		why := d.unready(pod)
+		f.subject = why.subject
+		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
+	}
+	if len(pods) == 0 {
+		f.Chain = append(f.Chain, "DaemonSet "+name+" has no pod there")
+		f.Remedies = append(f.Remedies,
+			look(inMCO+"describe daemonset "+name, "shows its events: a quota, a taint or a webhook may keep it from making the pod"),
+			act(inMCO+"rollout restart daemonset "+name, "makes all of its pods anew, one after the other; nodes and what runs there go on meanwhile"))
+	}
+	d.add(f)
+	return true
+}
+
+// notReady is about a node whose kubelet does not say that it is ready. A node that is being
+// updated may reboot.
+func (d *diagnosis) notReady(p *Pool, n *Node) bool {
+	i := slices.IndexFunc(n.Conditions, func(c Condition) bool { return c.Type == "Ready" })
+	if i < 0 {
+		return false
+	}
+	c := n.Conditions[i]
+	if (n.State == NodeApplying || n.State == NodeUpdating) && !d.Now.IsZero() && !d.longAgo(c.Since, rebootTime) {
+		return true // it reboots
+	}
+	f := Finding{
+		Cause: CauseNodeNotReady, Pool: p.Name, Node: n.Name, subject: strings.ReplaceAll(c.Reason+c.Message, n.Name, ""),
+		Chain: []string{fmt.Sprintf("node %s is not ready", n.Name), fmt.Sprintf("its kubelet says: %s", cmp.Or(c.Message, c.Reason, "nothing"))},
+	}
+	d.Asks.Requests = true
+	f.Remedies = append(f.Remedies, look("oc describe node "+arg(n.Name), "shows its conditions and events"))
+	for _, r := range d.Evidence.Requests {
+		if r.Node == n.Name {
+			f.Cause, f.subject = CauseCertificatePending, ""
+			f.Chain = append(f.Chain, fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
+			f.Remedies = append(f.Remedies, act("oc adm certificate approve "+arg(r.Name), "lets the kubelet in again, if the request is its own: look at it first with oc describe csr"))
+		}
+	}
+	f.Remedies = append(f.Remedies,
+		look(fmt.Sprintf("ssh core@%s sudo journalctl -u kubelet -u crio --since -1h", arg(n.Name)), "shows why, where the node can be reached"),
+		act(fmt.Sprintf("ssh core@%s sudo systemctl restart crio kubelet", arg(n.Name)), "starts them anew; what runs on the node goes on"))
+	d.add(f)
+	return true
+}
+
+// configMissing is about a node that needs a rendered config that is gone.
+func (d *diagnosis) configMissing(p *Pool, n *Node) bool {
+	which, missing := "currentConfig", n.Current
+	if !d.isMissing(n, missing) {
+		which, missing = "desiredConfig", n.Desired
+	}
+	if missing == "" || !d.isMissing(n, missing) {
+		return false
+	}
+	f := Finding{
+		Cause: CauseConfigMissing, Pool: p.Name, Node: n.Name, subject: missing,
+		Chain: []string{
+			fmt.Sprintf("node %s %s", n.Name, n.State),
+			fmt.Sprintf("annotation %s names rendered config %s, which is gone: somebody has deleted it, and its daemon cannot tell what to change", which, missing),
+		},
+		Remedies: []Remedy{look("oc get machineconfig "+arg(missing), "says whether it is there; if there is a backup of it, create it again, and the node goes on by itself")},
+	}
+	if n.Reason != "" {
+		f.Chain = append(f.Chain, "its daemon says: "+n.Reason)
+	}
+	target := arg(p.Target)
+	patch := fmt.Sprintf(`oc annotate node %s --overwrite machineconfiguration.openshift.io/desiredConfig=%s`, arg(n.Name), target)
+	switch {
+	case p.Target == "" || p.Target == missing:
+	case which == "desiredConfig":
+		f.Remedies = append(f.Remedies, act(patch, "gives the node what its pool is to have; it is drained or rebooted if that asks for it"))
+	default:
+		f.Remedies = append(f.Remedies, act(
+			patch+" machineconfiguration.openshift.io/currentConfig="+target+" && "+forceCommand(n.Name),
+			"last resort: calls the node updated to what its pool is to have, and has the daemon write all of it anew. It overwrites whatever was changed on the node, and reboots it",
+		))
+	}
+	d.add(f)
+	return true
+}
+
+// isMissing reports whether a rendered config is known to be gone: it was asked for, or the
+// daemon says so (newErrMissingMachineConfig in MCO's pkg/daemon/daemon.go).
+func (d *diagnosis) isMissing(n *Node, config string) bool {
+	if config == "" || d.Rendered[config] != nil {
+		return false
+	}
+	return rollout.IsGone(d.Unread[config]) || n.State == NodeDegraded &&
+		(strings.Contains(n.Reason, "missing MachineConfig "+config) || strings.Contains(n.Reason, fmt.Sprintf("%q not found", config)))
+}
+
+// forceCommand makes MCO's daemon write everything anew (MachineConfigDaemonForceFile in MCO's
+// pkg/daemon/constants/constants.go).
+func forceCommand(node string) string {
+	return fmt.Sprintf("oc debug node/%s -- chroot /host touch /run/machine-config-daemon-force", arg(node))
+}
+
+// sameWords returns the words of a daemon without the name of its node, so that those of
+// several can be compared.
+func sameWords(words, node string) string {
+	return text.Line(regexp.MustCompile(`\b`+regexp.QuoteMeta(node)+`\b`).ReplaceAllString(words, "NODE"))
+}

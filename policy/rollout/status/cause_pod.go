@@ -1,0 +1,224 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+func podName(p *rollout.Pod) string { return p.Namespace + "/" + p.Name }
+
+// in begins a command about an object in a namespace.
+func in(namespace string) string { return "oc -n " + arg(namespace) + " " }
+
+// unready says why a pod is not ready, and what can be done.
+func (d *diagnosis) unready(p *rollout.Pod) why {
+	describe := in(p.Namespace) + "describe pod " + arg(p.Name)
+	switch {
+	case p.FailsToPull():
+		return d.unpulled(p)
+	case p.Node == "":
+		return d.unplaced(p)
+	case p.Failing != "":
+		return d.failing(p)
+	default:
+		return why{
+			cause: CausePodNotReady, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
+			remedies: []Remedy{
+				look(describe, "shows its probes and events"),
+				replace(p, ""),
+			},
+		}
+	}
+}
+
+// replace is to delete a pod for another one. Nothing makes one instead of a bare pod.
+func replace(p *rollout.Pod, how string) Remedy {
+	effect := "makes another one instead" + how
+	if p.Owner == (rollout.Owner{}) {
+		effect = "last resort: the pod is gone for good, as nothing makes another one instead"
+	}
+	return act(in(p.Namespace)+"delete pod "+arg(p.Name), effect)
+}
+
+// unpulled is about a pod whose image is not pulled.
+func (d *diagnosis) unpulled(p *rollout.Pod) why {
+	image := p.FailingImage()
+	route, unknown := d.routeOn(p.Node, image)
+	w := d.pullOf(image, p.Node, route, unknown)
+	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", podName(p), p.Node, cmp.Or(image, "an image"), p.Failing)
+	w.chain = append([]string{first}, w.chain...)
+	if p.Detail != "" && !strings.HasPrefix(p.Detail, "Back-off pulling image") {
+		w.chain = slices.Insert(w.chain, 1, "its kubelet says: "+p.Detail)
+	}
+	if p.Spec != nil && p.Spec.OwnSecrets {
+		w.chain = append(w.chain, "the pod has pull secrets of its own, with which registries may answer otherwise")
+	}
+	var again []Remedy
+	if p.Owner != (rollout.Owner{}) { // else its kubelet is to try again
+		again = append(again, replace(p, ", which tries at once"))
+	}
+	for _, l := range route.Open() {
+		if d.answer(l) == HoldsIt { // it can be pulled again
+			w.remedies = append(again, w.remedies...)
+			return w
+		}
+		if d.answer(l) != HoldsNot {
+			break
+		}
+	}
+	w.remedies = append(w.remedies, again...)
+	if r, ok := d.revert(image); ok {
+		w.last = append(w.last, r)
+	}
+	return w
+}
+
+// unplaced is about a pod that is on no node: by which constraint.
+func (d *diagnosis) unplaced(p *rollout.Pod) why {
+	w := why{cause: CausePodNotPlaced, subject: podName(p), chain: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", podName(p))}}
+	if p.Spec != nil && p.Spec.Gated {
+		w.chain = append(w.chain, "it has scheduling gates, and waits for whatever is to lift them")
+	}
+	if p.Detail != "" {
+		w.chain = append(w.chain, "the scheduler says: "+p.Detail)
+	}
+	w.remedies = append(w.remedies, look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows which constraint keeps it from each node"))
+	for _, n := range d.cordonedByOthers(p) {
+		w.chain = append(w.chain, fmt.Sprintf("node %s is cordoned, and not for an update", n))
+		w.remedies = append(w.remedies, act("oc adm uncordon "+arg(n), "lets pods go there again; ask who cordoned it"))
+	}
+	if owner := ownerOf(p); owner != "" {
+		w.remedies = append(w.remedies, act(in(p.Namespace)+"rollout undo "+owner, "goes back to the version before, if a new one asks for what no node has"))
+	}
+	if strings.Contains(p.Detail, "Insufficient") {
+		w.remedies = append(w.remedies, look("oc describe nodes", "shows what each node has left (Allocated resources); a node more gives room"))
+	}
+	return w
+}
+
+// cordonedByOthers returns nodes that a pod may run on, and that are cordoned for another reason
+// than an update.
+func (d *diagnosis) cordonedByOthers(p *rollout.Pod) []string {
+	pod := &corev1.Pod{}
+	if p.Spec != nil {
+		pod.Spec.NodeSelector, pod.Spec.Affinity = p.Spec.NodeSelector, p.Spec.Affinity
+	}
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	var names []string
+	for _, n := range d.Cluster.Nodes {
+		r := rollout.ReportOf(n)
+		if !n.Spec.Unschedulable || !r.Done || strings.HasPrefix(r.DrainAsked, "drain-") || len(names) == shown {
+			continue
+		}
+		if fits, err := required.Match(n); fits && err == nil {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// failing is about a pod that does not start, or ends again and again.
+func (d *diagnosis) failing(p *rollout.Pod) why {
+	w := why{cause: CausePodFails, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s does not start: %s", podName(p), p.Node, p.Failing)}}
+	if p.Detail != "" {
+		w.chain = append(w.chain, "its kubelet says: "+p.Detail)
+	}
+	logs := look(fmt.Sprintf("%slogs %s -c %s --previous", in(p.Namespace), arg(p.Name), arg(p.FailingContainer)), "shows why")
+	if p.Failing != "CrashLoopBackOff" { // it has never run
+		logs = look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows why")
+	}
+	w.remedies = []Remedy{logs}
+	if owner := ownerOf(p); owner != "" {
+		w.remedies = append(w.remedies, act(in(p.Namespace)+"rollout undo "+owner, "goes back to the version before, if a new one is to blame"))
+	}
+	return w
+}
+
+// ownerOf returns what makes a pod, as commands name it ("deployment/cart"), "" for what has no
+// versions. A ReplicaSet is named after its Deployment and the hash of its template.
+func ownerOf(p *rollout.Pod) string {
+	switch p.Owner.Kind {
+	case "StatefulSet", "DaemonSet":
+		return strings.ToLower(p.Owner.Kind) + "/" + arg(p.Owner.Name)
+	case "ReplicaSet":
+		if p.Spec == nil || p.Spec.Labels["pod-template-hash"] == "" {
+			return ""
+		}
+		if name, ok := strings.CutSuffix(p.Owner.Name, "-"+p.Spec.Labels["pod-template-hash"]); ok {
+			return "deployment/" + arg(name)
+		}
+	}
+	return ""
+}
+
+// scaled returns the command that gives an app one more pod than it has, "" where an operator
+// would take it back.
+func scaled(p *rollout.Pod, pods int32) Remedy {
+	owner := ownerOf(p)
+	switch {
+	case p.Namespace == "openshift-ingress" && strings.HasPrefix(owner, "deployment/router-"):
+		return act(fmt.Sprintf(`oc -n openshift-ingress-operator patch ingresscontroller %s --type=merge -p '{"spec":{"replicas":%d}}'`, strings.TrimPrefix(owner, "deployment/router-"), pods+1),
+			"starts one more router; once it is ready, the budget has room")
+	case owner == "" || strings.HasPrefix(owner, "daemonset/") || strings.HasPrefix(p.Namespace, "openshift-"):
+		return Remedy{}
+	default:
+		return act(fmt.Sprintf("%sscale %s --replicas=%d", in(p.Namespace), owner, pods+1), "starts one more pod; once it is ready, the budget has room")
+	}
+}
+
+// notEnding is about pods that are being deleted and have not ended, on a node that is being
+// drained.
+func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
+	var names []string
+	var late []*rollout.Pod
+	for _, pod := range d.on[n.Name] {
+		if pod.Deleted && !pod.Static && pod.Owner.Kind != "DaemonSet" && (d.Now.IsZero() || pod.Ends.IsZero() || d.Now.Sub(pod.Ends) > graceForGrace) {
+			names, late = append(names, podName(pod)), append(late, pod)
+		}
+	}
+	if len(names) == 0 {
+		return false
+	}
+	f := Finding{
+		Cause: CausePodNotEnding, Pool: p.Name, Node: n.Name,
+		Chain:       []string{fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: " + text.Names(names, shown)},
+		Remedies:    []Remedy{look("oc describe node "+arg(n.Name), "shows what runs there; a pod may take its grace period, or wait for a finalizer or a volume")},
+		Unexplained: true,
+	}
+	for _, pod := range late[:min(len(late), shown)] {
+		d.late(&f, pod)
+	}
+	d.add(f)
+	return true
+}
+
+// late says why a pod has not ended. One with finalizers stays however it is deleted.
+func (d *diagnosis) late(f *Finding, pod *rollout.Pod) {
+	isLate := !d.Now.IsZero() && !pod.Ends.IsZero()
+	if isLate {
+		f.Chain = append(f.Chain, fmt.Sprintf("the time that pod %s has for it was over %s", podName(pod), When(pod.Ends, d.Now)))
+	}
+	switch {
+	case pod.Finalizers != "":
+		f.Chain = append(f.Chain, fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", podName(pod), pod.Finalizers))
+		f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"patch pod "+arg(pod.Name)+noFinalizers,
+			"last resort: the pod is gone at once, and whoever has put the finalizers there does not clean up after it"))
+	case isLate:
+		f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name)+" --force --grace-period=0",
+			"last resort: the drain goes on, although the pod may still run and hold its volume"))
+	default:
+		return
+	}
+	f.Unexplained = false
+}
+
+// noFinalizers ends a command that takes the finalizers of an object away.
+const noFinalizers = ` --type=merge -p '{"metadata":{"finalizers":null}}'`

@@ -1,0 +1,240 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// pool is about a pool and its nodes.
+func (d *diagnosis) pool(p *Pool) {
+	known := len(d.Findings)
+	switch {
+	case p.State == PoolDeleted && p.From != "":
+		d.deleted(p)
+	case p.Paused != nil && p.From != "":
+		d.add(Finding{
+			Cause: CausePoolPaused, Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), p.Paused.Lines[0]},
+			Remedies: []Remedy{d.resume(p)},
+		})
+	case p.Held != "" && !p.waitsForUnready():
+		d.held(p)
+	}
+	d.certificate(p)
+	d.rendering(p)
+	for i := range p.Nodes {
+		d.node(p, &p.Nodes[i])
+	}
+	if len(d.Findings) == known {
+		d.unexplained(p)
+	}
+}
+
+// deleted is about a pool whose deletion does not end. Its nodes have to leave it first: its
+// rendered configs go with it, and without those no node can be updated to another config.
+func (d *diagnosis) deleted(p *Pool) {
+	i := slices.IndexFunc(d.Cluster.Pools, func(o *mcfgv1.MachineConfigPool) bool { return o.Name == p.Name })
+	object := d.Cluster.Pools[i]
+	keeps := "something keeps it"
+	if len(object.Finalizers) > 0 {
+		keeps = "finalizers keep it until whoever has put them there takes them away: " + text.Names(object.Finalizers, shown)
+	}
+	f := Finding{
+		Cause: CausePoolDeletion, Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and " + keeps},
+		Remedies: []Remedy{look(fmt.Sprintf("oc get machineconfigpool %s -o yaml", arg(p.Name)), "shows its finalizers and which nodes it selects")},
+	}
+	if selector := object.Spec.NodeSelector; p.Present > 0 && selector != nil && len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0 {
+		for key, value := range selector.MatchLabels {
+			f.Remedies = append(f.Remedies, act(fmt.Sprintf("oc label node -l %s %s", arg(key+"="+value), arg(key+"-")),
+				fmt.Sprintf("takes its %s out of the pool: if labelled as workers, they get what pool worker is to have, drained or rebooted if that asks for it", text.Count(p.Present, "node"))))
+		}
+	}
+	f.Remedies = append(f.Remedies, act("oc patch machineconfigpool "+arg(p.Name)+noFinalizers,
+		"last resort, once it has no nodes and those have another config: the pool is gone at once with its rendered configs, and whoever has put the finalizers there does not clean up. A node that still has such a config is degraded then"))
+	d.add(f)
+}
+
+func (d *diagnosis) resume(p *Pool) Remedy {
+	return act("mirrorset-guard rollout resume "+arg(p.Name), "says what waits, and asks before its nodes are updated")
+}
+
+// unexplained is about a pool that is not well for no reason that is known.
+func (d *diagnosis) unexplained(p *Pool) {
+	describe := look("oc describe machineconfigpool "+arg(p.Name), "shows all of its conditions")
+	switch {
+	case p.State == PoolDegraded:
+		d.add(Finding{Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()}, Remedies: []Remedy{describe}})
+	case p.State == PoolUpdating && !d.isFound(CauseControllerDown) && p.onlyWaits():
+		d.add(Finding{
+			Passing: true,
+			Pool:    p.Name, Chain: []string{fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Nodes), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"},
+			Remedies: []Remedy{
+				look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows what it is at"), describe,
+			},
+		})
+	}
+}
+
+// onlyWaits reports whether all that is left are nodes that wait.
+func (p *Pool) onlyWaits() bool {
+	return len(p.Nodes) > 0 && !slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.State != NodeWaits })
+}
+
+func (d *diagnosis) isFound(cause Cause) bool {
+	return slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Cause == cause })
+}
+
+// held is about a pool of which no node is taken.
+func (d *diagnosis) held(p *Pool) {
+	f := Finding{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: []string{fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held}}
+	for _, n := range p.Nodes {
+		if n.Cordoned != nil && (n.State == NodeWaits || n.State == NodeUnavailable) && len(f.Remedies) < shown {
+			f.Chain = append(f.Chain, n.cordonedText())
+			f.Remedies = append(f.Remedies, act("oc adm uncordon "+arg(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
+		}
+	}
+	f.Remedies = append(f.Remedies, act(
+		fmt.Sprintf(`oc patch machineconfigpool %s --type=merge -p '{"spec":{"maxUnavailable":2}}'`, arg(p.Name)), "lets MCO take more nodes at once, from now on",
+	))
+	d.add(f)
+}
+
+// waitsForUnready reports whether all nodes that keep MCO from taking another one are not ready:
+// each has a finding of its own, which is nearer to the cause.
+func (p *Pool) waitsForUnready() bool {
+	keep, unready := 0, 0
+	for _, n := range p.Nodes {
+		if n.Unavailable == "" || n.State != NodeWaits && n.State != NodeUnavailable {
+			continue
+		}
+		keep++
+		if slices.ContainsFunc(n.Conditions, func(c Condition) bool { return c.Type == "Ready" }) {
+			unready++
+		}
+	}
+	return keep > 0 && keep == unready
+}
+
+func (n *Node) cordonedText() string {
+	if n.Cordoned.Since == nil {
+		return fmt.Sprintf("node %s is cordoned; by whom is not recorded", n.Name)
+	}
+	return fmt.Sprintf("node %s is cordoned since %s by %s", n.Name, n.Cordoned.Since.Format("2006-01-02 15:04 MST"), n.Cordoned.By)
+}
+
+// certificate is about a paused pool whose nodes lack a CA that was made anew meanwhile.
+func (d *diagnosis) certificate(p *Pool) {
+	if p.Paused == nil || p.Paused.Since == nil {
+		return
+	}
+	for _, c := range d.Cluster.Certificates {
+		if !strings.Contains(c.Subject, rollout.KubeletSigner) || c.NotBefore == nil || !c.NotBefore.After(*p.Paused.Since) {
+			continue
+		}
+		d.add(Finding{
+			Cause: CauseCertificateWaits, Pool: p.Name,
+			Chain: []string{
+				fmt.Sprintf("nodes of pool %s get no new certificates", p.Name), p.Paused.Lines[0],
+				fmt.Sprintf("the CA %s was made anew on %s, and they have the one from before: once that has expired, logs, exec and metrics fail there, and nodes may become NotReady",
+					rollout.KubeletSigner, c.NotBefore.UTC().Format("2006-01-02")),
+			},
+			Remedies: []Remedy{d.resume(p)},
+		})
+		return
+	}
+}
+
+// rendering is about a pool for which MCO does not render what the objects ask for.
+func (d *diagnosis) rendering(p *Pool) {
+	logs := look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows the whole message")
+	for _, c := range p.Conditions {
+		if c.Type == "RenderDegraded" {
+			f := Finding{
+				Cause: CauseNotRendered, Pool: p.Name, Chain: []string{fmt.Sprintf("MCO renders no config for pool %s", p.Name), cmp.Or(c.Message, c.Reason, "it does not say why")},
+				Remedies: []Remedy{look("mirrorset-guard render", "says whether the mirror objects are the reason"), logs},
+			}
+			d.newConfigs(p, &f)
+			d.add(f)
+			return
+		}
+	}
+	config := d.Rendered[p.Target]
+	if err := d.Unread[p.Target]; config == nil && p.Target != "" && !rollout.IsGone(err) {
+		d.Unknown = append(d.Unknown, fmt.Sprintf("whether MCO has rendered for pool %s what the mirror objects ask for is not known: %s", p.Name, unreadConfig(p.Target, err)))
+	}
+	if config == nil || d.rejected != nil || d.MirrorsUnknown != nil || p.State == PoolDeleted || !d.takesMirrors(p.Name) {
+		return
+	}
+	differences, err := registryDifferences(d.set, p.Name, config)
+	if err != nil || len(differences) == 0 || d.isFound(CauseControllerDown) {
+		return
+	}
+	d.add(Finding{
+		Cause: CauseObjectsNotRendered, Pool: p.Name, Unexplained: true, Passing: true,
+		Chain: []string{
+			fmt.Sprintf("pool %s is to get %s, which is not what the mirror objects ask for", p.Name, p.Target),
+			"MCO has not rendered it: " + differenceText(differences),
+		},
+		Remedies: []Remedy{
+			look("mirrorset-guard render", "shows what the objects ask for, and whether MCO has applied it"), logs,
+			act(inMCO+"delete pod -l k8s-app=machine-config-controller", "starts MCO's controllers anew, which render all that objects ask for; nodes of pools that are not paused then get it"),
+		},
+	})
+}
+
+// unreadConfig says why a rendered config is not known.
+func unreadConfig(name string, err error) string {
+	if err == nil {
+		return fmt.Sprintf("MachineConfig %s was not read", name)
+	}
+	return err.Error()
+}
+
+// takesMirrors reports whether a pool selects what MCO generates for registries.
+func (d *diagnosis) takesMirrors(pool string) bool {
+	f := rollout.NewForecast(rollout.Cluster{Pools: d.Cluster.Pools}, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
+	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
+		return p.Name == pool && p.Part != rollout.Unselected && p.Part != rollout.Invalid
+	})
+}
+
+func differenceText(differences []rollout.RegistryChange) string {
+	c := differences[0]
+	words := fmt.Sprintf("%s: rendered is %s, asked for is %s", c.Scope, cmp.Or(c.Before, "no entry"), cmp.Or(c.After, "no entry"))
+	if more := len(differences) - 1; more > 0 {
+		words += fmt.Sprintf(" (and %s)", text.Plural(more, "more entry", "more entries"))
+	}
+	return words
+}
+
+// newConfigs says which MachineConfigs have come since MCO last rendered for a pool: one of
+// them is most often the reason why it no longer does.
+func (d *diagnosis) newConfigs(p *Pool, f *Finding) {
+	d.Asks.Configs = true
+	i := slices.IndexFunc(d.Cluster.Pools, func(o *mcfgv1.MachineConfigPool) bool { return o.Name == p.Name })
+	object := d.Cluster.Pools[i]
+	selector, err := metav1.LabelSelectorAsSelector(object.Spec.MachineConfigSelector)
+	if err != nil || len(object.Spec.Configuration.Source) == 0 {
+		return
+	}
+	rendered := func(name string) bool {
+		return slices.ContainsFunc(object.Spec.Configuration.Source, func(r corev1.ObjectReference) bool { return r.Name == name })
+	}
+	for _, c := range d.Evidence.Configs {
+		if len(f.Remedies) < shown && selector.Matches(labels.Set(c.Labels)) && !rendered(c.Name) {
+			f.Chain = append(f.Chain, fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
+			f.Remedies = append(f.Remedies,
+				look("oc get machineconfig "+arg(c.Name)+" -o yaml", "shows it: repair it if it is wanted"),
+				act("oc delete machineconfig "+arg(c.Name), "takes it back; MCO renders without it at once, and no node changes for it"))
+		}
+	}
+}

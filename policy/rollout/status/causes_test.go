@@ -1,0 +1,386 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// mcoPod makes a pod of MCO that is ready, changed by words as cart is.
+func mcoPod(app, on string, words ...string) rollout.Pod {
+	p := cart(app+"-"+on, on, words...)
+	p.Namespace, p.Spec = mcoNamespace, &rollout.PodSpec{
+		Labels: map[string]string{"k8s-app": app}, Containers: []rollout.Container{{Name: "c", Image: "quay.io/shop/mco:v1"}},
+	}
+	p.Owner = rollout.Owner{}
+	return p
+}
+
+// daemons are those of nodes, and the controller.
+func daemons(on ...string) []rollout.Pod {
+	pods := []rollout.Pod{mcoPod("machine-config-controller", "m")}
+	for _, n := range on {
+		pods = append(pods, mcoPod("machine-config-daemon", n))
+	}
+	return pods
+}
+
+// deadlock is the input where node a is drained, cart-1 runs there and cart-2 does not on b,
+// changed.
+func deadlock(change func(*Input), words ...string) Input {
+	in := input(worker("2"), node("a", "wants=2", "state=Working", "asked=drain-2", "drained=uncordon-1"), node("b", "has=2", "wants=2"))
+	in.Cluster.Pods = []rollout.Pod{cart("1", "a"), cart("2", "b", words...)}
+	in.Cluster.Budgets = []*policyv1.PodDisruptionBudget{cartBudget("cart", 0, 1, 1)}
+	if change != nil {
+		change(&in)
+	}
+	return in
+}
+
+// byDeployment makes the pods of in those of Deployment cart.
+func byDeployment(in *Input) {
+	for i := range in.Cluster.Pods {
+		p := &in.Cluster.Pods[i]
+		spec := *p.Spec
+		spec.Labels = map[string]string{"app": "cart", "pod-template-hash": "5d"}
+		p.Spec, p.Owner = &spec, rollout.Owner{Kind: "ReplicaSet", Name: "cart-5d"}
+	}
+}
+
+func place(ref string) mirrors.Location { return mirrors.Location{Ref: ref} }
+
+// TestCauses: each cause is named with its evidence, and the first thing that does something
+// about it.
+func TestCauses(t *testing.T) {
+	failing := "failing=ImagePullBackOff"
+	const mirror, source = "mirror.example.com/shop/cart:v1", "quay.io/shop/cart:v1"
+	answered := func(mirrorHolds, sourceHolds Holds) func(*Input) {
+		return func(in *Input) {
+			in.Evidence.Places = map[mirrors.Location]Answer{place(mirror): {mirrorHolds, "404"}, place(source): {sourceHolds, ""}}
+		}
+	}
+	gaveUp := func(reason string, words ...string) Input {
+		return input(worker("2"), node("a", append(words, "wants=2", "state=Degraded", "reason="+reason)...))
+	}
+	for _, tt := range []struct {
+		reason    string
+		in        Input
+		cause     Cause
+		link      string // in the chain
+		effective string // the first remedy that changes something, "" for none
+	}{
+		{"neither place has the image", deadlock(answered(HoldsNot, HoldsNot), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc image mirror " + source + " " + mirror},
+		{"the mirror has it by now", deadlock(answered(HoldsIt, ""), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
+		{"the source has it, and nodes get that far", deadlock(answered(HoldsNot, HoldsIt), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
+		{"the mirror wants credentials", deadlock(answered(HoldsDenied, HoldsNot), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
+		{"the kubelet says why", deadlock(func(in *Input) { in.Cluster.Pods[1].Detail = "manifest unknown" }, failing), CauseImageNotPulled, "its kubelet says: manifest unknown", "oc image mirror " + source + " " + mirror},
+		{"pull secrets of its own", deadlock(func(in *Input) {
+			spec := *in.Cluster.Pods[1].Spec
+			spec.OwnSecrets = true
+			in.Cluster.Pods[1].Spec = &spec
+		}, failing), CauseImageNotPulled, "the pod has pull secrets of its own", "oc image mirror " + source + " " + mirror},
+		{"no constraint lets it go anywhere", deadlock(func(in *Input) {
+			in.Cluster.Pods[1].Detail = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match pod anti-affinity rules."
+			in.Cluster.Pods[1].Node = ""
+			in.Cluster.Nodes = append(in.Cluster.Nodes, node("c", "has=2", "wants=2", "cordoned"))
+		}, "pending"), CausePodNotPlaced, "2 node(s) didn't match pod anti-affinity rules.", "oc adm uncordon c"},
+		{"scheduling gates", deadlock(func(in *Input) {
+			in.Cluster.Pods[1].Node, in.Cluster.Pods[1].Spec = "", &rollout.PodSpec{Labels: map[string]string{"app": "cart"}, Gated: true}
+		}, "pending"), CausePodNotPlaced, "it has scheduling gates", "oc -n shop delete pod 1"},
+		{"a new version that crashes", deadlock(func(in *Input) {
+			in.Cluster.Pods[1].Detail = "it ended with exit code 1 (Error), 7 times"
+			byDeployment(in)
+		}, "failing=CrashLoopBackOff"), CausePodFails, "its kubelet says: it ended with exit code 1 (Error), 7 times", "oc -n shop rollout undo deployment/cart"},
+		{"a bare pod waits for its image, which a place has", deadlock(func(in *Input) {
+			answered(HoldsNot, HoldsIt)(in)
+			in.Cluster.Pods[1].Owner = rollout.Owner{}
+		}, failing), CauseImageNotPulled, source + " has it", "oc image mirror " + source + " " + mirror},
+		{"a pod that is not ready", deadlock(nil, "unready"), CausePodNotReady, "pod shop/2 on b is not ready", "oc -n shop delete pod 2"},
+		{"a budget without room", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
+			byDeployment(in)
+		}), CauseBudgetFull, "it leaves no room for a drain", "oc -n shop scale deployment/cart --replicas=3"},
+		{"a budget that never has room", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
+			in.Cluster.Budgets[0].Spec.MaxUnavailable = new(intstr.FromInt32(0))
+			byDeployment(in)
+		}), CauseBudgetFull, "it leaves no room for a drain", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`},
+		{"the routers of OpenShift", deadlock(func(in *Input) {
+			byDeployment(in)
+			for i := range in.Cluster.Pods {
+				in.Cluster.Pods[i].Namespace, in.Cluster.Pods[i].Owner.Name = "openshift-ingress", "router-default-5d"
+			}
+			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
+			in.Cluster.Budgets[0].Namespace = "openshift-ingress"
+		}), CauseBudgetFull, "it leaves no room for a drain", `oc -n openshift-ingress-operator patch ingresscontroller default --type=merge -p '{"spec":{"replicas":3}}'`},
+		{"two budgets", deadlock(func(in *Input) { in.Cluster.Budgets = append(in.Cluster.Budgets, cartBudget("other", 1, 2, 1)) }), CauseSeveralBudgets, "no pod of several budgets is evicted", "oc -n shop delete pdb other"},
+		{"nobody keeps budgets up to date", deadlock(func(in *Input) { in.Cluster.Budgets[0].Generation = 2 }), CauseBudgetNotObserved, "older than its spec", "oc patch kubecontrollermanager cluster --type=merge -p "},
+		{"nobody counts after an eviction", deadlock(func(in *Input) { in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 1) }), CauseBudgetNotObserved, "older than the last eviction", "oc patch kubecontrollermanager cluster --type=merge -p "},
+		{"a budget of bare pods", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0] = cartBudget("cart", 0, 1, 0)
+			in.Cluster.Budgets[0].Status.ExpectedPods = 0
+			in.Cluster.Pods[0].Owner = rollout.Owner{}
+		}), CauseBudgetNotObserved, "cannot work out how many pods there are to be: no controller makes them", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":0}}'`},
+		{"a budget of pods that nobody scales", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0].Status.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: "False", Reason: policyv1.SyncFailedReason, Message: "jobs.batch does not implement the scale subresource"}}
+		}), CauseBudgetNotObserved, "cannot work out how many pods there are to be: jobs.batch does not", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":1}}'`},
+		{"the API server says by which budget", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0] = cartBudget("cart", 1, 2, 1)
+			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Budgets: true, Words: "The disruption budget cart needs 1 healthy pods and has 1 currently"}}
+		}, failing), CauseImageNotPulled, "the API server says: The disruption budget cart needs 1", "oc image mirror " + source + " " + mirror},
+		{"the API server refuses for another reason", deadlock(func(in *Input) {
+			in.Cluster.Budgets = nil
+			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Words: `admission webhook "vm.example.com" denied the request: it runs`}}
+		}), CauseEvictionRefused, `admission webhook "vm.example.com" denied`, "oc -n shop delete pod 1"},
+		{"a drain past the hour", deadlock(func(in *Input) {
+			in.Cluster.Nodes[0].Annotations[mco+"state"], in.Cluster.Nodes[0].Annotations[mco+"reason"] = "Degraded", "failed to drain node: a after 1 hour. Please see machine-config-controller logs for more information"
+		}, failing), CauseImageNotPulled, "its drain did not end within an hour", "oc image mirror " + source + " " + mirror},
+		{"a pod that does not end", deadlock(func(in *Input) {
+			in.Now, in.Cluster.Budgets = noon, nil
+			in.Cluster.Pods[0].Deleted, in.Cluster.Pods[0].Ends = true, noon.Add(-time.Hour)
+		}), CausePodNotEnding, "was over at 2026-03-01 11:00 UTC (1h0m ago)", "oc -n shop delete pod 1 --force --grace-period=0"},
+		{"a pod with a finalizer", deadlock(func(in *Input) {
+			in.Now, in.Cluster.Budgets = noon, nil
+			in.Cluster.Pods[0].Deleted, in.Cluster.Pods[0].Ends, in.Cluster.Pods[0].Finalizers = true, noon.Add(-time.Hour), "example.com/keep"
+		}), CausePodNotEnding, "whoever has put them there takes them away: example.com/keep", `oc -n shop patch pod 1 --type=merge -p '{"metadata":{"finalizers":null}}'`},
+		{
+			"a file changed by hand", gaveUp(`unexpected on-disk state validating against rendered-worker-1: content mismatch for file "/etc/containers/registries.conf"`), CauseFileChanged,
+			"MCO expects /etc/containers/registries.conf as it is in rendered config rendered-worker-1", "f=$(mktemp) && oc get machineconfig rendered-worker-1 -o jsonpath=",
+		},
+		{"a mode changed by hand", gaveUp(`mode mismatch for file: "/etc/x"; expected: 420`), CauseFileChanged, "rendered config 1 has no file /etc/x", "oc debug node/a -- chroot /host touch /run/machine-config-daemon-force"},
+		{"an OS image that is nowhere", func() Input {
+			in := gaveUp("failed to update OS to quay.io/shop/os:2: error running rpm-ostree rebase: manifest unknown: exit status 1", "has=2")
+			in.Rendered["2"].OSImage = "quay.io/shop/os:2"
+			return in
+		}(), CauseSystemNotUpdated, "node a looks for it at mirror.example.com/shop/os:2, then quay.io/shop/os:2", "oc image mirror quay.io/shop/os:2 mirror.example.com/shop/os:2"},
+		{"a disk that is full", gaveUp("error running rpm-ostree rebase: No space left on device"), CauseSystemNotUpdated, "could not be updated", "oc debug node/a -- chroot /host systemctl restart rpm-ostreed"},
+		{"a reason of its own", gaveUp("the moon is full"), CauseNodeGaveUp, "the moon is full", ""},
+		{"a target that is gone", func() Input {
+			in := input(worker("2"), node("a", "wants=0", "state=Degraded", `reason=machineconfigs "0" not found`))
+			in.Unread = map[string]error{"0": fmt.Errorf("MachineConfig 0: %w", rollout.ErrGone)}
+			return in
+		}(), CauseConfigMissing, "annotation desiredConfig names rendered config 0, which is gone", "oc annotate node a --overwrite machineconfiguration.openshift.io/desiredConfig=2"},
+		{
+			"what it has is gone, by the words of its daemon", input(worker("2"), node("a", "has=0", "wants=2", "state=Degraded", "reason=missing MachineConfig 0")), CauseConfigMissing,
+			"annotation currentConfig names rendered config 0", "oc annotate node a --overwrite machineconfiguration.openshift.io/desiredConfig=2 machineconfiguration.openshift.io/currentConfig=2 && oc debug node/a -- chroot /host touch /run/machine-config-daemon-force",
+		},
+		{"no daemon on the node", func() Input {
+			in := input(worker("2"), node("a", "wants=2", "state=Working"), node("b", "has=2", "wants=2"))
+			in.Cluster.Pods = daemons("b")
+			return in
+		}(), CauseDaemonDown, "DaemonSet machine-config-daemon has no pod there", inMCO + "rollout restart daemonset machine-config-daemon"},
+		{"a daemon without its image", func() Input {
+			in := input(worker("2"), node("a", "has=2", "wants=1"))
+			in.Cluster.Pods = append(daemons(), mcoPod("machine-config-daemon", "a", failing))
+			return in
+		}(), CauseDaemonDown, "node a looks for it at mirror.example.com/shop/mco:v1", "oc image mirror quay.io/shop/mco:v1 mirror.example.com/shop/mco:v1"},
+		{"no controller", func() Input {
+			in := input(worker("2"), node("a"))
+			in.Cluster.Pods = daemons("a")[1:]
+			return in
+		}(), CauseControllerDown, "its Deployment is scaled to 0", inMCO + "scale deployment machine-config-controller --replicas=1"},
+		{"a kubelet that is away", input(worker("1"), node("a", "notready")), CauseNodeNotReady, "its kubelet says: Kubelet", "ssh core@a sudo systemctl restart crio kubelet"},
+		{"a kubelet without a certificate", func() Input {
+			in := input(worker("1"), node("a", "notready"))
+			in.Evidence.Requests = []CertificateRequest{{"csr-x", "a"}, {"csr-y", "b"}}
+			return in
+		}(), CauseCertificatePending, "nobody has approved CertificateSigningRequest csr-x", "oc adm certificate approve csr-x"},
+		{"paused for too long", func() Input {
+			pool := worker("1", "paused")
+			pool.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "oc", Time: &metav1.Time{Time: noon}, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)}}
+			in := input(pool, node("a"))
+			in.Cluster.Certificates = []mcfgv1.ControllerCertificate{{Subject: "CN=openshift-kube-apiserver-operator_kube-apiserver-to-kubelet-signer@1", NotBefore: &metav1.Time{Time: noon.Add(time.Hour)}}}
+			return in
+		}(), CauseCertificateWaits, "was made anew on 2026-03-01", "mirrorset-guard rollout resume worker"},
+		{"a pool that is being deleted", input(worker("2", "deleted"), node("a")), CausePoolDeletion, "it is being deleted", "oc label node -l 'node-role.kubernetes.io/worker=' node-role.kubernetes.io/worker-"},
+		{"nodes that nobody takes", input(worker("2"), node("a")), CauseUnknown, "nothing that is known keeps MCO from taking one", ""},
+		{"an update without end", func() Input {
+			in := input(worker("2"), node("a", "wants=2", "state=Working", "asked=drain-2", "drained=drain-2"))
+			machine := &mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+			machine.Status.Conditions = []metav1.Condition{{Type: string(mcfgv1.MachineConfigNodeUpdated), Status: "False", LastTransitionTime: metav1.Time{Time: noon}}}
+			in.MachineNodes, in.Now = []*mcfgv1.MachineConfigNode{machine}, noon.Add(3*time.Hour)
+			return in
+		}(), CauseUnknown, "its update began at 2026-03-01 12:00 UTC (3h0m ago)", ""},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			d := Diagnose(tt.in, asked(tt.in))
+			if len(d.Findings) != 1 {
+				t.Fatalf("got %+v, want one", d.Findings)
+			}
+			f := d.Findings[0]
+			if chain := strings.Join(f.Chain, "\n"); f.Cause != tt.cause || !strings.Contains(chain, tt.link) {
+				t.Errorf("got %s:\n%s\nwant %s: %s", f.Cause, chain, tt.cause, tt.link)
+			}
+			effective := ""
+			if i := slices.IndexFunc(f.Remedies, func(r Remedy) bool { return !r.ReadOnly }); i >= 0 {
+				effective = f.Remedies[i].Command
+			}
+			if !strings.HasPrefix(effective, tt.effective) || (effective == "") != (tt.effective == "") {
+				t.Errorf("the first remedy that changes something: got %q, want %q", effective, tt.effective)
+			}
+		})
+	}
+}
+
+// TestNoFinding: what goes its way, and what the API server says is no longer so, is none.
+func TestNoFinding(t *testing.T) {
+	for reason, in := range map[string]Input{
+		"the objects are behind": deadlock(func(in *Input) {
+			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Allowed: true}}
+		}, "failing=ImagePullBackOff"),
+		"a pod within its grace period": deadlock(func(in *Input) {
+			in.Now, in.Cluster.Budgets = noon, nil
+			in.Cluster.Pods[0].Deleted, in.Cluster.Pods[0].Ends = true, noon.Add(-time.Minute)
+		}),
+		"a node that reboots": func() Input {
+			in := input(worker("2"), node("a", "wants=2", "state=Working", "notready"))
+			in.Now = noon.Add(10 * time.Minute)
+			return in
+		}(),
+		"dumps without the pods of MCO": func() Input {
+			in := input(worker("1"), node("a"))
+			in.Cluster.Pods, in.Cluster.Namespaces = []rollout.Pod{cart("1", "a")}, map[string]labels.Set{"shop": nil}
+			return in
+		}(),
+		"a pool that is well": func() Input {
+			in := input(worker("1"), node("a"))
+			in.Cluster.Pods = daemons("a")
+			return in
+		}(),
+	} {
+		if d := Diagnose(in, asked(in)); len(d.Findings) > 0 || len(d.Unknown) > 0 {
+			t.Errorf("%s: got %+v, %q", reason, d.Findings, d.Unknown)
+		}
+	}
+}
+
+// TestMerged: one budget that holds up three nodes is one cause, and so is one reason of many.
+func TestMerged(t *testing.T) {
+	in := deadlock(func(in *Input) {
+		for _, name := range []string{"c", "d"} {
+			in.Cluster.Nodes = append(in.Cluster.Nodes, node(name, "wants=2", "state=Working", "asked=drain-2", "drained=uncordon-1"))
+			in.Cluster.Pods = append(in.Cluster.Pods, cart("on-"+name, name))
+		}
+		in.Cluster.Pools[0].Status.MachineCount = 4
+	}, "failing=ImagePullBackOff")
+	d := Diagnose(in, asked(in))
+	if len(d.Findings) != 1 {
+		t.Fatalf("got %+v", d.Findings)
+	}
+	f := d.Findings[0]
+	if f.Node != "a" || !slices.Equal(f.AlsoNodes, []string{"c", "d"}) || f.Others() != "the same holds up 2 more nodes: c, d" || f.Chain[2] != "so it is for 2 more pods: shop/on-c, shop/on-d" {
+		t.Errorf("got %q, %+v", f.Others(), f)
+	}
+
+	var nodes []*corev1.Node
+	for i := range 50 {
+		name := fmt.Sprintf("worker-%d", i)
+		nodes = append(nodes, node(name, "state=Degraded", "wants=2", "reason=failed to update OS on "+name+": disk is full"))
+	}
+	in = input(worker("2"), nodes...)
+	if d := Diagnose(in, asked(in)); len(d.Findings) != 1 || len(d.Findings[0].AlsoNodes) != 49 || len(d.Findings[0].Others()) > 200 {
+		t.Errorf("got %+v", d.Findings)
+	}
+}
+
+// TestAsks: what would help to know is asked for, each once and not without end.
+func TestAsks(t *testing.T) {
+	in := deadlock(func(in *Input) {
+		for i := range 200 {
+			in.Cluster.Pods = append(in.Cluster.Pods, cart(fmt.Sprint("more-", i), "a"))
+		}
+	}, "failing=ImagePullBackOff")
+	d := Diagnose(in, asked(in))
+	if len(d.Asks.Evictions) != maxEvictions || d.Asks.Evictions[0] != (PodName{"shop", "1"}) || d.Asks.Requests {
+		t.Errorf("got %+v", d.Asks)
+	}
+	if want := []mirrors.Location{place("mirror.example.com/shop/cart:v1"), place("quay.io/shop/cart:v1")}; !slices.Equal(d.Asks.Places, want) {
+		t.Errorf("got %+v, want %+v", d.Asks.Places, want)
+	}
+	if in := input(worker("1"), node("a")); !Diagnose(in, asked(in)).Asks.IsEmpty() {
+		t.Error("something is asked about a cluster that is well")
+	}
+	if in := input(worker("1"), node("a", "notready")); !Diagnose(in, asked(in)).Asks.Requests {
+		t.Error("nothing is asked about a node that is not ready")
+	}
+}
+
+// TestRevert: the mirror object that sends nodes to a mirror, and what its deletion does.
+func TestRevert(t *testing.T) {
+	in := deadlock(nil, "failing=ImagePullBackOff")
+	set := tagSet("")
+	remedies := Diagnose(in, set).Findings[0].Remedies
+	i := slices.IndexFunc(remedies, func(r Remedy) bool { return r.Command == "oc delete imagetagmirrorset shop" })
+	if i < 0 || !strings.Contains(remedies[i].Effect, "Then 2 nodes of pool worker: each drains and reloads CRI-O. Drains wait") {
+		t.Errorf("got %+v", remedies)
+	}
+	if got := copyCommand("quay.io/a@sha256:1", "m.example.com/a@sha256:1"); got != "oc image mirror --keep-manifest-list=true quay.io/a@sha256:1 m.example.com/a" {
+		t.Errorf("by digest: got %s", got)
+	}
+}
+
+// TestUnknown: what could not be read is said with the right that it takes, and never counts
+// as well.
+func TestUnknown(t *testing.T) {
+	in := input(worker("1"), node("a"))
+	in.Now = noon
+	in.Cluster.Unknown = []string{"nodes", "poddisruptionbudgets", "pods"}
+	in.MirrorsUnknown = errors.New("forbidden")
+	in.Evidence.Notes = []string{"evictions were not asked for"}
+	d := Diagnose(in, mirrors.Set{})
+	for _, part := range []string{
+		"nodes could not be read: which node waits for what is not known (it takes the right to list and watch nodes)", "list and watch poddisruptionbudgets.policy", "list and watch pods", "MCO rejects the mirror objects",
+	} {
+		if !strings.Contains(strings.Join(d.Unknown, "\n"), part) {
+			t.Errorf("%q is not in %q", part, d.Unknown)
+		}
+	}
+	if !slices.Contains(d.Notes, "evictions were not asked for") {
+		t.Errorf("got %q", d.Notes)
+	}
+	in = input(worker("1"), node("a"))
+	in.Rendered, in.Unread = nil, map[string]error{"1": errors.New("forbidden")}
+	if d := Diagnose(in, mirrors.Set{}); len(d.Unknown) != 1 || !strings.HasSuffix(d.Unknown[0], "is not known: forbidden") {
+		t.Errorf("a config that was not read: got %q", d.Unknown)
+	}
+	in = input(worker("1"), node("a"))
+	in.Cluster.Pools[0].Status.MachineCount = 3
+	if d := Diagnose(in, mirrors.Set{}); len(d.Unknown) != 1 {
+		t.Errorf("nodes that are missing: got %q", d.Unknown)
+	}
+}
+
+// TestRejected: each party to a contradiction can repair it.
+func TestRejected(t *testing.T) {
+	for name, want := range map[string]string{
+		"ImageTagMirrorSet shop": "oc edit imagetagmirrorset shop", "ImagePolicy team/a": "oc -n team edit imagepolicy a", "quay.io/shop": "", "blockedRegistries of Image cluster": "",
+	} {
+		if got := editCommand(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestAccessed: that somebody logged in is said with a node that is degraded, and noted.
+func TestAccessed(t *testing.T) {
+	n := node("a", "wants=2", "state=Degraded", `reason=content mismatch for file "/etc/x"`)
+	n.Annotations[sshAccess] = "accessed"
+	in := input(worker("2"), n)
+	d := Diagnose(in, asked(in))
+	if !slices.Contains(d.Findings[0].Chain, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
+		t.Errorf("got %+v", d)
+	}
+}

@@ -1,0 +1,108 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// A Diagnosis says why nodes and pools do not move.
+type Diagnosis struct {
+	// Findings are those of the cluster first, then those of pools, then those of nodes, in
+	// the order of a Status; each cause once. There are none where nothing is held up, as far
+	// as is known.
+	Findings []Finding `json:"findings"`
+	// Unknown is what could not be read and may hide that something is held up: where there
+	// are no findings, it cannot be told whether all is well.
+	Unknown []string `json:"unknown,omitempty"`
+	// Notes say what else is not known, or is out of the ordinary without holding anything up.
+	Notes []string `json:"notes,omitempty"`
+	// Asks are the questions whose answers, in Input.Evidence, would tell more.
+	Asks Asks `json:"-"`
+}
+
+// IsPassing reports whether a finding may be over in a moment.
+func (d *Diagnosis) IsPassing() bool {
+	return slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Passing })
+}
+
+// A Finding is what holds nodes or a pool up.
+type Finding struct {
+	Cause Cause `json:"cause"`
+	// Pool is "" for what concerns all; Node is "" for what concerns a pool. AlsoNodes are the
+	// other nodes that the same cause holds up.
+	Pool      string   `json:"pool,omitempty"`
+	Node      string   `json:"node,omitempty"`
+	AlsoNodes []string `json:"alsoNodes,omitempty"`
+	// Chain leads from the symptom to the cause, a link each, with its evidence.
+	Chain []string `json:"chain"`
+	// Unexplained is set where the chain ends before a cause.
+	Unexplained bool `json:"unexplained,omitempty"`
+	// Remedies are what can be done, the safest first.
+	Remedies []Remedy `json:"remedies"`
+
+	// Passing says that this is so for some seconds in a rollout that goes its way, too.
+	Passing bool `json:"passing,omitempty"`
+
+	// subject tells findings of one cause apart: the budget, the words of a daemon.
+	subject string
+	// pods are those whose eviction is refused.
+	pods []string
+}
+
+// A Remedy is something to do, with the command for it, and what that brings about.
+type Remedy struct {
+	Command string `json:"command"`
+	Effect  string `json:"effect"`
+	// ReadOnly says that the command shows something, and changes nothing.
+	ReadOnly bool `json:"readOnly,omitempty"`
+}
+
+// look is a Remedy that changes nothing.
+func look(command, effect string) Remedy {
+	return Remedy{command, effect + "; nothing is changed", true}
+}
+
+// act is a Remedy that changes something.
+func act(command, effect string) Remedy { return Remedy{Command: command, Effect: effect} }
+
+// A Cause is the root of what holds nodes up.
+type Cause string
+
+// The causes. Unknown is that of an unexplained finding.
+const (
+	CauseUnknown            Cause = "Unknown"
+	CauseObjectsRejected    Cause = "ObjectsRejected"    // MCO rejects the mirror objects
+	CauseNotRendered        Cause = "NotRendered"        // MCO cannot render a config for the pool
+	CauseObjectsNotRendered Cause = "ObjectsNotRendered" // what the pool is to have is not what the objects ask for
+	CauseControllerDown     Cause = "ControllerDown"     // machine-config-controller does not run
+	CauseDaemonDown         Cause = "DaemonDown"         // machine-config-daemon does not run on the node
+	CausePoolPaused         Cause = "PoolPaused"
+	CausePoolDeletion       Cause = "PoolDeletion"      // the pool is being deleted
+	CauseCertificateWaits   Cause = "CertificateWaits"  // nodes of a paused pool do not get a new CA
+	CauseNodesUnavailable   Cause = "NodesUnavailable"  // too many nodes are unavailable for MCO to take another
+	CauseImageNotPulled     Cause = "ImageNotPulled"    // a replacement cannot pull its image
+	CausePodNotPlaced       Cause = "PodNotPlaced"      // the scheduler finds no node for a replacement
+	CausePodFails           Cause = "PodFails"          // a replacement does not start
+	CausePodNotReady        Cause = "PodNotReady"       // a replacement runs and is not ready
+	CauseBudgetFull         Cause = "BudgetFull"        // a budget never has room for a drain
+	CauseSeveralBudgets     Cause = "SeveralBudgets"    // several budgets cover one pod
+	CauseBudgetNotObserved  Cause = "BudgetNotObserved" // nobody keeps the status of a budget up to date
+	CauseEvictionRefused    Cause = "EvictionRefused"   // the API server refuses for another reason
+	CausePodNotEnding       Cause = "PodNotEnding"
+	CauseFileChanged        Cause = "FileChanged"      // a file on the node is not what MCO wrote
+	CauseSystemNotUpdated   Cause = "SystemNotUpdated" // the operating system could not be updated
+	CauseConfigMissing      Cause = "ConfigMissing"    // a rendered config that the node needs is gone
+	CauseNodeNotReady       Cause = "NodeNotReady"
+	CauseCertificatePending Cause = "CertificatePending" // a kubelet's request for a certificate waits
+	CauseNodeGaveUp         Cause = "NodeGaveUp"         // the daemon gave up for a reason of its own
+)
+
+// Others says in a sentence which other nodes the cause holds up, "" for none.
+func (f *Finding) Others() string {
+	if len(f.AlsoNodes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the same holds up %s: %s", text.Plural(len(f.AlsoNodes), "more node", "more nodes"), text.Line(text.Names(f.AlsoNodes, shown)))
+}

@@ -1,0 +1,139 @@
+package status
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// Asks are what a Diagnosis would like to know that objects do not say. They are bounded,
+// whatever the size of the cluster.
+type Asks struct {
+	// Evictions are pods: would the API server let them go now?
+	Evictions []PodName
+	// Places are what nodes ask for the images that they cannot pull: is the image there now?
+	Places []mirrors.Location
+	// Requests asks which certificates kubelets wait for.
+	Requests bool
+	// Configs asks which MachineConfigs there are.
+	Configs bool
+}
+
+// Without returns the questions that have no answer yet.
+func (a Asks) Without(e Evidence) Asks {
+	a.Evictions = slices.DeleteFunc(slices.Clone(a.Evictions), func(p PodName) bool { _, ok := e.Evictions[p]; return ok })
+	a.Places = slices.DeleteFunc(slices.Clone(a.Places), func(l mirrors.Location) bool { _, ok := e.Places[l]; return ok })
+	a.Requests = a.Requests && e.Requests == nil
+	a.Configs = a.Configs && e.Configs == nil
+	return a
+}
+
+// IsEmpty reports whether there is nothing to ask.
+func (a Asks) IsEmpty() bool { return len(a.Evictions)+len(a.Places) == 0 && !a.Requests && !a.Configs }
+
+// A PodName is the namespace and the name of a pod.
+type PodName struct{ Namespace, Name string }
+
+// String returns "namespace/name".
+func (p PodName) String() string { return p.Namespace + "/" + p.Name }
+
+// Evidence is what was found out by asking. The zero Evidence is that nobody has asked.
+type Evidence struct {
+	// Evictions are the answers to evictions that were asked for as a dry run.
+	Evictions map[PodName]Eviction
+	// Places are the answers of registries, by place.
+	Places map[mirrors.Location]Answer
+	// Requests are the certificates that kubelets wait for, nil if nobody has asked.
+	Requests []CertificateRequest
+	// Configs are the MachineConfigs that MCO has not rendered itself, nil if nobody has asked.
+	Configs []MachineConfig
+	// Notes say what could not be asked, and what it takes.
+	Notes []string
+}
+
+// An Eviction is the answer of the API server.
+type Eviction struct {
+	// Allowed says that the pod would be evicted, or is gone.
+	Allowed bool
+	// Budgets says that it is refused on account of a budget, which may change.
+	Budgets bool
+	// Words are those of the API server.
+	Words string
+}
+
+// An Answer is that of a place to the question whether it has an image.
+type Answer struct {
+	Holds Holds
+	// Words are those of the registry, or why it could not be asked; "" where it has the
+	// image.
+	Words string
+}
+
+// Holds is whether a place has an image, in words that complete its name.
+type Holds string
+
+// What a place may answer.
+const (
+	HoldsIt     Holds = "has it"
+	HoldsNot    Holds = "does not have it"
+	HoldsDenied Holds = "does not let the nodes in"
+	HoldsAway   Holds = "is out of reach"
+	HoldsOther  Holds = "has something else, or only a part of it"
+	HoldsNoWord Holds = "gave no answer in time"
+)
+
+// A CertificateRequest is a CertificateSigningRequest of a kubelet that nobody has approved.
+type CertificateRequest struct{ Name, Node string }
+
+// A MachineConfig is one that MCO renders into that of a pool, by the labels that pools select.
+type MachineConfig struct {
+	Name   string
+	Labels map[string]string
+}
+
+const (
+	// maxEvictions is how many evictions are asked for, maxEvictionsOfNode those of one node.
+	maxEvictions, maxEvictionsOfNode = 60, 10
+	// maxPlaces is how many places are asked.
+	maxPlaces = 60
+)
+
+// askEviction notes that the answer for a pod would help.
+func (d *diagnosis) askEviction(p PodName) {
+	if len(d.Asks.Evictions) < maxEvictions && !slices.Contains(d.Asks.Evictions, p) {
+		d.Asks.Evictions = append(d.Asks.Evictions, p)
+	}
+}
+
+// askPlaces notes that the answers of places would help.
+func (d *diagnosis) askPlaces(places []mirrors.Location) {
+	for _, l := range places {
+		if len(d.Asks.Places) < maxPlaces && !slices.Contains(d.Asks.Places, l) {
+			d.Asks.Places = append(d.Asks.Places, l)
+		}
+	}
+}
+
+// answersLink says what places answered, "" if nobody has asked.
+func (d *diagnosis) answersLink(places []mirrors.Location) string {
+	var parts []string
+	for _, l := range places {
+		a, ok := d.Evidence.Places[l]
+		if !ok {
+			continue
+		}
+		part := l.Ref + " " + string(a.Holds)
+		if a.Words != "" {
+			part += " (" + a.Words + ")"
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "asked just now: " + strings.Join(parts, "; ")
+}
+
+// answer returns what a place answered, "" if it was not asked.
+func (d *diagnosis) answer(l mirrors.Location) Holds { return d.Evidence.Places[l].Holds }

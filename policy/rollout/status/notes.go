@@ -1,0 +1,64 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A note says what is not known, and whether that may hide that something is held up.
+type note struct {
+	text  string
+	hides bool
+}
+
+// notes says what is not known.
+func (o *overview) notes(s Status) []note {
+	var notes []note
+	for _, resource := range o.Cluster.Unknown {
+		if lacking := lacks[resource]; lacking != "" {
+			notes = append(notes, note{o.unreadText(resource, lacking), resource == "nodes"})
+		}
+	}
+	for _, p := range s.Pools {
+		if p.From != "" && p.Changes == nil {
+			notes = append(notes, note{o.unreadNote(p), false})
+		}
+		if !slices.Contains(o.Cluster.Unknown, "nodes") && p.Present != p.Machines {
+			notes = append(notes, note{fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, p.Present), true})
+		}
+	}
+	return notes
+}
+
+// lacks says what is not said without a resource.
+var lacks = map[string]string{
+	"nodes":                 "which node waits for what is not known",
+	"clusteroperators":      "what the operator says of itself is not known",
+	"machineconfigurations": "which actions nodes take is by the defaults of MCO",
+	"infrastructures":       "whether there is a single node, which is not drained, is not known",
+	"pods":                  "which node MCO runs on, and takes last, is not known",
+	"machineconfignodes":    "how far a node is in its update is not known",
+	"controllerconfigs":     "when certificates expire is not known",
+}
+
+// unreadText says that a resource could not be read, what follows from that and, of a live
+// cluster, which right it takes.
+func (in *Input) unreadText(resource, lacking string) string {
+	words := fmt.Sprintf("%s could not be read: %s", resource, lacking)
+	if in.Now.IsZero() {
+		return words
+	}
+	return words + fmt.Sprintf(" (it takes the right to list and watch %s)", rollout.QualifiedResource(resource))
+}
+
+func (o *overview) unreadNote(p Pool) string {
+	for _, name := range []string{p.From, p.Target} {
+		if err := o.Unread[name]; err != nil {
+			return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: %v", p.Name, err)
+		}
+	}
+	return fmt.Sprintf("what is new for pool %s is not known, nor whether nodes are drained: MachineConfigs %s and %s were not read", p.Name, p.From, cmp.Or(p.Target, "(none)"))
+}

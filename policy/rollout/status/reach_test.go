@@ -1,0 +1,82 @@
+package status
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// TestReachOf: what is missing until a change has reached the nodes. Config "2" has the entry
+// of tagSet.
+func TestReachOf(t *testing.T) {
+	pool := func(target, current string, words ...string) *mcfgv1.MachineConfigPool {
+		p := worker(target, words...)
+		p.Status.Configuration.Name = current
+		return p
+	}
+	in := func(p *mcfgv1.MachineConfigPool, set mirrors.Set, nodes ...*corev1.Node) VerifyInput {
+		return VerifyInput{Input: input(p, nodes...), Mirrors: set}
+	}
+	with := func(in VerifyInput, change func(*VerifyInput)) VerifyInput {
+		change(&in)
+		return in
+	}
+	asked := mirrors.Put(tagSet("").Objects[0])
+	other := mirrors.Put(&configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	has2 := node("a", "has=2", "wants=2")
+	all := in(pool("2", "2"), tagSet(""), has2)
+	for _, tt := range []struct {
+		reason  string
+		in      VerifyInput
+		goal    Goal
+		missing string // "" if it is reached
+		unknown string
+	}{
+		{"all have it", all, Goal{}, "", ""},
+		{"all have what the file says", all, Goal{Edit: &asked}, "", ""},
+		{"MCO has not noticed", in(pool("1", "1"), tagSet(""), node("a")), Goal{}, "MCO has not rendered what the mirror objects ask for yet, for worker", ""},
+		{"nor when a file is waited for", in(pool("1", "1"), tagSet(""), node("a")), Goal{Edit: &asked}, "MCO has not rendered what the mirror objects ask for yet, for worker", ""},
+		{"the object is not there", all, Goal{Edit: &other}, "in the cluster, 1 object is not as the file says: ImageTagMirrorSet other", ""},
+		{"the object is another", in(pool("2", "2"), tagSet(configv1.NeverContactSource), has2), Goal{Edit: &asked}, "in the cluster, 1 object is not as the file says: ImageTagMirrorSet shop", ""},
+		{"one node has it", in(pool("2", "1"), tagSet(""), has2, node("b", "wants=2", "state=Working")), Goal{}, "1 of 2 nodes have what the mirror objects ask for; without: b", ""},
+		{"the only node that counts is not of the pool", in(pool("2", "1"), tagSet(""), node("b", "wants=2", "state=Working")), Goal{Pools: []string{"infra"}}, "", ""},
+		{"MCO has not counted", in(pool("2", "1"), tagSet(""), has2), Goal{}, "pool worker is updating: ", ""},
+		{"which a file does not wait for", in(pool("2", "1"), tagSet(""), has2), Goal{Edit: &asked}, "", ""},
+		{"an entry that was deleted is still there", in(pool("2", "2"), mirrors.Set{}, has2), Goal{}, "MCO has not rendered what the mirror objects ask for yet, for worker", ""},
+		{"paused, with nothing waiting", in(pool("2", "2", "paused"), tagSet(""), has2), Goal{}, "", ""},
+		{"paused, with something waiting", in(pool("2", "1", "paused"), tagSet(""), node("a")), Goal{}, "0 of 1 node has what the mirror objects ask for; without: a", ""},
+		{"it has the config, and gave up", in(pool("2", "2"), tagSet(""), node("a", "has=2", "wants=2", "state=Degraded")), Goal{Edit: &asked}, "0 of 1 node has what the mirror objects ask for; without: a", ""},
+		{"a config could not be read", with(all, func(in *VerifyInput) { in.Rendered, in.Unread = nil, map[string]error{"2": errors.New("forbidden")} }), Goal{}, "", "node a: it is not known what is in its rendered config: forbidden"},
+		{"no daemon", in(pool("2", "2"), tagSet(""), node("a", "new")), Goal{}, "", "node a: does not say which rendered config it has"},
+		{"nodes may not be read", with(in(pool("2", "2"), tagSet("")), func(in *VerifyInput) { in.Cluster.Unknown = []string{"nodes"} }), Goal{}, "", "nodes could not be read"},
+		{"no nodes at all", in(pool("2", "2"), tagSet("")), Goal{Edit: &asked}, "", "no node is known"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			r := ReachOf(tt.in, tt.goal)
+			if !strings.HasPrefix(r.Missing, tt.missing) || (tt.missing == "") != (r.Missing == "") || r.Unknown != tt.unknown || r.Reached != (tt.missing == "" && tt.unknown == "") {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+	rejected := with(all, func(in *VerifyInput) {
+		digest := &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+		digest.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: "quay.io/shop", Mirrors: []configv1.ImageMirror{"mirror.example.com/shop"}, MirrorSourcePolicy: configv1.NeverContactSource}}
+		in.Mirrors = mirrors.Put(digest).Apply(in.Mirrors)
+	})
+	if r := ReachOf(rejected, Goal{}); r.Reached || !strings.HasPrefix(r.Missing, "MCO rejects the mirror objects: ") {
+		t.Errorf("MCO rejects the objects: got %+v", r)
+	}
+	unselected := with(in(pool("1", "1"), tagSet(""), node("a")), func(in *VerifyInput) {
+		in.Cluster.Pools[0].Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	})
+	if r := ReachOf(unselected, Goal{}); !r.Reached || r.Nodes != 0 {
+		t.Errorf("a pool that gets no mirrors: got %+v", r)
+	}
+}
