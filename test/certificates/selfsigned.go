@@ -3,9 +3,11 @@
 package certificates
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -35,6 +37,16 @@ const clockSkew = time.Hour
 // to trust. The CA is new each time and its key is thrown away, so that nothing
 // else can be issued by it. Files that are there are replaced.
 func SelfSigned(dir string, hosts []string, validity time.Duration) (caPEM []byte, err error) {
+	return selfSigned(dir, hosts, validity, func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) })
+}
+
+// SelfSignedRSA is SelfSigned with RSA keys, as OpenShift's service CA has them: the ciphers
+// of TLS 1.2 and before are for one kind of key.
+func SelfSignedRSA(dir string, hosts []string, validity time.Duration) (caPEM []byte, err error) {
+	return selfSigned(dir, hosts, validity, func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+}
+
+func selfSigned(dir string, hosts []string, validity time.Duration, newKey func() (crypto.Signer, error)) (caPEM []byte, err error) {
 	if len(hosts) == 0 {
 		return nil, errors.New("self-signed certificate: no hosts")
 	}
@@ -42,11 +54,11 @@ func SelfSigned(dir string, hosts []string, validity time.Duration) (caPEM []byt
 		return nil, fmt.Errorf("self-signed certificate: validity %s is not positive", validity)
 	}
 	now := time.Now()
-	ca, caKey, err := issue(caTemplate(now, validity), nil, nil)
+	ca, caKey, err := issue(caTemplate(now, validity), nil, nil, newKey)
 	if err != nil {
 		return nil, err
 	}
-	leaf, leafKey, err := issue(leafTemplate(now, validity, hosts), ca, caKey)
+	leaf, leafKey, err := issue(leafTemplate(now, validity, hosts), ca, caKey, newKey)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +91,7 @@ func leafTemplate(now time.Time, validity time.Duration, hosts []string) *x509.C
 		Subject:               pkix.Name{CommonName: "mirrorset-guard"},
 		NotBefore:             now.Add(-clockSkew),
 		NotAfter:              now.Add(validity),
-		KeyUsage:              x509.KeyUsageDigitalSignature,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
@@ -93,10 +105,10 @@ func leafTemplate(now time.Time, validity time.Duration, hosts []string) *x509.C
 	return c
 }
 
-// issue makes a key and has template signed for it by parent, or by the key
-// itself if parent is nil.
-func issue(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// issue has template signed for a new key by parent, or by the key itself if parent is
+// nil.
+func issue(template, parent *x509.Certificate, parentKey crypto.Signer, newKey func() (crypto.Signer, error)) (*x509.Certificate, crypto.Signer, error) {
+	key, err := newKey()
 	if err != nil {
 		return nil, nil, fmt.Errorf("self-signed certificate: %w", err)
 	}

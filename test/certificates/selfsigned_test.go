@@ -53,6 +53,17 @@ func TestSelfSigned(t *testing.T) {
 	}
 }
 
+func TestSelfSignedRSA(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := SelfSignedRSA(dir, hosts, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
+	if err != nil || pair.Leaf.PublicKeyAlgorithm != x509.RSA || pair.Leaf.SignatureAlgorithm != x509.SHA256WithRSA {
+		t.Errorf("got %v, %v", pair.Leaf, err)
+	}
+}
+
 func TestSelfSignedErrors(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
