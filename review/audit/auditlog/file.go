@@ -1,0 +1,88 @@
+package auditlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+)
+
+// A file is rotated by lumberjack, as the API server's own audit log is. What that does not do
+// is done here: the file is readable by its owner only, and where somebody has moved or removed
+// it, the next line begins a new one instead of going into one without a name.
+type file struct {
+	stream
+	logger *lumberjack.Logger
+	// known is the file that the last line went to; nil if that is not known.
+	known fs.FileInfo
+}
+
+// private are the permissions of the file, its backups and its folder: records say who runs
+// what.
+const (
+	private       = 0o600
+	privateFolder = 0o700
+)
+
+// openFile returns the file, which it creates if need be, or why it cannot be written.
+func openFile(s FileSettings) (*file, error) {
+	whole, err := prepare(s.Path)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{logger: &lumberjack.Logger{Filename: s.Path, MaxSize: s.MaxSize, MaxBackups: s.MaxFiles, MaxAge: s.MaxAge, Compress: s.Compress}}
+	f.stream = stream{to: f.logger, broken: !whole}
+	return f, nil
+}
+
+// prepare makes sure that there is a file that can be written, and reports whether it ends with
+// a whole line. A crash may have left half a one.
+func prepare(path string) (whole bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), privateFolder); err != nil {
+		return false, err
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return false, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, private)
+	if err != nil {
+		return false, err
+	}
+	err = f.Chmod(private) // it may be older
+	if err == nil {
+		whole, err = endsWhole(f)
+	}
+	return whole, errors.Join(err, f.Close())
+}
+
+func endsWhole(f *os.File) (bool, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return true, err
+	}
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, size-1)
+	return last[0] == '\n', err
+}
+
+// Write implements io.Writer.
+func (f *file) Write(line []byte) (int, error) {
+	if now, err := os.Stat(f.logger.Filename); f.known != nil && (err != nil || !os.SameFile(now, f.known)) {
+		_ = f.logger.Close() // what was written there is out of reach
+	}
+	n, err := f.stream.Write(line)
+	f.known = nil
+	if err != nil {
+		_ = f.logger.Close() // the next try opens it anew
+	} else if now, err := os.Stat(f.logger.Filename); err == nil {
+		f.known = now
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (f *file) Close() error { return f.logger.Close() }

@@ -1,0 +1,204 @@
+package audit
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// The bounds of a record. With them, a line has some 600 KB at most, and 2 to 20 KB as a rule.
+const (
+	// MaxName is the longest that a name in Kubernetes can be (a DNS subdomain).
+	MaxName     = 253
+	maxGroups   = 64
+	maxFindings = 20
+	maxPlaces   = 8
+	maxNotes    = 16
+	// maxText is for what may be a list of thousands of images: a denial.
+	maxText = 1000
+	// maxLine is for one line of it.
+	maxLine = 300
+	// maxFactBytes bounds all facts together, as those about indexes may hold 10 KB each.
+	maxFactBytes = 256 << 10
+)
+
+// Text returns s as records have texts: a line of bounded length, without credentials.
+func Text(s string) string { return text.Cut(text.WithoutCredentials(text.Line(s)), maxText) }
+
+func line(s string) string { return text.Cut(text.WithoutCredentials(text.Line(s)), maxLine) }
+
+// UserOf returns who makes a request. Names are cut and not altered otherwise: a line of JSON
+// escapes what does not print.
+func UserOf(r policy.Requester) User {
+	u := User{Name: text.Cut(r.User, MaxName)}
+	for _, group := range r.Groups[:min(len(r.Groups), maxGroups)] {
+		u.Groups = append(u.Groups, text.Cut(group, MaxName))
+	}
+	u.GroupsOmitted = len(r.Groups) - len(u.Groups)
+	return u
+}
+
+// Rest sets what d rests on, with at most so many facts. d.Time has to be set.
+func (d *Decision) Rest(r review.Record, facts int) {
+	v := r.Verdict
+	d.Rules = countRules(v.Findings)
+	for _, f := range v.Findings[:min(len(v.Findings), maxFindings)] {
+		d.Findings = append(d.Findings, findingOf(f))
+	}
+	d.FindingsOmitted = len(v.Findings) - len(d.Findings)
+	d.Exemptions = v.Exemptions()
+	images := Images(v.Counts)
+	d.Images = &images
+	if r.Forecast != nil {
+		d.Forecast = Text(r.Forecast.String())
+	}
+	for _, note := range r.Notes[:min(len(r.Notes), maxNotes)] {
+		d.Notes = append(d.Notes, line(note))
+	}
+	d.addFacts(r, facts)
+}
+
+// countRules counts findings in the order in which they come first.
+func countRules(findings []policy.Finding) []RuleCount {
+	var counts []RuleCount
+	for _, f := range findings {
+		i := slices.IndexFunc(counts, func(c RuleCount) bool { return c.Rule == f.Rule && c.Severity == f.Severity.String() })
+		if i < 0 {
+			i, counts = len(counts), append(counts, RuleCount{Rule: f.Rule, Severity: f.Severity.String()})
+		}
+		counts[i].Count++
+	}
+	return counts
+}
+
+func findingOf(f policy.Finding) Finding {
+	out := Finding{Rule: f.Rule, Severity: f.Severity.String(), Image: line(f.Image.Ref), Reason: line(f.Reason), Exempted: f.Exemptions}
+	for _, place := range f.Detail[:min(len(f.Detail), maxPlaces)] {
+		out.Places = append(out.Places, line(place))
+	}
+	out.PlacesOmitted = len(f.Detail) - len(out.Places)
+	return out
+}
+
+// addFacts adds the most important facts.
+func (d *Decision) addFacts(r review.Record, most int) {
+	left := maxFactBytes
+	seen := map[mirrors.Location]bool{}
+	for l := range byImportance(r) {
+		if len(d.Facts) == most {
+			break
+		}
+		fact, known := r.Facts[l]
+		if !known || seen[l] {
+			continue
+		}
+		seen[l] = true
+		if f := factOf(l, fact, d.Time); f.size() <= left {
+			d.Facts, left = append(d.Facts, f), left-f.size()
+		}
+	}
+	d.FactsOmitted = len(r.Facts) - len(d.Facts)
+}
+
+// byImportance returns the places that were looked up: those of images with findings, in their
+// order, then the others in the order in which they were looked up, and then those that were
+// looked up for the forecast. It may name a place twice, and such as were not looked up.
+func byImportance(r review.Record) iter.Seq[mirrors.Location] {
+	return func(yield func(mirrors.Location) bool) {
+		for _, places := range []iter.Seq[mirrors.Location]{decisive(r), slices.Values(r.Asked), sortedLocations(r.Facts)} {
+			for l := range places {
+				if !yield(l) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// decisive returns the places on the routes of images with findings. A place may be looked up
+// at several depths.
+func decisive(r review.Record) iter.Seq[mirrors.Location] {
+	return func(yield func(mirrors.Location) bool) {
+		routes := routesByImage(r)
+		for _, f := range r.Verdict.Findings {
+			for _, route := range routes[f.Image.Ref] {
+				for _, source := range route.Sources {
+					for _, l := range atEveryDepth(source.Location) {
+						if !yield(l) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func routesByImage(r review.Record) map[string][]*mirrors.Route {
+	routes := make(map[string][]*mirrors.Route, len(r.Plan.Reroutes))
+	for i := range r.Plan.Reroutes {
+		reroute := &r.Plan.Reroutes[i]
+		routes[reroute.Image.Ref] = append(routes[reroute.Image.Ref], &reroute.After, &reroute.Before)
+	}
+	return routes
+}
+
+// atEveryDepth returns l with each depth, its own first.
+func atEveryDepth(l mirrors.Location) []mirrors.Location {
+	all := []mirrors.Location{l}
+	for depth := mirrors.DepthBlobs + 1; depth > 0; depth-- {
+		if other := l; depth-1 != l.Depth {
+			other.Depth = depth - 1
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+func sortedLocations(facts policy.Facts) iter.Seq[mirrors.Location] {
+	return func(yield func(mirrors.Location) bool) {
+		all := slices.SortedFunc(maps.Keys(facts), func(a, b mirrors.Location) int {
+			return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Depth, b.Depth), cmp.Compare(number(a.Insecure), number(b.Insecure)), cmp.Compare(number(a.ProposedTrust), number(b.ProposedTrust)))
+		})
+		slices.Values(all)(yield)
+	}
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func factOf(l mirrors.Location, f *policy.Fact, now time.Time) Fact {
+	out := Fact{
+		Location: l.Ref, Insecure: l.Insecure, Depth: l.Depth.String(), ProposedTrust: l.ProposedTrust,
+		Presence: f.Presence.String(), Detail: line(f.Detail), Digest: f.Digest, MediaType: f.MediaType,
+		Platforms: f.Platforms, Missing: f.Missing, Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled,
+	}
+	if !f.Time.IsZero() {
+		age := now.Sub(f.Time).Round(time.Millisecond).Seconds()
+		out.Age = &age
+	}
+	return out
+}
+
+// size is about how many bytes f has in a line.
+func (f Fact) size() int {
+	const frame = 120 // the names of the fields that are always there
+	n := frame + len(f.Location) + len(f.Detail) + len(f.Digest) + len(f.MediaType)
+	for _, list := range [][]string{f.Platforms, f.Missing, f.Serves, f.Lacks, f.Children} {
+		for _, s := range list {
+			n += len(s) + len(`"",`)
+		}
+	}
+	return n
+}
