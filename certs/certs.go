@@ -7,7 +7,10 @@
 //
 //	reloader, err := certs.Load(dir)
 //	go reloader.Run(ctx, logger)
-//	server.TLSConfig = reloader.TLSConfig()
+//	server.TLSConfig = reloader.TLSConfig(nil)
+//
+// A Verification says whether the API server accepts that certificate (verification.go), and
+// package tlsprofile which versions and ciphers are offered.
 package certs
 
 import (
@@ -22,6 +25,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
 )
 
 // The files of a folder, named as in a secret of type kubernetes.io/tls.
@@ -139,26 +144,61 @@ func (r *Reloader) Err() error {
 
 // NotAfter returns when the certificate in use expires. The service CA renews it long
 // before; with an expired certificate every call to the webhook fails.
-func (r *Reloader) NotAfter() time.Time {
+func (r *Reloader) NotAfter() time.Time { return r.current().Leaf.NotAfter }
+
+// renewal is the part of its lifetime that a certificate should have left: less, and its
+// renewal is overdue. The service CA renews after half of it, cert-manager after two thirds.
+const renewal = 0.1
+
+// expiry says that the certificate has expired, or is about to; "" if all is well.
+func (r *Reloader) expiry(now time.Time) string {
+	leaf := r.current().Leaf
+	left, lifetime := leaf.NotAfter.Sub(now), leaf.NotAfter.Sub(leaf.NotBefore)
+	switch at := leaf.NotAfter.UTC().Format(time.RFC3339); {
+	case now.Before(leaf.NotBefore):
+		return "the serving certificate is not valid before " + leaf.NotBefore.UTC().Format(time.RFC3339)
+	case left <= 0:
+		return "the serving certificate expired at " + at
+	case left < time.Duration(renewal*float64(lifetime)):
+		return "the serving certificate expires at " + at + ", and its renewal is overdue"
+	}
+	return ""
+}
+
+func (r *Reloader) current() *tls.Certificate {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.pair.Leaf.NotAfter
+	return r.pair
 }
 
 // GetCertificate returns the certificate in use, for tls.Config.
 func (r *Reloader) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.pair, nil
+	return r.current(), nil
 }
 
-// TLSConfig returns the configuration of a server that presents the certificate
-// in use: TLS 1.2 at least, which is what the API server's intermediate profile
-// asks for, and HTTP/1.1 only, which is what its webhook client speaks.
-func (r *Reloader) TLSConfig() *tls.Config {
+// TLSConfig returns the configuration of a server that presents the certificate in use and
+// offers what profile returns at the time of each handshake; nil means
+// tlsprofile.Default. profile must not block.
+//
+// It speaks HTTP/1.1 only, whatever the profile. That is what the API server's webhook client
+// speaks, to spread its requests over the replicas (https://issue.k8s.io/75791). And a server
+// that anybody on the network can reach is spared the resets and floods of HTTP/2
+// (CVE-2023-44487, CVE-2023-39325), for which OpenShift's operators turn it off on webhooks
+// and metrics.
+func (r *Reloader) TLSConfig(profile func() tlsprofile.Profile) *tls.Config {
+	if profile == nil {
+		profile = tlsprofile.Default
+	}
 	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"},
+		MinVersion: tls.VersionTLS12, // of no effect: each client gets a configuration of its own
+		NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := &tls.Config{NextProtos: protocols, GetCertificate: r.GetCertificate}
+			profile().Apply(c)
+			return c, nil
+		},
 		GetCertificate: r.GetCertificate,
 	}
 }
+
+var protocols = []string{"http/1.1"}

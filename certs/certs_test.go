@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -187,54 +186,32 @@ func TestRunLogsEachChangeOnce(t *testing.T) {
 	})
 }
 
-// generations writes n folders with a pair each, as the kubelet does, and returns
-// them with their CAs.
-func generations(t *testing.T, root string, n int) (names []string, cas [][]byte) {
-	t.Helper()
-	for i := range n {
-		name := fmt.Sprintf("..gen%d", i)
-		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		ca, err := certificates.SelfSigned(filepath.Join(root, name), hosts, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names, cas = append(names, name), append(cas, ca)
-	}
-	return names, cas
-}
-
-// swap points the ..data link of a mounted secret at name, in one step, as the
-// kubelet does (k8s.io/kubernetes, pkg/volume/util/atomic_writer.go).
-func swap(root, name string) error {
-	tmp := filepath.Join(root, "..data_tmp")
-	return errors.Join(os.Symlink(name, tmp), os.Rename(tmp, filepath.Join(root, "..data")))
-}
-
 // The secret is swapped for another as fast as that goes, while clients connect
 // and the files are reloaded all the time: no handshake fails, and each
 // certificate is one of the pairs there are.
 func TestRotationUnderLoad(t *testing.T) {
 	const clients, handshakes = 4, 50
-	root := t.TempDir()
-	names, cas := generations(t, root, 8)
-	if err := swap(root, names[0]); err != nil {
+	secret, err := certificates.Mount(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{CertFile, KeyFile} {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(root, name)); err != nil {
+	names, cas := make([]string, 8), make([][]byte, 8)
+	for i := range names {
+		if names[i], cas[i], err = secret.Add(hosts, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := load(t, root)
-	address := listen(t, r.TLSConfig())
+	if err := secret.Use(names[0]); err != nil {
+		t.Fatal(err)
+	}
+	r := load(t, secret.Dir)
+	address := listen(t, r.TLSConfig(nil))
 
 	var stop atomic.Bool
 	var rotation, load sync.WaitGroup
 	rotation.Go(func() {
 		for i := 0; !stop.Load(); i++ {
-			if err := swap(root, names[i%len(names)]); err != nil {
+			if err := secret.Use(names[i%len(names)]); err != nil {
 				t.Error(err)
 				return
 			}
@@ -304,7 +281,7 @@ func shake(address string, config *tls.Config) error {
 
 func TestTLSConfigRefusesOldVersions(t *testing.T) {
 	dir, ca := folder(t)
-	address := listen(t, load(t, dir).TLSConfig())
+	address := listen(t, load(t, dir).TLSConfig(nil))
 	for version, ok := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		err := shake(address, &tls.Config{
 			RootCAs: pool(t, ca), ServerName: "127.0.0.1", MinVersion: version, MaxVersion: version,

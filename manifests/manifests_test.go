@@ -26,10 +26,11 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 const kustomizationFile = "kustomization.yaml"
@@ -74,12 +75,15 @@ func files(t *testing.T) []string {
 func TestKustomizationListsEveryFile(t *testing.T) {
 	var k kustomization
 	read(t, kustomizationFile, &k)
-	listed := append(slices.Clone(k.Resources), kustomizationFile)
+	listed := slices.DeleteFunc(append(slices.Clone(k.Resources), kustomizationFile), isFolder)
 	slices.Sort(listed)
 	if diff := gocmp.Diff(files(t), listed); diff != "" {
 		t.Errorf("(-files +listed):\n%s", diff)
 	}
 }
+
+// isFolder tells another kustomization from a file.
+func isFolder(resource string) bool { return !strings.HasSuffix(resource, ".yaml") }
 
 // Each file is one object of a type that its API knows, without fields that the type
 // does not have: the API server would drop them.
@@ -163,7 +167,7 @@ func TestWebhookConfigurationMatchesTheCode(t *testing.T) {
 			}},
 			AdmissionReviewVersions: []string{"v1"},
 			MatchPolicy:             new(admissionregistrationv1.Equivalent),
-			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
 			TimeoutSeconds:          new(int32(webhook.TimeoutSeconds)),
 		}
 	}
@@ -242,7 +246,7 @@ func TestDeploymentArguments(t *testing.T) {
 	pod := d.Spec.Template.Spec
 	c := pod.Containers[0]
 	want := []string{
-		"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8443",
+		"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8443", "--drain=5s",
 		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts",
 		"--config=/etc/mirrorset-guard/config/config.yaml",
 	}
@@ -261,8 +265,12 @@ func TestDeploymentArguments(t *testing.T) {
 	if *d.Spec.Replicas > 1 && !slices.Contains(c.Args, "--leader-elect") {
 		t.Error("each replica reports")
 	}
-	if longest := int64(webhook.TimeoutSeconds); *pod.TerminationGracePeriodSeconds <= longest {
+	const drain = 5 // seconds, as above; 10 more while reviews come, and 5 more than a review takes
+	if longest := int64(drain + 10 + webhook.TimeoutSeconds + 5); *pod.TerminationGracePeriodSeconds <= longest {
 		t.Errorf("it is killed after %d s, in the middle of a review", *pod.TerminationGracePeriodSeconds)
+	}
+	if leaves := c.ReadinessProbe.PeriodSeconds * c.ReadinessProbe.FailureThreshold; leaves >= drain {
+		t.Errorf("it leaves the Service after %d s, and stops answering after %d s", leaves, drain)
 	}
 	for name, probe := range map[string]*corev1.Probe{"/healthz": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
 		if probe.HTTPGet.Path != name || probe.HTTPGet.Port.StrVal != "health" {
@@ -423,8 +431,14 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		want = append(want, grant{"", verb, "config.openshift.io", "criocredentialproviderconfigs", "cluster"},
 			grant{"openshift-config", verb, "", "configmaps", ""},
 			grant{"openshift-config-managed", verb, "", "configmaps", "image-registry-ca"})
+		want = append(want, grant{"", verb, "config.openshift.io", "apiservers", "cluster"}, // what package serving follows
+			grant{"", verb, "admissionregistration.k8s.io", "validatingwebhookconfigurations", "mirrorset-guard"})
 	}
-	want = append(want, grants(standing.EventsNamespace, []rbacv1.PolicyRule{standing.EventsRule()})...)
+	want = append(want, grants(events.Namespace, []rbacv1.PolicyRule{events.Rule()})...)
+	want = append(want, // how long other webhooks may take, and the Lease that replicas share
+		grant{"", "list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""},
+		grant{webhook.Namespace, "get", "coordination.k8s.io", "leases", recent.LeaseName},
+		grant{webhook.Namespace, "update", "coordination.k8s.io", "leases", recent.LeaseName})
 	want = append(want, // what leader election does to its Lease
 		grant{webhook.Namespace, "create", "coordination.k8s.io", "leases", ""},
 		grant{webhook.Namespace, "get", "coordination.k8s.io", "leases", "mirrorset-guard"},
@@ -434,6 +448,42 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 	})
 	if diff := gocmp.Diff(want, got, order, gocmp.AllowUnexported(grant{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOverrideRole: it permits to override a change of every kind that is reviewed, nothing else,
+// and is bound to nobody.
+func TestOverrideRole(t *testing.T) {
+	var role rbacv1.ClusterRole
+	read(t, "override-clusterrole.yaml", &role)
+	want := map[string][]string{}
+	for _, rule := range role.Rules {
+		if diff := gocmp.Diff([]string{webhook.OverrideVerb}, rule.Verbs); diff != "" || len(rule.APIGroups) != 1 {
+			t.Errorf("verbs for %v (-want +got):\n%s", rule.APIGroups, diff)
+		}
+		want[rule.APIGroups[0]] = rule.Resources
+	}
+	if diff := gocmp.Diff(want, mirrors.Resources()); diff != "" {
+		t.Errorf("(-role +reviewed):\n%s", diff)
+	}
+	reviewed := map[string]bool{}
+	for _, names := range mirrors.Resources() {
+		for _, name := range names {
+			reviewed[name] = true
+		}
+	}
+	for gvk, name := range resources {
+		if !reviewed[name] {
+			t.Errorf("%s: %s is not among the resources", gvk.Kind, name)
+		}
+	}
+	for _, name := range files(t) {
+		var binding rbacv1.ClusterRoleBinding
+		if strings.HasSuffix(name, "binding.yaml") {
+			if read(t, name, &binding); binding.RoleRef.Name == role.Name {
+				t.Errorf("%s binds it", name)
+			}
+		}
 	}
 }
 

@@ -184,6 +184,15 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	return record, nil
 }
 
+// ReadInForce reads the configuration in force as a review does, which has it as Change.Before.
+func (r *Reviewer) ReadInForce(ctx context.Context) (mirrors.Set, error) {
+	set, err := r.Inventory.Mirrors(ctx)
+	if err != nil {
+		return mirrors.Set{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
+	}
+	return set, nil
+}
+
 func (r *Reviewer) settings() policy.Settings {
 	if r.SettingsNow != nil {
 		return r.SettingsNow()
@@ -220,8 +229,8 @@ type state struct {
 }
 
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {
-	if now.set, err = r.Inventory.Mirrors(ctx); err != nil {
-		return state{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
+	if now.set, err = r.ReadInForce(ctx); err != nil {
+		return state{}, err
 	}
 	if inventory, ok := r.Inventory.(GapSource); ok {
 		now.cluster.Gaps = inventory.Gaps()

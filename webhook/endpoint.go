@@ -72,11 +72,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	setReadDeadline(w, r)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, refusef(http.StatusRequestEntityTooLarge, "too_large",
+		return nil, refusef(http.StatusRequestEntityTooLarge, tooLarge,
 			"the review has more than %d bytes, which is the limit", maxBody)
 	}
 	if err != nil {
-		return nil, refusef(http.StatusBadRequest, "unreadable", "reading the review: %v", err)
+		return nil, refusef(http.StatusBadRequest, unreadable, "reading the review: %v", err)
 	}
 	// Left in place it would pass while the server listens for a client that hangs
 	// up, and be taken for one.
@@ -94,23 +94,23 @@ func setReadDeadline(w http.ResponseWriter, r *http.Request) {
 
 func decodeReview(contentType string, body []byte) (*admissionv1.AdmissionRequest, *refusal) {
 	if media, _, _ := mime.ParseMediaType(contentType); media != runtime.ContentTypeJSON {
-		return nil, refusef(http.StatusUnsupportedMediaType, "content_type",
+		return nil, refusef(http.StatusUnsupportedMediaType, badType,
 			"Content-Type is %q, want %q", text.Cut(contentType, maxNameRunes), runtime.ContentTypeJSON)
 	}
 	var review admissionv1.AdmissionReview
 	if err := utiljson.Unmarshal(body, &review); err != nil {
-		return nil, refusef(http.StatusBadRequest, "malformed", "the body is not an AdmissionReview: %v", explain(err))
+		return nil, refusef(http.StatusBadRequest, noReview, "the body is not an AdmissionReview: %v", explain(err))
 	}
 	if gvk := review.GroupVersionKind(); gvk != reviewKind {
-		return nil, refusef(http.StatusBadRequest, "version",
+		return nil, refusef(http.StatusBadRequest, badVersion,
 			"the body is %q of %q, want %q of %q: admissionReviewVersions of the webhook configuration has to be [v1]",
 			text.Cut(gvk.Kind, maxNameRunes), text.Cut(gvk.GroupVersion().String(), maxNameRunes), reviewKind.Kind, reviewKind.GroupVersion())
 	}
 	if review.Request == nil {
-		return nil, refusef(http.StatusBadRequest, "malformed", "the AdmissionReview holds no request")
+		return nil, refusef(http.StatusBadRequest, noReview, "the AdmissionReview holds no request")
 	}
 	if review.Request.UID == "" {
-		return nil, refusef(http.StatusBadRequest, "malformed", "the request of the AdmissionReview has no uid")
+		return nil, refusef(http.StatusBadRequest, noReview, "the request of the AdmissionReview has no uid")
 	}
 	return review.Request, nil
 }
@@ -125,6 +125,19 @@ type refusal struct {
 	retry bool
 }
 
+// The reasons of refusals.
+const (
+	tooLarge   = "too_large"
+	unreadable = "unreadable"
+	unready    = "not_ready"
+	badType    = "content_type"
+	noReview   = "malformed"
+	badVersion = "version"
+)
+
+// refusals are all reasons there are.
+var refusals = []string{tooLarge, unreadable, unready, badType, noReview, badVersion}
+
 func refusef(code int, reason, format string, args ...any) *refusal {
 	return &refusal{code: code, reason: reason, message: fmt.Sprintf(format, args...)}
 }
@@ -133,7 +146,7 @@ func refusef(code int, reason, format string, args ...any) *refusal {
 // its timeout if, and only if, told after how many seconds (k8s.io/client-go,
 // rest/with_retry.go). It announces the whole timeout each time.
 func notReady(err error) *refusal {
-	r := refusef(http.StatusServiceUnavailable, "not_ready",
+	r := refusef(http.StatusServiceUnavailable, unready,
 		"mirrorset-guard is not ready to review changes: %v", err)
 	r.retry = true
 	return r

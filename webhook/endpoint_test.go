@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -219,8 +220,14 @@ func TestEndpointNotReady(t *testing.T) {
 // its URL and the CA that vouches for it.
 func serve(t *testing.T, mux http.Handler) (url string, ca []byte) {
 	t.Helper()
+	return serveWith(t, mux, certificates.SelfSigned, func(*http.Server) {})
+}
+
+// serveWith serves by HTTPServer as changed, with a certificate by issue.
+func serveWith(t testing.TB, mux http.Handler, issue func(string, []string, time.Duration) ([]byte, error), change func(*http.Server)) (url string, ca []byte) {
+	t.Helper()
 	dir := t.TempDir()
-	ca, err := certificates.SelfSigned(dir, []string{"127.0.0.1"}, time.Hour)
+	ca, err := issue(dir, []string{"127.0.0.1"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +239,8 @@ func serve(t *testing.T, mux http.Handler) (url string, ca []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := HTTPServer(mux, reloader.TLSConfig(), logr.Discard())
+	srv := HTTPServer(mux, reloader.TLSConfig(nil), logr.Discard())
+	change(srv)
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() {
@@ -246,7 +254,7 @@ func serve(t *testing.T, mux http.Handler) (url string, ca []byte) {
 
 // apiServer returns the client that the API server would use (hookClientConfig in
 // k8s.io/apiserver, pkg/util/webhook/client.go).
-func apiServer(t *testing.T, url string, ca []byte) *rest.RESTClient {
+func apiServer(t testing.TB, url string, ca []byte) *rest.RESTClient {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := admissionv1.AddToScheme(scheme); err != nil {
@@ -371,12 +379,49 @@ func TestHTTPServerSpeaksHTTP1Only(t *testing.T) {
 	}
 }
 
-// Where our side hung up first, a review on its way would be lost.
-func TestIdleTimeoutIsLongerThanTheAPIServers(t *testing.T) {
-	srv := HTTPServer(http.NotFoundHandler(), nil, logr.Discard())
-	if theirs := http.DefaultTransport.(*http.Transport).IdleConnTimeout; srv.IdleTimeout <= theirs {
-		t.Errorf("got %s, want more than %s", srv.IdleTimeout, theirs)
+// TestOwnConnections: no review is sent on a connection that a replica could be closing.
+func TestOwnConnections(t *testing.T) {
+	var mu sync.Mutex
+	from := map[string]int{}
+	mux := muxFor(t, Options{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}})
+	url, ca := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		from[r.RemoteAddr]++
+		mu.Unlock()
+		mux.ServeHTTP(w, r)
+	}))
+	client := apiServer(t, url, ca)
+	for range 5 {
+		if _, err := call(client, 15*time.Second, creation(tagMirrorSet("apps", "quay.io"))); err != nil {
+			t.Fatal(err)
+		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(from) != 5 {
+		t.Errorf("5 reviews came on %d connections", len(from))
+	}
+}
+
+// BenchmarkConnections measures a review on a connection of its own beside one on a connection
+// that is kept, with a key as the service CA makes them. The reviewer has nothing to do.
+func BenchmarkConnections(b *testing.B) {
+	for _, kept := range []bool{false, true} {
+		b.Run(fmt.Sprintf("kept=%t", kept), func(b *testing.B) {
+			mux := muxFor(b, Options{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}})
+			url, ca := serveWith(b, mux, certificates.SelfSignedRSA, func(s *http.Server) { s.SetKeepAlivesEnabled(kept) })
+			client, change := apiServer(b, url, ca), creation(tagMirrorSet("apps", "quay.io"))
+			for b.Loop() {
+				if _, err := call(client, 15*time.Second, change); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestHTTPServerLimits(t *testing.T) {
+	srv := HTTPServer(http.NotFoundHandler(), nil, logr.Discard())
 	if srv.WriteTimeout <= maxTimeout || srv.ReadHeaderTimeout <= 0 || srv.Addr != ":9443" {
 		t.Errorf("got write timeout %s, header timeout %s, address %q", srv.WriteTimeout, srv.ReadHeaderTimeout, srv.Addr)
 	}
@@ -425,13 +470,14 @@ func TestMetrics(t *testing.T) {
 		`mirrorset_guard_review_duration_seconds{verdict=skipped}`:                               1,
 		`mirrorset_guard_review_duration_seconds{verdict=malformed}`:                             1,
 		`mirrorset_guard_requests_refused_total{reason=content_type}`:                            1,
+		`mirrorset_guard_review_deadline_ratio{}`:                                                3, // what needs no review does not count
 	}
 	if diff := cmp.Diff(want, counted(t, registry)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// counted returns the value of each counter, and the count of each histogram.
+// counted returns the value of each counter, and the count of each histogram, that is not 0.
 func counted(t *testing.T, g prometheus.Gatherer) map[string]uint64 {
 	t.Helper()
 	families, err := g.Gather()
@@ -441,7 +487,9 @@ func counted(t *testing.T, g prometheus.Gatherer) map[string]uint64 {
 	out := map[string]uint64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			out[f.GetName()+labels(m)] = uint64(m.GetCounter().GetValue()) + m.GetHistogram().GetSampleCount()
+			if n := uint64(m.GetCounter().GetValue()) + m.GetHistogram().GetSampleCount(); n > 0 {
+				out[f.GetName()+labels(m)] = n
+			}
 		}
 	}
 	return out

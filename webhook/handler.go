@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // A Reviewer judges an edit before ctx ends. An error means that there is no verdict.
@@ -52,9 +54,17 @@ type Handler struct {
 	ComesAgain func(review.Record)
 	// Mode is that of Options; it may be nil.
 	Mode func() policy.Mode
+	// Authorizer and Overridden are those of Options; they may be nil.
+	Authorizer Authorizer
+	Overridden func(Override)
+	// Audit is that of Options; it may be nil.
+	Audit AuditLog
+
+	// Recent is that of Options; if it is nil, the Handler has some of its own.
+	Recent *recent.Edits
 
 	metrics *metrics
-	recent  recentEdits
+	once    sync.Once
 }
 
 var _ admission.Handler = (*Handler)(nil)
@@ -65,9 +75,12 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	start := time.Now()
 	d := h.decide(ctx, req.AdmissionRequest)
 	d.waive(h.mode())
+	d.of(req.AdmissionRequest)
 	took := time.Since(start)
 	logDecision(log.FromContext(ctx), req.AdmissionRequest, d, took)
-	h.metrics.decided(req.AdmissionRequest, d.verdict, took)
+	h.record(log.FromContext(ctx), req.AdmissionRequest, d, took)
+	h.metrics.decided(req.AdmissionRequest, d, took)
+	h.metrics.usedUp(ctx, d.verdict, start, took)
 	return d.response()
 }
 
@@ -85,10 +98,20 @@ const (
 	skipped verdict = "skipped"
 	// waived: denied by the rules, and admitted because of the mode.
 	waived verdict = "waived"
+	// overridden: denied or none, and admitted because a user who may override it says so.
+	overridden verdict = "overridden"
 )
+
+// verdicts are all there are.
+var verdicts = []verdict{allowed, denied, none, malformed, skipped, waived, overridden}
 
 // A decision is everything that is reported about a request.
 type decision struct {
+	// uid, operation and dryRun are those of the request, specs are those it is about.
+	uid, operation string
+	dryRun         bool
+	specs          specs
+
 	proposal proposal
 	verdict  verdict
 	// record is what allowed or denied rests on.
@@ -104,6 +127,9 @@ type decision struct {
 	// was a panic.
 	err   error
 	stack string
+	// override is what became of the annotation that asks for an override; nil if there was
+	// none, or nothing to override.
+	override *override
 }
 
 func (h *Handler) mode() policy.Mode {
@@ -116,7 +142,7 @@ func (h *Handler) mode() policy.Mode {
 // admitted reports whether the change is made.
 func (d decision) admitted() bool {
 	switch d.verdict {
-	case allowed, skipped, waived:
+	case allowed, skipped, waived, overridden:
 		return true
 	case none, malformed:
 		return d.mode != policy.ModeEnforce
@@ -140,12 +166,40 @@ func (d *decision) waive(mode policy.Mode) {
 // included, is a refusal: a dropped connection would let a deletion pass.
 func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) (d decision) {
 	d.proposal = proposal{name: req.Name, subject: nameIn(req)}
-	defer func() {
-		if p := recover(); p != nil {
-			d = noVerdict(req, d.proposal, fmt.Errorf("panic: %v", p))
-			d.stack = string(debug.Stack())
-		}
-	}()
+	defer refusePanic(req, &d)
+	o := h.overridingOf(req)
+	d = h.examine(ctx, req, o)
+	o.settle(ctx, h.mode(), &d)
+	if d.verdict == overridden && !isDryRun(req) {
+		h.overrode(ctx, o, d)
+	}
+	return d
+}
+
+// overrode tells of the override d, after which other changes have to be judged together with
+// this one, even if there was no verdict on it.
+func (h *Handler) overrode(ctx context.Context, o *overriding, d decision) {
+	if d.override.of == none {
+		h.edits().AddAnyway(ctx, d.proposal.edit)
+	}
+	if h.Overridden != nil {
+		h.Overridden(o.report(d))
+	}
+}
+
+// refusePanic, deferred, makes d a refusal if there was a panic.
+func refusePanic(req admissionv1.AdmissionRequest, d *decision) {
+	if p := recover(); p != nil {
+		*d = noVerdict(req, d.proposal, fmt.Errorf("panic: %v", p))
+		d.stack = string(debug.Stack())
+	}
+}
+
+// examine answers req as if it could not be overridden, save that a change which o covers
+// counts as admitted for the changes after it.
+func (h *Handler) examine(ctx context.Context, req admissionv1.AdmissionRequest, o *overriding) (d decision) {
+	d.proposal = proposal{name: req.Name, subject: nameIn(req)}
+	defer refusePanic(req, &d)
 	if req.Operation == admissionv1.Connect || req.SubResource != "" {
 		d.verdict = skipped
 		return d
@@ -160,11 +214,13 @@ func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) 
 		d.verdict = skipped
 		return d
 	}
-	return h.review(ctx, req, p)
+	d = h.review(ctx, req, p, o)
+	d.specs = specsOf(req)
+	return d
 }
 
-func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, p proposal) decision {
-	rec, err := h.judge(ctx, p, requesterOf(req), isDryRun(req))
+func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, p proposal, o *overriding) decision {
+	rec, err := h.judge(ctx, p, requesterOf(req), isDryRun(req), o)
 	if err != nil {
 		return noVerdict(req, p, err)
 	}

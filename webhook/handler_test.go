@@ -430,7 +430,7 @@ func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 			if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
 				t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
 			}
-			if diff := cmp.Diff(map[string]string{"verdict": "malformed", "reason": want.Message}, resp.AuditAnnotations); diff != "" {
+			if diff := cmp.Diff(map[string]string{"verdict": "malformed", "reason": want.Message, "uid": "b7f3a1c2", "operation": string(tc.req.Operation)}, resp.AuditAnnotations); diff != "" {
 				t.Errorf("audit annotations (-want +got):\n%s", diff)
 			}
 			if len(r.subjects) > 0 || len(*logged) != 1 {
@@ -439,6 +439,10 @@ func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 		})
 	}
 }
+
+// quayHash is that of the spec of tagMirrorSet("apps", "quay.io"). It must not change: records
+// are compared with older ones.
+const quayHash = "sha256:ca362cd8beef89e7a628a1644149a9f359aa7db81b3efb1f251fa2b26e2a544e"
 
 // findings are a denial and a warning, as policy sorts them.
 var findings = []policy.Finding{
@@ -460,7 +464,7 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 			policy.Verdict{Findings: findings, Counts: counts},
 			map[string]string{
 				"verdict": "denied", "findings": "3", "rules": "ImageMissing,MirrorHidden",
-				"rerouted": "5", "verified": "3", "unverified": "1",
+				"rerouted": "5", "verified": "3", "unverified": "1", "uid": "b7f3a1c2", "operation": "CREATE", "dryRun": "true", "newSpecHash": quayHash,
 			},
 			`"level"=0 "msg"="Reviewed mirror change" "kind"="ImageTagMirrorSet" "name"="apps" "operation"="CREATE" ` +
 				`"user"="kube:admin" "uid"="b7f3a1c2" "dryRun"=true "allowed"=false "verdict"="denied" "findings"=3 ` +
@@ -471,7 +475,7 @@ func TestHandlerTellsTheVerdict(t *testing.T) {
 			policy.Verdict{Allowed: true, Findings: findings[2:], Counts: counts},
 			map[string]string{
 				"verdict": "allowed", "findings": "1", "rules": "MirrorHidden",
-				"rerouted": "5", "verified": "3", "unverified": "1",
+				"rerouted": "5", "verified": "3", "unverified": "1", "uid": "b7f3a1c2", "operation": "CREATE", "dryRun": "true", "newSpecHash": quayHash,
 			},
 			`"level"=0 "msg"="Reviewed mirror change" "kind"="ImageTagMirrorSet" "name"="apps" "operation"="CREATE" ` +
 				`"user"="kube:admin" "uid"="b7f3a1c2" "dryRun"=true "allowed"=true "verdict"="allowed" "findings"=1 ` +
@@ -583,7 +587,12 @@ func TestHandlerRefusesWithoutVerdict(t *testing.T) {
 			if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
 				t.Errorf("allowed %t, result (-want +got):\n%s", resp.Allowed, diff)
 			}
-			if diff := cmp.Diff(map[string]string{"verdict": "none", "reason": text.Cut(text.Line(tc.want), 1000)}, resp.AuditAnnotations); diff != "" {
+			annotations := map[string]string{"verdict": "none", "reason": text.Cut(text.Line(tc.want), 1000), "uid": "b7f3a1c2", "operation": string(tc.req.Operation), "newSpecHash": quayHash}
+			if tc.req.Operation == admissionv1.Delete {
+				delete(annotations, "newSpecHash")
+				annotations["oldSpecHash"] = quayHash
+			}
+			if diff := cmp.Diff(annotations, resp.AuditAnnotations); diff != "" {
 				t.Errorf("audit annotations (-want +got):\n%s", diff)
 			}
 			if len(*logged) != 1 || !strings.HasPrefix((*logged)[0], `"msg"="Refused mirror change without verdict" "error"=`) {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,28 +20,63 @@ import (
 type metrics struct {
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	deadline prometheus.Histogram
 	refused  *prometheus.CounterVec
+	override *prometheus.CounterVec
 }
 
 // durationBuckets reach from an answer that needed no registry (the aim is 20 ms)
 // to the longest that the API server waits.
 var durationBuckets = []float64{.005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30}
 
+// deadlineBuckets are close where it matters: 1 is when the review has run out of time.
+var deadlineBuckets = []float64{.1, .25, .5, .75, .9, .95, 1}
+
 func newMetrics() *metrics {
-	return &metrics{
+	m := &metrics{
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_reviews_total",
-			Help: "Admission requests by kind, operation and verdict (allowed, denied, waived, none, malformed, skipped); waived was denied by the rules and admitted because of the mode.",
+			Help: "Admission requests by kind, operation and verdict (allowed, denied, waived, overridden, none, malformed, skipped); waived was denied by the rules and admitted because of the mode.",
 		}, []string{"kind", "operation", "verdict"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "mirrorset_guard_review_duration_seconds",
 			Help:    "Time from an admission request to its answer, by verdict.",
 			Buckets: durationBuckets,
 		}, []string{"verdict"}),
+		deadline: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "mirrorset_guard_review_deadline_ratio",
+			Help:    "Time that a review took, as a part of the time it had until the API server would have stopped waiting; 1 if it ran out of time.",
+			Buckets: deadlineBuckets,
+		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_requests_refused_total",
 			Help: "HTTP requests that got no admission response, by reason.",
 		}, []string{"reason"}),
+		override: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mirrorset_guard_overrides_total",
+			Help: "Refused changes with the annotation " + OverrideAnnotation + " by what became of it (used, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
+		}, []string{"result"}),
+	}
+	m.initialise()
+	return m
+}
+
+// initialise makes the series that alerts and dashboards ask for, at 0: a counter that comes
+// into being with its first event does not increase by it.
+func (m *metrics) initialise() {
+	for _, v := range verdicts {
+		m.duration.WithLabelValues(string(v))
+		for _, kind := range kinds {
+			for _, operation := range reviewed {
+				m.reviews.WithLabelValues(kind, string(operation), string(v))
+			}
+		}
+	}
+	for _, reason := range refusals {
+		m.refused.WithLabelValues(reason)
+	}
+	for _, result := range []overrideResult{overrideUsed, overrideNoReason, overrideWrongCode, overrideForbidden, overrideUnknown} {
+		m.override.WithLabelValues(string(result))
 	}
 }
 
@@ -49,19 +85,38 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil
 	}
-	err := errors.Join(r.Register(m.reviews), r.Register(m.duration), r.Register(m.refused))
+	err := errors.Join(r.Register(m.reviews), r.Register(m.duration), r.Register(m.deadline), r.Register(m.refused), r.Register(m.override))
 	if err != nil {
 		return fmt.Errorf("webhook: registering metrics: %w", err)
 	}
 	return nil
 }
 
-func (m *metrics) decided(req admissionv1.AdmissionRequest, v verdict, took time.Duration) {
+func (m *metrics) decided(req admissionv1.AdmissionRequest, d decision, took time.Duration) {
 	if m == nil {
 		return
 	}
-	m.reviews.WithLabelValues(kindLabel(req), operationLabel(req), string(v)).Inc()
-	m.duration.WithLabelValues(string(v)).Observe(took.Seconds())
+	m.reviews.WithLabelValues(kindLabel(req), operationLabel(req), string(d.verdict)).Inc()
+	m.duration.WithLabelValues(string(d.verdict)).Observe(took.Seconds())
+	if d.override != nil && !isDryRun(req) {
+		m.override.WithLabelValues(string(d.override.result)).Inc()
+	}
+}
+
+// usedUp notes how much of its time a review took that began at start: of that until the
+// deadline of ctx, less what is kept back for deciding, in which no registry is waited for. What
+// needed no review says nothing about that.
+func (m *metrics) usedUp(ctx context.Context, v verdict, start time.Time, took time.Duration) {
+	deadline, limited := ctx.Deadline()
+	if m == nil || !limited || v == skipped || v == malformed {
+		return
+	}
+	had := deadline.Sub(start)
+	if had -= keptBack(decidingTime, had); had > took {
+		m.deadline.Observe(took.Seconds() / had.Seconds())
+		return
+	}
+	m.deadline.Observe(1)
 }
 
 func (m *metrics) refusedRequest(reason string) {
@@ -80,6 +135,15 @@ func kindLabel(req admissionv1.AdmissionRequest) string {
 	}
 	return req.Kind.Kind
 }
+
+// kinds are those that the webhooks of the manifests match.
+var kinds = []string{
+	mirrors.TagMirrorSetGVK.Kind, mirrors.DigestMirrorSetGVK.Kind, mirrors.ContentPolicyGVK.Kind,
+	mirrors.ImageConfigGVK.Kind, mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind,
+}
+
+// reviewed are the operations that the webhooks of the manifests match.
+var reviewed = []admissionv1.Operation{admissionv1.Create, admissionv1.Update, admissionv1.Delete}
 
 var operations = []admissionv1.Operation{
 	admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
 // response returns the admission response for d.
@@ -56,11 +57,15 @@ func (d decision) auditAnnotations() map[string]string {
 		return nil
 	}
 	a := map[string]string{"verdict": string(d.verdict)}
+	d.annotate(a)
 	if d.mode != policy.ModeEnforce {
 		a["mode"] = d.mode.String()
 	}
 	if d.message != "" {
-		a["reason"] = text.Cut(text.Line(d.message), maxReasonRunes)
+		a["reason"] = audit.Text(d.message)
+	}
+	if d.override != nil {
+		a["override"] = audit.Text(d.override.String())
 	}
 	if d.err != nil {
 		return a
@@ -118,12 +123,18 @@ func logDecision(log logr.Logger, req admissionv1.AdmissionRequest, d decision, 
 	if names := d.record.Verdict.Exemptions(); len(names) > 0 {
 		log = log.WithValues("exemptions", names)
 	}
+	if d.override != nil {
+		log = log.WithValues("override", d.override.String())
+	}
 	counts := d.record.Verdict.Counts
 	switch {
 	case d.verdict == skipped:
 		log.V(1).Info("Admitted without review", "took", took)
 	case d.stack != "":
 		log.Error(errors.New(brief(d.err)), d.withoutVerdict(), "took", took, "stack", d.stack)
+	case d.verdict == overridden:
+		log.Info("Admitted refused mirror change by override", "refusal", string(d.override.of), "reason", text.Cut(text.Line(d.message), maxReasonRunes),
+			"findings", len(d.record.Verdict.Findings), "rules", d.rules(), "took", took)
 	case d.err != nil:
 		log.Error(errors.New(brief(d.err)), d.withoutVerdict(), "took", took)
 	case d.verdict == waived:

@@ -2,99 +2,29 @@ package webhook
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
-// recentEdits are the edits that were admitted and are not stored yet, as far as is known.
-// The API server stores a change only after it was admitted, so one that is reviewed in the
-// meantime does not find it among the objects in force: each may be safe, but not both
-// together. The zero value is empty and ready for use.
-//
-// It knows the edits that this process admitted, not those of another replica: see
-// maxReadAge.
-type recentEdits struct {
-	once sync.Once
-	slot chan struct{} // for the one request that decides
-
-	mu   sync.Mutex
-	list []admittedEdit
+// An InForceReader reads the configuration in force. A Reviewer may be one: it is then not
+// asked for another review where nothing has changed since the first.
+type InForceReader interface {
+	ReadInForce(ctx context.Context) (mirrors.Set, error)
 }
 
-type admittedEdit struct {
-	mirrors.Edit
-	at time.Time
-}
+// decidingTime is kept back from a review for deciding together with other changes: some
+// requests to the API server, and a review that finds the registries asked.
+const decidingTime = time.Second
 
-const (
-	// maxStoringTime is how long storing a change may take after its admission. If another
-	// webhook refuses it, it is never stored.
-	maxStoringTime = 10 * time.Second
-	// maxReadAge is the age beyond which what was read of the cluster is too old to admit a
-	// change by. Asking registries takes seconds, in which another replica may have admitted
-	// something; reviewing once more with the facts known by then takes a moment.
-	maxReadAge = 250 * time.Millisecond
-	// maxRecent bounds what is kept; a change of mirrors is a rare event.
-	maxRecent = 64
-)
-
-// acquire waits for the right to decide, until ctx ends.
-func (r *recentEdits) acquire(ctx context.Context) error {
-	r.once.Do(func() {
-		r.slot = make(chan struct{}, 1)
-		r.slot <- struct{}{}
-	})
-	select {
-	case <-r.slot:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for another change to be decided: %w", ctx.Err())
-	}
-}
-
-func (r *recentEdits) release() { r.slot <- struct{}{} }
-
-// add records e, and forgets earlier edits of the same object.
-func (r *recentEdits) add(e mirrors.Edit) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = slices.DeleteFunc(r.list, func(a admittedEdit) bool { return a.Overlaps(e) })
-	r.list = append(r.list, admittedEdit{e, time.Now()})
-	r.list = slices.Delete(r.list, 0, max(0, len(r.list)-maxRecent))
-}
-
-// observe forgets the edits that were in force when the configuration was read. An edit that
-// was admitted later is kept, even if the configuration looks as if it were in force: that may
-// be the state before an edit in between.
-func (r *recentEdits) observe(inForce mirrors.Set, read time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = slices.DeleteFunc(r.list, func(a admittedEdit) bool { return a.at.Before(read) && inForce.Holds(a.Edit) })
-}
-
-// others returns the edits of other objects than that of e.
-func (r *recentEdits) others(e mirrors.Edit) []mirrors.Edit {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = slices.DeleteFunc(r.list, func(a admittedEdit) bool { return time.Since(a.at) >= maxStoringTime })
-	var others []mirrors.Edit
-	for _, a := range r.list {
-		if !a.Overlaps(e) {
-			others = append(others, a.Edit)
-		}
-	}
-	return others
-}
-
-// togetherNote goes with a refusal on account of changes that are not in force yet, as nobody
-// knows whether they ever will be.
-const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in 10 s"
+// togetherNote goes with a refusal on account of changes that are not in force yet, as it is not
+// known whether they ever will be.
+const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in some seconds"
 
 func (h *Handler) ask(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error) {
 	if r, ok := h.Reviewer.(RequesterReviewer); ok {
@@ -103,41 +33,146 @@ func (h *Handler) ask(ctx context.Context, edit mirrors.Edit, by policy.Requeste
 	return h.Reviewer.Review(ctx, edit)
 }
 
+// edits returns the recent edits.
+func (h *Handler) edits() *recent.Edits {
+	h.once.Do(func() {
+		if h.Recent == nil {
+			h.Recent = recent.New(recent.Options{})
+		}
+	})
+	return h.Recent
+}
+
 // isDenial reports whether the rules deny what r is about, whatever the mode.
 func isDenial(r review.Record) bool { return !r.Verdict.Allowed || r.Verdict.Waived() }
 
-// judge reviews p alone and, if it would be admitted, together with what was admitted in the
-// meantime. That second step takes one change at a time; it is fast, as the registries have
-// been asked by then.
-func (h *Handler) judge(ctx context.Context, p proposal, by policy.Requester, dryRun bool) (review.Record, error) {
-	record, err := h.ask(ctx, p.edit, by)
+// A judging judges one change, alone and together with others.
+type judging struct {
+	*Handler
+
+	edit   mirrors.Edit
+	by     policy.Requester
+	dryRun bool
+	o      *overriding
+}
+
+// judge reviews p alone and, if it would be admitted, together with what was admitted and may
+// not be stored yet, here or by another replica: see package recent. That second step takes one
+// change at a time; it is fast, as the registries have been asked by then. A refusal that o
+// covers counts as an admission.
+func (h *Handler) judge(ctx context.Context, p proposal, by policy.Requester, dryRun bool, o *overriding) (review.Record, error) {
+	j := judging{h, p.edit, by, dryRun, o}
+	look, _ := h.edits().Look(ctx) // an error matters only if the change would be admitted; it is looked again then
+	record, err := j.askAlone(ctx)
 	if err != nil {
 		return record, err
 	}
-	h.recent.observe(record.Change.Before, record.Read)
-	if !record.Verdict.Allowed {
+	h.edits().Observe(record.Change.Before, record.Read)
+	if !j.admits(ctx, record) {
 		return record, nil
 	}
-	if err := h.recent.acquire(ctx); err != nil {
+	if err := h.edits().Acquire(ctx); err != nil {
 		return review.Record{}, err
 	}
-	defer h.recent.release()
-	others := h.recent.others(p.edit)
-	if len(others) > 0 || !dryRun && time.Since(record.Read) > maxReadAge {
-		again, err := h.ask(ctx, p.edit.With(others...), by)
-		worse := err == nil && isDenial(again) && !isDenial(record)
-		if worse && len(others) > 0 {
-			again.Notes = append(slices.Clone(again.Notes), togetherNote)
+	defer h.edits().Release()
+	for {
+		verdict, err := j.together(ctx, &look, &record)
+		if err != nil || dryRun || !j.admits(ctx, verdict) {
+			return verdict, err
 		}
-		if err != nil || !again.Verdict.Allowed {
-			return again, err
+		err = h.edits().Add(ctx, look, p.edit, record.Change.Before, record.Read)
+		if !errors.Is(err, recent.ErrChanged) {
+			return verdict, err
 		}
-		if worse {
-			record = again // admitted because of the mode, and to be recorded
+		look = recent.Look{} // it is out of date
+	}
+}
+
+// admits reports whether the change that r is about would be admitted.
+func (j judging) admits(ctx context.Context, r review.Record) bool {
+	return r.Verdict.Allowed || j.o.honours(ctx, r)
+}
+
+// askAlone reviews the change in the time of ctx, less what is needed afterwards: registries
+// that do not answer take all the time there is.
+func (j judging) askAlone(ctx context.Context) (review.Record, error) {
+	reserve := decidingTime
+	if j.o.mayMatter() {
+		reserve += authorizationTime
+	}
+	ctx, cancel := keepBack(ctx, reserve)
+	defer cancel()
+	return j.ask(ctx, j.edit, j.by)
+}
+
+// keepBack returns a context that ends so much before ctx does, or after half of the time that
+// ctx has.
+func keepBack(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-keptBack(d, time.Until(end))))
+}
+
+// keptBack returns how much of the time left is kept back where d is wanted.
+func keptBack(d, left time.Duration) time.Duration { return min(d, left/2) }
+
+// together returns the verdict on the change with what look holds. Both look and record, which
+// is about the change alone, are brought up to date first if something may have been admitted
+// since, save for a dry run, after which nothing can go wrong.
+func (j judging) together(ctx context.Context, look *recent.Look, record *review.Record) (review.Record, error) {
+	verdict := *record
+	if upToDate := look.Fresh(record.Read) || j.dryRun && look.Known(); !upToDate {
+		renewed, err := j.renew(ctx, look, *record)
+		if err != nil || !j.admits(ctx, renewed) {
+			return renewed, err
+		}
+		verdict, *record = renewed, renewed
+	}
+	others := look.Others(j.edit, record.Change.Before, record.Read)
+	if len(others) == 0 {
+		return verdict, nil
+	}
+	with, err := j.ask(ctx, j.edit.With(others...), j.by)
+	if err != nil {
+		return with, err
+	}
+	if isDenial(with) && !isDenial(verdict) {
+		with.Notes = append(slices.Clone(with.Notes), togetherNote)
+	}
+	if !j.admits(ctx, with) {
+		return with, nil
+	}
+	return worse(verdict, with), nil
+}
+
+// worse returns b if the rules deny it and not a: it is admitted because of the mode or an
+// override, and is to be recorded. Otherwise it returns a.
+func worse(a, b review.Record) review.Record {
+	if isDenial(b) && !isDenial(a) {
+		return b
+	}
+	return a
+}
+
+// renew looks again, and reviews the change again unless the configuration in force is still
+// the one of record.
+func (j judging) renew(ctx context.Context, look *recent.Look, record review.Record) (review.Record, error) {
+	var err error
+	if *look, err = j.edits().LookUntil(ctx); err != nil {
+		return review.Record{}, err
+	}
+	if reader, ok := j.Reviewer.(InForceReader); ok {
+		read := time.Now()
+		set, err := reader.ReadInForce(ctx)
+		if err != nil {
+			return review.Record{}, err
+		}
+		if set.Equal(record.Change.Before) {
+			record.Read = read
+			return record, nil
 		}
 	}
-	if !dryRun {
-		h.recent.add(p.edit)
-	}
-	return record, nil
+	return j.ask(ctx, j.edit, j.by)
 }

@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // A cluster is one whose objects in force are what has been stored, and in which any two
@@ -100,7 +99,7 @@ func TestSecondLook(t *testing.T) {
 		looks int
 	}{
 		{"long", time.Second, creation(tagMirrorSet("b", "quay.io")), false, 2},
-		{"short", maxReadAge, creation(tagMirrorSet("b", "quay.io")), true, 1},
+		{"short", recent.MaxReadAge, creation(tagMirrorSet("b", "quay.io")), true, 1},
 		{"a dry run", time.Second, dryRun(creation(tagMirrorSet("b", "quay.io"))), true, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -133,7 +132,7 @@ func TestChangesOfLate(t *testing.T) {
 		denied bool
 	}{
 		{"another object", create("a"), 0, create("b"), true},
-		{"after a while", create("a"), maxStoringTime, create("b"), false},
+		{"after a while", create("a"), recent.MaxStoringTime, create("b"), false},
 		{"the same object", create("a"), 0, create("a"), false},
 		{"a dry run is not kept", dryRun(create("a")), 0, create("b"), false},
 		{"a dry run is judged", create("a"), 0, dryRun(create("b")), true},
@@ -169,7 +168,7 @@ func TestStoredOfLate(t *testing.T) {
 	admit(creation(tagMirrorSet("a", "quay.io")), true)
 	c.store(tagMirrorSet("a", "quay.io"))
 	admit(creation(tagMirrorSet("b", "quay.io")), false)
-	if others := h.recent.others(mirrors.Put(tagMirrorSet("b", ""))); len(others) != 0 {
+	if others := othersOf(t, h, c.stored); len(others) != 0 {
 		t.Errorf("%v, though it is stored", others)
 	}
 	c.remove(tagMirrorSet("a", ""))
@@ -187,7 +186,7 @@ func TestStoredOfLate(t *testing.T) {
 func TestNoSlotToDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{Reviewer: &cluster{}}
-		if err := h.recent.acquire(t.Context()); err != nil {
+		if err := h.edits().Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(quiet(t), time.Second)
@@ -196,48 +195,19 @@ func TestNoSlotToDecide(t *testing.T) {
 		if answer.Allowed || !strings.Contains(answer.Result.Message, "no verdict: waiting for another change to be decided") {
 			t.Errorf("allowed %t: %v", answer.Allowed, answer.Result)
 		}
-		h.recent.release()
+		h.edits().Release()
 		if again := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); !again.Allowed {
 			t.Errorf("refused afterwards: %v", again.Result)
 		}
 	})
 }
 
-// TestObserve: what is stored is forgotten, unless it was admitted after the configuration
-// was read: then what is stored is an older object that looks the same.
-func TestObserve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r recentEdits
-		stored := mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}
-		read := time.Now()
-		time.Sleep(time.Millisecond)
-		r.add(mirrors.Put(tagMirrorSet("a", "quay.io")))
-		for _, tc := range []struct {
-			read time.Time
-			want int
-		}{{read, 1}, {time.Now().Add(time.Millisecond), 0}} {
-			r.observe(stored, tc.read)
-			if n := len(r.others(mirrors.Edit{})); n != tc.want {
-				t.Errorf("%d edits are kept, want %d", n, tc.want)
-			}
-		}
-	})
-}
-
-func TestRecentIsBounded(t *testing.T) {
-	var r recentEdits
-	for i := range 3 * maxRecent {
-		r.add(mirrors.Put(tagMirrorSet(fmt.Sprint("a", i), "quay.io")))
-	}
-	if n := len(r.others(mirrors.Put(tagMirrorSet("other", "quay.io")))); n != maxRecent {
-		t.Errorf("%d changes are kept, want %d", n, maxRecent)
-	}
-	if err := r.acquire(t.Context()); err != nil {
+// othersOf returns the edits that h still counts, if inForce is in force.
+func othersOf(t *testing.T, h *Handler, inForce mirrors.Set) []mirrors.Edit {
+	t.Helper()
+	look, err := h.edits().Look(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.acquire(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the end of the context", err)
-	}
+	return look.Others(mirrors.Put(tagMirrorSet("none", "")), inForce, time.Now())
 }

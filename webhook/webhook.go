@@ -11,12 +11,12 @@
 // nothing. What changes no spec is admitted without a review.
 //
 //	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer, Ready: ready})
-//	srv := webhook.HTTPServer(mux, reloader.TLSConfig(), logger)
+//	srv := webhook.HTTPServer(mux, reloader.TLSConfig(nil), logger)
 //	err = srv.ListenAndServeTLS("", "")
 //
 // The only state between requests are the changes that were admitted in the last seconds, and
-// those only until they are in force. So a server may be shut down between any two requests,
-// and replicas may differ only about changes made at the same moment.
+// those only until they are in force; replicas share them (package recent). So a server may be
+// shut down between any two requests.
 package webhook
 
 import (
@@ -32,6 +32,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // What a ValidatingWebhookConfiguration has to say to reach this package. A test
@@ -77,6 +78,16 @@ type Options struct {
 	// Mode says what becomes of a request about which there is no verdict; nil means
 	// policy.ModeEnforce. Other requests go by the mode of their Record. It must not block.
 	Mode func() policy.Mode
+	// Authorizer says who may override a refusal by OverrideAnnotation; nil: nobody may.
+	Authorizer Authorizer
+	// Overridden receives each Override, dry runs excepted. It may be nil. It is called before
+	// the answer is sent, and must not block.
+	Overridden func(Override)
+	// Audit keeps a record of each decision; nil for none.
+	Audit AuditLog
+	// Recent is what replicas share of the changes that they admit; nil for a process that is
+	// the only one. The caller runs it.
+	Recent *recent.Edits
 }
 
 // NewServeMux returns what to serve: Path answers AdmissionReviews of
@@ -95,7 +106,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
-		handler: &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, metrics: m},
+		handler: &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m},
 		ready:   o.Ready,
 		log:     o.Log,
 		metrics: m,
@@ -107,11 +118,6 @@ const (
 	// handshakeTimeout bounds the TLS handshake and the header, which the API
 	// server sends in one go; it keeps half-open connections from piling up.
 	handshakeTimeout = 5 * time.Second
-	// idleTimeout is longer than the 90 s for which the API server keeps an idle
-	// connection (http.DefaultTransport, which apimachinery's
-	// SetTransportDefaults copies). Were it shorter, we would at times hang up on
-	// a review that is being sent; the API server does not retry a failed POST.
-	idleTimeout = 2 * time.Minute
 	// writeTimeout leaves the longest review time to be written.
 	writeTimeout = maxTimeout + 5*time.Second
 	// maxHeaderBytes is many times what the API server sends.
@@ -124,18 +130,27 @@ const (
 //
 // It speaks HTTP/1.1 only: so does the API server, to spread its requests over
 // the replicas (https://issue.k8s.io/75791), and no other client is expected.
+//
+// Each review has a connection of its own. A connection that is kept for the next
+// review is one that a replica must close when it ends, and HTTP/1.1 cannot do that
+// without a risk: a review sent at the same moment is lost, the API server does not
+// send a failed POST again, and the change is refused. Likewise, one to a replica
+// whose node has died swallows reviews until they time out. Mirror sets change a few
+// times a day, and a handshake takes a few milliseconds (BenchmarkConnections). The same
+// holds for metrics, which are served by it too.
 func HTTPServer(h http.Handler, config *tls.Config, log logr.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Server{
+	server := &http.Server{
 		Addr:              ":" + strconv.Itoa(Port),
 		Handler:           h,
 		TLSConfig:         config,
 		Protocols:         protocols,
 		ReadHeaderTimeout: handshakeTimeout,
 		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(log), slog.Level(-1)),
 	}
+	server.SetKeepAlivesEnabled(false)
+	return server
 }

@@ -109,6 +109,9 @@ func TestTooMuchForOneDeadline(t *testing.T) {
 	if answer.Allowed || !strings.Contains(answer.Result.Message, " of 10,000 verified when time was up; the others are still being looked up. Apply again in 10 s.") {
 		t.Errorf("%v: %s", answer.Allowed, answer.Result.Message)
 	}
+	if n := nearDeadline(t, g); n != 1 {
+		t.Errorf("%d reviews count as close to their deadline, want 1", n)
+	}
 }
 
 // TestEnormousMirrorSets are answered in time, in few words and with bounded memory.

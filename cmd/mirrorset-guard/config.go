@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -67,18 +66,28 @@ func writes(make func() ([]byte, error)) func(*cobra.Command, []string) error {
 }
 
 func validateConfig(path string, streams streams) error {
-	read, name := os.ReadFile, path
-	if path == "-" {
-		read, name = func(string) ([]byte, error) { return io.ReadAll(streams.in) }, "standard input"
-	}
-	text, err := read(path)
+	c, name, err := readConfig(path, streams)
 	if err != nil {
 		return err
 	}
-	c, err := config.Parse(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	_, err = fmt.Fprintf(streams.out, "%s is a good configuration; its mode is %s\n", name, c.Mode)
 	return err
+}
+
+// readConfig returns the configuration at path, and what to call that.
+func readConfig(path string, streams streams) (config.Configuration, string, error) {
+	if path != "-" {
+		c, err := config.Read(path)
+		return c, path, err
+	}
+	const name = "standard input"
+	text, err := config.ReadText(streams.in)
+	if err != nil {
+		return config.Configuration{}, name, err
+	}
+	c, err := config.Parse(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return c, name, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // configFlags name the configuration file. The flags that set the same as a file does set what
@@ -44,6 +45,7 @@ var overlapping = []struct {
 	{"minutes-per-node", []string{"minutesPerNode"}},
 	{"fact-lifetime", []string{"lifetimes.found", "lifetimes.foundByTag"}},
 	{"registry-rate", []string{"registries.requestsPerSecond"}},
+	{"audit-log", []string{"audit.destination", "audit.file.path"}},
 }
 
 // conflicts returns an error that names all settings that are both in the file and among the
@@ -71,6 +73,7 @@ type configuration struct {
 	settings  policy.Settings
 	paces     registry.Paces
 	lifetimes presence.Lifetimes
+	audit     auditlog.Settings
 }
 
 // read returns what the file, if there is one, and the flags say.
@@ -105,7 +108,7 @@ func (c *configFlags) merge(file config.Configuration, p *policyFlags, r *regist
 	if err != nil {
 		return configuration{}, err
 	}
-	merged := configuration{settings: c.withFlags(file.Settings(), flagged), paces: file.Paces(), lifetimes: file.FactLifetimes()}
+	merged := configuration{settings: c.withFlags(file.Settings(), flagged), paces: file.Paces(), lifetimes: file.FactLifetimes(), audit: file.AuditSettings()}
 	if c.says("registry-rate") {
 		merged.paces.Rates = rates
 	}

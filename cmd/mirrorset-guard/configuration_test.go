@@ -63,6 +63,7 @@ func parsed(t *testing.T, args ...string) (*configFlags, *policyFlags, *registry
 	c.addFlags(set)
 	p.addFlags(set)
 	r.addFlags(set)
+	new(auditFlags).addFlags(set)
 	if err := set.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -72,14 +73,14 @@ func parsed(t *testing.T, args ...string) (*configFlags, *policyFlags, *registry
 // TestFlagsAndFile: a flag sets what the file leaves out. What both set is a mistake, even if
 // they agree, and all such are named.
 func TestFlagsAndFile(t *testing.T) {
-	file := written(t, "config.yaml", configHeader+"guesses: warn\nregistries: [{host: quay.io, requestsPerSecond: 5}]\nlifetimes: {found: 1m}\nprotectedNamespaces: [vault]\n")
+	file := written(t, "config.yaml", configHeader+"audit: {destination: stdout}\nguesses: warn\nregistries: [{host: quay.io, requestsPerSecond: 5}]\nlifetimes: {found: 1m}\nprotectedNamespaces: [vault]\n")
 	all := []string{
 		"--config", file, "--protect=a", "--severity=NoRoute=warn", "--namespace-severity=b=warn", "--guesses=warn", "--verify-blobs=all",
-		"--allow-source-fallback", "--minutes-per-node=1-2", "--fact-lifetime=1m", "--registry-rate=x=1",
+		"--allow-source-fallback", "--minutes-per-node=1-2", "--fact-lifetime=1m", "--registry-rate=x=1", "--audit-log=/x",
 	}
 	c, p, r := parsed(t, all...)
 	_, err := c.read(p, r)
-	want := "--config: " + file + ": set both in the configuration file and by a flag: protectedNamespaces and --protect, guesses and --guesses, lifetimes.found and --fact-lifetime, registries.requestsPerSecond and --registry-rate"
+	want := "--config: " + file + ": set both in the configuration file and by a flag: protectedNamespaces and --protect, guesses and --guesses, lifetimes.found and --fact-lifetime, registries.requestsPerSecond and --registry-rate, audit.destination and --audit-log"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
@@ -199,6 +200,9 @@ func TestConfigure(t *testing.T) {
 		"spec":{"template":{"spec":{"containers":[{"name":"app","image":"example.com/shop/cart:v1"}]}}}}`, &bytes.Buffer{}, server...)
 	c, p, r := parsed(t, "--guesses=deny")
 	g.options = &serveOptions{config: *c, policy: *p, registries: *r}
+	if err := g.prepareAudit(config.Default().AuditSettings()); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		text string
 		err  string
@@ -206,6 +210,7 @@ func TestConfigure(t *testing.T) {
 	}{
 		{configHeader + "mode: warn\n", "", policy.ModeWarn},
 		{configHeader + "mode: audit\nguesses: warn\n", "set both in the configuration file and by a flag: guesses and --guesses", policy.ModeWarn},
+		{configHeader + "mode: audit\naudit: {destination: file, file: {path: /dev/null/audit.log}}\n", "opening the audit file: mkdir /dev/null: not a directory", policy.ModeWarn},
 		{configHeader, "", policy.ModeEnforce},
 	} {
 		file, err := config.Parse([]byte(tt.text))

@@ -4,14 +4,9 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
 // inventoryDump has an image of each use, one that two namespaces share, one that no
@@ -142,32 +137,4 @@ func TestInventoryTrouble(t *testing.T) {
 	if code != exitTrouble || out != "" || stderr != want {
 		t.Errorf("exit code %d, %q, %q", code, out, stderr)
 	}
-}
-
-// Only who waits is told how long it may take.
-func TestProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		var sources atomic.Pointer[[]follow.Status]
-		sources.Store(&[]follow.Status{{Name: "pods"}, {Name: "jobs"}, {Name: "nodes"}, {Name: "a"}, {Name: "b"}})
-		read := func() []follow.Status { return *sources.Load() }
-		stop := showProgress(&out, read)
-		time.Sleep(2 * time.Second)
-		stop()
-		if out.Len() > 0 {
-			t.Errorf("after 2s it said %q", out.String())
-		}
-
-		stop = showProgress(&out, read)
-		time.Sleep(4 * time.Second)
-		sources.Store(&[]follow.Status{{Name: "pods"}, {Name: "jobs", Synced: true}, {Name: "nodes", Synced: true}})
-		time.Sleep(10 * time.Second)
-		stop()
-		const want = `mirrorset-guard: reading the cluster: 0 of 5 lists, waiting for pods, jobs, nodes, 2 more
-mirrorset-guard: reading the cluster: 2 of 3 lists, waiting for pods
-`
-		if diff := cmp.Diff(want, out.String()); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	})
 }

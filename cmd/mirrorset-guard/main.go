@@ -69,6 +69,6 @@ change takes the cluster down.`,
 		// Else controller-runtime complains after 30 s, with a stack trace.
 		PersistentPreRun: func(*cobra.Command, []string) { log.SetLogger(logr.Discard()) },
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newRender(), newInventory(), newRollout(), newSnapshot(), newConfig(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newRender(), newInventory(), newRollout(), newSnapshot(), newConfig(), newAudit(), newReplay(), newVersion())
 	return root
 }

@@ -54,6 +54,9 @@ func (g *guard) configure(file config.Configuration) error {
 	if err != nil {
 		return err
 	}
+	if err := g.configureAudit(configured.audit); err != nil {
+		return err
+	}
 	g.client.SetPaces(configured.paces)
 	g.store.SetLifetimes(configured.lifetimes)
 	g.settings.Store(&configured.settings)

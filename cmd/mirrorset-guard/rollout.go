@@ -2,28 +2,51 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
+	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
 
 func newRollout() *cobra.Command {
 	var o rolloutOptions
 	cmd := o.statusCommand("rollout")
 	cmd.Short = "Say how far nodes have come with the last change, and pause or resume pools"
-	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newRolloutPause(true), newRolloutPause(false))
+	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newRolloutWatch(), newRolloutPause(true), newRolloutPause(false))
 	return cmd
+}
+
+// withoutArguments refuses arguments, and helps with a command that is spelled otherwise.
+func withoutArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	cmd.SuggestionsMinimumDistance = 2 // as cobra suggests by itself
+	suggested := cmd.SuggestionsFor(args[0])
+	switch {
+	case len(suggested) > 0:
+		return fmt.Errorf("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], strings.Join(suggested, " or "))
+	case len(names) > 0:
+		return fmt.Errorf("%s has no command %q: there are %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
+	default:
+		return fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+	}
 }
 
 // A rolloutWorld is a cluster or a dump of one, of which only that is read that a rollout
@@ -41,7 +64,7 @@ func (w *rolloutWorld) addFlags(flags *pflag.FlagSet) {
 // A rolloutSource is a *cluster.Inventory or a *snapshot.Snapshot.
 type rolloutSource interface {
 	RolloutObjects() workloads.Objects
-	Rendered(ctx context.Context, name string) (*rollout.Rendered, error)
+	snapshot.RenderedSource
 	Mirrors(context.Context) (mirrors.Set, error)
 }
 
@@ -51,7 +74,10 @@ type rolloutView struct {
 	source rolloutSource
 	// problems are parts of a dump that could not be read.
 	problems []string
-	stop     context.CancelFunc
+	// config leads to the cluster; nil for a dump, of which nobody can be asked.
+	config *rest.Config
+	clock  *serverClock
+	stop   context.CancelFunc
 }
 
 // read reads the world. The view is to be stopped.
@@ -64,18 +90,26 @@ func (w *rolloutWorld) read(ctx context.Context, io streams) (*rolloutView, erro
 	}
 	err := open(ctx, io, view)
 	if err == nil {
-		objects := view.source.RolloutObjects()
-		view.Cluster, view.MachineNodes = objects.Cluster(), objects.MachineNodes
-		err = status.Applies(view.Cluster)
-	}
-	if err == nil {
-		err = view.readRendered(ctx)
+		err = view.take(ctx)
 	}
 	if err != nil {
 		stop()
 		return nil, err
 	}
 	return view, nil
+}
+
+// take takes what the source has by now.
+func (v *rolloutView) take(ctx context.Context) error {
+	objects := v.source.RolloutObjects()
+	v.Cluster, v.MachineNodes = objects.Cluster(), objects.MachineNodes
+	if v.clock != nil {
+		v.Now = v.clock.now()
+	}
+	if err := status.Applies(v.Cluster); err != nil {
+		return err
+	}
+	return v.readRendered(ctx)
 }
 
 func (w *rolloutWorld) openDump(_ context.Context, io streams, view *rolloutView) error {
@@ -99,48 +133,24 @@ func (w *rolloutWorld) openCluster(ctx context.Context, io streams, view *rollou
 	if err != nil {
 		return err
 	}
+	clock := new(serverClock)
+	config.Wrap(clock.wrap)
 	cluster, err := live.New(config, live.Options{OnlyRollout: true, ForbiddenAfter: forbiddenTimeout})
 	if err != nil {
 		return err
 	}
-	go cluster.Run(ctx) //nolint:errcheck // it returns nil, and ends with view.stop
-	waiting, cancel := context.WithTimeout(ctx, rolloutTimeout)
-	defer cancel()
-	defer showProgress(io.err, cluster.Sources)()
-	if err := cluster.WaitReady(waiting); err != nil {
-		return fmt.Errorf("reading the cluster: %w", err)
+	// client-go would write on standard error that a request was cancelled.
+	go cluster.Run(klog.NewContext(ctx, logr.Discard())) //nolint:errcheck // it returns nil, and ends with view.stop
+	if err := awaitRead(ctx, io.err, cluster, rolloutTimeout); err != nil {
+		return err
 	}
-	view.source, view.Now = cluster, time.Now()
+	view.source, view.config, view.clock = cluster, config, clock
 	return nil
 }
 
-const (
-	// maxRendered is how many rendered configs are read. Pools have two each; nodes may say
-	// that they have any.
-	maxRendered = 64
-	// renderedAtOnce is small, as each may have a megabyte.
-	renderedAtOnce = 4
-)
-
 // readRendered reads the rendered configs that pools and nodes name, as far as it can. The
 // error is that of ctx.
-func (v *rolloutView) readRendered(ctx context.Context) error {
-	v.Rendered, v.Unread = map[string]*rollout.Rendered{}, map[string]error{}
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(renderedAtOnce)
-	for _, name := range status.Needed(v.Cluster, maxRendered) {
-		group.Go(func() error {
-			config, err := v.source.Rendered(ctx, name)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				v.Unread[name] = err
-				return nil
-			}
-			v.Rendered[name] = config
-			return nil
-		})
-	}
-	return errors.Join(group.Wait(), context.Cause(ctx))
+func (v *rolloutView) readRendered(ctx context.Context) (err error) {
+	v.Rendered, v.Unread, err = new(rollouts.Configs).Read(ctx, v.source, status.Needed(v.Cluster, status.MaxRendered), v.Now)
+	return err
 }

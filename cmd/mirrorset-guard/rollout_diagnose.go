@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,67 +14,124 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
+// diagnoseOptions are the choices of the command rollout diagnose.
+type diagnoseOptions struct {
+	rolloutOptions
+	ask askFlags
+}
+
 func newRolloutDiagnose() *cobra.Command {
-	o := rolloutOptions{output: formats("table", "json", "yaml")}
+	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: formats("table", "json", "yaml")}}
 	cmd := &cobra.Command{
 		Use:   "diagnose",
 		Short: "Say why nodes and pools do not move, and what to type",
 		Long: `diagnose follows, for each node and pool that is held up, the chain from the symptom
-to the cause as far as the objects of the cluster show it, each link with its evidence,
-and names remedies as commands, the safest first. Nothing is changed.
+to the cause, each link with its evidence, and names remedies as commands, the safest
+first. Of a live cluster it also asks for evictions as a dry run, and what the places
+say now where nodes look for an image that they cannot pull. Nothing is changed.
 
-Exit code 0: nothing is held up, as far as is known. 1: something is. 2: that cannot
-be told, or wrong usage.`,
+Exit code 0: nothing is held up. 1: something is. 2: that cannot be told, or wrong
+usage.`,
 		Example: `  mirrorset-guard rollout diagnose
+  mirrorset-guard rollout diagnose --offline -o json
   mirrorset-guard rollout diagnose --from must-gather.tar.gz`,
-		Args: cobra.NoArgs,
-		RunE: runs(o.reading(o.runDiagnose)),
+		Args: withoutArguments,
+		RunE: runs(func(ctx context.Context, s streams) error {
+			if o.ask.timeout <= 0 {
+				return fmt.Errorf("--timeout %s: want more than 0; --offline asks nothing", o.ask.timeout)
+			}
+			return o.reading(o.runDiagnose)(ctx, s)
+		}),
 	}
 	o.addFlags(cmd.Flags())
+	o.ask.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (o *rolloutOptions) runDiagnose(ctx context.Context, s streams, view *rolloutView) error {
-	set, err := view.source.Mirrors(ctx)
+func (o *diagnoseOptions) runDiagnose(ctx context.Context, s streams, view *rolloutView) error {
+	d, err := o.ask.diagnose(ctx, view)
+	if err == nil && view.config != nil && d.IsPassing() {
+		d, err = o.again(ctx, view)
+	}
 	if err != nil {
 		return err
 	}
-	d := status.Diagnose(view.Input, set)
-	d.Notes = append(d.Notes, view.problems...)
+	d.Unknown = append(d.Unknown, view.problems...)
 	if o.output.format == "table" {
 		err = printDiagnosis(s.out, d)
 	} else {
 		err = o.output.write(s.out, d)
 	}
-	if err == nil && len(d.Findings) > 0 {
+	switch {
+	case err != nil:
+		return err
+	case len(d.Findings) > 0:
 		return errDenied
+	case len(d.Unknown) > 0:
+		return errors.New("it cannot be told whether something is held up")
+	default:
+		return nil
 	}
-	return err
 }
+
+// passingTime is for how long what is found may be so in a rollout that goes its way: MCO renders,
+// and takes the next node, 5 s after it has noticed a change.
+const passingTime = 12 * time.Second
+
+// again diagnoses after what may pass has passed.
+func (o *diagnoseOptions) again(ctx context.Context, view *rolloutView) (status.Diagnosis, error) {
+	select {
+	case <-time.After(passingTime):
+	case <-ctx.Done():
+		return status.Diagnosis{}, context.Cause(ctx)
+	}
+	if err := view.take(ctx); err != nil {
+		return status.Diagnosis{}, err
+	}
+	view.Evidence = status.Evidence{}
+	return o.ask.diagnose(ctx, view)
+}
+
+// maxFindings is how many are printed: JSON has all.
+const maxFindings = 20
 
 func printDiagnosis(w io.Writer, d status.Diagnosis) error {
 	var b strings.Builder
-	if len(d.Findings) == 0 {
-		b.WriteString("Nothing is held up, as far as is known.\n")
+	switch {
+	case len(d.Findings) == 0 && len(d.Unknown) == 0:
+		b.WriteString("Nothing is held up.\n")
+	case len(d.Findings) == 0:
+		b.WriteString("Nothing that could be read is held up.\n")
 	}
-	for i, f := range d.Findings {
+	for i := range d.Findings[:min(len(d.Findings), maxFindings)] {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "%s\n", f.Chain[0])
-		for _, link := range f.Chain[1:] {
-			writeLines(&b, wrapped("because "+link, tableWidth-2*margin), margin)
-		}
-		if f.Unexplained {
-			writeLines(&b, []string{"why that is so is not known"}, margin)
-		}
-		writeLines(&b, []string{"What can be done, the safest first:"}, margin)
-		for _, r := range f.Remedies {
-			writeLines(&b, []string{text.Line(r.Command)}, 2*margin)
-			writeLines(&b, wrapped(text.Line(r.Effect), tableWidth-3*margin), 3*margin)
-		}
+		printFinding(&b, &d.Findings[i])
 	}
+	if more := len(d.Findings) - maxFindings; more > 0 {
+		fmt.Fprintf(&b, "\nThere are %s, which -o json has.\n", text.Plural(more, "more finding", "more findings"))
+	}
+	printList(&b, "Not known", d.Unknown)
 	printNotes(&b, d.Notes)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func printFinding(b *strings.Builder, f *status.Finding) {
+	fmt.Fprintf(b, "%s\n", f.Chain[0])
+	if others := f.Others(); others != "" {
+		writeLines(b, wrapped(others, tableWidth-2*margin), margin)
+	}
+	for _, link := range f.Chain[1:] {
+		writeLines(b, wrapped("because "+link, tableWidth-2*margin), margin)
+	}
+	if f.Unexplained {
+		writeLines(b, []string{"why that is so is not known"}, margin)
+	}
+	writeLines(b, []string{"What can be done, the safest first:"}, margin)
+	for _, r := range f.Remedies {
+		writeLines(b, []string{text.Line(r.Command)}, 2*margin)
+		writeLines(b, wrapped(text.Line(r.Effect), tableWidth-3*margin), 3*margin)
+	}
 }

@@ -42,7 +42,12 @@ and asks; --yes answers in advance. All pools are checked before any is changed.
 
 Exit code 0: done, or nothing was to be done. 2: not done, or not for all pools.`,
 		Example: `  mirrorset-guard rollout resume worker`,
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, pools []string) error {
+			if len(pools) == 0 {
+				return fmt.Errorf("which pools? mirrorset-guard rollout %s; mirrorset-guard rollout status lists them", cmd.Use)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, pools []string) error {
 			return o.run(cmd.Context(), pools, streamsOf(cmd))
 		},

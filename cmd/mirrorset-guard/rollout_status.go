@@ -60,7 +60,7 @@ cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--
 Exit code 0: told. 2: nothing can be told, or wrong usage.`,
 		Example: `  mirrorset-guard rollout
   mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
-		Args: cobra.NoArgs,
+		Args: withoutArguments,
 		RunE: runs(o.reading(o.runStatus)),
 	}
 	o.addFlags(cmd.Flags())

@@ -143,12 +143,7 @@ What is under way takes 9 to 60 minutes more, if nothing holds a drain up.
 
 const rolloutVerified = `1 of 3 nodes have the registries.conf that the mirror objects ask for.
 
-Node node-b (pool worker, rendered-worker-1)
-  its registries.conf is not what the objects ask for
-  quay.io/shop: the node has: (no entry); the objects ask for: mirror mirror.example.com/shop
-    (tags)
-
-Node node-c (pool worker, rendered-worker-1)
+2 nodes of pool worker with rendered-worker-1: node-b, node-c
   its registries.conf is not what the objects ask for
   quay.io/shop: the node has: (no entry); the objects ask for: mirror mirror.example.com/shop
     (tags)
@@ -174,7 +169,6 @@ func TestRolloutTables(t *testing.T) {
 		{"rollout", 0, rolloutStatus},
 		{"rollout status", 0, rolloutStatus},
 		{"rollout verify", 1, rolloutVerified},
-		{"rollout diagnose", 0, "Nothing is held up, as far as is known.\n\nNote: poddisruptionbudgets could not be read: what holds drains up is not known\n"},
 	} {
 		got := invoke(t, "", append(strings.Fields(tt.args), "--from", dump)...)
 		if got.code != tt.code || got.out != tt.want || got.err != "" {
@@ -259,14 +253,17 @@ status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPo
   because node node-a looks for it at mirror.example.com/shop/cart:v1, then quay.io/shop/cart:v1
   What can be done, the safest first:
     oc image mirror quay.io/shop/cart:v1 mirror.example.com/shop/cart:v1
-      copies the image to the mirror, if it can still be had at its source; the pod then starts by
-        itself
-    oc -n shop delete pod cart-1
-      makes another one in its place, which tries at once
+      copies the image to the mirror, if it can still be had at its source; whoever waits for it
+        tries again by itself
     oc -n shop get pdb cart -o yaml
-      shows the budget: more replicas, or a budget that allows one disruption, let the drain go on
+      shows the budget: more replicas, or a budget that allows one disruption, let the drain go on;
+        nothing is changed
+    oc delete imagetagmirrorset shop
+      takes the mirrors back, and all others of that object. Then 3 nodes of pool worker: each
+        drains and reloads CRI-O. Drains wait for the same budgets until their pods run
     oc -n shop delete pod cart-2
-      last resort: goes around the budget, whose service may then be down
+      last resort: goes around the budget, whose service may then be down, and nothing makes another
+        pod instead
 `
 	got := invoke(t, "", "rollout", "diagnose", "--from", written(t, "dump.yaml", dump))
 	if got.code != 1 || got.out != want || got.err != "" {
@@ -275,6 +272,19 @@ status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPo
 	var d status.Diagnosis
 	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "diagnose", "-o", "json", "--from", written(t, "dump.yaml", dump)).out), &d); err != nil || len(d.Findings) != 1 || len(d.Findings[0].Remedies) != 4 {
 		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+// TestRolloutDiagnoseUnknown: where something could not be read, nothing found is no good news.
+func TestRolloutDiagnoseUnknown(t *testing.T) {
+	const want = `Nothing that could be read is held up.
+
+Not known
+  - poddisruptionbudgets could not be read: what holds drains up is not known
+`
+	got := invoke(t, "", "rollout", "diagnose", "--from", written(t, "dump.yaml", rolloutDump))
+	if got.code != 2 || got.out != want || !strings.Contains(got.err, "it cannot be told whether something is held up") {
+		t.Errorf("exit code %d\n%s%s\nwant 2\n%s", got.code, got.out, got.err, want)
 	}
 }
 
@@ -294,9 +304,12 @@ func TestRolloutBadInput(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"rollout pause":                           "requires at least 1 arg",
+		"rollout pause":                           "which pools? mirrorset-guard rollout pause POOL...; mirrorset-guard rollout status lists them",
 		"rollout pause worker --from dump.yaml":   "unknown flag: --from",
-		"rollout status worker":                   `unknown command "worker"`,
+		"rollout status worker":                   `mirrorset-guard rollout status takes no arguments, and "worker" is one`,
+		"rollout stauts":                          `mirrorset-guard rollout has no command "stauts"; did you mean status?`,
+		"rollout nodes":                           `mirrorset-guard rollout has no command "nodes": there are diagnose, pause, resume, status, verify, watch`,
+		"rollout diagnose --timeout 0s":           "--timeout 0s: want more than 0; --offline asks nothing",
 		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml",
 		"rollout resume worker --kubeconfig none": "no cluster",
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -25,7 +26,7 @@ the route that their nodes have now, and says what is left to do.
 Exit code 0: all is well. 1: it is not. 2: that cannot be told, or wrong usage.`,
 		Example: `  mirrorset-guard rollout verify
   mirrorset-guard rollout verify --from must-gather/ -o yaml`,
-		Args: cobra.NoArgs,
+		Args: withoutArguments,
 		RunE: runs(o.reading(o.runVerify)),
 	}
 	o.addFlags(cmd.Flags())
@@ -34,7 +35,10 @@ Exit code 0: all is well. 1: it is not. 2: that cannot be told, or wrong usage.`
 
 func (o *rolloutOptions) runVerify(ctx context.Context, s streams, view *rolloutView) error {
 	set, err := view.source.Mirrors(ctx)
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("what the mirror objects ask for could not be read: it takes the rights of the ClusterRole cluster-reader: %w", err)
+	case err != nil:
 		return err
 	}
 	v := status.Verify(status.VerifyInput{Input: view.Input, Mirrors: set, Incomplete: view.problems})
@@ -67,8 +71,8 @@ func printVerification(w io.Writer, v status.Verification) error {
 	if v.Rejected != "" {
 		fmt.Fprintf(&b, "\n%s\n", text.Lines(v.Rejected))
 	}
-	for _, n := range v.Nodes {
-		printNodeConfig(&b, n)
+	for _, group := range alike(v.Nodes) {
+		printNodeConfigs(&b, group)
 	}
 	for _, f := range v.Pulls {
 		printPullFailure(&b, f)
@@ -82,11 +86,41 @@ func printVerification(w io.Writer, v status.Verification) error {
 	return err
 }
 
-func printNodeConfig(w io.Writer, n status.NodeConfig) {
-	if n.Result != status.NotWell || n.Why == "" {
-		return
+// alike groups the nodes that are not well by what is wrong with them, which is most often the same
+// for all nodes of a pool.
+func alike(nodes []status.NodeConfig) [][]status.NodeConfig {
+	type key struct{ pool, config, why string }
+	rows := map[key]int{}
+	var groups [][]status.NodeConfig
+	for _, n := range nodes {
+		if n.Result != status.NotWell || n.Why == "" {
+			continue
+		}
+		k := key{n.Pool, n.Config, n.Why}
+		row, known := rows[k]
+		if !known {
+			row = len(groups)
+			rows[k] = row
+			groups = append(groups, nil)
+		}
+		groups[row] = append(groups[row], n)
 	}
-	fmt.Fprintf(w, "\nNode %s (pool %s, %s)\n", text.Line(n.Node), text.Line(n.Pool), orNone(n.Config))
+	return groups
+}
+
+// printNodeConfigs prints what is wrong with nodes that are alike.
+func printNodeConfigs(w io.Writer, nodes []status.NodeConfig) {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Node)
+	}
+	n := nodes[0]
+	title := fmt.Sprintf("Node %s (pool %s, %s)", n.Node, n.Pool, orNone(n.Config))
+	if len(names) > 1 {
+		title = fmt.Sprintf("%s of pool %s with %s: %s", text.Count(len(names), "node"), n.Pool, orNone(n.Config), text.Names(names, maxWaiting))
+	}
+	fmt.Fprintln(w)
+	writeLines(w, wrapped(text.Line(title), tableWidth), 0)
 	lines := []string{n.Why}
 	for _, d := range n.Differences {
 		lines = append(lines, fmt.Sprintf("%s: the node has: %s; the objects ask for: %s", d.Scope, orNone(d.Before), orNone(d.After)))

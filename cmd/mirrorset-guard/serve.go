@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"runtime"
@@ -14,7 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
@@ -32,8 +31,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // serveOptions are the choices of the command serve.
@@ -49,6 +51,8 @@ type serveOptions struct {
 	policy         policyFlags
 	config         configFlags
 	standing       standingFlags
+	audit          auditFlags
+	stdout         io.Writer // for records of decisions; nil in tests that have none
 }
 
 func newServe() *cobra.Command {
@@ -74,7 +78,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
 	flags.StringVar(&o.health, "health", ":8081", "where to answer /healthz and /readyz")
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
-	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM")
+	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM; longer, by 10s at most, while reviews still come")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
 	o.observe.addFlags(flags)
@@ -84,6 +88,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	o.policy.addFlags(flags)
 	o.config.addFlags(flags)
 	o.standing.addFlags(flags)
+	o.audit.addFlags(flags)
 }
 
 func (o *serveOptions) validate() error {
@@ -91,7 +96,7 @@ func (o *serveOptions) validate() error {
 	if o.surveyEvery != 0 && o.surveyEvery < minSurveyEvery { // zero is the default
 		err = fmt.Errorf("--survey-every %s: want %s or more", o.surveyEvery, minSurveyEvery)
 	}
-	return errors.Join(err, validateFactFile(o.registries.factFile), o.standing.validate())
+	return errors.Join(err, validateFactFile(o.registries.factFile), o.standing.validate(), o.audit.validate())
 }
 
 // minSurveyEvery keeps the lists of a large cluster from being all that its API server has
@@ -107,6 +112,7 @@ func (o *serveOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	ctrllog.SetLogger(log)
+	o.stdout = io.out
 	cluster, err := o.cluster.config()
 	if err != nil {
 		return err
@@ -138,15 +144,23 @@ type guard struct {
 	client   *registry.Client
 	store    *presence.Store
 	trust    *trust.Follower
-	certs    *certs.Reloader
+	tls      tlsServing
 	mux      *http.ServeMux
 	observed *http.Server // nil for none
 	registry *prometheus.Registry
 	standing *standing.Verifier
+	follower *rollouts.Follower // nil: rollouts are not followed
 	settings atomic.Pointer[policy.Settings]
 	reloader *config.Reloader // nil: there is no configuration file
 	election *election        // nil: this process is the only one
 	ending   atomic.Bool
+
+	lastReview atomic.Pointer[time.Time] // when a review came last
+
+	overrides *overrides
+	audit     *auditlog.Log
+	replica   string
+	recent    *recent.Edits
 }
 
 func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
@@ -157,7 +171,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	o.registries.configured = &configured
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry()}
 	g.settings.Store(&configured.settings)
-	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	g.prepareMetrics()
 	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.NodePlatforms() }); err != nil {
 		return nil, err
 	}
@@ -172,7 +186,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if g.trust, err = o.registries.followTrust(cluster, g.client, log, 0); err != nil {
 		return nil, err
 	}
-	if g.certs, err = certs.Load(o.tlsDir); err != nil {
+	if err := g.prepareServing(cluster); err != nil {
 		return nil, err
 	}
 	reviewer := &review.Reviewer{
@@ -182,11 +196,21 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.prepareStanding(cluster, *reviewer); err != nil {
 		return nil, err
 	}
+	if err := g.prepareAudit(configured.audit); err != nil {
+		return nil, err
+	}
 	if err := g.prepareReloading(cluster); err != nil {
+		return nil, err
+	}
+	if g.overrides, err = newOverrides(cluster, g.replica, log.WithName("override")); err != nil {
+		return nil, err
+	}
+	if g.recent, err = g.newRecent(cluster, reviewer); err != nil {
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
 		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keepForNextTry, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Authorizer: g.overrides, Overridden: g.overrides.events.tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
 }
@@ -194,11 +218,20 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 // ready says why no verdict can be given.
 func (g *guard) ready() error { return errors.Join(g.cluster.Ready(), g.trust.Ready()) }
 
+// notReady says why the API server should ask another replica.
+func (g *guard) notReady() error {
+	if g.ending.Load() {
+		return errors.New("ending")
+	}
+	return errors.Join(g.ready(), g.tls.ready())
+}
+
 // run serves until ctx ends, and a while longer, so that the API server learns
 // of the end before the port is closed.
 func (g *guard) run(ctx context.Context) error {
 	defer g.client.Close()
 	defer g.store.Close()
+	defer g.recordDecisions(ctx)()
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
@@ -213,8 +246,13 @@ func (g *guard) run(ctx context.Context) error {
 		g.verify(serving)
 		return nil
 	})
+	g.runServing(serving, group)
 	group.Go(func() error {
-		g.certs.Run(serving, g.log)
+		g.overrides.events.run(serving)
+		return nil
+	})
+	group.Go(func() error {
+		g.recent.Run(serving)
 		return nil
 	})
 	if g.reloader != nil {
@@ -223,40 +261,29 @@ func (g *guard) run(ctx context.Context) error {
 			return nil
 		})
 	}
-	for _, s := range g.servers() {
-		group.Go(func() error { return serve(serving, s) })
-	}
+	listening, stopListening := context.WithCancel(serving)
+	defer stopListening()
 	group.Go(func() error {
-		defer cancel()
-		return g.waitForEnd(ctx, serving)
+		defer cancel() // only now: what is still under way needs the rest
+		return g.listen(listening)
+	})
+	group.Go(func() error {
+		defer stopListening()
+		g.waitForEnd(ctx, serving)
+		return nil
 	})
 	g.log.Info("Started", "version", version, "listen", g.options.listen, "mode", g.currentSettings().Mode.String())
 	return group.Wait()
 }
 
-func (g *guard) waitForEnd(ctx, serving context.Context) error {
-	select {
-	case <-serving.Done(): // a server has failed
-		return nil
-	case <-ctx.Done():
-	}
-	g.ending.Store(true)
-	g.log.Info("Ending", "drain", g.options.drain.String())
-	select {
-	case <-time.After(g.options.drain):
-	case <-serving.Done():
-	}
-	return nil
-}
-
 // servers returns what listens where.
 func (g *guard) servers() []*http.Server {
-	reviews := webhook.HTTPServer(g.mux, g.certs.TLSConfig(), g.log)
+	reviews := webhook.HTTPServer(g.noteReviews(g.mux), g.tls.config(), g.log)
 	reviews.Addr = g.options.listen
 	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
 	if g.observed != nil {
 		if !g.options.observe.plain {
-			g.observed.TLSConfig = g.certs.TLSConfig()
+			g.observed.TLSConfig = g.tls.config()
 		}
 		servers = append(servers, g.observed)
 	}
@@ -267,20 +294,25 @@ func (g *guard) healthMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		err := g.ready()
-		if g.ending.Load() {
-			err = errors.New("ending")
-		}
-		if err != nil {
+		if err := g.notReady(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
-		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes(), g.configNotes()) {
+		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes(), g.configNotes(), g.tls.notes(), g.recent.Notes()) {
 			fmt.Fprintln(w, "note:", text.Line(note))
 		}
 	})
 	return mux
+}
+
+// listen serves on all ports until ctx ends and the requests under way have finished.
+func (g *guard) listen(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, s := range g.servers() {
+		group.Go(func() error { return serve(ctx, s) })
+	}
+	return group.Wait()
 }
 
 // serve listens until ctx ends, then lets the requests under way finish. A server

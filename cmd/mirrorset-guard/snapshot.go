@@ -25,9 +25,9 @@ func newSnapshot() *cobra.Command {
 		Use:   "snapshot -o FILE",
 		Short: "Write what a check needs of a cluster into a file, for --from",
 		Long: `snapshot writes the mirror configuration, the images with what uses them, and the
-nodes' architectures: trimmed, identical for an identical cluster, and without any
-secret. check, explain, render and inventory read it with --from, anywhere and at any
-time.`,
+nodes' architectures, and what a rollout goes through: trimmed, identical for an
+identical cluster, and without any secret. check, explain, render, inventory and
+rollout read it with --from, anywhere and at any time.`,
 		Args: cobra.NoArgs,
 		RunE: runs(o.run),
 	}

@@ -13,8 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // standingFlags say how the mirror configuration in force is verified.
@@ -22,15 +24,20 @@ type standingFlags struct {
 	every     time.Duration
 	elect     bool
 	namespace string
+	following followingFlags
 }
 
 func (s *standingFlags) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often to verify the mirror configuration in force and report as Events what has changed; 0 for never")
-	flags.BoolVar(&s.elect, "leader-elect", false, "verify only while holding a Lease, so that one of several replicas reports; reviews are answered in any case")
-	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Lease "+leaseName)
+	s.following.addFlags(flags)
+	flags.BoolVar(&s.elect, "leader-elect", false, "for one of several replicas: verify and report only while holding a Lease, and share in another which changes were just admitted, so that two made at the same moment are judged together")
+	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Leases "+leaseName+" and "+recent.LeaseName)
 }
 
 func (s *standingFlags) validate() error {
+	if err := s.following.validate(); err != nil {
+		return err
+	}
 	if s.every < 0 {
 		return fmt.Errorf("--verify-every %s: must not be negative; 0 is for never", s.every)
 	}
@@ -62,15 +69,19 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 	if err != nil {
 		return fmt.Errorf("making a client for Events: %w", err)
 	}
-	name := instanceName()
+	name, budget := instanceName(), standing.NewBudget()
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
 		Store:    g.store,
 		Reporter: standing.Events(kube.EventsV1(), name),
+		Budget:   budget,
 		Every:    g.options.standing.every,
 		Log:      g.log.WithName("standing"),
 		Metrics:  g.registry,
 	})
+	if err == nil {
+		err = g.prepareFollowing(rollouts.Events(kube.EventsV1(), name), budget)
+	}
 	if err == nil && g.options.standing.elect {
 		g.election, err = newElection(config, g.options.standing.namespace, name, g.log.WithName("election"))
 	}
@@ -89,13 +100,11 @@ func (g *guard) verify(ctx context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	loops.Go(func() { g.standing.Keep(ctx) })
-	switch {
-	case g.options.standing.every == 0:
-	case g.election != nil:
-		loops.Go(func() { g.election.run(ctx, g.standing.Verify) })
-	default:
-		loops.Go(func() { g.standing.Verify(ctx) })
+	if g.election != nil {
+		loops.Go(func() { g.election.run(ctx, g.lead) })
+		return
 	}
+	loops.Go(func() { g.lead(ctx) })
 }
 
 // nextTry is how long somebody may take to copy what was missing, or to make a change

@@ -350,9 +350,8 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	go trusted.Run(ctx) //nolint:errcheck // as above
 	waiting, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	defer showProgress(io.err, cluster.Sources)()
-	if err := cluster.WaitReady(waiting); err != nil {
-		return fmt.Errorf("reading the cluster: %w", err)
+	if err := awaitRead(waiting, io.err, cluster, clusterTimeout); err != nil {
+		return err
 	}
 	if err := trusted.WaitReady(waiting); err != nil {
 		return fmt.Errorf("reading the cluster: %w", err)

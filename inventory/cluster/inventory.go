@@ -52,6 +52,9 @@ type Options struct {
 	// OnlyRollout makes the Inventory follow what a rollout goes through and nothing else: it
 	// has no images then. Pods that may not be read are unknown, instead of awaited.
 	OnlyRollout bool
+	// OnlyProgress makes the Inventory follow what tells how far a rollout is, and nothing else:
+	// neither pods nor what holds them. MirrorChanges counts then.
+	OnlyProgress bool
 	// Logger gets client-go's messages about watches, and a line when a resource begins or
 	// ceases to be served. The zero value is silent.
 	Logger logr.Logger
@@ -74,6 +77,7 @@ type Inventory struct {
 	mirrors       mirrorReader
 	applied       appliedReader
 	files         table[[]mirrors.File]
+	onlyProgress  bool
 	sources       []*source
 	accounts      *source
 	drainSource   *source
@@ -82,6 +86,8 @@ type Inventory struct {
 
 	pending atomic.Int64  // sources that have not synced
 	ready   chan struct{} // closed when there are none
+
+	progressChanges, mirrorChanges atomic.Uint64
 }
 
 // New returns the inventory of the cluster that cfg leads to. It does
@@ -101,7 +107,7 @@ func New(cfg *rest.Config, o Options) (*Inventory, error) {
 		return nil, fmt.Errorf("making a client for custom resources: %w", err)
 	}
 	c := newInventory(reader, kube, dyn, o)
-	if o.OnlyRollout {
+	if o.OnlyRollout || o.OnlyProgress {
 		return c, nil
 	}
 	if c.survey, err = newSurvey(cfg, kube, &c.index, o.Logger); err != nil {
@@ -115,7 +121,7 @@ func New(cfg *rest.Config, o Options) (*Inventory, error) {
 }
 
 func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.Interface, o Options) *Inventory {
-	c := &Inventory{mirrors: reader, log: o.Logger, ready: make(chan struct{})}
+	c := &Inventory{mirrors: reader, onlyProgress: o.OnlyProgress, log: o.Logger, ready: make(chan struct{})}
 	c.index.TrustAccounts(images.AllAccounts) // once it is ready
 	c.accounts = serviceAccounts(kube, &c.index)
 	c.drainSource = drainOverride(kube, &c.drainOverride)
@@ -142,6 +148,13 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	}
 	if o.OnlyRollout {
 		c.sources = slices.DeleteFunc(c.sources, func(s *source) bool { return !c.isOfRollout(s) })
+	}
+	if o.OnlyProgress {
+		c.sources = slices.DeleteFunc(c.sources, func(s *source) bool { return !c.isOfRollout(s) || !c.isOfProgress(s) })
+	}
+	c.countProgress()
+	if o.OnlyProgress {
+		c.sources = append(c.sources, c.mirrorSources(dyn)...)
 	}
 	if o.OnPullSecret != nil {
 		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
@@ -13,17 +15,19 @@ import (
 )
 
 // Rendered reads the rendered config of that name from the API server. The name may come
-// from an annotation, and be anything.
+// from an annotation, and be anything. The error is rollout.ErrGone if there is none of it.
+// It is read as a list of one, which takes no right beyond that to follow MachineConfigs.
 func (c *Inventory) Rendered(ctx context.Context, name string) (*rollout.Rendered, error) {
 	if !strings.HasPrefix(name, objects.RenderedPrefix) || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, fmt.Errorf("%q is not the name of a rendered config", name)
 	}
-	var data json.RawMessage
-	if err := c.mirrors.read(ctx, machineConfigs+"/"+name, nil, &data); err != nil {
+	var list listOf[json.RawMessage]
+	query := map[string]string{"fieldSelector": fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+	if err := c.mirrors.read(ctx, machineConfigs, query, &list); err != nil {
 		return nil, fmt.Errorf("reading MachineConfig %s: %w", name, err)
 	}
-	if data == nil {
-		return nil, fmt.Errorf("there is no MachineConfig %s", name)
+	if len(list.Items) == 0 {
+		return nil, fmt.Errorf("MachineConfig %s: %w", name, rollout.ErrGone)
 	}
-	return objects.DecodeRendered(data)
+	return objects.DecodeRendered(list.Items[0])
 }

@@ -21,9 +21,19 @@ func (c *Inventory) Rollout() rollout.Cluster { return c.RolloutObjects().Cluste
 // RolloutObjects returns the objects that Rollout is made from. They are shared and must not
 // be changed.
 func (c *Inventory) RolloutObjects() workloads.Objects {
-	o := workloads.Objects{Unknown: c.unknown()} // before the objects are taken, as with Gaps
-	o.Pods, o.Nodes, o.Pools, o.Budgets = c.pods.Pods(), c.Nodes(), c.Pools(), c.DisruptionBudgets()
+	unknown := c.unknown() // before the objects are taken, as with Gaps
+	o := c.ProgressObjects()
+	o.Unknown = unknown
+	o.Pods, o.Budgets = c.pods.Pods(), c.DisruptionBudgets()
 	o.Namespaces, o.Volumes = c.namespaces.sorted(byName), c.volumes.sorted(byName)
+	return o
+}
+
+// ProgressObjects returns those of RolloutObjects that tell how far a rollout is: neither
+// pods nor what holds them, which takes long with many.
+func (c *Inventory) ProgressObjects() workloads.Objects {
+	o := workloads.Objects{Unknown: c.unknown()}
+	o.Nodes, o.Pools = c.Nodes(), c.Pools()
 	o.Machines, o.Version = c.MachineConfiguration(), c.ClusterVersion()
 	o.MachineNodes = c.machineNodes.sorted(byName)
 	o.Infrastructure, o.Operator = c.configuration.infrastructure.named("cluster"), c.configuration.operator.named(machineConfigOperator)
@@ -81,7 +91,7 @@ func (c *Inventory) unknown() []string {
 			names = append(names, name)
 		}
 	}
-	return names
+	return append(names, c.notFollowed()...)
 }
 
 // trimPod keeps what a rollout depends on.

@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -93,12 +94,19 @@ func managed(fields []metav1.ManagedFieldsEntry, field string) []metav1.ManagedF
 }
 
 // TrimPool returns what is kept of a MachineConfigPool: its labels, which nodes
-// and configurations it selects, how it rolls out, how far it has come, since when it is
-// paused, and whether it is being deleted.
+// and configurations it selects, how it rolls out, which MachineConfigs it was last
+// rendered from, how far it has come, since when it is
+// paused, and whether it is being deleted and what keeps it.
 func TrimPool(p *mcfgv1.MachineConfigPool) *mcfgv1.MachineConfigPool {
 	t := &mcfgv1.MachineConfigPool{ObjectMeta: names(p), Spec: p.Spec, Status: p.Status}
 	t.Labels, t.DeletionTimestamp = p.Labels, p.DeletionTimestamp
+	if p.DeletionTimestamp != nil {
+		t.Finalizers = p.Finalizers
+	}
 	t.Spec.Configuration.Source = nil
+	for _, source := range p.Spec.Configuration.Source {
+		t.Spec.Configuration.Source = append(t.Spec.Configuration.Source, corev1.ObjectReference{Name: source.Name})
+	}
 	t.Status.Configuration.Source = nil
 	if since, by, ok := rollout.PausedSince(p); ok && p.Spec.Paused {
 		t.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: by, Time: new(metav1.NewTime(since)), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:paused":{}}}`)}}
@@ -130,14 +138,22 @@ func TrimControllerConfig(c *mcfgv1.ControllerConfig) *mcfgv1.ControllerConfig {
 }
 
 // TrimDisruptionBudget returns what is kept of a PodDisruptionBudget: which pods
-// it selects, how much room it leaves, and whether that is up to date: the eviction API
-// refuses while the status is about an older generation.
+// it selects, how much room it leaves, whether that is up to date, and why it cannot be: the
+// eviction API refuses while the status is about an older generation.
 func TrimDisruptionBudget(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	t := &policyv1.PodDisruptionBudget{ObjectMeta: names(b), Spec: b.Spec, Status: b.Status}
 	t.Generation = b.Generation
 	t.Status.DisruptedPods, t.Status.Conditions = nil, nil
+	for _, c := range b.Status.Conditions {
+		if c.Reason == policyv1.SyncFailedReason {
+			t.Status.Conditions = []metav1.Condition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: text.OneLine(c.Message, maxReason)}}
+		}
+	}
 	return t
 }
+
+// maxReason is how much is kept of why a budget cannot be worked out, in characters.
+const maxReason = 400
 
 func names(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}

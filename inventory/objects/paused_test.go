@@ -29,6 +29,19 @@ func TestTrimPoolKeepsPause(t *testing.T) {
 	}
 }
 
+// TestTrimPoolKeepsFinalizers: they matter while a pool is being deleted.
+func TestTrimPoolKeepsFinalizers(t *testing.T) {
+	p := &mcfgv1.MachineConfigPool{}
+	p.Finalizers = []string{"example.com/keep"}
+	if got := TrimPool(p).Finalizers; got != nil {
+		t.Errorf("not deleted: got %q", got)
+	}
+	p.DeletionTimestamp = new(metav1.Now())
+	if got := TrimPool(p).Finalizers; len(got) != 1 {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestRenderedOf(t *testing.T) {
 	created := metav1.NewTime(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
 	of := func(name string, owners ...metav1.OwnerReference) *rollout.RenderedConfig {

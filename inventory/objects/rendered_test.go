@@ -7,6 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -82,6 +83,15 @@ func TestTrimStatus(t *testing.T) {
 	machine := &mcfgv1.MachineConfigNode{}
 	machine.Status.Conditions = []metav1.Condition{{Type: "Updated", Status: "False"}, {Type: "Drained", Status: "Unknown", Message: "m"}, {Type: "Cordoned", Status: "False", Message: "m"}, {Type: "Other", Status: "True"}}
 	if got := TrimMachineConfigNode(machine).Status.Conditions; len(got) != 2 || got[1].Message != "m" {
+		t.Errorf("got %+v", got)
+	}
+	budget := &policyv1.PodDisruptionBudget{}
+	budget.Status.Conditions = []metav1.Condition{{Type: "DisruptionAllowed", Reason: policyv1.SyncFailedReason, Message: "m\nn"}}
+	if got := TrimDisruptionBudget(budget).Status.Conditions; len(got) != 1 || got[0].Message != "m n" {
+		t.Errorf("got %+v", got)
+	}
+	budget.Status.Conditions[0].Reason = policyv1.SufficientPodsReason
+	if got := TrimDisruptionBudget(budget).Status.Conditions; got != nil {
 		t.Errorf("got %+v", got)
 	}
 	operator := &configv1.ClusterOperator{}

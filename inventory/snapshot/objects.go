@@ -342,6 +342,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	podSetKind.GroupKind():         (*reader).podSet,
 	lackingKind.GroupKind():        (*reader).lacking,
 	renderedKind.GroupKind():       (*reader).renderedConfig,
+	contentKind.GroupKind():        (*reader).writtenContent,
 }
 
 func (r *reader) other(kind schema.GroupKind, data []byte) error {

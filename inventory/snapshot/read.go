@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -173,10 +174,16 @@ const (
 // archive reads the manifests in a tar archive.
 func (r *reader) archive(stream io.Reader, name string) {
 	r.several = true
-	archive := tar.NewReader(&limited{stream, MaxArchive, MaxArchive})
+	end := &tail{Reader: &limited{stream, MaxArchive, MaxArchive}}
+	archive := tar.NewReader(end)
 	for {
 		entry, err := archive.Next()
 		if errors.Is(err, io.EOF) {
+			if !end.isZero() {
+				r.problem(name, nil, fmt.Errorf("the archive ends without a mark: %w", errEndMissing))
+			} else if _, err := io.Copy(io.Discard, end); err != nil { // the checksum comes last
+				r.problem(name, nil, err)
+			}
 			return
 		}
 		if err != nil {
@@ -187,6 +194,30 @@ func (r *reader) archive(stream io.Reader, name string) {
 			r.documents(archive, name+":"+path.Clean(entry.Name))
 		}
 	}
+}
+
+// A tail keeps the last block that was read. A tar archive ends with two blocks of zeros
+// (POSIX.1-1988, ustar); package tar takes one that is cut off between two files for whole.
+type tail struct {
+	io.Reader
+	last []byte
+}
+
+const tarBlock = 512
+
+// Read implements io.Reader.
+func (t *tail) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	t.last = append(t.last, p[:n]...)
+	if len(t.last) > tarBlock {
+		t.last = append(t.last[:0], t.last[len(t.last)-tarBlock:]...)
+	}
+	return n, err
+}
+
+// isZero reports whether that block is one of an end.
+func (t *tail) isZero() bool {
+	return len(t.last) == tarBlock && !slices.ContainsFunc(t.last, func(b byte) bool { return b != 0 })
 }
 
 func (r *reader) documents(stream io.Reader, name string) {

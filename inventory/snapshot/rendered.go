@@ -2,11 +2,20 @@ package snapshot
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"path"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
 // A renderedContent is one that the dump has, or why it could not be read.
@@ -27,12 +36,144 @@ func (r *reader) renderedContent(name string, data []byte) {
 	r.contents[name] = renderedContent{config, err}
 }
 
-// Rendered returns the rendered config of that name. The error says that the dump does not
-// have it, or what in it cannot be read.
+// Rendered implements RenderedSource. The error says that the dump does not have it, or what in
+// it cannot be read; it is rollout.ErrGone where the cluster did not have it either.
 func (s *Snapshot) Rendered(_ context.Context, name string) (*rollout.Rendered, error) {
 	r, ok := s.contents[name]
 	if !ok {
 		return nil, fmt.Errorf("the dump has no MachineConfig %s", name)
 	}
 	return r.config, r.err
+}
+
+// A RenderedSource is a Source that can read rendered configs.
+type RenderedSource interface {
+	// Rendered returns the rendered config of that name. The error is rollout.ErrGone if there
+	// is none.
+	Rendered(ctx context.Context, name string) (*rollout.Rendered, error)
+}
+
+// contentKind is that of a writtenContent.
+var contentKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedContent"}
+
+// A writtenContent is what is written of the content of a rendered config. A hash of a short
+// file would tell its content to whoever tries all; numbers say no more than which are the
+// same within the dump.
+type writtenContent struct {
+	Name string `json:"name"`
+	// Gone says that the cluster did not have it, Problem why it could not be read.
+	Gone    bool   `json:"gone,omitempty"`
+	Problem string `json:"problem,omitempty"`
+
+	Registries map[string]string `json:"registries,omitempty"` // by path, with their content
+	Files      map[string]int    `json:"files,omitempty"`      // all others
+	Units      map[string]int    `json:"units,omitempty"`
+	Users      int               `json:"users,omitempty"`
+
+	OSImage         string   `json:"osImage,omitempty"`
+	ExtensionsImage string   `json:"extensionsImage,omitempty"`
+	KernelType      string   `json:"kernelType,omitempty"`
+	KernelArguments []string `json:"kernelArguments,omitempty"`
+	Extensions      []string `json:"extensions,omitempty"`
+	FIPS            bool     `json:"fips,omitempty"`
+}
+
+// A numbering gives equal things the same number, from 1 on in the order in which they come.
+type numbering map[string]int
+
+func (n numbering) of(thing string) int {
+	if thing == "" {
+		return 0
+	}
+	if _, known := n[thing]; !known {
+		n[thing] = len(n) + 1
+	}
+	return n[thing]
+}
+
+// contents writes the rendered configs that a diagnosis of c reads. The error is that of ctx.
+func (w *writer) contents(ctx context.Context, source RenderedSource, c rollout.Cluster) error {
+	numbers := numbering{}
+	for _, name := range status.Needed(c, status.MaxRendered) {
+		config, err := source.Rendered(ctx, name)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		written := writtenContent{Name: name}
+		switch {
+		case rollout.IsGone(err):
+			written.Gone = true
+		case err != nil:
+			written.Problem = err.Error()
+		default:
+			written = writtenOf(config, numbers)
+		}
+		w.object(contentKind, written)
+	}
+	return nil
+}
+
+func writtenOf(r *rollout.Rendered, numbers numbering) writtenContent {
+	w := writtenContent{
+		Name: r.Name, Registries: map[string]string{}, Files: map[string]int{}, Units: map[string]int{},
+		OSImage: r.OSImage, ExtensionsImage: r.ExtensionsImage, KernelType: r.KernelType,
+		KernelArguments: r.KernelArguments, Extensions: r.Extensions, FIPS: r.FIPS,
+	}
+	for _, file := range slices.Sorted(maps.Keys(r.Files)) {
+		if mirrors.IsRegistriesFile(path.Clean(file)) {
+			w.Registries[file] = string(r.Files[file])
+			continue
+		}
+		w.Files[file] = numbers.of(string(r.Files[file]))
+	}
+	for _, unit := range slices.Sorted(maps.Keys(r.Units)) {
+		w.Units[unit] = numbers.of(r.Units[unit])
+	}
+	w.Users = numbers.of(r.Users)
+	return w
+}
+
+func (r *reader) writtenContent(data []byte) error {
+	var w writtenContent
+	if err := json.Unmarshal(data, &w); err != nil {
+		return err
+	}
+	if w.Name == "" {
+		return errors.New("the content of a rendered config without a name")
+	}
+	if r.contents == nil {
+		r.contents = map[string]renderedContent{}
+	}
+	r.contents[w.Name] = w.read()
+	return nil
+}
+
+func (w *writtenContent) read() renderedContent {
+	switch {
+	case w.Gone:
+		return renderedContent{err: fmt.Errorf("MachineConfig %s: %w", w.Name, rollout.ErrGone)}
+	case w.Problem != "":
+		return renderedContent{err: errors.New(w.Problem)}
+	}
+	numbered := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("#%d", n)
+	}
+	config := &rollout.Rendered{
+		Name: w.Name, Files: rollout.Files{}, Units: map[string]string{}, Users: numbered(w.Users),
+		OSImage: w.OSImage, ExtensionsImage: w.ExtensionsImage, KernelType: w.KernelType,
+		KernelArguments: w.KernelArguments, Extensions: w.Extensions, FIPS: w.FIPS,
+	}
+	for file, content := range w.Registries {
+		config.Files[file] = []byte(content)
+	}
+	for file, n := range w.Files {
+		config.Files[file] = []byte(numbered(n))
+	}
+	for unit, n := range w.Units {
+		config.Units[unit] = numbered(n)
+	}
+	return renderedContent{config: config}
 }

@@ -140,7 +140,7 @@ items:
   kind: Pod
   metadata: {name: web-1, namespace: shop, deletionTimestamp: "2026-02-01T00:00:00Z", labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: "1", controller: true}]}
   spec: {containers: [{name: web, image: "quay.io/web:1"}]}
-  status: {phase: Pending, containerStatuses: [{name: web, image: "", imageID: "", state: {waiting: {reason: ImagePullBackOff, message: canary}}}]}
+  status: {phase: Pending, containerStatuses: [{name: web, image: "", imageID: "", state: {waiting: {reason: ImagePullBackOff, message: manifest unknown}}}]}
 - apiVersion: v1
   kind: Pod
   metadata: {name: web-2, namespace: shop, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: "1", controller: true}]}

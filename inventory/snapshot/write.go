@@ -73,7 +73,9 @@ func incomplete(source Source) error {
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's. The objects that name images are
 // not in it; their names stand with the images, in a kind of its own. Nor are pods: what a
-// rollout depends on of them is there in another kind.
+// rollout depends on of them is there in another kind. So are the rendered configs that pools
+// and nodes name: registries.conf and the files beside it as they are, and of all other files
+// whether they are the same in several configs.
 //
 // It is an error if source is a GapSource and has gaps, as readers of the dump would not
 // know of them. Nothing is written then.
@@ -112,7 +114,13 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	}
 	out.configuration(source)
 	if r, ok := source.(RolloutSource); ok {
-		out.rollout(r.RolloutObjects())
+		objects := r.RolloutObjects()
+		out.rollout(objects)
+		if c, ok := source.(RenderedSource); ok {
+			if err := out.contents(ctx, c, objects.Cluster()); err != nil {
+				return err
+			}
+		}
 	}
 	if p, ok := source.(CredentialProviderSource); ok {
 		for _, c := range p.CredentialProviders() {
@@ -172,8 +180,8 @@ func (w *writer) configuration(source Source) {
 	}
 }
 
-// mirrors writes the parts of mirror objects that end up in registries.conf, and the name
-// of the ConfigMap of CAs.
+// mirrors writes the parts of mirror objects that end up in registries.conf, their labels, by
+// which they may be exempt, and the name of the ConfigMap of CAs.
 func (w *writer) mirrors(set mirrors.Set) {
 	image := &configv1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
@@ -186,7 +194,7 @@ func (w *writer) mirrors(set mirrors.Set) {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
 	})
 	for _, o := range objects {
-		named := metav1.ObjectMeta{Name: o.GetName()}
+		named := metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels()}
 		switch o := o.(type) {
 		case *configv1.ImageTagMirrorSet:
 			w.object(mirrors.TagMirrorSetGVK, &configv1.ImageTagMirrorSet{ObjectMeta: named, Spec: o.Spec})

@@ -268,7 +268,7 @@ func (f *Follower) settings() Settings {
 		}
 	}
 	for _, o := range f.all() {
-		switch value, denied := o.read(); {
+		switch value, denied := o.Read(); {
 		case o.namespace == "":
 		case value != nil:
 			s.ConfigMaps = append(s.ConfigMaps, value.(*corev1.ConfigMap))

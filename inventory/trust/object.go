@@ -2,28 +2,20 @@ package trust
 
 import (
 	"context"
-	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 )
 
 // An object is a single object that is followed by its name, so that a role can grant
-// exactly that. It is the Sink of its own Source.
+// exactly that.
 type object struct {
 	*follow.Source
-	namespace string // "" for cluster-scoped objects
-	changed   func() // called after each change of what read or Status returns
-
-	mu    sync.Mutex
-	value runtime.Object // nil if there is none
-	// denied is set if the object may not be read, and never could be.
-	denied bool
+	follow.Single        // the Sink of the Source
+	namespace     string // "" for cluster-scoped objects
 }
 
 // config returns the object "cluster" of a resource of config.openshift.io; messages call
@@ -39,8 +31,8 @@ func (f *Follower) configMap(namespace, name string) *object {
 }
 
 func (f *Follower) object(namespace string, s *follow.Source) *object {
-	o := &object{Source: s, namespace: namespace, changed: f.touch}
-	s.Sink = o
+	o := &object{Source: s, Single: follow.Single{Changed: f.touch}, namespace: namespace}
+	s.Sink = &o.Single
 	s.PageSize = 1
 	s.IsAnswer = follow.NotServedOrForbidden
 	s.StaleAfter, s.ForbiddenAfter = f.options.StaleAfter, f.options.ForbiddenAfter
@@ -48,46 +40,14 @@ func (f *Follower) object(namespace string, s *follow.Source) *object {
 	return o
 }
 
-// read returns the object, nil if there is none, and whether that is because it may not be
-// read.
-func (o *object) read() (value runtime.Object, denied bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.value, o.denied
-}
-
-func (o *object) set(value runtime.Object, denied bool) {
-	o.mu.Lock()
-	o.value, o.denied = value, denied
-	o.mu.Unlock()
-	o.changed()
-}
-
-// Put implements follow.Sink.
-func (o *object) Put(t *follow.Object) { o.set(t.Value.(runtime.Object), false) }
-
-// Remove implements follow.Sink.
-func (o *object) Remove(string, string) { o.set(nil, false) }
-
-// Replace implements follow.Sink.
-func (o *object) Replace(all []*follow.Object) {
-	if len(all) == 0 {
-		o.set(nil, false)
-		return
-	}
-	o.Put(all[0])
-}
-
-// None implements follow.Sink.
-func (o *object) None(reason error) { o.set(nil, apierrors.IsForbidden(reason)) }
-
 // typed returns the value of a custom resource, nil if there is none.
 func typed[T any](o *object) *T {
-	value, _ := o.read()
-	if _, ok := value.(*unstructured.Unstructured); !ok {
+	value, _ := o.Read()
+	custom, ok := value.(*unstructured.Unstructured)
+	if !ok {
 		return nil
 	}
-	return follow.Typed[T](value)
+	return follow.Typed[T](custom)
 }
 
 // A running object is followed for as long as something names it.

@@ -39,7 +39,10 @@ type pod struct {
 	Failing string    `json:"failing,omitempty"`
 	Created time.Time `json:"created,omitzero"`
 
-	FailingContainer string `json:"failingContainer,omitempty"`
+	FailingContainer string    `json:"failingContainer,omitempty"`
+	Detail           string    `json:"detail,omitempty"`
+	Ends             time.Time `json:"ends,omitzero"`
+	Finalizers       string    `json:"finalizers,omitempty"`
 }
 
 // Sets yields pods as they are written to a dump, in JSON, for Table.PutSet: the same for
@@ -68,7 +71,7 @@ func Sets(pods []rollout.Pod) iter.Seq[any] {
 			}
 			sets = append(sets, set)
 		}
-		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Static, p.Failing, p.Created, p.FailingContainer})
+		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Static, p.Failing, p.Created, p.FailingContainer, p.Detail, p.Ends, p.Finalizers})
 	}
 	return func(yield func(any) bool) {
 		for _, set := range sets {
@@ -98,7 +101,7 @@ func (t *Table) PutSet(data []byte) error {
 		t.Put(t.named(rollout.Pod{
 			Namespace: set.Namespace, Name: p.Name, Node: p.Node, Owner: of, Spec: spec,
 			Started: p.Started, Ready: p.Ready, Deleted: p.Deleted, Static: p.Static, Failing: p.Failing, Created: p.Created.UTC(),
-			FailingContainer: p.FailingContainer,
+			FailingContainer: p.FailingContainer, Detail: p.Detail, Ends: p.Ends.UTC(), Finalizers: p.Finalizers,
 		}))
 	}
 	return nil

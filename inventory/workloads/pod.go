@@ -2,6 +2,8 @@ package workloads
 
 import (
 	"cmp"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,27 +12,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// hasEnded reports whether a pod no longer takes any room, and waits to be cleared away.
+// hasEnded reports whether a pod no longer takes any room, and waits to be cleared away. One that
+// is being deleted holds a drain up for as long as it is there.
 func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 }
 
 // podOf returns what is kept of a pod but for its spec.
 func podOf(pod *corev1.Pod) rollout.Pod {
 	_, isStatic := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	reason, container := failing(pod)
+	reason, container, detail := failing(pod)
 	return rollout.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName,
 		Owner:   ownerOf(pod),
 		Started: pod.Status.Phase == corev1.PodRunning, Ready: isReady(pod),
 		Deleted: pod.DeletionTimestamp != nil, Static: isStatic,
-		Failing: reason, FailingContainer: container,
-		Created: pod.CreationTimestamp.UTC(),
+		Failing: reason, FailingContainer: container, Detail: cmp.Or(unplaced(pod), detail),
+		Created: pod.CreationTimestamp.UTC(), Ends: endOf(pod), Finalizers: finalizers(pod),
 	}
+}
+
+func finalizers(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp == nil {
+		return ""
+	}
+	return text.OneLine(strings.Join(pod.Finalizers, ", "), maxDetail)
+}
+
+// endOf returns by when a pod that is being deleted is to have ended: the API server adds the
+// grace period to the time of the request.
+func endOf(pod *corev1.Pod) time.Time {
+	if pod.DeletionTimestamp == nil {
+		return time.Time{}
+	}
+	return pod.DeletionTimestamp.UTC()
+}
+
+// maxDetail is how much is kept of what a scheduler or a kubelet says, in characters.
+const maxDetail = 400
+
+// unplaced returns what the scheduler says of a pod that it cannot place, "" for any other.
+func unplaced(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && pod.Spec.NodeName == "" {
+			return text.OneLine(c.Message, maxDetail)
+		}
+	}
+	return ""
 }
 
 func ownerOf(pod *corev1.Pod) rollout.Owner {
@@ -47,24 +80,41 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// failing returns why a container waits that should not, and its name: the first one that
-// waits for its image or, if there is none, the first. Each container of a pod that is being
-// started waits for a while.
-func failing(pod *corev1.Pod) (reason, container string) {
+// failing returns why a container waits that should not, its name, and what the kubelet says of
+// it: the first one that waits for its image or, if there is none, the first. Each container
+// of a pod that is being started waits for a while.
+func failing(pod *corev1.Pod) (reason, container, detail string) {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
+		for i := range statuses {
+			s := &statuses[i]
 			if w := s.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
 				if rollout.IsPullFailure(w.Reason) {
-					return w.Reason, s.Name
+					return w.Reason, s.Name, detailOf(s)
 				}
 				if reason == "" {
-					reason, container = w.Reason, s.Name
+					reason, container, detail = w.Reason, s.Name, detailOf(s)
 				}
 			}
 		}
 	}
-	return reason, container
+	return reason, container, detail
 }
+
+// detailOf returns what the kubelet says of a container that waits for its image, a ConfigMap or
+// a Secret. Of any other it is the exit code alone: the rest may be the log of the container, or
+// its arguments.
+func detailOf(s *corev1.ContainerStatus) string {
+	if w := s.State.Waiting; rollout.IsPullFailure(w.Reason) || w.Reason == "CreateContainerConfigError" {
+		return text.OneLine(userInfo.ReplaceAllString(w.Message, "//"), maxDetail)
+	}
+	if t := s.LastTerminationState.Terminated; t != nil {
+		return text.OneLine(fmt.Sprintf("it ended with exit code %d (%s), %d times", t.ExitCode, t.Reason, s.RestartCount), maxDetail)
+	}
+	return ""
+}
+
+// userInfo is what stands before the host in a URL: a user, and maybe a password.
+var userInfo = regexp.MustCompile(`//[^/\s@"]*@`)
 
 // specOf returns what pods of equal spec share. It refers to parts of pod.
 func specOf(pod *corev1.Pod) rollout.PodSpec {

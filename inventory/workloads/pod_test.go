@@ -120,10 +120,30 @@ func TestTrimStates(t *testing.T) {
 		},
 		{
 			"its second container cannot be pulled", bare + "status: {phase: Pending, initContainerStatuses: [{name: i, ready: true, restartCount: 0, image: '', imageID: '', state: {terminated: {exitCode: 0}}}], " +
-				"containerStatuses: [{name: c, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: PodInitializing}}}, {name: d, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: ImagePullBackOff, message: canary}}}]}",
-			&rollout.Pod{Failing: "ImagePullBackOff", FailingContainer: "d"},
+				"containerStatuses: [{name: c, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: PodInitializing}}}, {name: d, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: ImagePullBackOff, message: 'Get https://user:canary@quay.io/v2/: not found'}}}]}",
+			&rollout.Pod{Failing: "ImagePullBackOff", FailingContainer: "d", Detail: "Get https://quay.io/v2/: not found"},
 		},
-		{"being deleted", strings.Replace(bare, "name: a", "name: a, deletionTimestamp: '2026-03-01T12:00:00Z'", 1), &rollout.Pod{Deleted: true}},
+		{
+			"it crashes", bare + "status: {phase: Running, containerStatuses: [{name: c, ready: false, restartCount: 7, image: '', imageID: '', state: {waiting: {reason: CrashLoopBackOff, message: canary}}, lastState: {terminated: {exitCode: 2, reason: Error, message: canary}}}]}",
+			&rollout.Pod{Started: true, Failing: "CrashLoopBackOff", FailingContainer: "c", Detail: "it ended with exit code 2 (Error), 7 times"},
+		},
+		{
+			"it cannot be started", bare + "status: {phase: Pending, containerStatuses: [{name: c, ready: false, restartCount: 0, image: '', imageID: '', state: {waiting: {reason: CreateContainerError, message: canary}}}]}",
+			&rollout.Pod{Failing: "CreateContainerError", FailingContainer: "c"},
+		},
+		{
+			"no node for it", bare + "status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: 0/3 nodes are available}]}",
+			&rollout.Pod{Detail: "0/3 nodes are available"},
+		},
+		{
+			"being deleted", strings.Replace(bare, "name: a", "name: a, deletionTimestamp: '2026-03-01T12:00:00Z'", 1),
+			&rollout.Pod{Deleted: true, Ends: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
+		},
+		{
+			"ended, being deleted, and kept by finalizers", strings.Replace(bare, "name: a", "name: a, deletionTimestamp: '2026-03-01T12:00:00Z', finalizers: [example.com/a, example.com/b]", 1) + "status: {phase: Succeeded}",
+			&rollout.Pod{Deleted: true, Ends: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Finalizers: "example.com/a, example.com/b"},
+		},
+		{"with finalizers, and not being deleted", strings.Replace(bare, "name: a", "name: a, finalizers: [example.com/a]", 1), &rollout.Pod{}},
 		{
 			"a mirror pod", strings.Replace(bare, "name: a", "name: a, annotations: {kubernetes.io/config.mirror: ''}, ownerReferences: [{apiVersion: v1, kind: Node, name: master-0, uid: '1', controller: true}]", 1),
 			&rollout.Pod{Static: true, Owner: rollout.Owner{Kind: "Node", Name: "master-0"}},

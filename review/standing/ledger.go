@@ -4,28 +4,20 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-const (
-	// confirmations is how many rounds in a row must contradict what was reported of an image
-	// before that is reported: a registry may be halfway through a restart.
-	confirmations = 2
-	// reportBurst and reportEvery bound the reports about one object. A registry that has an
-	// image only now and then is not news each time.
-	reportBurst = 4
-	reportEvery = 10 * time.Minute
-)
+// confirmations is how many rounds in a row must contradict what was reported of an image
+// before that is reported: a registry may be halfway through a restart.
+const confirmations = 2
 
 // A ledger knows what has been reported of each object, and what has been seen since. It is
 // not safe for concurrent use.
 type ledger struct {
 	accounts map[string]*account
+	budget   *Budget
 }
 
 // An account lists the images of one object that are lost or were last reported lost. An
@@ -33,7 +25,6 @@ type ledger struct {
 type account struct {
 	object  mirrors.Object // nil where it is not known which
 	entries map[string]*entry
-	limiter *rate.Limiter
 }
 
 type entry struct {
@@ -43,7 +34,7 @@ type entry struct {
 	times int  // rounds in a row that contradict that
 }
 
-func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
+func newLedger(b *Budget) *ledger { return &ledger{accounts: map[string]*account{}, budget: b} }
 
 // enter enters what a round has found, the most important first. Objects that are gone, and
 // images that no object sends anywhere any more, are forgotten without a report: nothing was
@@ -57,7 +48,7 @@ func (l *ledger) enter(standings []policy.Standing) {
 			objects = []mirrors.Object{nil}
 		}
 		for _, o := range objects {
-			l.account(o, before).enter(s, rank, before[keyOf(o)])
+			l.account(o).enter(s, rank, before[keyOf(o)])
 		}
 	}
 }
@@ -70,17 +61,12 @@ func keyOf(o mirrors.Object) string {
 	return mirrors.NameOf(o) + " " + string(o.GetUID())
 }
 
-func (l *ledger) account(o mirrors.Object, before map[string]*account) *account {
+func (l *ledger) account(o mirrors.Object) *account {
 	key := keyOf(o)
 	if a, ok := l.accounts[key]; ok {
 		return a
 	}
 	a := &account{object: o, entries: map[string]*entry{}}
-	if old, ok := before[key]; ok {
-		a.limiter = old.limiter
-	} else {
-		a.limiter = rate.NewLimiter(rate.Every(reportEvery), reportBurst)
-	}
 	l.accounts[key] = a
 	return a
 }
@@ -133,7 +119,7 @@ func (l *ledger) changes(limit int) []change {
 	for _, lost := range []bool{true, false} {
 		for _, key := range slices.Sorted(maps.Keys(l.accounts)) {
 			c := l.accounts[key].confirmed(lost)
-			if len(c.entries) > 0 && len(changes) < limit && c.account.limiter.Allow() {
+			if len(c.entries) > 0 && len(changes) < limit && l.budget.Allow(c.account.object) {
 				changes = append(changes, c)
 			}
 		}

@@ -21,6 +21,7 @@ type metrics struct {
 	leads    prometheus.Gauge
 	// Of every replica.
 	facts  *prometheus.GaugeVec
+	hosts  *prometheus.GaugeVec
 	age    prometheus.GaugeFunc
 	oldest atomic.Int64 // Unix time in ns of the oldest fact, 0 for none
 }
@@ -44,13 +45,26 @@ func newMetrics() *metrics {
 		}),
 		facts: gauge("mirrorset_guard_standing_facts",
 			"What is known about the places that the configuration in force rests on, by presence.", "presence"),
+		hosts: gauge("mirrorset_guard_standing_registries",
+			"Registries that are mirrors in the configuration in force, by state (reachable, unreachable).", "state"),
 	}
 	m.age = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "mirrorset_guard_standing_oldest_fact_age_seconds",
 		Help: "Age of the oldest fact that the configuration in force rests on; 0 if there is none.",
 	}, m.oldestAge)
+	m.knows(nil)
+	m.reaches(nil)
+	for _, result := range []string{done, failed} {
+		m.rounds.WithLabelValues(result)
+	}
 	return m
 }
+
+// The results of rounds.
+const (
+	done   = "done"
+	failed = "failed"
+)
 
 // register registers the metrics with r, if there is one.
 func (m *metrics) register(r prometheus.Registerer) error {
@@ -58,7 +72,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.findings, m.images, m.rounds, m.leads, m.facts, m.age} {
+	for _, c := range []prometheus.Collector{m.findings, m.images, m.rounds, m.leads, m.facts, m.hosts, m.age} {
 		errs = append(errs, r.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -95,6 +109,18 @@ func (m *metrics) knows(facts policy.Facts) {
 	m.oldest.Store(oldest.UnixNano())
 }
 
+// reaches counts registries, by whether they answer.
+func (m *metrics) reaches(registries map[string]bool) {
+	reachable := 0
+	for _, answers := range registries {
+		if answers {
+			reachable++
+		}
+	}
+	m.hosts.WithLabelValues("reachable").Set(float64(reachable))
+	m.hosts.WithLabelValues("unreachable").Set(float64(len(registries) - reachable))
+}
+
 // found counts findings and images. Every rule has a series, so that an alert on one
 // has something to compare.
 func (m *metrics) found(v policy.Verdict, standings []policy.Standing) {
@@ -120,9 +146,9 @@ func (m *metrics) found(v policy.Verdict, standings []policy.Standing) {
 }
 
 func (m *metrics) round(err error) {
-	result := "done"
+	result := done
 	if err != nil {
-		result = "failed"
+		result = failed
 	}
 	m.rounds.WithLabelValues(result).Inc()
 }

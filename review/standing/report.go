@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -26,7 +26,7 @@ type Report struct {
 	Object mirrors.Object
 	Reason string // MirrorLostImage or MirrorRecovered
 	Images int    // how many
-	// Note is one line of at most maxNote bytes, for people.
+	// Note is one line of a length that an Event may have, for people.
 	Note string
 }
 
@@ -57,9 +57,6 @@ func (r Report) message() string {
 }
 
 const (
-	// maxNote is what the API server takes for the note of an Event
-	// (noteLengthLimit, k8s.io/kubernetes/pkg/apis/core/validation/events.go).
-	maxNote = 1024
 	// maxNamed is how many images a note names.
 	maxNamed = 3
 	// maxConsumers is how many consumers of the first image a note names.
@@ -70,9 +67,9 @@ func (c change) report() Report {
 	r := Report{Object: c.account.object, Reason: MirrorRecovered, Images: len(c.entries)}
 	if c.lost {
 		r.Reason = MirrorLostImage
-		r.Note = cut(text.Line(c.lossNote()))
+		r.Note = events.CutNote(text.Line(c.lossNote()))
 	} else {
-		r.Note = cut(text.Line(c.recoveryNote()))
+		r.Note = events.CutNote(text.Line(c.recoveryNote()))
 	}
 	return r
 }
@@ -132,17 +129,4 @@ func (c change) others() string {
 		names[i] = e.Image.Ref
 	}
 	return text.Names(names, maxNamed-1)
-}
-
-// cut shortens a note to maxNote bytes, between two characters.
-func cut(note string) string {
-	const mark = "…"
-	if len(note) <= maxNote {
-		return note
-	}
-	end := maxNote - len(mark)
-	for !utf8.RuneStart(note[end]) {
-		end--
-	}
-	return note[:end] + mark
 }

@@ -17,6 +17,7 @@
 package standing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ type Options struct {
 	Store    Store
 	// Reporter receives what has changed. If it is nil, changes are only logged.
 	Reporter Reporter
+	// Budget bounds the reports about each object, and may be shared with others who report about
+	// them. If it is nil, each call of Verify has its own.
+	Budget *Budget
 	// Every is the time between two rounds, give or take a quarter. 0 means DefaultEvery. The
 	// round after an inconclusive one comes sooner.
 	Every time.Duration
@@ -69,6 +73,7 @@ type Verifier struct {
 	asking   review.Reviewer // asks registries
 	store    Store
 	reporter Reporter
+	budget   *Budget
 	every    time.Duration
 	log      logr.Logger
 	metrics  *metrics
@@ -96,6 +101,7 @@ func New(o Options) (*Verifier, error) {
 		asking:   asking,
 		store:    o.Store,
 		reporter: o.Reporter,
+		budget:   o.Budget,
 		every:    o.Every,
 		log:      o.Log,
 		metrics:  m,
@@ -107,8 +113,14 @@ const Topic = "live"
 
 // Keep tells the Store which facts the configuration in force rests on, until ctx ends.
 func (v *Verifier) Keep(ctx context.Context) {
+	registries := map[string]bool{}
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.look(ctx)
+		if err == nil {
+			now := reachability(record)
+			v.metrics.reaches(now)
+			v.tellReachability(registries, now)
+		}
 		return !awaits(record), err
 	})
 }
@@ -118,7 +130,7 @@ func (v *Verifier) Keep(ctx context.Context) {
 func (v *Verifier) Verify(ctx context.Context) {
 	v.metrics.verifies(true)
 	defer v.metrics.verifies(false)
-	reported := newLedger()
+	reported := newLedger(cmp.Or(v.budget, NewBudget()))
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.look(ctx)
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -332,18 +331,5 @@ func TestNotes(t *testing.T) {
 	}
 	if !slices.Equal(notes, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-func TestCut(t *testing.T) {
-	for n := range 4 { // whatever the byte at which it has to end
-		text := strings.Repeat("x", n) + strings.Repeat("ü", maxNote)
-		got := cut(text)
-		if len(got) > maxNote || len(got) < maxNote-4 || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
-			t.Errorf("%d bytes, valid %t, of %d", len(got), utf8.ValidString(got), len(text))
-		}
-	}
-	if got := cut("short"); got != "short" {
-		t.Errorf("got %q", got)
 	}
 }

@@ -37,6 +37,10 @@ type Cluster struct {
 
 	kubectl string
 	env     *envtest.Environment
+	// restarted is the API server after KillAPIServer and StartAPIServer, apiServerArgs its
+	// command line.
+	restarted     *exec.Cmd
+	apiServerArgs []string
 }
 
 // ErrNoAssets is returned by Start if the programs are missing.
@@ -122,7 +126,13 @@ const startTimeout = 2 * time.Minute
 var setLogger = sync.OnceFunc(func() { log.SetLogger(logr.Discard()) })
 
 // Stop ends the control plane.
-func (c *Cluster) Stop() error { return c.env.Stop() }
+func (c *Cluster) Stop() error {
+	var err error
+	if c.restarted != nil {
+		err = errors.Join(c.restarted.Process.Kill(), ended(c.restarted))
+	}
+	return errors.Join(err, c.env.Stop())
+}
 
 // OpenShiftAPI returns the folder of the module openshift/api, where CRDs are.
 func OpenShiftAPI() (string, error) {
@@ -164,9 +174,7 @@ func openshiftCRDs() ([]string, error) {
 // The error of a command that ran and failed is an *exec.ExitError; output is
 // what it wrote to both streams.
 func (c *Cluster) Kubectl(ctx context.Context, stdin string, args ...string) (output string, err error) {
-	cmd := exec.CommandContext(ctx, c.kubectl, args...)
-	cmd.Dir = c.Dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	cmd := c.KubectlCommand(ctx, args...)
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)
 	}
@@ -174,6 +182,14 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin string, args ...string) (ou
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
 	return out.String(), err
+}
+
+// KubectlCommand is the command that Kubectl runs.
+func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.kubectl, args...)
+	cmd.Dir = c.Dir
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	return cmd
 }
 
 // KubectlPath is the program, for instructions that people read.

@@ -99,11 +99,17 @@ func (w *Wire) connect(from net.Conn) {
 	if !w.join(from, to) {
 		return
 	}
+	Forward(from, to)
+}
+
+// Forward carries bytes both ways between two connections until one of them ends. The caller
+// closes both.
+func Forward(a, b net.Conn) {
 	go func() {
-		io.Copy(to, from) //nolint:errcheck // ends with either side
-		to.Close()
+		io.Copy(b, a) //nolint:errcheck // ends with either side
+		b.Close()
 	}()
-	io.Copy(from, to) //nolint:errcheck // ends with either side
+	io.Copy(a, b) //nolint:errcheck // ends with either side
 }
 
 // join reports whether the wire carries a connection of these two ends, as soon as that

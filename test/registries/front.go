@@ -59,13 +59,13 @@ type Front struct {
 	// PrivateCA is the one that signs the certificate of every host that is Private.
 	PrivateCA []byte
 
-	server   *httptest.Server
-	registry *Process
-	proxy    *httputil.ReverseProxy
-	ca       *authority
-	private  *authority
+	server  *httptest.Server
+	proxy   *httputil.ReverseProxy
+	ca      *authority
+	private *authority
 
 	mu        sync.Mutex
+	registry  *Process
 	behaviour map[string]Behaviour // by host, by reference, or by repository
 	requests  int
 }
@@ -103,6 +103,27 @@ func (f *Front) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 // Close ends the front, not the registry behind it.
 func (f *Front) Close() { f.server.Close() }
 
+// Kill kills the registry behind the front, which answers 502 from then on.
+func (f *Front) Kill() error { return f.process().Stop() }
+
+// Restart starts another registry behind the front, with its files in dir. It is empty.
+func (f *Front) Restart(dir string) error {
+	p, err := StartProcess(dir, "", "", io.Discard)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.registry = p
+	return nil
+}
+
+func (f *Front) process() *Process {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.registry
+}
+
 // Requests returns the number of requests so far.
 func (f *Front) Requests() int {
 	f.mu.Lock()
@@ -137,7 +158,7 @@ func (f *Front) Addr(host string) string {
 // Push pushes an image under a reference, bypassing the front.
 func (f *Front) Push(ref string, img v1.Image) error {
 	host, rest, _ := strings.Cut(ref, "/")
-	target, err := name.ParseReference(f.registry.Addr+"/"+folder(host)+"/"+rest, name.Insecure)
+	target, err := name.ParseReference(f.process().Addr+"/"+folder(host)+"/"+rest, name.Insecure)
 	if err != nil {
 		return err
 	}
@@ -147,7 +168,7 @@ func (f *Front) Push(ref string, img v1.Image) error {
 // PushIndex pushes an index, with all that it lists, under a reference.
 func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
 	host, rest, _ := strings.Cut(ref, "/")
-	target, err := name.ParseReference(f.registry.Addr+"/"+folder(host)+"/"+rest, name.Insecure)
+	target, err := name.ParseReference(f.process().Addr+"/"+folder(host)+"/"+rest, name.Insecure)
 	if err != nil {
 		return err
 	}
@@ -169,7 +190,7 @@ func registryOf(r *http.Request) string {
 func folder(host string) string { return strings.ReplaceAll(strings.ToLower(host), ":", "_") }
 
 func (f *Front) rewrite(r *httputil.ProxyRequest) {
-	r.SetURL(&url.URL{Scheme: "http", Host: f.registry.Addr})
+	r.SetURL(&url.URL{Scheme: "http", Host: f.process().Addr})
 	if rest := strings.TrimPrefix(r.In.URL.Path, "/v2/"); rest != "" {
 		r.Out.URL.Path = "/v2/" + folder(registryOf(r.In)) + "/" + rest
 	}

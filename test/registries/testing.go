@@ -1,6 +1,7 @@
 package registries
 
 import (
+	"errors"
 	"io"
 	"testing"
 
@@ -26,15 +27,15 @@ func Start(t testing.TB, dir string) *Front {
 	if err != nil {
 		t.Fatal(err)
 	}
+	front, err := NewFront(process)
+	if err != nil {
+		t.Fatal(errors.Join(err, process.Stop()))
+	}
 	t.Cleanup(func() {
-		if err := process.Stop(); err != nil {
+		front.Close()
+		if err := front.Kill(); err != nil {
 			t.Error(err)
 		}
 	})
-	front, err := NewFront(process)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(front.Close)
 	return front
 }

@@ -13,6 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -61,7 +65,7 @@ func TestMistakes(t *testing.T) {
 		{"an empty file", "", []string{`apiVersion: Required value: want config.mirrorset-guard.io/v1alpha1`, `kind: Required value: want GuardConfiguration`}},
 		{"comments only", "# nothing\n", []string{`apiVersion: Required value: want config.mirrorset-guard.io/v1alpha1`, `kind: Required value: want GuardConfiguration`}},
 		{"no mapping", "- a\n", []string{`it is a list, want fields and values`}},
-		{"two documents", header + "---\n" + header, []string{"more follows the first value: a line with --- has to stand between documents"}},
+		{"two documents", header + "---\n" + header, []string{"something follows the first document; a configuration is one document"}},
 		{"severities", header + "severities: {ImageMissing: fatal, NoRoute@all: warn, NoEffect: null}\n", []string{
 			`severities[NoEffect]: Invalid value: null: it is empty, want a string`,
 			`severities[ImageMissing]: Unsupported value: "fatal": supported values: "deny", "warn", "info"`,
@@ -86,19 +90,34 @@ func TestMistakes(t *testing.T) {
 		}},
 		{"half a range", header + "minutesPerNode: {least: 3}\n", []string{`minutesPerNode.most: Invalid value: 0: want from 1 to 1440`}},
 		{"no range", header + "minutesPerNode: 5\n", []string{`minutesPerNode: Invalid value: 5: it is a number, want fields and values`}},
+		{"audit", header + "audit: {destination: disk, facts: -1, unchanged: \"yes\", file: {path: /x, maxSizeMiB: 9, maxFiles: 1.5, maxAgeDays: 3651, size: 1}}\n", []string{
+			`audit.file.maxFiles: Invalid value: 1.5: it is a number, want a whole number`,
+			`audit.file.size: Invalid value: unknown field; there are path, maxSizeMiB, maxFiles, maxAgeDays, compress`,
+			`audit.unchanged: Invalid value: "yes": it is a string, want true or false`,
+			`audit.destination: Unsupported value: "disk": supported values: "none", "stdout", "file"`,
+			`audit.facts: Invalid value: -1: want from 0 to 10000`,
+			`audit.file.path: Invalid value: "/x": the destination is not file: nothing would be written there`,
+			`audit.file.maxSizeMiB: Invalid value: 9: want from 10 to 10240`,
+			`audit.file.maxAgeDays: Invalid value: 3651: want from 0 to 3650`,
+		}},
+		{"an audit file without a path", header + "audit: {destination: file}\n", []string{`audit.file.path: Required value: where the records go`}},
+		{"an audit file somewhere", header + "audit: {destination: file, file: {path: audit.log}}\n", []string{`audit.file.path: Invalid value: "audit.log": want a path that begins with /`}},
+		{"no audit", header + "audit: none\n", []string{`audit: Invalid value: "none": it is a string, want fields and values`}},
 		{"lifetimes", header + "lifetimes: {found: 25h, foundByTag: 0s, recalled: -1s, trouble: 11m}\n", []string{
 			`lifetimes.found: Invalid value: "25h": want from 1s to 24h`,
 			`lifetimes.foundByTag: Invalid value: "0s": want from 1s to 1h`,
 			`lifetimes.recalled: Invalid value: "-1s": want from 1s to 10m`,
 			`lifetimes.trouble: Invalid value: "11m": want from 1s to 10m`,
 		}},
-		{"registries", header + "registries:\n- {host: docker.io, requestsPerSecond: -1}\n- {host: registry-1.docker.io, concurrency: 65, depth: exists}\n- {host: quay.io/team}\n- {}\n", []string{
+		{"registries", header + "registries:\n- {host: docker.io, requestsPerSecond: -1}\n- {host: registry-1.docker.io, concurrency: 65, depth: exists}\n- {host: quay.io/team}\n- {}\n- {host: x.example.com, concurrency: 0}\n- {host: 'x.example.com:65536'}\n- {host: 'x.example.com:65535'}\n", []string{
 			`registries[0].requestsPerSecond: Invalid value: -1: want from 0 to 1000000`,
 			`registries[1].host: Duplicate value: "registry-1.docker.io"`,
 			`registries[1].concurrency: Invalid value: 65: want from 1 to 64`,
 			`registries[1].depth: Unsupported value: "exists": supported values: "manifest", "blobs"`,
 			`registries[2].host: Invalid value: "quay.io/team": want HOST or HOST:PORT`,
 			`registries[3].host: Required value: the host of a registry`,
+			`registries[4].concurrency: Invalid value: 0: want from 1 to 64`,
+			`registries[5].host: Invalid value: "x.example.com:65536": want HOST or HOST:PORT`,
 		}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -249,6 +268,55 @@ func TestSchema(t *testing.T) {
 }
 
 const beginReference, endReference = "<!-- begin: made from the types -->\n", "<!-- end -->\n"
+
+// TestSchemaAgrees: by the schema, what is a good file to the program is one, and what has other
+// fields, types or values is not.
+func TestSchemaAgrees(t *testing.T) {
+	data, err := SchemaJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var external apiextensionsv1.JSONSchemaProps
+	if err := json.Unmarshal(data, &external); err != nil {
+		t.Fatal(err)
+	}
+	var schema apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&external, &schema, nil); err != nil {
+		t.Fatal(err)
+	}
+	validator, _, err := validation.NewSchemaValidator(&schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, err := Defaults().YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, good := range map[string]bool{
+		header:           true,
+		string(defaults): true,
+		header + "minutesPerNode: {least: 5, most: 10}\nregistries: [{host: quay.io, requestsPerSecond: 1.5, concurrency: 2}, {host: docker.io, concurrency: null}]\n": true,
+		header + "minutesPerNode: 5\n":              false,
+		header + "minutesPerNode: {leest: 5}\n":     false,
+		header + "registries: [{concurrency: x}]\n": false,
+		header + "mode: Warn\n":                     false,
+		header + "Mode: warn\n":                     false,
+		header + "lifetimes: {found: 5}\n":          false,
+		"mode: warn\n":                              false,
+	} {
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+		mistakes := validation.ValidateCustomResource(nil, value, validator)
+		if (len(mistakes) == 0) != good {
+			t.Errorf("%s\nby the schema: %v", text, mistakes)
+		}
+		if _, err := Parse([]byte(text)); (err == nil) != good {
+			t.Errorf("%s\nby the program: %v", text, err)
+		}
+	}
+}
 
 // TestReference: the table in the documentation is made from the types.
 func TestReference(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -19,6 +20,9 @@ import (
 
 // maxSize is what a ConfigMap may hold.
 const maxSize = 1 << 20
+
+// errMore says what to do about a second document, or what looks like one.
+var errMore = errors.New("something follows the first document; a configuration is one document")
 
 // A Configuration is a GuardConfiguration with what the file says of it.
 type Configuration struct {
@@ -48,9 +52,12 @@ func Parse(text []byte) (Configuration, error) {
 
 func parse(text []byte) (Configuration, field.ErrorList, error) {
 	if len(text) > maxSize {
-		return Configuration{}, nil, fmt.Errorf("it has %d bytes, and %d is the most", len(text), maxSize)
+		return Configuration{}, nil, fmt.Errorf("it has more than %d bytes, which is the most", maxSize)
 	}
 	data, err := onedoc.JSON(text)
+	if errors.Is(err, onedoc.ErrMore) {
+		return Configuration{}, nil, errMore
+	}
 	if err != nil {
 		return Configuration{}, nil, err
 	}

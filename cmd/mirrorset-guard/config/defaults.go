@@ -30,6 +30,10 @@ func Defaults() GuardConfiguration {
 			Recalled: Duration(90 * time.Second), Trouble: Duration(10 * time.Second),
 		},
 		Registries: []Registry{{Host: "quay.io", RequestsPerSecond: &quay}},
+		Audit: Audit{
+			Destination: "stdout", Changes: true, Facts: 100,
+			File: AuditFile{MaxSizeMiB: 100, MaxFiles: 10, MaxAgeDays: 0, Compress: true},
+		},
 	}
 }
 

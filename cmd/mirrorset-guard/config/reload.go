@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ const interval = 5 * time.Second
 
 // Read reads the file at path. The error begins with the path.
 func Read(path string) (Configuration, error) {
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		return Configuration{}, err
 	}
@@ -29,6 +30,19 @@ func Read(path string) (Configuration, error) {
 	}
 	return c, nil
 }
+
+// readFile returns the text at path, of which no more is read than shows that it is too large.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return ReadText(f)
+}
+
+// ReadText reads a text for Parse, and no more of it than shows that it is too large.
+func ReadText(from io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(from, maxSize+1)) }
 
 // An Outcome is what came of a file that has changed.
 type Outcome struct {
@@ -58,12 +72,13 @@ type Options struct {
 type Reloader struct {
 	options Options
 
-	mu      sync.Mutex
-	text    []byte // what was read last
-	textErr error  // why that is not in force
-	err     error  // why the file is not
+	// Of Run, as is all but err:
+	text       []byte // what was read last
+	textErr    error  // why that is not in force
+	unreported *Outcome
 
-	unreported *Outcome // of Run
+	mu  sync.Mutex // is never held while a file is read, which may hang
+	err error      // why the file is not in force
 }
 
 // NewReloader returns a Reloader, after the file as it is now has been accepted. It is an error
@@ -125,22 +140,23 @@ func (r *Reloader) report(ctx context.Context) {
 // reload reads the file, and reports whether there is news: another text, or another reason
 // why it is not in force.
 func (r *Reloader) reload() (changed bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := r.err
-	text, err := os.ReadFile(r.options.Path)
+	text, err := readFile(r.options.Path)
 	switch {
 	case err != nil:
-		r.err = fmt.Errorf("%w: %w", errUnreadable, err)
+		err = fmt.Errorf("%w: %w", errUnreadable, err)
 	case r.text == nil || !bytes.Equal(text, r.text):
 		r.text, changed = append([]byte{}, text...), true
 		r.textErr = r.take(text)
-		r.err = r.textErr
+		err = r.textErr
 	default:
-		r.err = r.textErr
+		err = r.textErr
 	}
-	r.options.Metrics.reloaded(r.err)
-	return changed || !sameError(before, r.err), r.err
+	r.options.Metrics.reloaded(err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.err
+	r.err = err
+	return changed || !sameError(before, err), err
 }
 
 func sameError(a, b error) bool {

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
@@ -140,6 +142,62 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestHungFile: while a reading of the file hangs, as on a volume that is out of reach, whoever
+// asks how it stands is answered: /readyz, for one.
+func TestHungFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(header), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReloader(Options{Path: path, Accept: func(Configuration) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	stepped := make(chan struct{})
+	go func() {
+		defer close(stepped)
+		r.step(t.Context())
+	}()
+	hung, err := os.OpenFile(path, os.O_WRONLY, 0) // as soon as it is read
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error)
+	go func() { answer <- r.Err() }()
+	select {
+	case err := <-answer:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("no answer while the file is read")
+	}
+	if err := hung.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-stepped
+	if r.Err() == nil {
+		t.Error("an empty file is good")
+	}
+}
+
+// TestTooLarge: no more of a file is read than shows that it is too large.
+func TestTooLarge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(header), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1<<40); err != nil { // no room is taken for what is not there
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "it has more than 1048576 bytes, which is the most") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestReportAgain: what could not be reported is reported at the next reading, and only the
 // latest.
 func TestReportAgain(t *testing.T) {
@@ -150,14 +208,15 @@ func TestReportAgain(t *testing.T) {
 		r, err := NewReloader(Options{
 			Path: v.file(), Accept: func(Configuration) error { return nil },
 			Report: func(ctx context.Context, o Outcome) error {
+				var err error
+				if !up.Load() { // before the test hears of the attempt, and may change it
+					err = errors.New("no API server")
+				}
 				select {
 				case tried <- o:
 				case <-ctx.Done():
 				}
-				if !up.Load() {
-					return errors.New("no API server")
-				}
-				return nil
+				return err
 			},
 		})
 		if err != nil {

@@ -3,14 +3,13 @@ package config
 import (
 	_ "embed"
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
 )
 
 // typesSource is where the comments of fields are.
@@ -24,7 +23,7 @@ const schemaDialect = "http://json-schema.org/draft-04/schema#"
 // Schema returns the JSON schema of configuration files, made from the types, their comments
 // and the defaults.
 func Schema() apiextensionsv1.JSONSchemaProps {
-	s := schemaOf(reflect.TypeFor[GuardConfiguration](), comments())
+	s := schemaOf(reflect.TypeFor[GuardConfiguration](), typedoc.Comments(typesSource))
 	s.Schema = schemaDialect
 	for name, constant := range map[string]string{"apiVersion": APIVersion, "kind": Kind} {
 		property := s.Properties[name]
@@ -39,8 +38,26 @@ func Schema() apiextensionsv1.JSONSchemaProps {
 
 // SchemaJSON returns Schema as a file.
 func SchemaJSON() ([]byte, error) {
-	data, err := json.MarshalIndent(Schema(), "", "  ")
+	data, err := json.MarshalIndent(inDialect(Schema()), "", "  ")
 	return append(data, '\n'), err
+}
+
+// inDialect writes what may be null as JSON schema has it: nullable is a word of OpenAPI.
+func inDialect(s apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	s.Properties = maps.Clone(s.Properties)
+	for name, property := range s.Properties {
+		s.Properties[name] = inDialect(property)
+	}
+	if s.Items != nil {
+		items := inDialect(*s.Items.Schema)
+		s.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}
+	}
+	if !s.Nullable {
+		return s
+	}
+	description := s.Description
+	s.Description, s.Nullable = "", false
+	return apiextensionsv1.JSONSchemaProps{Description: description, AnyOf: []apiextensionsv1.JSONSchemaProps{s, {Type: "null"}}}
 }
 
 func schemaOf(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSchemaProps {
@@ -52,7 +69,9 @@ func schemaOf(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSc
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return schemaOf(t.Elem(), comments)
+		s := schemaOf(t.Elem(), comments)
+		s.Nullable = true // as it is in the file of defaults
+		return s
 	case reflect.Struct:
 		return schemaOfStruct(t, comments)
 	case reflect.Map:
@@ -128,33 +147,3 @@ func setDefaults(s *apiextensionsv1.JSONSchemaProps, defaults any) {
 		}
 	}
 }
-
-// comments returns the comments of the types, by name, and of their fields, by the name of the
-// type and that of the field in files ("Registry.host"), each as one line. Where a comment
-// begins with the name of the field, it has the name in files.
-func comments() map[string]string {
-	file, err := parser.ParseFile(token.NewFileSet(), "types.go", typesSource, parser.ParseComments)
-	if err != nil {
-		panic(err) // it has been compiled
-	}
-	all := map[string]string{}
-	for _, decl := range file.Decls {
-		general, ok := decl.(*ast.GenDecl)
-		if !ok || general.Tok != token.TYPE {
-			continue
-		}
-		spec := general.Specs[0].(*ast.TypeSpec)
-		all[spec.Name.Name] = oneLine(general.Doc)
-		fields, ok := spec.Type.(*ast.StructType)
-		if !ok {
-			continue
-		}
-		for _, f := range fields.Fields.List {
-			name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
-			all[spec.Name.Name+"."+name] = name + strings.TrimPrefix(oneLine(f.Doc), f.Names[0].Name)
-		}
-	}
-	return all
-}
-
-func oneLine(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }

@@ -10,6 +10,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // Settings returns what c says about verdicts. c must have been parsed without mistakes.
@@ -55,6 +57,16 @@ func WithOwn(protected []string) []string {
 	return append([]string{policy.OwnNamespace}, protected...)
 }
 
+// AuditSettings returns what is recorded, and where.
+func (c GuardConfiguration) AuditSettings() auditlog.Settings {
+	a := c.Audit
+	return auditlog.Settings{
+		To:     auditDestinations[a.Destination],
+		File:   auditlog.FileSettings{Path: a.File.Path, MaxSize: a.File.MaxSizeMiB, MaxFiles: a.File.MaxFiles, MaxAge: a.File.MaxAgeDays, Compress: a.File.Compress},
+		Detail: audit.Detail{Unchanged: a.Unchanged, Changes: a.Changes, Facts: a.Facts},
+	}
+}
+
 // apiOf returns the host at which the API of a registry is.
 func apiOf(host string) string {
 	if host = hostOf(host); host == "docker.io" {
@@ -70,8 +82,8 @@ func (c GuardConfiguration) Paces() registry.Paces {
 		if r.RequestsPerSecond != nil {
 			p.Rates[apiOf(r.Host)] = *r.RequestsPerSecond
 		}
-		if r.Concurrency > 0 {
-			p.AtOnce[apiOf(r.Host)] = r.Concurrency
+		if r.Concurrency != nil {
+			p.AtOnce[apiOf(r.Host)] = *r.Concurrency
 		}
 	}
 	return p

@@ -51,6 +51,8 @@ type GuardConfiguration struct {
 	// Registries are those that are asked in a way of their own. quay.io keeps its 450 requests
 	// a second unless an entry for it says otherwise.
 	Registries []Registry `json:"registries"`
+	// Audit says what is recorded of decisions, and where.
+	Audit Audit `json:"audit"`
 }
 
 // A NamespaceSeverity limits the findings about images used only in some namespaces.
@@ -124,11 +126,48 @@ type Registry struct {
 	RequestsPerSecond *float64 `json:"requestsPerSecond,omitempty"`
 	// Concurrency is the most requests under way at once, from 1 to 64. It adapts downwards to
 	// the registry's answers all the same.
-	Concurrency int `json:"concurrency,omitempty"`
+	Concurrency *int `json:"concurrency,omitempty"`
 	// Depth is how much of an image is looked up there, protected or not, whatever verifyBlobs
 	// says: its manifest alone, or its layers (blobs) too.
 	Depth Depth `json:"depth,omitempty"`
 }
+
+// An Audit says what is recorded of decisions: one line of JSON for each.
+type Audit struct {
+	// Destination is where records go. stdout is standard output, while the log goes to standard
+	// error. file is a file of its own, which is rotated. With none, nothing is recorded.
+	Destination AuditDestination `json:"destination"`
+	// File is the file, for the destination file.
+	File AuditFile `json:"file"`
+	// Unchanged also records requests that change no spec, which are admitted without a review.
+	// Controllers may make many of these.
+	Unchanged bool `json:"unchanged"`
+	// Changes keeps the old and the new object in the record, with its name, labels and spec, so
+	// that the command replay can judge the change again. Of an object of more than 64 KiB there
+	// is only the hash.
+	Changes bool `json:"changes"`
+	// Facts is how many facts about images a record has at most, from 0 to 10000. The decisive
+	// ones come first; how many are left out is said.
+	Facts int `json:"facts"`
+}
+
+// An AuditFile is a file that is rotated. Its backups are in the same folder.
+type AuditFile struct {
+	// Path is where the file is. {replica} in it stands for the name of the replica, for a
+	// folder that replicas share. The file and its backups can be read by their owner only.
+	Path string `json:"path"`
+	// MaxSizeMiB is the size beyond which the file is rotated, from 10 to 10240.
+	MaxSizeMiB int `json:"maxSizeMiB"`
+	// MaxFiles is how many backups are kept, from 0 to 10000; 0 for all of them.
+	MaxFiles int `json:"maxFiles"`
+	// MaxAgeDays is for how many days backups are kept, from 0 to 3650; 0 for ever.
+	MaxAgeDays int `json:"maxAgeDays"`
+	// Compress compresses backups with gzip.
+	Compress bool `json:"compress"`
+}
+
+// An AuditDestination is where records go.
+type AuditDestination string
 
 // A Mode is one of the modes.
 type Mode string

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,6 +56,7 @@ func (c GuardConfiguration) validate(wrong map[string]bool) field.ErrorList {
 	v.minutes(field.NewPath("minutesPerNode"), c.MinutesPerNode)
 	v.lifetimes(field.NewPath("lifetimes"), c.Lifetimes)
 	v.registries(field.NewPath("registries"), c.Registries)
+	v.audit(field.NewPath("audit"), c.Audit)
 	return v.mistakes
 }
 
@@ -218,7 +220,7 @@ func (v *validator) registries(path *field.Path, registries []Registry) {
 			continue
 		case r.Host == "":
 			v.add(field.Required(at.Child("host"), "the host of a registry"))
-		case !hostPattern.MatchString(r.Host):
+		case !hostPattern.MatchString(r.Host) || !hasValidPort(r.Host):
 			v.add(field.Invalid(at.Child("host"), r.Host, "want HOST or HOST:PORT"))
 		case seen[hostOf(r.Host)]:
 			v.add(field.Duplicate(at.Child("host"), r.Host))
@@ -227,11 +229,21 @@ func (v *validator) registries(path *field.Path, registries []Registry) {
 		if rate := r.RequestsPerSecond; rate != nil && !(*rate >= 0 && *rate <= maxRate) {
 			v.add(field.Invalid(at.Child("requestsPerSecond"), *rate, fmt.Sprintf("want from 0 to %d", maxRate)))
 		}
-		if r.Concurrency < 0 || r.Concurrency > maxConcurrency {
-			v.add(field.Invalid(at.Child("concurrency"), r.Concurrency, fmt.Sprintf("want from 1 to %d", maxConcurrency)))
+		if n := r.Concurrency; n != nil && (*n < 1 || *n > maxConcurrency) {
+			v.add(field.Invalid(at.Child("concurrency"), *n, fmt.Sprintf("want from 1 to %d", maxConcurrency)))
 		}
 		oneOf(v, at.Child("depth"), cmp.Or(r.Depth, "blobs"))
 	}
+}
+
+// hasValidPort reports whether a host has no port, or one that there can be.
+func hasValidPort(host string) bool {
+	_, port, found := strings.Cut(host, ":")
+	if !found {
+		return true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 // hostOf gives the Docker Hub its name in references.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
 // An enum is a text of which there are only a few.
@@ -21,12 +22,15 @@ var blobScopes = map[BlobScope]policy.BlobScope{"all": policy.BlobsOfAll, "prote
 
 var depths = map[Depth]mirrors.Depth{"manifest": mirrors.DepthManifest, "blobs": mirrors.DepthBlobs}
 
-func (Mode) values() []string           { return []string{"enforce", "warn", "audit"} }
-func (Severity) values() []string       { return []string{"deny", "warn", "info"} }
-func (NamespaceLimit) values() []string { return []string{"deny", "warn"} }
-func (Guesses) values() []string        { return []string{"deny", "warn", "ignore"} }
-func (BlobScope) values() []string      { return []string{"all", "protected", "none"} }
-func (Depth) values() []string          { return []string{"manifest", "blobs"} }
+var auditDestinations = map[AuditDestination]auditlog.Destination{"none": auditlog.Nowhere, "stdout": auditlog.Stdout, "file": auditlog.File}
+
+func (Mode) values() []string             { return []string{"enforce", "warn", "audit"} }
+func (Severity) values() []string         { return []string{"deny", "warn", "info"} }
+func (NamespaceLimit) values() []string   { return []string{"deny", "warn"} }
+func (Guesses) values() []string          { return []string{"deny", "warn", "ignore"} }
+func (BlobScope) values() []string        { return []string{"all", "protected", "none"} }
+func (Depth) values() []string            { return []string{"manifest", "blobs"} }
+func (AuditDestination) values() []string { return []string{"none", "stdout", "file"} }
 
 // String returns d without units that are zero: "5m", not "5m0s".
 func (d Duration) String() string {

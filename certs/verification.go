@@ -1,0 +1,126 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// A Verification follows whether the API server accepts the certificate of a Reloader. It is
+// safe for concurrent use.
+type Verification struct {
+	reloader *Reloader
+	webhooks func() []Webhook
+
+	mu       sync.Mutex
+	accepted time.Time // when it was last found that the certificate is accepted; zero for never
+}
+
+// NewVerification returns the Verification of the certificate that r serves. webhooks returns
+// those of the configuration that is installed, none if it is not known; it must not block.
+func NewVerification(r *Reloader, webhooks func() []Webhook) *Verification {
+	return &Verification{reloader: r, webhooks: webhooks}
+}
+
+// grace is for how long a certificate that was accepted may be rejected before the replica
+// calls itself not ready. The issuer renews the certificate and the caBundle one after the
+// other, within seconds; to leave the Service for that would take longer than to wait.
+const grace = 10 * time.Second
+
+// Rejections returns the webhooks for which the API server does not accept the certificate.
+// known is false if that cannot be told.
+func (v *Verification) Rejections() (rejections []*Rejection, known bool) {
+	return v.judge(v.webhooks())
+}
+
+func (v *Verification) judge(webhooks []Webhook) (rejections []*Rejection, known bool) {
+	now, pair := time.Now(), v.reloader.current()
+	for _, w := range webhooks {
+		if r := w.verify(pair, now); r != nil {
+			rejections = append(rejections, r)
+		}
+	}
+	return rejections, len(webhooks) > 0
+}
+
+// Ready returns an error if it is proved that the API server cannot call this replica for any
+// webhook: another replica may have a certificate that is accepted, and a rolling update to one
+// that is not must stop. All else that is wrong with the certificate is only in Notes: all
+// replicas would have it, and leaving the Service helps none of them.
+func (v *Verification) Ready() error {
+	webhooks := v.webhooks()
+	rejections, _ := v.judge(webhooks)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(webhooks) == 0 || len(rejections) < len(webhooks) || !areProven(rejections) {
+		v.accepted = time.Now()
+		return nil
+	}
+	if !v.accepted.IsZero() && time.Since(v.accepted) < grace {
+		return nil
+	}
+	return rejections[0]
+}
+
+func areProven(rejections []*Rejection) bool {
+	for _, r := range rejections {
+		if !r.Proven {
+			return false
+		}
+	}
+	return true
+}
+
+// Notes says what is wrong with the certificate, each in one line.
+func (v *Verification) Notes() []string {
+	var notes []string
+	if err := v.reloader.Err(); err != nil {
+		notes = append(notes, fmt.Sprintf("an earlier serving certificate is in use: %v", err))
+	}
+	if note := v.reloader.expiry(time.Now()); note != "" {
+		notes = append(notes, note)
+	}
+	rejections, _ := v.Rejections()
+	for _, r := range rejections {
+		notes = append(notes, r.Error())
+	}
+	return notes
+}
+
+// Run logs when the API server begins and ceases to accept the certificate, until ctx ends.
+func (v *Verification) Run(ctx context.Context, log logr.Logger) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	var last string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			last = v.logChange(log, last)
+		}
+	}
+}
+
+// logChange logs what has changed since last, and returns what is the case now.
+func (v *Verification) logChange(log logr.Logger, last string) string {
+	rejections, _ := v.Rejections()
+	var errs []error
+	for _, r := range rejections {
+		errs = append(errs, r)
+	}
+	err := errors.Join(errs...)
+	switch {
+	case err == nil && last != "":
+		log.Info("The API server accepts the serving certificate again", "notAfter", v.reloader.NotAfter())
+		return ""
+	case err == nil || err.Error() == last:
+		return last
+	}
+	log.Error(err, "The API server does not accept the serving certificate", "notAfter", v.reloader.NotAfter())
+	return err.Error()
+}

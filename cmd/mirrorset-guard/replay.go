@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
+)
+
+// replayOptions are the choices of the command replay.
+type replayOptions struct {
+	world   world
+	filter  filterFlags
+	output  output
+	policy  policyFlags
+	config  configFlags
+	facts   string
+	timeout time.Duration
+}
+
+func newReplay() *cobra.Command {
+	o := replayOptions{output: formats("table", "json", "yaml")}
+	cmd := &cobra.Command{
+		Use:   "replay FILE...",
+		Short: "Judge recorded changes again: what would this version, or a setting, have decided?",
+		Long: `replay reads the records of decisions that serve writes (see docs/audit.md), and judges
+each change again: with the rules of this version, with the settings of --config and of the
+flags, and with the cluster of the kubeconfig or of a dump (--from). Mirror objects are put
+back into the state that the records tell of; all else, as the images that are in use, is
+what the cluster or the dump has.
+
+With --facts now, registries are asked again. With --facts recorded, what they said then
+counts: it is as old as the record. A record holds the decisive facts and not always all;
+a change that is denied for want of one that the record leaves out has no answer.
+
+A decision differs if its verdict does: allowed, denied, or waived by the mode. One that was
+overridden counts as what was overridden. Changes that were not reviewed are left out.
+
+Exit code 0: every change would be decided as it was. 1: some would not. 2: some have no
+answer, some records cannot be read, or wrong usage.`,
+		Example: `  mirrorset-guard replay audit.log --from cluster.json --facts recorded
+  mirrorset-guard replay audit.log audit-*.log.gz --config new.yaml --since 30d --verdict denied`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), streamsOf(cmd), args) },
+	}
+	o.world.addFlags(cmd.Flags())
+	o.filter.addFlags(cmd.Flags())
+	o.output.addFlags(cmd.Flags())
+	o.policy.addFlags(cmd.Flags())
+	o.config.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.facts, "facts", factsNow, "now or recorded: ask registries again, or go by what they said then")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries about one change before answering with what is known")
+	return cmd
+}
+
+// What --facts may be.
+const (
+	factsNow      = "now"
+	factsRecorded = "recorded"
+)
+
+func (o *replayOptions) validate(files []string) error {
+	if err := o.output.validate(); err != nil {
+		return err
+	}
+	if o.facts != factsNow && o.facts != factsRecorded {
+		return fmt.Errorf("--facts %q: choose %s or %s", o.facts, factsNow, factsRecorded)
+	}
+	if o.world.from == "-" && slices.Contains(files, "-") {
+		return errors.New("standard input cannot be both the records and the dump of --from")
+	}
+	return nil
+}
+
+func (o *replayOptions) run(ctx context.Context, io streams, files []string) error {
+	if err := o.validate(files); err != nil {
+		return err
+	}
+	configured, err := o.config.read(&o.policy, &o.world.registries)
+	if err != nil {
+		return err
+	}
+	o.world.registries.configured = &configured
+	records, complete, err := o.read(ctx, io, files)
+	if err != nil {
+		return err
+	}
+	w, err := o.world.open(ctx, io)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	results := o.judge(ctx, w, configured.settings, records)
+	if err := o.print(io.out, results); err != nil {
+		return err
+	}
+	switch {
+	case results.Summary.NoAnswer > 0:
+		return fmt.Errorf("there is no answer about %s", text.Plural(results.Summary.NoAnswer, "change", "changes"))
+	case !complete:
+		return errors.New("not all records could be read")
+	case results.Summary.Differ > 0:
+		return errDenied
+	default:
+		return nil
+	}
+}
+
+// A recordedChange is a decision about a change, and whether it was asked for. Others are read for
+// the state of their objects.
+type recordedChange struct {
+	audit.Decision
+	asked bool
+}
+
+// read returns the decisions that rest on a review, or should have, in the order of time, and
+// whether everything could be read.
+func (o *replayOptions) read(ctx context.Context, io streams, files []string) (records []recordedChange, complete bool, err error) {
+	filter, err := o.filter.filter(time.Now())
+	if err != nil {
+		return nil, false, err
+	}
+	reading := newTroubles(io.err)
+	reader := input.Reader{Stdin: io.in, Webhooks: webhookNames, Full: true, Trouble: reading.add}
+	stats, err := reader.Read(ctx, files, func(r input.Record) error {
+		d := r.Decision
+		if r.Loss != nil {
+			reading.lost(r.Loss)
+		}
+		if r.Loss != nil || slices.Contains([]string{audit.Skipped, "malformed", "unreviewed"}, d.Verdict) {
+			return nil
+		}
+		asked := filter.Covers(&d)
+		if asked || d.Change != nil {
+			if !asked || o.facts != factsRecorded {
+				d.Facts = nil // they are most of it
+			}
+			records = append(records, recordedChange{d, asked})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return records, reading.finish(stats) == nil, nil
+}
+
+// judge judges what was asked for again.
+func (o *replayOptions) judge(ctx context.Context, w *openWorld, settings policy.Settings, records []recordedChange) replayResults {
+	past := newPast(records)
+	results := replayResults{APIVersion: review.APIVersion, Kind: "Replay", Facts: o.facts, Changes: []replayed{}}
+	for i := range records {
+		r := &records[i]
+		if r.asked {
+			results.add(o.judgeOne(ctx, w, settings, r, past))
+		}
+		past.pass(r)
+	}
+	return results
+}
+
+func (o *replayOptions) judgeOne(ctx context.Context, w *openWorld, settings policy.Settings, r *recordedChange, past *past) replayed {
+	result := newReplayed(&r.Decision)
+	step, err := r.Change.Read()
+	if err != nil {
+		result.Error = err.Error()
+		return result
+	}
+	reviewer := review.Reviewer{
+		Inventory: rewind(w.inventory, past.at(step)), Registries: w.registries, Settings: settings,
+		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
+	}
+	var recorded *recordedFacts
+	if o.facts == factsRecorded {
+		if recorded, err = newRecordedFacts(&r.Decision); err != nil {
+			result.Error = err.Error()
+			return result
+		}
+		reviewer.Registries, reviewer.Trust = recorded, recordedTrust{w.trust, recorded}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	record, err := reviewer.ReviewFor(ctx, step.Edit, policy.Requester{User: r.User.Name, Groups: r.User.Groups})
+	if err != nil {
+		result.Error = err.Error()
+		return result
+	}
+	result.compare(record)
+	if n := recorded.missing(); n > 0 && result.Now == "denied" {
+		result.Now, result.Differs = "", false
+		result.Error = fmt.Sprintf("it would be denied for want of facts about %s that the record does not hold", text.Plural(n, "place", "places"))
+	}
+	return result
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
+)
+
+// A past knows the states of the objects that records are about, at the time of the record that
+// is being judged. What no record tells of is as in the cluster.
+type past struct {
+	states map[string]state
+}
+
+// A state is that of an object; nil if there was none.
+type state struct {
+	edit func(mirrors.Object) mirrors.Edit
+	of   mirrors.Object
+}
+
+func present(o mirrors.Object) state { return state{mirrors.Put, o} }
+func absent(o mirrors.Object) state  { return state{mirrors.Delete, o} }
+
+// newPast returns the past before the first of records: each object as the first record about it
+// found it.
+func newPast(records []recordedChange) *past {
+	p := &past{states: map[string]state{}}
+	for i := range records {
+		name := input.ObjectName(records[i].Object)
+		if _, known := p.states[name]; known {
+			continue
+		}
+		if step, err := records[i].Change.Read(); err == nil {
+			p.states[name] = before(step)
+		}
+	}
+	return p
+}
+
+// before returns the state that step found.
+func before(step audit.Step) state {
+	if step.Old != nil {
+		return present(step.Old)
+	}
+	return absent(step.New)
+}
+
+// pass goes on behind a record: a change that was admitted was made. If it was not, because of
+// another webhook or of finalizers, the next record about the object says so.
+func (p *past) pass(r *recordedChange) {
+	step, err := r.Change.Read()
+	if err != nil {
+		return
+	}
+	s := before(step)
+	if r.Admitted && !r.DryRun {
+		if s = absent(step.Old); step.New != nil {
+			s = present(step.New)
+		}
+	}
+	p.states[input.ObjectName(r.Object)] = s
+}
+
+// at returns the edits that lead from the cluster to the state before step, whose own object
+// counts as it says.
+func (p *past) at(step audit.Step) []mirrors.Edit {
+	var edits []mirrors.Edit
+	for _, name := range slices.Sorted(maps.Keys(p.states)) {
+		edits = append(edits, p.states[name].edit(p.states[name].of))
+	}
+	own := before(step)
+	return append(edits, own.edit(own.of))
+}
+
+// rewound is an inventory with the mirror objects of an earlier time.
+type rewound struct {
+	review.Inventory
+	edits []mirrors.Edit
+}
+
+var (
+	_ review.GapSource      = rewound{}
+	_ review.PlatformSource = rewound{}
+	_ review.NoteSource     = rewound{}
+)
+
+// Mirrors implements review.Inventory.
+func (r rewound) Mirrors(ctx context.Context) (mirrors.Set, error) {
+	set, err := r.Inventory.Mirrors(ctx)
+	return mirrors.Join(r.edits...).Apply(set), err
+}
+
+// Gaps implements review.GapSource.
+func (r rewound) Gaps() []policy.Gap {
+	if source, ok := r.Inventory.(review.GapSource); ok {
+		return source.Gaps()
+	}
+	return nil
+}
+
+// NodePlatforms implements review.PlatformSource.
+func (r rewound) NodePlatforms() []string {
+	if source, ok := r.Inventory.(review.PlatformSource); ok {
+		return source.NodePlatforms()
+	}
+	return nil
+}
+
+// Notes implements review.NoteSource.
+func (r rewound) Notes() []string {
+	if source, ok := r.Inventory.(review.NoteSource); ok {
+		return source.Notes()
+	}
+	return nil
+}
+
+// rewoundRollout is a rewound whose rollouts are known.
+type rewoundRollout struct{ rewound }
+
+// Rollout implements review.RolloutSource.
+func (r rewoundRollout) Rollout() rollout.Cluster {
+	return r.Inventory.(review.RolloutSource).Rollout()
+}
+
+// rewind returns an inventory after edits.
+func rewind(inventory review.Inventory, edits []mirrors.Edit) review.Inventory {
+	r := rewound{inventory, edits}
+	if _, ok := inventory.(review.RolloutSource); ok {
+		return rewoundRollout{r}
+	}
+	return r
+}
+
+// recordedFacts answer lookups as registries did when the record was written.
+type recordedFacts struct {
+	facts policy.Facts
+
+	mu   sync.Mutex
+	lack map[mirrors.Location]bool
+}
+
+func newRecordedFacts(d *audit.Decision) (*recordedFacts, error) {
+	facts, err := d.RecordedFacts()
+	return &recordedFacts{facts: facts, lack: map[mirrors.Location]bool{}}, err
+}
+
+// Presence implements review.Registries.
+func (r *recordedFacts) Presence(_ context.Context, locations []mirrors.Location) policy.Facts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := policy.Facts{}
+	for _, l := range locations {
+		if fact, ok := r.facts[l]; ok {
+			known[l] = fact
+			continue
+		}
+		r.lack[l] = true
+	}
+	return known
+}
+
+// missing returns how many places were asked for that the record does not know.
+func (r *recordedFacts) missing() int {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.lack)
+}
+
+// recordedTrust takes what registries said under other CAs from the record, too.
+type recordedTrust struct {
+	review.Trust
+	recorded *recordedFacts
+}
+
+// Propose implements review.Trust.
+func (t recordedTrust) Propose(map[string]string) (review.Registries, func()) {
+	return t.recorded, func() {}
+}

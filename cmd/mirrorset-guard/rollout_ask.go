@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// askFlags say what a diagnosis may ask besides reading objects.
+type askFlags struct {
+	registries registryFlags
+	pullSecret string
+	offline    bool
+	timeout    time.Duration
+}
+
+func (a *askFlags) addFlags(flags *pflag.FlagSet) {
+	a.registries.addFlags(flags)
+	flags.StringVar(&a.pullSecret, "pull-secret", "", "file with the nodes' credentials (.dockerconfigjson); default: Secret openshift-config/pull-secret of the cluster")
+	flags.BoolVar(&a.offline, "offline", false, "go by the objects alone: ask no registry, and for no eviction as a dry run; with --from nobody is asked anyway")
+	flags.DurationVar(&a.timeout, "timeout", 20*time.Second, "how long to ask before answering with what is known")
+}
+
+// rounds is how often a diagnosis may ask: an answer may lead to one more question.
+const rounds = 3
+
+// diagnose asks what the diagnosis of a live cluster wants to know, and says why nodes and pools
+// do not move.
+func (a *askFlags) diagnose(ctx context.Context, view *rolloutView) (status.Diagnosis, error) {
+	set, err := view.source.Mirrors(ctx)
+	view.MirrorsUnknown = err
+	d := status.Diagnose(view.Input, set)
+	if view.config == nil || a.offline || d.Asks.IsEmpty() {
+		return d, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	ask, err := a.open(view)
+	if err != nil {
+		return d, err
+	}
+	defer ask.close()
+	for range rounds {
+		open := d.Asks.Without(view.Evidence)
+		if open.IsEmpty() {
+			break
+		}
+		ask.all(ctx, open)
+		view.Evidence = ask.evidence
+		d = status.Diagnose(view.Input, set)
+	}
+	return d, nil
+}
+
+// An asker asks what a diagnosis wants to know.
+type asker struct {
+	flags    *askFlags
+	view     *rolloutView
+	kube     kubernetes.Interface
+	places   *openWorld // nil until a place is asked
+	evidence status.Evidence
+
+	mu      sync.Mutex
+	refused map[string]bool // the namespaces in which evictions may not be asked for
+}
+
+func (a *askFlags) open(view *rolloutView) (*asker, error) {
+	config := rest.CopyConfig(view.config)
+	config.QPS = -1 // what is asked is bounded
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &asker{flags: a, view: view, kube: kube, refused: map[string]bool{}}, nil
+}
+
+func (a *asker) close() {
+	if a.places != nil {
+		a.places.close()
+	}
+}
+
+func (a *asker) note(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := fmt.Sprintf(format, args...); !slices.Contains(a.evidence.Notes, n) {
+		a.evidence.Notes = append(a.evidence.Notes, n)
+	}
+}
+
+func (a *asker) all(ctx context.Context, asks status.Asks) {
+	a.askEvictions(ctx, asks.Evictions)
+	if asks.Requests {
+		a.askRequests(ctx)
+	}
+	if asks.Configs {
+		a.askConfigs(ctx)
+	}
+	if len(asks.Places) > 0 {
+		a.askPlaces(ctx, asks.Places)
+	}
+}
+
+// askAtOnce is how many questions to the API server are under way at once.
+const askAtOnce = 4
+
+func (a *asker) askEvictions(ctx context.Context, pods []status.PodName) {
+	var group errgroup.Group
+	group.SetLimit(askAtOnce)
+	for _, pod := range pods {
+		group.Go(func() error {
+			a.askEviction(ctx, pod)
+			return nil
+		})
+	}
+	_ = group.Wait() // none fails
+	a.mu.Lock()
+	namespaces := slices.Sorted(maps.Keys(a.refused))
+	a.mu.Unlock()
+	if len(namespaces) > 0 {
+		a.note("evictions are judged by the budgets alone: to ask for one as a dry run takes the right to create pods/eviction in namespaces %s", text.Names(namespaces, maxDifferences))
+	}
+}
+
+func (a *asker) askEviction(ctx context.Context, pod status.PodName) {
+	a.mu.Lock()
+	refused := a.refused[pod.Namespace]
+	a.mu.Unlock()
+	if refused {
+		return
+	}
+	answer, err := dryRunEviction(ctx, a.kube, pod)
+	switch {
+	case isMissingRight(err):
+		a.mu.Lock()
+		a.refused[pod.Namespace] = true
+		a.mu.Unlock()
+	case err != nil:
+		a.note("whether pod %s would be evicted could not be asked: %v", pod, err)
+	default:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.evidence.Evictions == nil {
+			a.evidence.Evictions = map[status.PodName]status.Eviction{}
+		}
+		a.evidence.Evictions[pod] = answer
+	}
+}
+
+// isMissingRight tells the refusal of the API server's authorization from that of a webhook,
+// which often has the same code.
+func isMissingRight(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot ")
+}
+
+// askPlaces asks registries as the nodes do: with their credentials, CAs and proxies.
+func (a *asker) askPlaces(ctx context.Context, places []mirrors.Location) {
+	if a.places == nil {
+		open, err := a.openRegistries(ctx)
+		if err != nil {
+			a.note("registries were not asked: %v", err)
+			return
+		}
+		a.places = open
+	}
+	deep := make([]mirrors.Location, len(places))
+	for i, l := range places {
+		deep[i] = l
+		deep[i].Depth = mirrors.DepthManifest // a HEAD may show what is no longer there
+	}
+	facts := a.places.registries.Presence(ctx, deep)
+	if a.evidence.Places == nil {
+		a.evidence.Places = map[mirrors.Location]status.Answer{}
+	}
+	for i, l := range places {
+		a.evidence.Places[l] = answerOf(facts[deep[i]])
+	}
+	for _, n := range a.places.registries.Notes() {
+		a.note("%s", n)
+	}
+	for _, source := range a.places.noters {
+		for _, n := range source.Notes() {
+			a.note("%s", n)
+		}
+	}
+	a.note("registries were asked from this machine; nodes may have other proxies, CAs and name servers")
+}
+
+// openRegistries returns a client with what nodes have.
+func (a *asker) openRegistries(ctx context.Context) (*openWorld, error) {
+	client, store, err := a.flags.registries.open(func() []string { return objects.PlatformsOf(a.view.Cluster.Nodes) })
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	open := &openWorld{registries: store, client: client, stop: stop}
+	trusted, err := a.flags.registries.followTrust(a.view.config, client, logr.Discard(), forbiddenTimeout)
+	if err != nil {
+		open.close()
+		return nil, err
+	}
+	go trusted.Run(ctx) //nolint:errcheck // it returns nil, and ends with open.stop
+	if err := trusted.WaitReady(ctx); err != nil {
+		open.close()
+		return nil, fmt.Errorf("reading which CAs nodes trust: %w", err)
+	}
+	open.noters = append(open.noters, trusted)
+	credentials := &pullSecret{client: client, store: store}
+	data, err := a.credentials(ctx)
+	credentials.set(data, err)
+	return open, nil
+}
+
+// credentials returns those of the nodes. Their content is in no error.
+func (a *asker) credentials(ctx context.Context) ([]byte, error) {
+	if a.flags.pullSecret != "" {
+		data, err := os.ReadFile(a.flags.pullSecret)
+		if err != nil {
+			return nil, fmt.Errorf("--pull-secret: %w", err)
+		}
+		return data, nil
+	}
+	secret, err := a.kube.CoreV1().Secrets("openshift-config").Get(ctx, "pull-secret", metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil, errors.New("Secret openshift-config/pull-secret may not be read (it takes the right to get it; see --pull-secret)") //nolint:staticcheck // it begins with a kind
+	}
+	if err != nil {
+		return nil, err
+	}
+	return secret.Data[".dockerconfigjson"], nil
+}
+
+// answerOf says what a fact says of a place.
+func answerOf(f *policy.Fact) status.Answer {
+	if f == nil {
+		return status.Answer{Holds: status.HoldsNoWord}
+	}
+	holds := map[policy.Presence]status.Holds{
+		policy.Present: status.HoldsIt, policy.Absent: status.HoldsNot, policy.Denied: status.HoldsDenied, policy.Unreachable: status.HoldsAway,
+		policy.Mismatch: status.HoldsOther, policy.Incomplete: status.HoldsOther,
+	}[f.Presence]
+	if holds == "" {
+		holds = status.HoldsNoWord
+	}
+	words := f.Detail
+	if lacks := slices.Concat(f.Lacks, f.Missing); holds == status.HoldsIt && len(lacks) > 0 {
+		words = "without " + strings.Join(lacks, ", ")
+	}
+	return status.Answer{Holds: holds, Words: text.Line(words)}
+}

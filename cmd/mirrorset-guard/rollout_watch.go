@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+)
+
+// watchOptions are the choices of the command rollout watch.
+type watchOptions struct {
+	cluster    clusterFlags
+	output     output
+	pools      []string
+	waitFor    changeFlags
+	timeout    time.Duration
+	stallAfter time.Duration
+	keepGoing  bool
+	now        func() time.Time
+}
+
+func newRolloutWatch() *cobra.Command {
+	o := watchOptions{output: formats("auto", "lines", "json"), now: time.Now}
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Follow a rollout to its end, and say when it stands still",
+		Long: `watch shows how far each pool is, which nodes are under way, and what happens, until
+every node has what the mirror objects ask for and all pools are updated. A change
+that the Machine Config Operator has not noticed yet counts as well. With --wait-for
+it waits until the objects of a file are in the cluster as the file says and have
+reached every node of the pools that get them.
+
+A rollout stands still when nothing of it has moved for --stall-after and a cause is
+known that does not pass by itself, or three times as long without one. On a
+terminal the screen is drawn anew with each change; elsewhere each event is a line,
+or an object with -o json.
+
+Exit code 0: reached. 1: a pool is degraded, or nothing moves. 2: no answer, within
+--timeout if there is one, or wrong usage.`,
+		Example: `  mirrorset-guard rollout watch
+  oc apply -f mirrors.yaml && mirrorset-guard rollout watch --wait-for mirrors.yaml --timeout 4h
+  mirrorset-guard rollout watch --pool worker -o json`,
+		Args: withoutArguments,
+		RunE: runs(o.run),
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
+	o.cluster.addFlags(flags)
+	o.output.addFlags(flags)
+	flags.StringArrayVar(&o.pools, "pool", nil, "only this pool counts; may be repeated")
+	flags.StringArrayVar(&o.waitFor.files, "wait-for", nil, "file, folder or - (standard input) with mirror objects that have to reach the nodes; may be repeated")
+	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 is for as long as it takes")
+	flags.DurationVar(&o.stallAfter, "stall-after", progress.DefaultStallAfter, "how long nothing may move")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on when a pool is degraded or stands still")
+}
+
+// leastStall keeps a cluster from being diagnosed all the time.
+const leastStall = time.Second
+
+func (o *watchOptions) validate() error {
+	err := o.output.validate()
+	if o.timeout < 0 {
+		err = errors.Join(err, fmt.Errorf("--timeout %s: must not be negative; 0 is for as long as it takes", o.timeout))
+	}
+	if o.stallAfter < leastStall {
+		err = errors.Join(err, fmt.Errorf("--stall-after %s: want %s or more", o.stallAfter, leastStall))
+	}
+	return err
+}
+
+func (o *watchOptions) run(ctx context.Context, s streams) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	edit, err := o.edit(s)
+	if err != nil {
+		return err
+	}
+	w, err := o.watcher(s)
+	if err != nil {
+		return err
+	}
+	w.goal.Edit = edit
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errWatchTimeout)
+		defer cancel()
+	}
+	return w.run(ctx)
+}
+
+// errWatchTimeout ends a watch for which --timeout was too short.
+var errWatchTimeout = errors.New("the time of --timeout is over")
+
+// edit returns what is waited for, nil for nothing in particular. Nothing in a rendered config
+// tells whether a node trusts other CAs, and of policy.json only a hash is kept.
+func (o *watchOptions) edit(s streams) (*mirrors.Edit, error) {
+	if len(o.waitFor.files) == 0 {
+		return nil, nil
+	}
+	edit, err := o.waitFor.read(s)
+	if err != nil {
+		return nil, fmt.Errorf("--wait-for: %w", err)
+	}
+	if untold := edit.BesideRegistriesConf(); len(untold) > 0 {
+		return nil, fmt.Errorf("--wait-for: whether nodes have it cannot be told, as it is not in registries.conf: %s", strings.Join(untold, ", "))
+	}
+	return &edit, nil
+}
+
+// checkPools says which of the pools that were named there are not.
+func (o *watchOptions) checkPools(pools []*mcfgv1.MachineConfigPool) error {
+	var all, unknown []string
+	for _, p := range pools {
+		all = append(all, p.Name)
+	}
+	for _, name := range o.pools {
+		if !slices.Contains(all, name) {
+			unknown = append(unknown, fmt.Sprintf("%q", name))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--pool: no pool %s: there are %s", strings.Join(unknown, ", "), text.Line(strings.Join(all, ", ")))
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/terminal"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// A watchPrinter shows a watch.
+type watchPrinter interface {
+	// print takes what has happened.
+	print([]progress.Event) error
+	// run does what is to be done meanwhile, until ctx ends.
+	run(ctx context.Context)
+	// draw takes how things are now. It is called often.
+	draw(watchView) error
+	// close ends it. The outcome has been printed as an event, if there is one.
+	close(watchView) error
+}
+
+// silent are streams for what nobody is to see.
+var silent = streams{out: io.Discard, err: io.Discard}
+
+// printer returns the printer for -o and standard output.
+func (o *watchOptions) printer(s streams) watchPrinter {
+	switch o.output.format {
+	case "json":
+		return jsonPrinter{s.out}
+	case "auto":
+		if screen, ok := terminal.Open(s.out); ok {
+			return &screenPrinter{screen: screen, out: s.out}
+		}
+	}
+	return linePrinter{s.out}
+}
+
+// A linePrinter writes a line for each event.
+type linePrinter struct{ out io.Writer }
+
+func (p linePrinter) print(events []progress.Event) error {
+	for _, e := range events {
+		line := eventText(e)
+		if e.Type == watchAway { // a screen says it elsewhere, as long as it lasts
+			line += " " + text.Line(e.Causes[0][0])
+		}
+		if _, err := fmt.Fprintln(p.out, e.Time.UTC().Format(time.RFC3339), line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p linePrinter) run(context.Context) {}
+
+func (p linePrinter) draw(watchView) error { return nil }
+
+func (p linePrinter) close(watchView) error { return nil }
+
+// eventText says what has happened in a line.
+func eventText(e progress.Event) string {
+	line := e.Message
+	switch {
+	case e.Node != "":
+		line = fmt.Sprintf("node %s (pool %s) %s", e.Node, e.Pool, line)
+	case e.Pool != "":
+		line = fmt.Sprintf("pool %s %s", e.Pool, line)
+	}
+	if e.Type == progress.NodeDone {
+		line += fmt.Sprintf("; %d of %d", e.Counts[progress.Done], e.Counts.Total())
+	}
+	if len(e.Objects) > 0 {
+		line += fmt.Sprintf(" (%s)", text.Names(e.Objects, maxObjects))
+	}
+	return text.Line(line)
+}
+
+// maxObjects is how many mirror objects a line names.
+const maxObjects = 3
+
+// A jsonPrinter writes an object for each event, a line each.
+type jsonPrinter struct{ out io.Writer }
+
+// A rolloutEvent is an event as a document.
+type rolloutEvent struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	progress.Event
+}
+
+func (p jsonPrinter) print(events []progress.Event) error {
+	for _, e := range events {
+		e.Time = e.Time.UTC()
+		data, err := json.Marshal(rolloutEvent{review.APIVersion, "RolloutEvent", e})
+		if err != nil {
+			return err
+		}
+		if _, err := p.out.Write(append(text.JSON(data), '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p jsonPrinter) run(context.Context) {}
+
+func (p jsonPrinter) draw(watchView) error { return nil }
+
+func (p jsonPrinter) close(watchView) error { return nil }
+
+// A screenPrinter draws on a terminal.
+type screenPrinter struct {
+	screen *terminal.Screen
+	out    io.Writer
+	last   []progress.Event
+}
+
+// maxKept is how many events are kept, to be drawn or printed at the end.
+const maxKept = 50
+
+func (p *screenPrinter) print(events []progress.Event) error {
+	p.last = append(p.last, events...)
+	if n := len(p.last) - maxKept; n > 0 {
+		p.last = slices.Clone(p.last[n:])
+	}
+	return nil
+}
+
+func (p *screenPrinter) run(ctx context.Context) { p.screen.Run(ctx) }
+
+func (p *screenPrinter) draw(v watchView) error {
+	width, height := p.screen.Size()
+	return p.screen.Draw(v.frame(p.last, width, height))
+}
+
+// close leaves on the terminal, as lines, what the screen showed last.
+func (p *screenPrinter) close(v watchView) error {
+	if err := p.screen.Close(); err != nil {
+		return err
+	}
+	for _, line := range v.poolLines(tableWidth, len(v.pools)) {
+		fmt.Fprintln(p.out, line)
+	}
+	return linePrinter{p.out}.print(p.last)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// A tlsServing is how the guard serves: with which certificate, and under which TLS profile.
+type tlsServing struct {
+	certs        *certs.Reloader
+	verification *certs.Verification
+	cluster      *serving.Follower
+}
+
+// prepareServing reads the certificate, and makes what follows how to serve.
+func (g *guard) prepareServing(cluster *rest.Config) (err error) {
+	if g.tls.certs, err = certs.Load(g.options.tlsDir); err != nil {
+		return err
+	}
+	g.tls.cluster, err = serving.Follow(cluster, serving.Options{
+		WebhookConfiguration: webhook.ServiceName, OnProfile: g.logProfile, Logger: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	g.tls.verification = certs.NewVerification(g.tls.certs, g.tls.cluster.Webhooks)
+	g.registry.MustRegister(serving.Collector{Follower: g.tls.cluster}, certs.Collector{Reloader: g.tls.certs, Verification: g.tls.verification})
+	return nil
+}
+
+func (g *guard) logProfile(p tlsprofile.Profile) {
+	g.log.Info("TLS profile in force", "profile", p.Name, "minVersion", tls.VersionName(p.MinVersion), "problems", p.Problems)
+}
+
+// runServing keeps up to date how to serve in goroutines of group, until ctx ends.
+func (g *guard) runServing(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { return g.tls.cluster.Run(ctx) })
+	for _, run := range []func(){
+		func() { g.tls.certs.Run(ctx, g.log) },
+		func() { g.tls.verification.Run(ctx, g.log) },
+	} {
+		group.Go(func() error {
+			run()
+			return nil
+		})
+	}
+}
+
+// config is that of a server over TLS.
+func (s *tlsServing) config() *tls.Config { return s.certs.TLSConfig(s.cluster.Profile) }
+
+// ready says why the API server should not call this replica, as far as TLS is concerned. A
+// review that comes all the same is answered.
+func (s *tlsServing) ready() error { return errors.Join(s.cluster.Ready(), s.verification.Ready()) }
+
+// notes say what is wrong with how the guard serves.
+func (s *tlsServing) notes() []string { return append(s.verification.Notes(), s.cluster.Notes()...) }

@@ -1,0 +1,13 @@
+// Package serving follows what a cluster says of how the guard itself is to serve: the TLS
+// security profile (apiservers.config.openshift.io/cluster), and the webhook configuration,
+// by whose CAs the API server verifies the guard's certificate.
+//
+//	follower, err := serving.Follow(config, serving.Options{})
+//	go follower.Run(ctx)
+//	server.TLSConfig = reloader.TLSConfig(follower.Profile)
+//	verification := certs.NewVerification(reloader, follower.Webhooks)
+//
+// Both are read by name, so that a role can grant no more than these objects. Reviews do not
+// wait for them. A guard that may not read them serves with its own default, and says so in
+// Notes.
+package serving

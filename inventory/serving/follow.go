@@ -1,0 +1,164 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	configv1 "github.com/openshift/api/config/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+)
+
+// Options configure a Follower. The zero value follows no webhook configuration.
+type Options struct {
+	// WebhookConfiguration is the name of the ValidatingWebhookConfiguration.
+	WebhookConfiguration string
+	// OnProfile receives each Profile that differs from the last one. Calls come one at a
+	// time. It may be nil.
+	OnProfile func(tlsprofile.Profile)
+	// StaleAfter is how long an object may be out of reach before Notes says so. Zero
+	// means follow.DefaultStaleAfter.
+	StaleAfter time.Duration
+	// ForbiddenAfter is how long an object that has never been read has to be refused to
+	// count as one that may not be read. Zero means follow.DefaultForbiddenAfter.
+	ForbiddenAfter time.Duration
+	// Logger gets client-go's messages about watches. The zero value is silent.
+	Logger logr.Logger
+}
+
+// A Follower keeps up with how a cluster wants the guard to serve. It is safe for concurrent
+// use.
+type Follower struct {
+	options   Options
+	apiServer object
+	webhooks  object
+	profile   atomic.Pointer[tlsprofile.Profile]
+}
+
+// An object is one that is followed by its name.
+type object struct {
+	follow.Source
+	held follow.Single // the Sink of the Source
+}
+
+// apiServerName is that of the only APIServer there is.
+const apiServerName = "cluster"
+
+// Follow returns a Follower of the cluster that cfg leads to. It does not contact it yet, and
+// leaves cfg as it is.
+func Follow(cfg *rest.Config, o Options) (*Follower, error) {
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the webhook configuration: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the TLS profile: %w", err)
+	}
+	f := &Follower{options: o}
+	f.profile.Store(new(tlsprofile.Unread()))
+	f.prepare(&f.apiServer, "apiserver.config/"+apiServerName, apiServerName, follow.Custom(dyn, configv1.GroupVersion.WithResource("apiservers")))
+	f.apiServer.Trim = func(o runtime.Object) any { return profileOf(o.(*unstructured.Unstructured)) }
+	f.apiServer.held.Changed = f.renew
+	f.apiServer.OnSync = f.renew
+	f.prepare(&f.webhooks, "validatingwebhookconfiguration/"+o.WebhookConfiguration, o.WebhookConfiguration,
+		follow.Builtin(kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), kube))
+	f.webhooks.Trim = func(o runtime.Object) any {
+		return webhooksOf(o.(*admissionregistrationv1.ValidatingWebhookConfiguration))
+	}
+	return f, nil
+}
+
+func (f *Follower) prepare(o *object, title, name string, client follow.Resource) {
+	o.Name, o.Object, o.Client, o.Sink = title, name, client, &o.held
+	o.PageSize = 1
+	o.IsAnswer = follow.NotServedOrForbidden
+	o.StaleAfter, o.ForbiddenAfter = f.options.StaleAfter, f.options.ForbiddenAfter
+}
+
+// Run follows the cluster until ctx ends, and then returns nil. It must be called once.
+func (f *Follower) Run(ctx context.Context) error {
+	var sources sync.WaitGroup
+	for _, o := range f.objects() {
+		sources.Go(func() { o.Run(ctx, f.options.Logger) })
+	}
+	sources.Wait()
+	return nil
+}
+
+// Ready returns nil once everything has been read, or is known not to be there, or for long
+// enough that it may not be read. Until then the error names what is missing.
+func (f *Follower) Ready() error {
+	var waiting []string
+	for _, o := range f.objects() {
+		if status := o.Status(); !status.Synced {
+			waiting = append(waiting, status.Waiting())
+		}
+	}
+	if len(waiting) > 0 {
+		return fmt.Errorf("how to serve is not known: %s", strings.Join(waiting, "; "))
+	}
+	return nil
+}
+
+// objects returns what is followed.
+func (f *Follower) objects() []*object {
+	if f.options.WebhookConfiguration == "" {
+		return []*object{&f.apiServer}
+	}
+	return []*object{&f.apiServer, &f.webhooks}
+}
+
+// Profile returns what to offer to TLS clients. While the API server is out of reach, that is
+// what it said last.
+func (f *Follower) Profile() tlsprofile.Profile { return *f.profile.Load() }
+
+// renew makes the Profile from what has been read. Only the goroutine of apiServer calls it.
+func (f *Follower) renew() {
+	if !f.apiServer.Status().Synced {
+		return // OnSync is still to come
+	}
+	value, _ := f.apiServer.held.Read()
+	profile, exists := value.(tlsprofile.Profile)
+	if !exists {
+		profile = tlsprofile.Default()
+	}
+	if before := f.profile.Swap(&profile); !before.Equal(profile) && f.options.OnProfile != nil {
+		f.options.OnProfile(profile)
+	}
+}
+
+// profileOf decodes no more of an APIServer than is used, so that nothing else in it matters.
+func profileOf(o *unstructured.Unstructured) tlsprofile.Profile {
+	var apiServer struct {
+		Spec struct {
+			TLSAdherence       configv1.TLSAdherencePolicy  `json:"tlsAdherence"`
+			TLSSecurityProfile *configv1.TLSSecurityProfile `json:"tlsSecurityProfile"`
+		} `json:"spec"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &apiServer); err != nil {
+		return tlsprofile.Unreadable(err)
+	}
+	return tlsprofile.Of(apiServer.Spec.TLSAdherence, apiServer.Spec.TLSSecurityProfile)
+}
+
+// Webhooks returns how the API server calls the guard, none if that is not known or it does
+// not.
+func (f *Follower) Webhooks() []certs.Webhook {
+	value, _ := f.webhooks.held.Read()
+	webhooks, _ := value.([]certs.Webhook)
+	return webhooks
+}

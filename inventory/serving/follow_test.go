@@ -1,0 +1,253 @@
+package serving
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+)
+
+// maxWait is how long a test waits for what must happen soon.
+const maxWait = 90 * time.Second
+
+const configurationName = "mirrorset-guard"
+
+// A world is a real API server, at first without the kind APIServer.
+type world struct {
+	*testing.T
+	cluster *cluster.Cluster
+}
+
+func (w world) apply(text string) {
+	w.Helper()
+	if out, err := w.cluster.Kubectl(w.Context(), text, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+		w.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func (w world) kubectl(args ...string) {
+	w.Helper()
+	if out, err := w.cluster.Kubectl(w.Context(), "", args...); err != nil {
+		w.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// install adds the kind APIServer, with the fields that only a preview has.
+func (w world) install() {
+	w.Helper()
+	api, err := cluster.OpenShiftAPI()
+	if err != nil {
+		w.Fatal(err)
+	}
+	crd := filepath.Join(api, "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_apiservers-CustomNoUpgrade.crd.yaml")
+	w.kubectl("apply", "--server-side", "-f", crd)
+	w.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crd)
+}
+
+// A following is a Follower that runs.
+type following struct {
+	*Follower
+	t       *testing.T
+	changed chan tlsprofile.Profile
+}
+
+func (w world) follow(config *rest.Config, forbiddenAfter time.Duration) *following {
+	w.Helper()
+	f := &following{t: w.T, changed: make(chan tlsprofile.Profile, 100)}
+	var err error
+	f.Follower, err = Follow(config, Options{
+		WebhookConfiguration: configurationName, StaleAfter: time.Nanosecond, ForbiddenAfter: forbiddenAfter,
+		OnProfile: func(p tlsprofile.Profile) { f.changed <- p },
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if got := f.Profile().Name; got != tlsprofile.NameUnread {
+		w.Errorf("before anything has been read, the profile is %q", got)
+	}
+	const waits = "how to serve is not known: apiserver.config/cluster not read yet; validatingwebhookconfiguration/mirrorset-guard not read yet"
+	if err := f.Ready(); err == nil || err.Error() != waits {
+		w.Errorf("got %v, want %s", err, waits)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	w.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	})
+	return f
+}
+
+// await waits for the next profile, and wants it to be in force.
+func (f *following) await(name string, problems ...string) {
+	f.t.Helper()
+	select {
+	case p := <-f.changed:
+		if diff := cmp.Diff(problems, p.Problems); p.Name != name || diff != "" || !p.Equal(f.Profile()) {
+			f.t.Errorf("got %s, in force %s, want %s; problems (-want +got):\n%s", p.Name, f.Profile().Name, name, diff)
+		}
+	case <-time.After(maxWait):
+		f.t.Fatalf("%s is still in force, want %s", f.Profile().Name, name)
+	}
+}
+
+// eventually waits for what has no event.
+func (f *following) eventually(what string, is func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(maxWait); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s: never; notes %q", what, f.Notes())
+		}
+	}
+}
+
+func (f *following) hasNote(words string) bool {
+	return slices.ContainsFunc(f.Notes(), func(note string) bool { return strings.Contains(note, words) })
+}
+
+const configuration = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: NAME}, webhooks: [
+  {name: a.example.com, failurePolicy: Ignore, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {caBundle: BUNDLE, service: {namespace: shop, name: guard}}},
+  {name: b.example.com, failurePolicy: Ignore, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "https://[::1]:1234/validate"}}]}`
+
+const aCertificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJlVENDQVIrZ0F3SUJBZ0lCQURBS0JnZ3Foa2pPUFFRREFqQWtNU0l3SUFZRFZRUUREQmxzYjJOaGJDMW0=" // base64, as is all that is asked of it
+
+// TestFollower: with the rights of the manifests, by real objects, and without them.
+func TestFollower(t *testing.T) {
+	w := world{t, cluster.New(t)}
+	config := w.asGuard()
+	f := w.follow(config, 0)
+
+	f.await("Default") // the kind is not served: this is not OpenShift
+	f.eventually("no webhook", func() bool {
+		return f.hasNote("there is no validatingwebhookconfiguration/mirrorset-guard: no change is reviewed")
+	})
+	w.install()
+	const object = "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: NAME}, spec: {SPEC}}"
+	put := func(name, spec string) {
+		w.Helper()
+		w.apply(strings.NewReplacer("NAME", name, "SPEC", spec).Replace(object))
+	}
+	put("other", "tlsAdherence: StrictAllComponents, tlsSecurityProfile: {type: Old, old: {}}")
+	put("cluster", "tlsAdherence: StrictAllComponents, tlsSecurityProfile: {type: Modern, modern: {}}")
+	f.await("Modern")
+	put("cluster", "tlsAdherence: LegacyAdheringComponentsOnly, tlsSecurityProfile: {type: Modern, modern: {}}")
+	f.await("Default")
+	put("cluster", `tlsAdherence: StrictAllComponents, tlsSecurityProfile: {type: Custom, custom: {minTLSVersion: VersionTLS12, ciphers: [ECDHE-RSA-AES128-GCM-SHA256, ROT13]}}`)
+	const problem = `spec.tlsSecurityProfile.custom.ciphers: left out, as Go does not have them: "ROT13"`
+	f.await("Custom", problem)
+	if !f.hasNote("apiserver.config/cluster: " + problem) {
+		t.Errorf("no note on the unknown cipher: %q", f.Notes())
+	}
+
+	configure := func(name string) {
+		w.Helper()
+		w.apply(strings.NewReplacer("NAME", name, "BUNDLE", aCertificate).Replace(configuration))
+	}
+	configure("other")
+	configure(configurationName)
+	f.eventually("webhooks", func() bool { return f.Webhooks() != nil })
+	want := []certs.Webhook{{Name: "a.example.com", Host: "guard.shop.svc"}, {Name: "b.example.com", Host: "::1", ByURL: true}}
+	got := f.Webhooks()
+	if len(got[0].CABundle) == 0 || len(got[1].CABundle) != 0 {
+		t.Errorf("got bundles %q and %q", got[0].CABundle, got[1].CABundle)
+	}
+	got[0].CABundle = nil
+	if diff := cmp.Diff(want, got, cmp.Transformer("empty", func(b []byte) string { return string(b) })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	t.Run("cut off", func(t *testing.T) {
+		wire, err := cluster.NewWire(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(wire.Close)
+		cut := world{t, w.cluster}.follow(wire.Config, 0)
+		cut.await("Custom", problem)
+		wire.Cut()
+		cut.eventually("stale", func() bool { return cut.hasNote("apiserver.config/cluster out of reach for ") })
+		if got := cut.Profile().Name; got != "Custom" {
+			t.Errorf("%s is in force, without the API server saying so", got)
+		}
+		w.kubectl("patch", "apiserver", "cluster", "--type=merge", "-p", `{"spec":{"tlsSecurityProfile":{"type":"Old","old":{},"custom":null}}}`)
+		wire.Mend()
+		cut.await("Old")
+		f.await("Old")
+	})
+	t.Run("without rights", func(t *testing.T) {
+		stranger := rest.CopyConfig(w.cluster.Config)
+		stranger.Impersonate.UserName = "stranger"
+		f := world{t, w.cluster}.follow(stranger, time.Nanosecond)
+		f.await("Default")
+		f.eventually("notes", func() bool {
+			return f.Ready() == nil && f.hasNote("no permission to read apiserver.config/cluster: the TLS security profile of the cluster is not followed") &&
+				f.hasNote("no permission to read validatingwebhookconfiguration/mirrorset-guard: it is not known whether the API server accepts the serving certificate")
+		})
+	})
+	w.kubectl("delete", "apiserver", "cluster")
+	f.await("Default")
+	w.kubectl("delete", "validatingwebhookconfiguration", configurationName)
+	f.eventually("no webhook", func() bool { return f.Webhooks() == nil })
+}
+
+// asGuard returns the way to the API server for a user with no more than the rights that
+// the manifests grant for this.
+func (w world) asGuard() *rest.Config {
+	w.Helper()
+	w.apply(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: guard}
+rules:
+- {apiGroups: [config.openshift.io], resources: [apiservers], resourceNames: [cluster], verbs: [list, watch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], resourceNames: [mirrorset-guard], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: guard}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: guard}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: guard}]
+`)
+	right := authorizationv1.ResourceAttributes{Verb: "watch", Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations", Name: configurationName}
+	if err := cluster.AwaitRight(w.Context(), w.cluster.Config, "guard", right); err != nil {
+		w.Fatal(err)
+	}
+	config := rest.CopyConfig(w.cluster.Config)
+	config.Impersonate.UserName = "guard"
+	return config
+}
+
+// TestUnreadable: an object of other types than the API's says nothing that could be relied
+// on, so it does not turn the profile off.
+func TestUnreadable(t *testing.T) {
+	for _, spec := range []any{
+		map[string]any{"tlsSecurityProfile": "Modern", "tlsAdherence": "StrictAllComponents"},
+		map[string]any{"tlsAdherence": int64(1)},
+		map[string]any{"tlsSecurityProfile": map[string]any{"type": "Custom", "custom": map[string]any{"ciphers": "ROT13"}}},
+		"spec",
+	} {
+		p := profileOf(&unstructured.Unstructured{Object: map[string]any{"spec": spec}})
+		if p.Name != "Intermediate" || len(p.Problems) != 1 || !strings.HasPrefix(p.Problems[0], "spec cannot be read: Intermediate is followed: ") {
+			t.Errorf("%v: got %s, %q", spec, p.Name, p.Problems)
+		}
+	}
+	for _, spec := range []any{nil, map[string]any{}, map[string]any{"audit": "garbage"}} {
+		if p := profileOf(&unstructured.Unstructured{Object: map[string]any{"spec": spec}}); !p.Equal(tlsprofile.Default()) {
+			t.Errorf("%v: got %+v", spec, p)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package serving
+
+import "fmt"
+
+// Notes lists what could not be read, and what of the TLS profile is not followed, each in one
+// line.
+func (f *Follower) Notes() []string {
+	notes := f.noteOn(&f.apiServer, "the TLS security profile of the cluster is not followed")
+	for _, problem := range f.Profile().Problems {
+		notes = append(notes, f.apiServer.Name+": "+problem)
+	}
+	if f.options.WebhookConfiguration == "" {
+		return notes
+	}
+	const consequence = "it is not known whether the API server accepts the serving certificate"
+	notes = append(notes, f.noteOn(&f.webhooks, consequence)...)
+	if status := f.webhooks.Status(); status.IsReadable() && f.Webhooks() == nil {
+		notes = append(notes, fmt.Sprintf("there is no %s: no change is reviewed", f.webhooks.Name))
+	}
+	return notes
+}
+
+func (f *Follower) noteOn(o *object, consequence string) []string {
+	switch status := o.Status(); {
+	case status.IsForbidden():
+		return []string{fmt.Sprintf("no permission to read %s: %s", status.Name, consequence)}
+	case status.Stale:
+		return []string{status.Name + " " + status.Staleness()}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package rollouts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// A WholeSource is a Source that also has what holds a rollout up. *cluster.Inventory is one.
+type WholeSource interface {
+	Source
+	RolloutObjects() workloads.Objects
+}
+
+// A Budget bounds the reports about an object. *standing.Budget is one.
+type Budget interface {
+	Allow(mirrors.Object) bool
+}
+
+// Options are what NewFollower needs.
+type Options struct {
+	Source WholeSource
+	// Reporter receives what has happened. If it is nil, that is only logged.
+	Reporter Reporter
+	// Budget bounds the reports about each object.
+	Budget Budget
+	// StallAfter is that of progress.Settings.
+	StallAfter time.Duration
+	// Every is how often it looks whether there is news, which takes no request. 0 means
+	// DefaultEvery.
+	Every time.Duration
+	// Log receives a line for each report. The zero value discards it.
+	Log logr.Logger
+	// Metrics is where the metrics are registered, nil for nowhere.
+	Metrics prometheus.Registerer
+}
+
+// A Follower follows the rollouts that mirror changes have started. It keeps no state between
+// calls of Run: a new leader reports once more what is under way.
+type Follower struct {
+	source     WholeSource
+	reporter   Reporter
+	budget     Budget
+	stallAfter time.Duration
+	every      time.Duration
+	log        logr.Logger
+	metrics    *metrics
+}
+
+// NewFollower returns a Follower. It is an error if its metrics are registered already.
+func NewFollower(o Options) (*Follower, error) {
+	if o.Reporter == nil {
+		o.Reporter = ReporterFunc(func(context.Context, Report) error { return nil })
+	}
+	m := newMetrics()
+	if err := m.register(o.Metrics); err != nil {
+		return nil, err
+	}
+	return &Follower{
+		source: o.Source, reporter: o.Reporter, budget: o.Budget, stallAfter: o.StallAfter, every: cmp.Or(o.Every, DefaultEvery),
+		log: o.Log, metrics: m,
+	}, nil
+}
+
+// DefaultEvery is how long it takes until all pools have begun that a change reaches, so that
+// they are one report.
+const DefaultEvery = 5 * time.Second
+
+// again times Every is how often a Follower looks without news: what does not move is not in
+// the news.
+const again = 6
+
+// Run follows rollouts until ctx ends. Only one process should do so at a time.
+func (f *Follower) Run(ctx context.Context) {
+	f.metrics.follows(true)
+	defer f.metrics.follows(false)
+	r := &run{Follower: f, reader: NewReader(f.source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.stallAfter}), ledger: newLedger()}
+	ticker := time.NewTicker(f.every)
+	defer ticker.Stop()
+	for {
+		if err := r.protected(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			f.log.Error(err, "Could not follow rollouts")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// A run is the state of one call of Run.
+type run struct {
+	*Follower
+	reader  *Reader
+	tracker *progress.Tracker
+	ledger  *ledger
+
+	seen   uint64 // ProgressChanges when it looked last
+	looked time.Time
+	blind  time.Time // since when nothing is known, zero if something is
+	set    *mirrors.Set
+	input  status.Input
+	none   bool // there are no rollouts to be followed
+}
+
+// protected keeps a fault in here from ending the guard.
+func (r *run) protected(ctx context.Context, now time.Time) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return r.look(ctx, now)
+}
+
+// look takes in what is new, and reports it.
+func (r *run) look(ctx context.Context, now time.Time) error {
+	if !r.isDue(now) {
+		return nil
+	}
+	in, err := r.reader.Input(ctx, now)
+	switch {
+	case isNothing(err):
+		r.metrics.pools(nil)
+		return r.noRollouts(err)
+	case err != nil:
+		return err
+	case r.isBlind(in.Cluster, now):
+		return nil
+	}
+	r.none, r.input = false, in
+	sight := progress.Sight{Input: in, Time: now}
+	var noSet error
+	sight.Mirrors, noSet = r.reader.Mirrors(ctx, in.Cluster, now)
+	r.set = sight.Mirrors
+	r.tracker.Observe(sight)
+	if r.tracker.WantsDiagnosis(now) && sight.Mirrors != nil {
+		r.diagnose(*sight.Mirrors, now)
+	}
+	pools := mirrorPools(r.tracker.Pools(now))
+	r.metrics.pools(pools)
+	return errors.Join(noSet, r.report(ctx, pools, now))
+}
+
+func (r *run) isDue(now time.Time) bool {
+	seen := r.source.ProgressChanges()
+	if seen == r.seen && now.Sub(r.looked) < again*r.every {
+		return false
+	}
+	r.seen, r.looked = seen, now
+	return true
+}
+
+// isNothing reports whether err says that a cluster has no rollouts of MCO.
+func isNothing(err error) bool {
+	return errors.Is(err, status.ErrHosted) || errors.Is(err, status.ErrNoPools)
+}
+
+// noRollouts says so once.
+func (r *run) noRollouts(why error) error {
+	if !r.none {
+		r.log.Info("No rollouts to be followed", "reason", why.Error())
+	}
+	r.none = true
+	return nil
+}
+
+// isBlind reports whether pools or nodes are not known as they are now. What does not move
+// meanwhile is not held against a rollout.
+func (r *run) isBlind(c rollout.Cluster, now time.Time) bool {
+	is := slices.Contains(c.Unknown, workloads.Nodes) || slices.Contains(c.Unknown, workloads.Pools)
+	switch {
+	case is && r.blind.IsZero():
+		r.blind = now
+	case !is && !r.blind.IsZero():
+		r.tracker.Blind(now.Sub(r.blind))
+		r.blind = time.Time{}
+	}
+	return is
+}
+
+// diagnose finds out why a rollout does not go on, with the pods that the guard follows.
+func (r *run) diagnose(set mirrors.Set, now time.Time) {
+	objects := r.source.RolloutObjects()
+	in := r.input
+	in.Cluster = objects.Cluster()
+	r.tracker.Diagnosed(status.Diagnose(in, set), in.Cluster, now)
+}
+
+// A mirrorPool is a pool, and whether a mirror change is on its way to its nodes.
+type mirrorPool struct {
+	progress.Pool
+	ByMirrors bool
+}
+
+func mirrorPools(pools []progress.Pool) []mirrorPool {
+	of := make([]mirrorPool, len(pools))
+	for i, p := range pools {
+		of[i] = mirrorPool{p, p.Active && p.Changes != nil && len(p.Changes.Registries) > 0}
+	}
+	return of
+}

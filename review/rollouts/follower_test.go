@@ -1,0 +1,334 @@
+package rollouts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+)
+
+const mco = "machineconfiguration.openshift.io/"
+
+// A fakeCluster is a WholeSource of pool worker with two nodes, which a test changes.
+type fakeCluster struct {
+	mu      sync.Mutex
+	objects workloads.Objects
+	set     mirrors.Set
+	changes uint64
+	fails   error // Mirrors
+	asked   []string
+}
+
+func newFakeCluster() *fakeCluster {
+	c := &fakeCluster{set: shopSet()}
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker", Labels: map[string]string{mco + "mco-built-in": ""}}}
+	pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}}
+	pool.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchLabels: map[string]string{mco + "role": "worker"}}
+	c.objects.Pools = []*mcfgv1.MachineConfigPool{pool}
+	c.become("1", "1", "1")
+	return c
+}
+
+func shopSet() mirrors.Set {
+	o := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "1"}}
+	o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: "quay.io/shop", Mirrors: []configv1.ImageMirror{"mirror.example.com/shop"}}}
+	return mirrors.Put(o).Apply(mirrors.Set{})
+}
+
+// become gives the pool a target and its nodes configs: "1" or, on its way, "1>2" while being
+// drained.
+func (c *fakeCluster) become(target string, nodes ...string) {
+	c.change(func() {
+		pool := c.objects.Pools[0].DeepCopy()
+		pool.Spec.Configuration.Name, pool.Status.Configuration.Name = target, "1"
+		c.objects.Nodes = nil
+		done := true
+		for i, configs := range nodes {
+			has, wants, moving := strings.Cut(configs, ">")
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i), Labels: map[string]string{"worker": ""}}}
+			n.Annotations = map[string]string{mco + "currentConfig": has, mco + "desiredConfig": has, mco + "state": "Done"}
+			if moving {
+				n.Annotations[mco+"desiredConfig"], n.Annotations[mco+"state"], n.Annotations[mco+"desiredDrain"] = wants, "Working", "drain-"+wants
+			}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			done = done && has == target
+			c.objects.Nodes = append(c.objects.Nodes, n)
+		}
+		if done {
+			pool.Status.Configuration.Name = target
+		}
+		c.objects.Pools = []*mcfgv1.MachineConfigPool{pool}
+	})
+}
+
+func (c *fakeCluster) change(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+	c.changes++
+}
+
+// ProgressObjects implements Source.
+func (c *fakeCluster) ProgressObjects() workloads.Objects {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.objects
+}
+
+// RolloutObjects implements WholeSource.
+func (c *fakeCluster) RolloutObjects() workloads.Objects { return c.ProgressObjects() }
+
+// ProgressChanges implements Source.
+func (c *fakeCluster) ProgressChanges() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes
+}
+
+// Mirrors implements Source.
+func (c *fakeCluster) Mirrors(context.Context) (mirrors.Set, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, "mirrors")
+	return c.set, c.fails
+}
+
+// Rendered implements ConfigSource: config 2 has the entry of shop.
+func (c *fakeCluster) Rendered(_ context.Context, name string) (*rollout.Rendered, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = append(c.asked, name)
+	conf := "unqualified-search-registries = ['registry.access.redhat.com', 'docker.io']\n"
+	switch name {
+	case "1":
+	case "2":
+		conf += "[[registry]]\nlocation = \"quay.io/shop\"\n[[registry.mirror]]\nlocation = \"mirror.example.com/shop\"\npull-from-mirror = \"tag-only\"\n"
+	default:
+		return nil, rollout.ErrGone
+	}
+	return &rollout.Rendered{Name: name, Files: rollout.Files{mirrors.RegistriesConfPath: []byte(conf)}}, nil
+}
+
+// A following is a Follower that runs in a bubble.
+type following struct {
+	cluster *fakeCluster
+	reports []string
+	log     []string
+	fails   error // Report
+	stop    func()
+	metrics *prometheus.Registry
+}
+
+func follow(t *testing.T, budget Budget) *following {
+	t.Helper()
+	f := &following{cluster: newFakeCluster(), metrics: prometheus.NewRegistry()}
+	follower, err := NewFollower(Options{
+		Source: f.cluster, Budget: budget, StallAfter: 10 * time.Minute, Metrics: f.metrics,
+		Log: funcr.New(func(_, args string) { f.locked(func() { f.log = append(f.log, args) }) }, funcr.Options{}),
+		Reporter: ReporterFunc(func(_ context.Context, r Report) (err error) {
+			f.locked(func() {
+				if err = f.fails; err == nil {
+					f.reports = append(f.reports, fmt.Sprintf("%s %s: %s", r.Reason, r.name(), r.Note))
+				}
+			})
+			return err
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.run(t, follower)
+	return f
+}
+
+func (f *following) run(t *testing.T, follower *Follower) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		follower.Run(ctx)
+	}()
+	f.stop = func() {
+		cancel()
+		<-ended
+	}
+	synctest.Wait()
+}
+
+// pass lets time pass, and returns what was reported meanwhile.
+func (f *following) pass(d time.Duration) (reports string) {
+	f.locked(func() { f.reports = nil })
+	time.Sleep(d)
+	synctest.Wait()
+	f.locked(func() { reports = strings.Join(f.reports, "\n") })
+	return reports
+}
+
+// locked does something that the Follower must not see half done.
+func (f *following) locked(do func()) {
+	f.cluster.mu.Lock()
+	defer f.cluster.mu.Unlock()
+	do()
+}
+
+const began = "MirrorRolloutBegan ImageTagMirrorSet shop: pool worker gets 2: registries.conf for quay.io/shop; a node drains and reloads CRI-O, 1 at a time"
+
+// TestFollower goes through what may become of a rollout.
+func TestFollower(t *testing.T) {
+	for _, tt := range []struct {
+		why  string
+		test func(*testing.T, *following)
+	}{
+		{"a rollout", func(t *testing.T, f *following) {
+			f.wants(t, "nothing is under way", time.Hour, "")
+			f.cluster.become("2", "1>2", "1")
+			f.wants(t, "it begins", 10*time.Second, began)
+			f.wants(t, "nothing moves", 20*time.Minute, "")
+			f.wants(t, "for half an hour", 11*time.Minute, "MirrorRolloutStalled ImageTagMirrorSet shop: pool worker has not moved for 30m: nothing is known that holds it up")
+			f.cluster.become("2", "2", "1")
+			f.wants(t, "a node is done", 10*time.Second, "MirrorRolloutResumed ImageTagMirrorSet shop: pool worker moves again: 0 of 0 nodes are done, the rest takes 5 to 15 minutes")
+			f.cluster.become("2", "2", "2")
+			f.wants(t, "all are", 10*time.Second, "MirrorRolloutEnded ImageTagMirrorSet shop: after 31m, pool worker has 2 on 2 of 2 nodes")
+			f.wants(t, "nothing is under way", time.Hour, "")
+		}},
+		{"a rollout that is no mirror change's", func(t *testing.T, f *following) {
+			f.cluster.become("3", "1>3", "1") // which cannot be read
+			f.wants(t, "what is in it is not known", time.Hour, "")
+		}},
+		{"an object that is deleted on the way", func(t *testing.T, f *following) {
+			f.cluster.become("2", "1>2", "1")
+			f.wants(t, "it begins", 10*time.Second, began)
+			f.cluster.change(func() { f.cluster.set = mirrors.Set{} })
+			f.cluster.become("1", "2", "1")
+			f.wants(t, "the entry goes away again, and has no object", 10*time.Second, "MirrorRolloutBegan the mirror configuration: pool worker gets 1: registries.conf for quay.io/shop; a node drains and reloads CRI-O, 1 at a time")
+		}},
+		{"an API server that does not take Events", func(t *testing.T, f *following) {
+			f.locked(func() { f.fails = errors.New("no") })
+			f.cluster.become("2", "1>2", "1")
+			f.wants(t, "it cannot be said", time.Minute, "")
+			f.locked(func() { f.fails = nil })
+			f.wants(t, "it is tried again", time.Minute, began)
+		}},
+		{"mirror objects that cannot be read", func(t *testing.T, f *following) {
+			f.cluster.change(func() { f.cluster.fails = errors.New("no") })
+			f.cluster.become("2", "1>2", "1")
+			f.wants(t, "whose rollout it is is not known", time.Minute, "")
+			f.cluster.change(func() { f.cluster.fails = nil })
+			f.wants(t, "it is asked again", time.Minute, began)
+		}},
+		{"no pools", func(t *testing.T, f *following) {
+			f.locked(func() { f.log = nil })
+			f.cluster.change(func() { f.cluster.objects = workloads.Objects{} })
+			f.wants(t, "no MCO", time.Hour, "")
+			if len(f.log) != 1 || !strings.Contains(f.log[0], "no MachineConfigPools") {
+				t.Errorf("logged %q, want that there are no pools, once", f.log)
+			}
+		}},
+		{"nodes that are out of date", func(t *testing.T, f *following) {
+			f.cluster.become("2", "1>2", "1")
+			f.wants(t, "it begins", 10*time.Second, began)
+			f.cluster.change(func() { f.cluster.objects.Unknown = []string{"nodes"} })
+			f.wants(t, "nothing is known", 2*time.Hour, "")
+			f.cluster.change(func() { f.cluster.objects.Unknown = nil })
+			f.wants(t, "which is no stall", 25*time.Minute, "")
+		}},
+		{"a fault", func(t *testing.T, f *following) {
+			var pools []*mcfgv1.MachineConfigPool
+			f.locked(func() { pools = f.cluster.objects.Pools })
+			f.cluster.change(func() { f.cluster.objects.Pools = []*mcfgv1.MachineConfigPool{nil} })
+			f.wants(t, "it panics", time.Minute, "")
+			f.cluster.change(func() { f.cluster.objects.Pools = pools })
+			f.cluster.become("2", "1>2", "1")
+			f.wants(t, "and goes on", time.Minute, began)
+		}},
+	} {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := follow(t, standing.NewBudget())
+				defer f.stop()
+				tt.test(t, f)
+			})
+		})
+	}
+}
+
+func (f *following) wants(t *testing.T, why string, d time.Duration, want string) {
+	t.Helper()
+	if got := f.pass(d); got != want {
+		t.Errorf("%s: got\n%s\nwant\n%s", why, got, want)
+	}
+}
+
+// TestFollowerAsksLittle: without news it asks for nothing, and of a config that there is not
+// ever more rarely.
+func TestFollowerAsksLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, standing.NewBudget())
+		defer f.stop()
+		f.cluster.become("9", "1", "1")
+		f.pass(time.Minute)
+		f.locked(func() { f.cluster.asked = nil })
+		f.pass(time.Hour)
+		if n := len(f.cluster.asked); n > 15 || slices.Contains(f.cluster.asked, "1") || slices.Contains(f.cluster.asked, "mirrors") {
+			t.Errorf("asked for %q within an hour", f.cluster.asked)
+		}
+	})
+}
+
+// TestFollowerBudget: what a budget holds back is said later, if it is still so.
+func TestFollowerBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := standing.NewBudget()
+		f := follow(t, budget)
+		defer f.stop()
+		for budget.Allow(f.cluster.set.Objects[0]) { // another has reported
+		}
+		f.cluster.become("2", "1>2", "1")
+		f.wants(t, "it begins, and the budget is spent", time.Minute, "")
+		f.cluster.become("1", "1", "1")
+		f.wants(t, "it was taken back meanwhile", time.Hour, "")
+		for budget.Allow(f.cluster.set.Objects[0]) { // another has reported
+		}
+		f.cluster.become("2", "1>2", "1")
+		f.wants(t, "it begins once more", time.Minute, "")
+		f.wants(t, "and is said when there is room", 10*time.Minute, began)
+	})
+}
+
+// TestFollowerLeads: a new leader reports what is under way, and a former one says nothing.
+func TestFollowerLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, standing.NewBudget())
+		f.cluster.become("2", "1>2", "1")
+		f.wants(t, "it begins", 10*time.Second, began)
+		f.stop()
+		f.cluster.become("2", "2", "2")
+		f.wants(t, "it does not lead", time.Hour, "")
+		families, err := f.metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range families {
+			if name := m.GetName(); strings.HasPrefix(name, "mirrorset_guard_rollout_") && !strings.HasSuffix(name, "_total") && !strings.HasSuffix(name, "following") {
+				t.Errorf("%s is there without a leader", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,189 @@
+// Package guard runs the guard as a process, for tests of it as it is installed.
+package guard
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// User is the guard's account in the manifests, as the API server knows it.
+const User = "system:serviceaccount:" + webhook.Namespace + ":" + webhook.ServiceName
+
+const (
+	// Patience is how long a test waits for what must happen soon.
+	Patience = 90 * time.Second
+	often    = 20 * time.Millisecond
+)
+
+// Kubeconfig writes a kubeconfig with a token of the guard's own account into a folder, and
+// returns the file.
+func Kubeconfig(t testing.TB, c *cluster.Cluster, dir string) string {
+	t.Helper()
+	path, err := WriteKubeconfig(t.Context(), c, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// WriteKubeconfig is Kubeconfig with flags of `kubectl create token`.
+func WriteKubeconfig(ctx context.Context, c *cluster.Cluster, dir string, flags ...string) (path string, err error) {
+	token, err := c.Kubectl(ctx, "", append([]string{"create", "token", webhook.ServiceName, "--namespace", webhook.Namespace, "--duration", "4h"}, flags...)...)
+	if err != nil {
+		return "", fmt.Errorf("kubectl create token: %w: %s", err, token)
+	}
+	path = filepath.Join(dir, "guard.kubeconfig")
+	text := fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+clusters: [{name: test, cluster: {server: %q, certificate-authority-data: %q}}]
+users: [{name: guard, user: {token: %q}}]
+contexts: [{name: test, context: {cluster: test, user: guard}}]
+current-context: test
+`, c.Config.Host, base64.StdEncoding.EncodeToString(c.Config.CAData), strings.TrimSpace(token))
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// FreeAddress returns an address on loopback that was free a moment ago.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// A Process is a guard that serves.
+type Process struct {
+	// Listen, Health and Metrics are the addresses of its ports; that of metrics is plain HTTP.
+	Listen, Health, Metrics string
+
+	cmd   *exec.Cmd
+	ended chan struct{}
+	log   bytes.Buffer // to be read after it has ended, as is err
+	err   error
+}
+
+// Start starts a guard of a program with further flags of serve. It ends with the test at the
+// latest; the log is shown if the test fails.
+func Start(t testing.TB, binary string, flags ...string) *Process {
+	t.Helper()
+	p := &Process{Listen: FreeAddress(t), Health: FreeAddress(t), Metrics: FreeAddress(t), ended: make(chan struct{})}
+	p.cmd = exec.Command(binary, append([]string{
+		"serve", "--listen", p.Listen, "--health", p.Health, "--metrics", p.Metrics, "--metrics-plain", "--allow-loopback", "--drain", "0s",
+	}, flags...)...)
+	p.cmd.Stderr = &p.log
+	p.cmd.Env = append(os.Environ(), "GORACE="+cluster.GORACE)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		p.Stop(t)
+		if t.Failed() {
+			t.Logf("log of a guard:\n%s", p.log.Bytes())
+		}
+	})
+	return p
+}
+
+// Stop stops the guard as a cluster does, which it takes for a good end. It may be called
+// twice.
+func (p *Process) Stop(t testing.TB) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	select {
+	case <-p.ended:
+	case <-time.After(Patience):
+		_ = p.cmd.Process.Kill()
+		t.Error("the guard does not end")
+		<-p.ended
+	}
+	if p.err != nil {
+		t.Errorf("the guard ended: %v", p.err)
+	}
+}
+
+// AwaitReady waits until the guard is ready.
+func (p *Process) AwaitReady(t testing.TB) {
+	t.Helper()
+	p.Eventually(t, "the guard is ready", p.Ready)
+}
+
+// Ready reports whether the guard is ready.
+func (p *Process) Ready() bool {
+	status, _ := p.Readyz()
+	return status == http.StatusOK
+}
+
+// Readyz returns the answer of /readyz; status is 0 if there was none.
+func (p *Process) Readyz() (status int, body string) {
+	resp, err := http.Get("http://" + p.Health + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
+}
+
+// Value returns the value of a metric for the value of a label, any if that is "", and -1 if
+// there is none.
+func (p *Process) Value(name, label string) float64 {
+	resp, err := http.Get("http://" + p.Metrics + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		series, text, _ := strings.Cut(lines.Text(), " ")
+		family, labels, _ := strings.Cut(series, "{")
+		if family != name || label != "" && !strings.Contains(labels, `"`+label+`"`) {
+			continue
+		}
+		if v, err := strconv.ParseFloat(text, 64); err == nil {
+			return v
+		}
+	}
+	return -1
+}
+
+// Eventually waits until ok is true. What it waits for happens in another process, so it
+// polls.
+func (p *Process) Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(often)
+	defer ticker.Stop()
+	deadline := time.After(Patience)
+	for !ok() {
+		select {
+		case <-p.ended:
+			t.Fatalf("the guard has ended, before: %s", what)
+		case <-deadline:
+			status, body := p.Readyz()
+			t.Fatalf("still not after %s: %s; /readyz answers %d %s", Patience, what, status, body)
+		case <-ticker.C:
+		}
+	}
+}

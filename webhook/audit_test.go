@@ -1,0 +1,143 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+)
+
+// recorder is an AuditLog that remembers.
+type recorder struct {
+	detail  audit.Detail
+	records []audit.Decision
+	panics  bool
+}
+
+func (r *recorder) Detail() audit.Detail { return r.detail }
+
+func (r *recorder) Record(d audit.Decision) {
+	if r.panics {
+		panic("disk on fire")
+	}
+	r.records = append(r.records, d)
+}
+
+// TestDecisionsAreRecorded: who did what, what came of it, and what was to be changed.
+func TestDecisionsAreRecorded(t *testing.T) {
+	finalized := tagMirrorSet("apps", "quay.io/old")
+	finalized.DeletionTimestamp, finalized.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/wait"}
+	gone := finalized.DeepCopy()
+	gone.Finalizers = nil
+	broken := creation(tagMirrorSet("apps", "quay.io"))
+	broken.Object.Raw = []byte(`{"spec":"x"}`)
+	connection := request(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")
+	denial := policy.Verdict{Findings: findings, Counts: policy.Counts{Rerouted: 5}}
+	admitted := policy.Verdict{Allowed: true}
+	for _, tt := range []struct {
+		reason    string
+		req       admission.Request
+		verdict   policy.Verdict
+		err       error
+		unchanged bool
+		want      *audit.Decision // nil: none
+		hashes    [2]bool
+		step      string
+	}{
+		{"a denial", creation(tagMirrorSet("apps", "quay.io")), denial, nil, false, &audit.Decision{Verdict: "denied", Operation: "CREATE", Rules: []audit.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 2}, {Rule: "MirrorHidden", Severity: "warn", Count: 1}}}, [2]bool{false, true}, "put"},
+		{"an admission", update(tagMirrorSet("apps", "quay.io/old"), tagMirrorSet("apps", "quay.io/new")), admitted, nil, false, &audit.Decision{Verdict: "allowed", Admitted: true, Operation: "UPDATE"}, [2]bool{true, true}, "put"},
+		{"no verdict", creation(tagMirrorSet("apps", "quay.io")), denial, errors.New("no cluster"), false, &audit.Decision{Verdict: "none", Operation: "CREATE"}, [2]bool{false, true}, "put"},
+		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), admitted, nil, false, &audit.Decision{Verdict: "allowed", Admitted: true, Operation: "DELETE"}, [2]bool{true, false}, "delete"},
+		{"the last finalizer", update(finalized, gone), admitted, nil, false, &audit.Decision{Verdict: "allowed", Admitted: true, Operation: "UPDATE"}, [2]bool{true, false}, "removeFinally"},
+		{"malformed", broken, admitted, nil, false, &audit.Decision{Verdict: "malformed", Operation: "CREATE"}, [2]bool{}, ""},
+		{"nothing to review", connection, admitted, nil, false, nil, [2]bool{}, ""},
+		{"nothing to review, asked for", connection, admitted, nil, true, &audit.Decision{Verdict: "skipped", Admitted: true, Operation: "CONNECT"}, [2]bool{}, ""},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			log := &recorder{detail: audit.Detail{Unchanged: tt.unchanged, Changes: true, Facts: 10}}
+			h := &Handler{Reviewer: &records{verdict: tt.verdict, err: tt.err}, Audit: log}
+			resp := h.Handle(quiet(t), tt.req)
+			if tt.want == nil {
+				if len(log.records) > 0 {
+					t.Errorf("recorded %+v", log.records)
+				}
+				return
+			}
+			got := log.records[0]
+			want := *tt.want
+			want.UID, want.Mode, want.User = "b7f3a1c2", "enforce", audit.User{Name: "kube:admin", Groups: []string{"system:masters"}}
+			want.Object = audit.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: "apps"}
+			ignored := cmpopts.IgnoreFields(audit.Decision{}, "Time", "Seconds", "Findings", "Images", "Change", "OldSpecHash", "NewSpecHash", "Reason")
+			if diff := cmp.Diff(want, got, ignored); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if hashes := [2]bool{got.OldSpecHash != "", got.NewSpecHash != ""}; hashes != tt.hashes {
+				t.Errorf("hashes %q and %q", got.OldSpecHash, got.NewSpecHash)
+			}
+			if resp.AuditAnnotations != nil && (resp.AuditAnnotations["oldSpecHash"] != got.OldSpecHash || resp.AuditAnnotations["newSpecHash"] != got.NewSpecHash || resp.AuditAnnotations["uid"] != got.UID) {
+				t.Errorf("annotations %v", resp.AuditAnnotations)
+			}
+			if (got.Reason != "") == resp.Allowed {
+				t.Errorf("reason %q, allowed %t", got.Reason, resp.Allowed)
+			}
+			if tt.step == "" {
+				if got.Change != nil {
+					t.Errorf("change %+v", got.Change)
+				}
+				return
+			}
+			step, err := got.Change.Read()
+			if err != nil || got.Change.Step != tt.step || (step.Old != nil) != tt.hashes[0] || (step.New != nil) != tt.hashes[1] {
+				t.Errorf("%v: change %+v", err, got.Change)
+			}
+		})
+	}
+}
+
+// TestRecordOfWhatCannotBeRead: a deletion does without the old object, and the record says so.
+func TestRecordOfWhatCannotBeRead(t *testing.T) {
+	log := &recorder{detail: audit.Detail{Changes: true}}
+	req := deletion(tagMirrorSet("apps", "quay.io"))
+	req.OldObject.Raw = []byte(`{"metadata":{"name":"apps"},"spec":"x"}`)
+	(&Handler{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Audit: log}).Handle(quiet(t), req)
+	if _, err := log.records[0].Change.Read(); err == nil || !strings.Contains(err.Error(), "the old object could not be read") {
+		t.Errorf("%v: %+v", err, log.records[0])
+	}
+}
+
+// TestRecordingChangesNoAnswer: whatever goes wrong with it.
+func TestRecordingChangesNoAnswer(t *testing.T) {
+	logged, ctx := logs(t)
+	h := &Handler{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Audit: &recorder{panics: true}}
+	if resp := h.Handle(ctx, creation(tagMirrorSet("apps", "quay.io"))); !resp.Allowed {
+		t.Errorf("refused: %v", resp.Result)
+	}
+	if len(*logged) != 2 || !strings.Contains((*logged)[1], "Could not record decision") {
+		t.Errorf("log %q", *logged)
+	}
+	h.Audit = &recorder{detail: audit.Detail{Off: true}, panics: true}
+	h.Handle(quiet(t), creation(tagMirrorSet("apps", "quay.io")))
+}
+
+// TestPanicIsRecorded: as a refusal without a verdict, and the change is there to be replayed or
+// said to be missing.
+func TestPanicIsRecorded(t *testing.T) {
+	log := &recorder{detail: audit.Detail{Changes: true}}
+	h := &Handler{Audit: log, Reviewer: ReviewerFunc(func(context.Context, mirrors.Edit) (review.Record, error) { panic("oh no") })}
+	h.Handle(quiet(t), creation(tagMirrorSet("apps", "quay.io")))
+	if d := log.records[0]; d.Verdict != "none" || d.Change == nil || d.Change.New == nil && d.Change.Omitted == "" {
+		t.Errorf("%+v", d)
+	}
+}

@@ -1,0 +1,313 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+const (
+	// OverrideAnnotation is on the object of a change, and asks for the change to be made
+	// although the guard refuses it. Its value is "CODE: REASON", where CODE is the one that the refusal
+	// prints. For a deletion it is on the stored object.
+	OverrideAnnotation = "mirrorset-guard.io/override"
+	// OverrideVerb is what a user must be permitted to do to the object of the change for the
+	// annotation to count. No resource has such a verb by itself: it exists to be granted.
+	OverrideVerb = "override"
+)
+
+// An Authorizer asks the cluster whether a user may do something. An error means that this is
+// not known.
+type Authorizer interface {
+	Authorize(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error)
+}
+
+// An AuthorizerFunc is a function that implements Authorizer.
+type AuthorizerFunc func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error)
+
+// Authorize implements Authorizer.
+func (f AuthorizerFunc) Authorize(ctx context.Context, who authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+	return f(ctx, who)
+}
+
+// An Override is a change that was admitted although the guard refused it.
+type Override struct {
+	// Kind, Namespace, Name and UID are those of the object. UID may be empty.
+	Kind            schema.GroupVersionKind
+	Namespace, Name string
+	UID             types.UID
+	// User is who made the change, Reason why, in the user's own words.
+	User, Reason string
+	// Refusal is what the user would have been told.
+	Refusal string
+}
+
+// An override is what became of the annotation that asks for a refused change to be made.
+type override struct {
+	// code and reason are what the annotation says, on one line each and of bounded length.
+	code, reason string
+	// result is what became of it.
+	result overrideResult
+	// of is the refusal that it was for: denied or none.
+	of verdict
+	// refused says why it does not count; "" if it does.
+	refused string
+}
+
+// String says what became of it, for records.
+func (o override) String() string {
+	if o.refused != "" {
+		return "does not count: " + o.refused
+	}
+	return string(o.result) + " " + o.code + ": " + o.reason
+}
+
+// An overrideResult is the outcome of an override in a word, for the metric.
+type overrideResult string
+
+const (
+	overrideUsed      overrideResult = "used"
+	overrideNoReason  overrideResult = "no_reason"
+	overrideWrongCode overrideResult = "wrong_code"
+	overrideForbidden overrideResult = "forbidden"
+	// overrideUnknown: whether the user may override could not be found out.
+	overrideUnknown overrideResult = "unknown"
+)
+
+// maxOverrideReason bounds what is told of a reason: an annotation may have 256 KiB.
+const maxOverrideReason = 300
+
+// parseOverride reads the value of the annotation. A code that begins it is one without the colon
+// as well, so that who forgets that, or the reason, is told what is missing.
+func parseOverride(value string) override {
+	value = text.Line(value)
+	code, reason, found := strings.Cut(value, ":")
+	if first, rest, _ := strings.Cut(value, " "); isCode(first) {
+		code, reason = first, strings.TrimPrefix(strings.TrimSpace(rest), ":")
+	} else if !found {
+		code, reason = "", value
+	}
+	return override{
+		code:   text.Cut(strings.ToLower(strings.TrimSpace(code)), maxOverrideCode),
+		reason: text.Cut(text.Line(strings.TrimSpace(reason)), maxOverrideReason),
+	}
+}
+
+// maxOverrideCode is more than a code has.
+const maxOverrideCode = 16
+
+// reasonPlaceholder stands for the reason where a refusal prints the annotation.
+const reasonPlaceholder = "<your reason>"
+
+// hasReason reports whether a person has written something, be it the number of a ticket.
+func (o override) hasReason() bool {
+	return o.reason != reasonPlaceholder && strings.ContainsFunc(o.reason, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
+}
+
+// An overriding decides about the override of one request. It is not safe for concurrent use.
+type overriding struct {
+	req        admissionv1.AdmissionRequest
+	authorizer Authorizer
+	change     boundChange
+	object     partialObject // that has the annotation, if there is one
+	name       string
+	// asked is set where the object has the annotation; override is what it says.
+	asked    bool
+	override override
+	// permission is what the Authorizer said, which is asked once; nil if it was not asked.
+	permission *permission
+}
+
+// A permission is whether a user may override, and if not, why not.
+type permission struct {
+	result  overrideResult
+	refused string
+}
+
+// overridingOf returns what decides about the override of req; nil where nothing is ever
+// overridden.
+func (h *Handler) overridingOf(req admissionv1.AdmissionRequest) *overriding {
+	if h.Authorizer == nil {
+		return nil
+	}
+	object := readPartial(req.Object.Raw)
+	if isRemoval(req) {
+		object = readPartial(req.OldObject.Raw)
+	}
+	o := &overriding{req: req, authorizer: h.Authorizer, object: object, name: cmp.Or(object.Metadata.Name, req.Name)}
+	o.change = boundChangeOf(req, o.name)
+	value, asked := object.Metadata.Annotations[OverrideAnnotation]
+	if asked {
+		o.asked, o.override = true, parseOverride(value)
+	}
+	return o
+}
+
+// authorizationTime is kept back from a review for asking whether the user may override it: a
+// request to the API server, which may have to ask a webhook of its own.
+const authorizationTime = 2 * time.Second
+
+// mayMatter reports whether the annotation may turn out to count, so that time has to be kept
+// for asking.
+func (o *overriding) mayMatter() bool {
+	return o != nil && o.asked && o.override.hasReason() &&
+		(o.override.code == o.change.code(false) || o.override.code == o.change.code(true))
+}
+
+// honours reports whether the annotation covers the refusal that r is. Someone who accepts
+// that MCO rejects the configuration accepts a lesser danger as well.
+func (o *overriding) honours(ctx context.Context, r review.Record) bool {
+	if o == nil || !o.asked {
+		return false
+	}
+	o.override.result, o.override.refused = o.judge(ctx, isRejected(r))
+	return o.override.result == overrideUsed
+}
+
+func (o *overriding) judge(ctx context.Context, rejected bool) (overrideResult, string) {
+	code := o.override.code
+	switch {
+	case code != o.change.code(true) && (rejected || code != o.change.code(false)):
+		return overrideWrongCode, o.explainCode(rejected)
+	case !o.override.hasReason():
+		return overrideNoReason, "it gives no reason"
+	}
+	if o.permission == nil {
+		result, refused := o.authorize(ctx)
+		o.permission = &permission{result, refused}
+	}
+	return o.permission.result, o.permission.refused
+}
+
+// explainCode says what is wrong with the code.
+func (o *overriding) explainCode(rejected bool) string {
+	switch code := o.override.code; {
+	case code == "":
+		return "it does not begin with the code of this change"
+	case rejected && code == o.change.code(false):
+		return fmt.Sprintf("its code %q is for this change as long as the Machine Config Operator accepts the configuration, which it no longer would", code)
+	default:
+		return fmt.Sprintf("its code %q is for another change, or for an earlier state of the object", code)
+	}
+}
+
+// authorize asks whether the user who makes the request may override.
+func (o *overriding) authorize(ctx context.Context) (overrideResult, string) {
+	ctx, cancel := context.WithTimeout(ctx, authorizationTime)
+	defer cancel()
+	status, err := o.authorizer.Authorize(ctx, o.question())
+	switch {
+	case err != nil:
+		return overrideUnknown, fmt.Sprintf("whether %s could not be found out: %s", o.userMay("may"), brief(err))
+	case status.Allowed && !status.Denied:
+		return overrideUsed, ""
+	case status.EvaluationError != "":
+		return overrideUnknown, fmt.Sprintf("whether %s could not be found out in full: %s", o.userMay("may"), text.Cut(text.Line(status.EvaluationError), maxOverrideReason))
+	default:
+		return overrideForbidden, o.userMay("may not")
+	}
+}
+
+func (o *overriding) userMay(may string) string {
+	resource := o.req.Resource.Resource
+	if o.req.Resource.Group != "" {
+		resource += "." + o.req.Resource.Group
+	}
+	return fmt.Sprintf("user %q %s %s %s %q", name(o.req.UserInfo.Username), may, OverrideVerb, name(resource), name(o.name))
+}
+
+func (o *overriding) question() authorizationv1.SubjectAccessReviewSpec {
+	user := o.req.UserInfo
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	return authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: OverrideVerb, Group: o.req.Resource.Group, Version: o.req.Resource.Version, Resource: o.req.Resource.Resource,
+			Namespace: o.req.Namespace, Name: o.name,
+		},
+	}
+}
+
+// settle makes an admission of the refusal d if the annotation covers it. Otherwise it adds to
+// the message how to override, and why the annotation, if there is one, does not. There is
+// nothing to override where mode refuses nothing, nor in a request that could not be read.
+func (o *overriding) settle(ctx context.Context, mode policy.Mode, d *decision) {
+	if o == nil || d.verdict != denied && (d.verdict != none || mode != policy.ModeEnforce) {
+		return
+	}
+	o.override.of = d.verdict
+	rejected := isRejected(d.record)
+	honoured := o.honours(ctx, d.record)
+	if o.asked {
+		d.override = &o.override
+	}
+	if !honoured {
+		d.message += "\n" + o.advice(rejected)
+		return
+	}
+	d.verdict = overridden
+	d.warnings = append(o.warnings(d.message, rejected), d.warnings...)
+}
+
+// advice says how the refusal can be overridden.
+func (o *overriding) advice(rejected bool) string {
+	var b strings.Builder
+	if o.asked {
+		fmt.Fprintf(&b, "\nThe annotation %s does not count: %s.", OverrideAnnotation, o.override.refused)
+	}
+	value := o.change.code(rejected) + ": " + reasonPlaceholder
+	who := "Break-glass, for those who may " + OverrideVerb + " this object"
+	if rejected {
+		who += ", and accept that no mirror change will reach nodes until the configuration is repaired"
+	}
+	if !isRemoval(o.req) {
+		fmt.Fprintf(&b, "\n%s: add the annotation\n  %s: %q", who, OverrideAnnotation, value)
+		return b.String()
+	}
+	resource := o.req.Resource.Resource + "." + o.req.Resource.Group + "/" + o.name
+	if o.req.Namespace != "" {
+		resource += " -n " + o.req.Namespace
+	}
+	fmt.Fprintf(&b, "\n%s: annotate it, then delete it again\n  oc annotate --overwrite %s %s=%q", who, name(resource), OverrideAnnotation, value)
+	return b.String()
+}
+
+// maxOverrideWarnings is how many lines of a refusal its override repeats.
+const maxOverrideWarnings = 8
+
+// warnings say loudly what has been overridden.
+func (o *overriding) warnings(refusal string, rejected bool) []string {
+	warnings := []string{fmt.Sprintf("OVERRIDDEN by %s, and admitted although it was refused: %s", name(o.req.UserInfo.Username), o.override.reason)}
+	if rejected {
+		warnings = append(warnings, "OVERRIDDEN: the Machine Config Operator rejects the configuration; no mirror change reaches nodes until it is repaired")
+	}
+	for line := range strings.Lines(refusal) {
+		if line = text.Line(line); line != "" && len(warnings) < maxOverrideWarnings {
+			warnings = append(warnings, line)
+		}
+	}
+	return warnings
+}
+
+// report is what others are told of an override that was used.
+func (o *overriding) report(d decision) Override {
+	return Override{
+		Kind: kindOf(o.req), Namespace: o.req.Namespace, Name: o.name, UID: types.UID(o.object.Metadata.UID),
+		User: name(o.req.UserInfo.Username), Reason: o.override.reason, Refusal: text.Lines(d.message),
+	}
+}
