@@ -1,0 +1,142 @@
+package admission
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// printed finds the annotation that a refusal prints.
+var printed = regexp.MustCompile(regexp.QuoteMeta(webhook.OverrideAnnotation) + `(?:: |=)"([0-9a-f]{8}): <your reason>"`)
+
+// codeIn returns the code of that annotation.
+func codeIn(t *testing.T, output string) string {
+	t.Helper()
+	found := printed.FindStringSubmatch(output)
+	if found == nil {
+		t.Fatalf("the refusal prints no annotation:\n%s", output)
+	}
+	return found[1]
+}
+
+// overrides returns how many of a result the guards that share have counted.
+func (s *stage) overrides(result string) (n float64) {
+	for _, g := range s.guards[:2] {
+		n += g.Value("mirrorset_guard_overrides_total", result)
+	}
+	return n
+}
+
+// events returns the notes of the Events about overrides of an ImageTagMirrorSet.
+func (s *stage) events(t *testing.T, name string) string {
+	t.Helper()
+	return s.stage(t, "", "get", "events", "-n", "default", "-o", "jsonpath={.items[*].message}", "--field-selector", "reason=Overridden,involvedObject.kind=ImageTagMirrorSet,involvedObject.name="+name)
+}
+
+func testOverrides(t *testing.T, s *stage) {
+	t.Run("create", func(t *testing.T) { testOverrideCreation(t, s) })
+	t.Run("update", func(t *testing.T) { testOverrideUpdate(t, s) })
+	t.Run("delete", func(t *testing.T) { testOverrideDeletion(t, s) })
+}
+
+// testOverrideCreation: who may not override, and what is no reason, does not count; a dry run
+// says what the change will get, and is told nowhere; the change itself is told.
+func testOverrideCreation(t *testing.T, s *stage) {
+	create := func(override string) (string, []string) {
+		return tagSet("cart", "quay.io/shop", override), []string{"create", "-f", "-"}
+	}
+	text, args := create("")
+	code := codeIn(t, s.mustFail(t, "alice", text, "is refused", args...))
+
+	text, args = create(code + ": ")
+	s.mustFail(t, "alice", text, "it gives no reason", args...)
+	text, args = create("the mirror is being rebuilt")
+	s.mustFail(t, "alice", text, "it does not begin with the code of this change", args...)
+	text, args = create(code + ": the mirror is being rebuilt")
+	s.mustFail(t, "bob", text, `user "bob" may not override imagetagmirrorsets.config.openshift.io "cart"`, args...)
+	for _, user := range []string{"alice", "carol"} {
+		dry := append(args, "--dry-run=server")
+		if user == "carol" {
+			dry = append(dry, "--as-group=on-call")
+		}
+		if out := s.mustDo(t, user, text, dry...); !strings.Contains(out, "OVERRIDDEN by "+user) {
+			t.Errorf("a dry run by %s does not warn:\n%s", user, out)
+		}
+	}
+	if n := s.overrides("used"); n != 0 {
+		t.Errorf("%v overrides are counted after dry runs", n)
+	}
+
+	out := s.mustDo(t, "alice", text, args...)
+	for _, want := range []string{"Warning: OVERRIDDEN by alice, and admitted although it was refused: the mirror is being rebuilt", "ImageMissing"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the user is not told %q:\n%s", want, out)
+		}
+	}
+	s.guards[0].Eventually(t, "there is an Event", func() bool { return s.events(t, "cart") != "" })
+	if got := s.events(t, "cart"); !strings.Contains(got, "alice overrode the refusal of this change (the mirror is being rebuilt)") || strings.Contains(got, "carol") {
+		t.Errorf("Events: %s", got)
+	}
+	s.stage(t, "", "delete", "imagetagmirrorset/cart")
+	if used, forbidden := s.overrides("used"), s.overrides("forbidden"); used != 1 || forbidden != 1 {
+		t.Errorf("%v overrides used, %v forbidden, want one of each", used, forbidden)
+	}
+}
+
+// testOverrideUpdate: the annotation is for one change. What stays of it covers neither the next
+// change nor the same one made again, and nobody else.
+func testOverrideUpdate(t *testing.T, s *stage) {
+	const set = "imagetagmirrorset/other"
+	s.stage(t, tagSet("other", "unused.example.com", ""), "create", "-f", "-")
+	annotate := func(user, value string) {
+		t.Helper()
+		s.mustDo(t, user, "", "annotate", "--overwrite", set, webhook.OverrideAnnotation+"="+value)
+	}
+	apply := []string{"replace", "-f", "-"}
+	patch := func(source string) []string {
+		return []string{"patch", set, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"imageTagMirrors":[{"source":%q,"mirrors":["mirror.example.com/empty"]}]}}`, source)}
+	}
+	code := codeIn(t, s.mustFail(t, "alice", "", "is refused", patch("quay.io/shop/cart")...))
+	annotate("bob", code+": bob says so")
+	s.mustFail(t, "bob", "", `user "bob" may not override`, patch("quay.io/shop/cart")...)
+	s.mustDo(t, "alice", "", patch("quay.io/shop/cart")...) // two steps, the first by another
+
+	s.mustFail(t, "alice", "", "is for another change", patch("legacy.example.com/app")...)
+	s.mustDo(t, "alice", "", patch("unused.example.com")...) // needs no override
+	s.mustFail(t, "alice", "", "or for an earlier state of the object", patch("quay.io/shop/cart")...)
+
+	// A file that holds both, as a GitOps tool applies it, and applies again.
+	code = codeIn(t, s.mustFail(t, "alice", tagSet("other", "quay.io/shop/cart", ""), "is refused", apply...))
+	file := tagSet("other", "quay.io/shop/cart", code+": as reviewed in change 7")
+	s.mustFail(t, "bob", file, `user "bob" may not override`, apply...)
+	s.mustDo(t, "alice", file, apply...)
+	if out := s.mustDo(t, "bob", file, apply...); strings.Contains(out, "OVERRIDDEN") {
+		t.Errorf("the spec is the same, and was overridden again:\n%s", out)
+	}
+	s.stage(t, "", "delete", set)
+}
+
+// testOverrideDeletion: the annotation is on the stored object, and counts for who deletes it.
+func testOverrideDeletion(t *testing.T, s *stage) {
+	const set = "imagetagmirrorset/legacy"
+	remove := []string{"delete", set}
+	refused := s.mustFail(t, "alice", "", "Deleting ImageTagMirrorSet legacy is refused", remove...)
+	code := codeIn(t, refused)
+	if !strings.Contains(refused, "oc annotate --overwrite imagetagmirrorsets.config.openshift.io/legacy "+webhook.OverrideAnnotation) {
+		t.Errorf("it does not say how:\n%s", refused)
+	}
+	s.mustDo(t, "bob", "", "annotate", set, webhook.OverrideAnnotation+"="+code+": it is retired")
+	s.mustFail(t, "bob", "", `user "bob" may not override imagetagmirrorsets.config.openshift.io "legacy"`, remove...)
+	s.mustDo(t, "alice", "", "delete", set, "--dry-run=server")
+	s.mustDo(t, "alice", "", "get", set)
+	// A finalizer of somebody's: the deletion marks it, and the last finalizer has the same code.
+	s.stage(t, "", "patch", set, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	s.mustDo(t, "alice", "", append(remove, "--wait=false")...)
+	release := []string{"patch", set, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`}
+	s.mustFail(t, "bob", "", "may not override", release...)
+	s.mustDo(t, "alice", "", release...)
+	s.mustFail(t, "alice", "", "not found", "get", set)
+}

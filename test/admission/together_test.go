@@ -1,0 +1,190 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
+)
+
+// races is how many there are, or what the environment variable RACES says.
+func races(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("RACES"); text != "" {
+		n, err := strconv.Atoi(text)
+		must(t, err)
+		return n
+	}
+	return 40
+}
+
+// A changer makes changes as alice, faster than kubectl.
+type changer struct{ client dynamic.Interface }
+
+func (s *stage) changer(t *testing.T) changer {
+	t.Helper()
+	config := rest.CopyConfig(s.cluster.Config)
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	config.Impersonate.UserName = "alice"
+	client, err := dynamic.NewForConfig(config)
+	must(t, err)
+	return changer{client}
+}
+
+func (c changer) create(ctx context.Context, text string) error {
+	var o unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	resource := schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: strings.ToLower(o.GetKind()) + "s"}
+	_, err := c.client.Resource(resource).Create(ctx, &o, metav1.CreateOptions{})
+	return err
+}
+
+// rivals are two objects of which MCO takes either, and not both.
+func rivals(first, second, source string) [2]string {
+	return [2]string{
+		fmt.Sprintf("{apiVersion: config.openshift.io/v1, kind: ImageDigestMirrorSet, metadata: {name: %s}, spec: {imageDigestMirrors: [{source: %s, mirrors: [mirror.example.com/empty]}]}}", first, source),
+		fmt.Sprintf("{apiVersion: config.openshift.io/v1, kind: ImageTagMirrorSet, metadata: {name: %s}, spec: {imageTagMirrors: [{source: %s, mirrors: [mirror.example.com/empty], mirrorSourcePolicy: NeverContactSource}]}}", second, source),
+	}
+}
+
+// testRaces: of two changes that break each other, one is admitted and one refused, although
+// each goes to another replica at the same moment.
+func testRaces(t *testing.T, s *stage) {
+	c := s.changer(t)
+	together := 0
+	for n := range races(t) {
+		var errs [2]error
+		var both sync.WaitGroup
+		delay := time.Duration(rand.IntN(20)) * time.Millisecond
+		name := fmt.Sprint("race-", n)
+		for i, text := range rivals(name, name, name+".example.com") {
+			both.Go(func() {
+				if i == 1 && n%2 == 1 {
+					time.Sleep(delay) // so that one comes in the middle of the other
+				}
+				errs[i] = c.create(t.Context(), text)
+			})
+		}
+		both.Wait()
+		admitted := 0
+		for _, err := range errs {
+			switch {
+			case err == nil:
+				admitted++
+			case !strings.Contains(err.Error(), "RejectedByMCO"):
+				t.Errorf("race %d: %v", n, err)
+			case strings.Contains(err.Error(), "admitted a moment ago"):
+				together++
+			}
+		}
+		if admitted != 1 {
+			t.Fatalf("race %d: %d admitted, want one: %v", n, admitted, errs)
+		}
+	}
+	t.Logf("%d races, in %d of which the second was judged with a change that was not stored yet", races(t), together)
+}
+
+// testRefusedByAnother: a change that the guard has admitted and another webhook refused keeps
+// those that conflict with it out no longer than it could still be stored, and no others.
+func testRefusedByAnother(t *testing.T, s *stage) {
+	c := s.changer(t)
+	pair := rivals("refused", "after", "refused.example.com")
+	if err := c.create(t.Context(), pair[0]); err == nil || !strings.Contains(err.Error(), "other.example.com") {
+		t.Fatalf("the other webhook refuses it: %v", err)
+	}
+	start := time.Now()
+	if err := c.create(t.Context(), pair[1]); err == nil || !strings.Contains(err.Error(), "admitted a moment ago") {
+		t.Errorf("at once: %v", err)
+	}
+	must(t, c.create(t.Context(), tagSet("unrelated", "unrelated.example.com", "")))
+	s.guards[0].Eventually(t, "the change is admitted", func() bool { return c.create(t.Context(), pair[1]) == nil })
+	took := time.Since(start)
+	t.Logf("kept out for %s, beside another webhook with a timeout of %d s", took.Round(10*time.Millisecond), otherTimeout)
+	if took >= recent.MaxStoringTime {
+		t.Errorf("kept out for %s, as long as if nothing were known of other webhooks", took)
+	}
+}
+
+// testManyAtOnce: a GitOps tool applies thirty objects at once, and all go through. How long that
+// takes is reported beside the same by a guard that is alone.
+func testManyAtOnce(t *testing.T, s *stage) {
+	c := s.changer(t)
+	for _, who := range []string{"alone", "shared"} {
+		const n = 30
+		took := make([]time.Duration, n)
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := range n {
+			all.Go(func() {
+				name := fmt.Sprintf("%s-many-%d", who, i)
+				if err := c.create(t.Context(), tagSet(name, name+".example.com", "")); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				took[i] = time.Since(start)
+			})
+		}
+		all.Wait()
+		slices.Sort(took)
+		t.Logf("%d objects at once, %s: half after %s, all after %s", n, who, took[n/2].Round(time.Millisecond), took[n-1].Round(time.Millisecond))
+	}
+}
+
+// testLatency reports what sharing costs a change, beside the same by a guard that is alone.
+// Times are not asserted: the machine may be busy.
+func testLatency(t *testing.T, s *stage) {
+	c := s.changer(t)
+	took := map[string][]time.Duration{}
+	for i := range 30 {
+		for _, who := range []string{"alone", "shared"} {
+			start := time.Now()
+			must(t, c.create(t.Context(), tagSet(fmt.Sprintf("%s-%d", who, i), fmt.Sprintf("%s-%d.example.com", who, i), "")))
+			took[who] = append(took[who], time.Since(start))
+		}
+	}
+	median := func(who string) time.Duration {
+		slices.Sort(took[who])
+		return took[who][len(took[who])/2].Round(100 * time.Microsecond)
+	}
+	alone, shared := median("alone"), median("shared")
+	t.Logf("a creation takes %s with one guard that is alone, %s with two that share: %s more (medians of 30, one after the other)", alone, shared, shared-alone)
+}
+
+// testMissingRight: guards that were upgraded without their new rights go on, and say so.
+func testMissingRight(t *testing.T, s *stage) {
+	for _, g := range s.guards[:2] {
+		if _, got := g.Readyz(); strings.Contains(got, "not judged together") {
+			t.Errorf("before: %s", got)
+		}
+	}
+	s.stage(t, "", "delete", "rolebinding", "mirrorset-guard-lease", "-n", "mirrorset-guard")
+	must(t, cluster.AwaitRefusal(t.Context(), s.cluster.Config, process.User, leaseRight()))
+	c := s.changer(t)
+	for i := range 4 {
+		must(t, c.create(t.Context(), tagSet(fmt.Sprint("upgrade-", i), fmt.Sprintf("upgrade-%d.example.com", i), "")))
+	}
+	for _, g := range s.guards[:2] {
+		if _, got := g.Readyz(); !strings.HasPrefix(got, "ok") || !strings.Contains(got, "note: changes made at the same moment through different replicas are not judged together") || !strings.Contains(got, "mirrorset-guard-recent") {
+			t.Errorf("/readyz says %s", got)
+		}
+	}
+}
