@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -152,7 +153,7 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	}
 	through := s.rollout(t)
 	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms, Rollout: &through}
-	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, policy.Settings{})
+	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, s.Settings.For(s.As))
 	facts := policy.Facts{}
 	lookUp := func(lookups []mirrors.Location) {
 		for _, l := range lookups {
@@ -505,8 +506,13 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 		}
 	}
 	w.store = w.newStore(t, s)
-	w.guard.Store(newMux(t, &review.Reviewer{Inventory: w.images, Registries: w.store, Trust: liveTrust{w.trust, w.store}}))
+	w.guard.Store(newMux(t, w.reviewer(s, w.images)))
 	w.populate(t, s)
+}
+
+// reviewer returns one with the settings of the story.
+func (w *world) reviewer(s *Scenario, inventory review.Inventory) *review.Reviewer {
+	return &review.Reviewer{Inventory: inventory, Registries: w.store, Trust: liveTrust{w.trust, w.store}, Settings: s.Settings}
 }
 
 func (w *world) push(t *testing.T, ref string) {
@@ -832,6 +838,7 @@ func (w *world) askCheck(t *testing.T, s *Scenario) Answer {
 	if s.Delete {
 		args = append(args, "--delete")
 	}
+	args = append(args, s.guardFlags(t, dir)...)
 	cmd := exec.CommandContext(t.Context(), w.binary, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -844,6 +851,32 @@ func (w *world) askCheck(t *testing.T, s *Scenario) Answer {
 		t.Errorf("exit code %d, want %d", cmd.ProcessState.ExitCode(), want)
 	}
 	return Answer{doc.Allowed, doc.Message, doc.Warnings}
+}
+
+// guardFlags returns the flags by which a command judges as the story's guard does.
+func (s *Scenario) guardFlags(t *testing.T, dir string) []string {
+	t.Helper()
+	flags := s.asFlags()
+	if s.Guard == "" {
+		return flags
+	}
+	file := filepath.Join(dir, "guard.yaml")
+	if err := os.WriteFile(file, []byte(s.Guard), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append(flags, "--config", file)
+}
+
+// asFlags returns the flags, of check and of kubectl, that name who makes the change.
+func (s *Scenario) asFlags() []string {
+	if s.As.User == "" {
+		return nil
+	}
+	flags := []string{"--as=" + s.As.User}
+	for _, group := range s.As.Groups {
+		flags = append(flags, "--as-group="+group)
+	}
+	return flags
 }
 
 func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
@@ -895,8 +928,7 @@ func (w *world) askWebhook(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer := &review.Reviewer{Inventory: dump, Registries: w.store, Trust: liveTrust{w.trust, w.store}}
-	server := httptest.NewTLSServer(newMux(t, reviewer))
+	server := httptest.NewTLSServer(newMux(t, w.reviewer(s, dump)))
 	defer server.Close()
 	client := server.Client()
 	client.Transport.(*http.Transport).TLSClientConfig.MinVersion = tls.VersionTLS12
@@ -928,7 +960,7 @@ func admissionReview(t *testing.T, s *Scenario) []byte {
 	}
 	gvk := object.GroupVersionKind()
 	req := &admissionv1.AdmissionRequest{
-		UID: "1", Namespace: object.Namespace, Name: object.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
+		UID: "1", UserInfo: authenticationv1.UserInfo{Username: s.As.User, Groups: s.As.Groups}, Namespace: object.Namespace, Name: object.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
 		Kind: metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind},
 	}
 	if s.Delete {
@@ -998,6 +1030,9 @@ func (w *world) askAPIServer(t *testing.T, s *Scenario) Answer {
 	}
 	if s.Finalize {
 		args = []string{"patch", "--type=merge", "-p", releases, "-f", "-"}
+	}
+	if s.As.User != "" { // who has the rights of the group, whatever the story's groups are
+		args = append(args, append(s.asFlags(), "--as-group=system:masters")...)
 	}
 	out, err := w.cluster.Kubectl(t.Context(), strings.Join(s.Change, "\n---\n"), args...)
 	a := Answer{Allowed: err == nil}

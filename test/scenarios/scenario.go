@@ -14,6 +14,8 @@
 //	-- images --          lines: REFERENCE [KIND NAMESPACE/NAME (CONTAINER) [runs {name}] [with its own pull secret] [as history]];
 //	                      a reference in quotes is written as in Go
 //	-- workloads.yaml --  the objects that name these; by default they are made from the lines
+//	-- guard.yaml --      the GuardConfiguration; by default there is none
+//	-- as --              who makes the change: USER [GROUP ...]
 //	-- objects*.yaml --   further objects of the cluster, whose images are found in them
 //	-- registries --      lines: HOST or REFERENCE, then present, absent, denied,
 //	                      mismatch, unavailable or unreachable; for an image for
@@ -54,6 +56,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -109,6 +112,11 @@ type Scenario struct {
 	Delete bool
 	// Finalize is set with Delete if only a finalizer still holds the objects.
 	Finalize bool
+	// Guard is the configuration of the guard as YAML, "" for none, and Settings what it says.
+	Guard    string
+	Settings policy.Settings
+	// As is who makes the change.
+	As policy.Requester
 	// Want is the answer, in the form of Answer.String.
 	Want string
 
@@ -191,6 +199,10 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			err = s.addFile(f.Name, text)
 		case f.Name == "applied":
 			s.Applied = text
+		case f.Name == "guard.yaml":
+			err = s.readGuard(text)
+		case f.Name == "as":
+			err = s.readAs(text)
 		case f.Name == "workloads.yaml":
 			s.Given = strings.Split(text, "\n---\n")
 		case strings.HasPrefix(f.Name, "objects"):
@@ -216,6 +228,24 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 		return s, errors.New("a story needs a change and what comes of it")
 	}
 	return s, nil
+}
+
+func (s *Scenario) readGuard(text string) error {
+	c, err := config.Parse([]byte(text))
+	if err != nil {
+		return fmt.Errorf("guard.yaml: %w", err)
+	}
+	s.Guard, s.Settings = text, c.Settings()
+	return nil
+}
+
+func (s *Scenario) readAs(text string) error {
+	names := strings.Fields(text)
+	if len(names) == 0 {
+		return errors.New("section as: want USER [GROUP ...]")
+	}
+	s.As = policy.Requester{User: names[0], Groups: names[1:]}
+	return nil
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z]+(?:-index)?)(:12)?\}`)

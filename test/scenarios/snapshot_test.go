@@ -12,7 +12,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // askSnapshot asks for a review based on a dump of the story's cluster. It sees the same
@@ -30,8 +29,7 @@ func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer := &review.Reviewer{Inventory: inventory, Registries: w.store, Trust: liveTrust{w.trust, w.store}}
-	record, err := reviewer.Review(t.Context(), edit)
+	record, err := w.reviewer(s, inventory).ReviewFor(t.Context(), edit, s.As)
 	if err != nil {
 		t.Fatal(err)
 	}
