@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 // auditPolicy logs every request of the guard, and no others.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
-- {level: Metadata, users: ["` + guardUser + `"]}
+- {level: Metadata, users: ["` + process.User + `"]}
 - {level: None}
 `
 

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,10 +23,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
-
-const guardUser = "system:serviceaccount:" + webhook.Namespace + ":" + webhook.ServiceName
 
 // TestRights runs the guard with the rights of the manifests and nothing else. It does
 // so twice, because an API server that cannot stream lists gets different requests.
@@ -37,6 +33,8 @@ func TestRights(t *testing.T) {
 	s := newStage(t)
 	streaming := s.serve(t)
 	s.testReaders(t, streaming)
+	s.testConfigurationEvents(t)
+	s.testRunbooks(t)
 	streaming.stop()
 	s.serve(t, "KUBE_FEATURE_WatchListClient=false")
 
@@ -87,7 +85,7 @@ func newStage(t *testing.T) *stage {
 	}
 	for _, g := range granted(t) {
 		right := authorizationv1.ResourceAttributes{Namespace: g.namespace, Verb: g.verb, Group: g.group, Resource: g.resource, Name: g.name}
-		if err := cluster.AwaitRight(t.Context(), s.cluster.Config, guardUser, right); err != nil {
+		if err := cluster.AwaitRight(t.Context(), s.cluster.Config, process.User, right); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,6 +100,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s.registry = s.emptyRegistry(t)
+	s.installed(t)
 	return s
 }
 
@@ -140,6 +139,7 @@ func looseCRDs() []*apiextensionsv1.CustomResourceDefinition {
 		{"machineconfignodes", "machineconfiguration.openshift.io", "v1", "MachineConfigNode"},
 		{"infrastructures", "config.openshift.io", "v1", "Infrastructure"},
 		{"clusteroperators", "config.openshift.io", "v1", "ClusterOperator"},
+		{"apiservers", "config.openshift.io", "v1", "APIServer"},
 		{"criocredentialproviderconfigs", "config.openshift.io", "v1", "CRIOCredentialProviderConfig"},
 		{"clusterserviceversions", "operators.coreos.com", "v1alpha1", "ClusterServiceVersion"},
 		{"installplans", "operators.coreos.com", "v1alpha1", "InstallPlan"},
@@ -265,23 +265,13 @@ type guard struct {
 // something.
 func (s *stage) serve(t *testing.T, env ...string) *guard {
 	t.Helper()
-	kubeconfig := filepath.Join(s.dir, "guard.kubeconfig")
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %q}}]
-users: [{name: guard, user: {token: %q}}]
-contexts: [{name: c, context: {cluster: c, user: guard}}]
-current-context: c
-`, s.cluster.Config.Host, base64.StdEncoding.EncodeToString(s.cluster.Config.CAData), s.token(t, webhook.Namespace, webhook.ServiceName))
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	addresses := freeAddresses(t, 3)
+	kubeconfig := process.Kubeconfig(t, s.cluster, s.dir)
+	addresses := []string{process.FreeAddress(t), process.FreeAddress(t), process.FreeAddress(t)}
 	var log bytes.Buffer
 	cmd := exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig, "--tls-dir", filepath.Join(s.dir, "tls"),
 		"--listen", addresses[0], "--health", addresses[1], "--metrics", addresses[2], "--drain", "0s",
 		"--registry-ca", filepath.Join(s.dir, "tls", certificates.CAFile), "--resolve", "mirror.example.com="+s.registry, "--resolve", "quay.io="+s.registry,
-		"--leader-elect", "--verify-every", "1s")
+		"--leader-elect", "--verify-every", "1s", "--config", s.configFile())
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
@@ -342,20 +332,6 @@ func review(t *testing.T, client *http.Client, url string) {
 	if body, _ := io.ReadAll(resp.Body); !bytes.Contains(body, []byte(`"allowed":true`)) {
 		t.Errorf("the review was answered by %s %s", resp.Status, body)
 	}
-}
-
-func freeAddresses(t *testing.T, n int) []string {
-	t.Helper()
-	var addresses []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
 }
 
 // testReaders asks for what the guard knows with the right to, without it, and

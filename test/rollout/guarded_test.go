@@ -1,18 +1,23 @@
 package rollout
 
 import (
+	"context"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
 // TestGuarded tells the deadlock with the guard in front of the API server: it never starts.
-// The same change is let through once the routers are at the mirror, and rolls out.
+// The same change is let through once the routers are at the mirror, and rolls out, which
+// `rollout watch` and the guard itself follow to the end.
 func TestGuarded(t *testing.T) {
 	t.Parallel()
 	s := stories[0]
@@ -21,7 +26,7 @@ func TestGuarded(t *testing.T) {
 	}
 	told := begin(t, s)
 	ctx := t.Context()
-	told.stage.InstallGuard(ctx, told.registries, "quay.io", mirrorHost)
+	guard := told.stage.InstallGuard(ctx, told.registries, "quay.io", mirrorHost)
 	change := manifest(t, s.change.apply[0])
 	told.stage.Wait(ctx, "the API server to ask the guard", func() (bool, error) {
 		out, err := told.stage.Kubectl(ctx, change, "create", "--dry-run=server", "-f", "-")
@@ -57,6 +62,7 @@ func TestGuarded(t *testing.T) {
 	}
 
 	before = told.configs
+	watching := startWatch(ctx, t, guard, told.stage.Kubeconfig, change)
 	told.registries.Push(atMirror + "/router:v1")
 	told.stage.Wait(ctx, "the guard to see the image at the mirror", func() (bool, error) {
 		_, err := told.stage.Kubectl(ctx, change, "apply", "-f", "-")
@@ -68,6 +74,23 @@ func TestGuarded(t *testing.T) {
 	told.configs = told.nodes.Configs(ctx)
 	told.sameOrder("drained", told.did(stage.DrainAsked), names("worker", 1, 6))
 	told.same("apps that cannot be pulled", told.appsThat(stage.PullFailed), nil)
+	told.followed(ctx, watching, s.change.apply[0])
+}
+
+// followed compares what was told of a rollout of o with what came of it.
+func (t *telling) followed(ctx context.Context, watching *watch, o mirrors.Object) {
+	t.Helper()
+	seen := watching.end(ctx)
+	t.sameOrder("done, by rollout watch", nodesThat(seen, progress.NodeDone), names("worker", 1, 6))
+	if last := seen[len(seen)-1]; last.Type != "Reached" {
+		t.Errorf("rollout watch ends with %+v", last)
+	}
+	for _, e := range seen {
+		if e.Type == progress.PoolBegan && e.Pool == "worker" && !slices.Contains(e.Objects, mirrors.NameOf(o)) {
+			t.Errorf("the rollout comes from %q, want %s", e.Objects, mirrors.NameOf(o))
+		}
+	}
+	t.same("told by the guard", t.awaitReports(ctx, o), []string{rollouts.MirrorRolloutBegan, rollouts.MirrorRolloutEnded})
 }
 
 func applying(o mirrors.Object) change { return change{apply: []mirrors.Object{o}} }

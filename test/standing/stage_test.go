@@ -3,22 +3,16 @@
 package standing
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,8 +24,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
-	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
 const (
@@ -198,139 +192,25 @@ func (s *stage) kubectl(t *testing.T, stdin string, args ...string) string {
 	return out
 }
 
-// kubeconfig writes one with a token of the guard's own account.
-func (s *stage) kubeconfig(t *testing.T) string {
-	t.Helper()
-	token := s.kubectl(t, "", "create", "token", webhook.ServiceName, "--namespace", webhook.Namespace, "--duration", "4h")
-	path := filepath.Join(s.dir, "guard.kubeconfig")
-	must(t, os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1
-kind: Config
-clusters: [{name: test, cluster: {server: %q, certificate-authority-data: %q}}]
-users: [{name: guard, user: {token: %q}}]
-contexts: [{name: test, context: {cluster: test, user: guard}}]
-current-context: test
-`, s.cluster.Config.Host, base64.StdEncoding.EncodeToString(s.cluster.Config.CAData), strings.TrimSpace(token)), 0o600))
-	return path
-}
-
 // A guard is a running process.
-type guard struct {
-	health, metrics string
-	cmd             *exec.Cmd
-	log             *bytes.Buffer // to be read after it has ended
-	ended           chan struct{}
-}
+type guard struct{ *process.Process }
 
 // start starts a guard that verifies as often as it can, and waits until it is ready.
-func (s *stage) start(t *testing.T, args ...string) *guard {
+func (s *stage) start(t *testing.T, flags ...string) *guard {
 	t.Helper()
-	g := &guard{health: freePort(t), metrics: freePort(t), log: new(bytes.Buffer), ended: make(chan struct{})}
 	tls := filepath.Join(s.dir, "tls")
-	g.cmd = exec.Command(s.binary, append([]string{
-		"serve", "--kubeconfig", s.kubeconfig(t), "--tls-dir", tls, "--listen", "127.0.0.1:0", "--health", g.health, "--metrics", g.metrics, "--metrics-plain",
-		"--registry-ca", filepath.Join(tls, certificates.CAFile), "--allow-loopback", "--drain", "0s",
-		"--resolve", sourceHost + "=" + s.source.Addr, "--resolve", mirrorHost + "=" + s.mirror.Addr,
-		"--verify-every", "200ms",
-	}, args...)...)
-	g.cmd.Stderr = g.log
-	must(t, g.cmd.Start())
-	go func() {
-		_ = g.cmd.Wait() // a signal ends it
-		close(g.ended)
-	}()
-	t.Cleanup(func() {
-		g.stop(t)
-		if t.Failed() {
-			t.Logf("log of a guard:\n%s", g.log)
-		}
-	})
-	g.eventually(t, "the guard is ready", func() bool { return g.ready() })
+	g := &guard{process.Start(t, s.binary, append([]string{
+		"--kubeconfig", process.Kubeconfig(t, s.cluster, s.dir), "--tls-dir", tls, "--registry-ca", filepath.Join(tls, certificates.CAFile),
+		"--resolve", sourceHost + "=" + s.source.Addr, "--resolve", mirrorHost + "=" + s.mirror.Addr, "--verify-every", "200ms",
+	}, flags...)...)}
+	g.AwaitReady(t)
 	return g
 }
 
-// stop stops the guard as a cluster does. It may be called twice.
-func (g *guard) stop(t *testing.T) {
-	t.Helper()
-	_ = g.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
-	select {
-	case <-g.ended:
-	case <-time.After(patience):
-		_ = g.cmd.Process.Kill()
-		t.Error("the guard does not end")
-		<-g.ended
-	}
-}
-
-func (g *guard) ready() bool {
-	status, _ := g.readyz()
-	return status == http.StatusOK
-}
-
-func (g *guard) readyz() (status int, body string) {
-	resp, err := http.Get("http://" + g.health + "/readyz")
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(text)
-}
-
-// value returns the value of a metric for a label value, -1 if there is none.
-func (g *guard) value(name, label string) float64 {
-	resp, err := http.Get("http://" + g.metrics + "/metrics")
-	if err != nil {
-		return -1
-	}
-	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		series, text, _ := strings.Cut(lines.Text(), " ")
-		family, labels, _ := strings.Cut(series, "{")
-		if family != name || label != "" && !strings.Contains(labels, `"`+label+`"`) {
-			continue
-		}
-		if v, err := strconv.ParseFloat(text, 64); err == nil {
-			return v
-		}
-	}
-	return -1
-}
-
-func (g *guard) verifies() bool { return g.value("mirrorset_guard_standing_verifying", "") == 1 }
+func (g *guard) verifies() bool { return g.Value("mirrorset_guard_standing_verifying", "") == 1 }
 
 func (g *guard) images(state string) float64 {
-	return g.value("mirrorset_guard_standing_images", state)
+	return g.Value("mirrorset_guard_standing_images", state)
 }
 
-func (g *guard) rounds() float64 { return g.value("mirrorset_guard_standing_rounds_total", "done") }
-
-// patience is how long a test waits for what must happen soon.
-const patience = 90 * time.Second
-
-// eventually waits until ok is true. What it waits for happens in another process, so
-// it polls.
-func (g *guard) eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for !ok() {
-		select {
-		case <-g.ended:
-			t.Fatalf("the guard has ended, before: %s", what)
-		case <-deadline:
-			status, body := g.readyz()
-			t.Fatalf("still not after %s: %s; /readyz answers %d %s", patience, what, status, body)
-		case <-ticker.C:
-		}
-	}
-}
-
-// freePort returns an address on loopback that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
+func (g *guard) rounds() float64 { return g.Value("mirrorset_guard_standing_rounds_total", "done") }

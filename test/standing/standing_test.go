@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -32,7 +34,7 @@ func (s *stage) testTwoReplicas(t *testing.T) {
 	flags := []string{"--leader-elect", "--fact-lifetime", "1s"}
 	guards := []*guard{s.start(t, flags...), s.start(t, flags...)}
 	leader := s.leader(t, guards)
-	leader.eventually(t, "all images are held", func() bool { return leader.images("held") == 3 })
+	leader.Eventually(t, "all images are held", func() bool { return leader.images("held") == 3 })
 	s.wantEvents(t) // what is fine is not reported
 
 	s.remove(t, "cart")
@@ -44,7 +46,7 @@ func (s *stage) testTwoReplicas(t *testing.T) {
 	if out := s.kubectl(t, "", "describe", "imagetagmirrorset", "shop"); !strings.Contains(out, "MirrorLostImage") {
 		t.Errorf("kubectl describe does not show it:\n%s", out)
 	}
-	if got := leader.value("mirrorset_guard_standing_findings", "ImageMissing"); got != 1 {
+	if got := leader.Value("mirrorset_guard_standing_findings", "ImageMissing"); got != 1 {
 		t.Errorf("%v findings of ImageMissing, want 1", got)
 	}
 
@@ -53,19 +55,22 @@ func (s *stage) testTwoReplicas(t *testing.T) {
 		"1 image is back at its mirror: quay.io/shop/cart:v1 at mirror.example.com/shop/cart:v1")
 
 	must(t, s.mirror.Stop())
-	leader.eventually(t, "nobody can tell", func() bool { return leader.images("unverified") == 3 })
+	leader.Eventually(t, "nobody can tell", func() bool { return leader.images("unverified") == 3 })
+	leader.Eventually(t, "the mirror counts as unreachable", func() bool {
+		return leader.Value("mirrorset_guard_standing_registries", "unreachable") == 1
+	})
 	before := leader.rounds()
-	leader.eventually(t, "some rounds have passed", func() bool { return leader.rounds() > before+10 })
+	leader.Eventually(t, "some rounds have passed", func() bool { return leader.rounds() > before+10 })
 	s.wantEvents(t, standing.MirrorLostImage, standing.MirrorRecovered)
 
 	s.depose(t)
-	leader.eventually(t, "the leader gives up", func() bool { return !leader.verifies() })
-	if !leader.ready() {
+	leader.Eventually(t, "the leader gives up", func() bool { return !leader.verifies() })
+	if !leader.Ready() {
 		t.Error("it does not answer reviews any more")
 	}
 	must(t, s.kube.CoordinationV1().Leases(webhook.Namespace).Delete(t.Context(), webhook.ServiceName, metav1.DeleteOptions{}))
 	leader = s.leader(t, guards)
-	leader.stop(t)
+	leader.Stop(t)
 	s.leader(t, []*guard{guards[0], guards[1]})
 	s.wantEvents(t, standing.MirrorLostImage, standing.MirrorRecovered)
 }
@@ -73,7 +78,7 @@ func (s *stage) testTwoReplicas(t *testing.T) {
 // leader waits until one of guards verifies, and returns it.
 func (s *stage) leader(t *testing.T, guards []*guard) *guard {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(process.Patience)
 	for {
 		var leading []*guard
 		for _, g := range guards {
@@ -112,7 +117,7 @@ func (s *stage) depose(t *testing.T) {
 // events returns those that the guards have written.
 func (s *stage) events(t *testing.T) []eventsv1.Event {
 	t.Helper()
-	list, err := s.kube.EventsV1().Events(standing.EventsNamespace).List(t.Context(), metav1.ListOptions{})
+	list, err := s.kube.EventsV1().Events(events.Namespace).List(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	var events []eventsv1.Event
 	for _, e := range list.Items {
@@ -146,9 +151,9 @@ func (s *stage) wantEvents(t *testing.T, reasons ...string) {
 // nextEvent waits for the first Event of a reason.
 func (s *stage) nextEvent(t *testing.T, reason string) eventsv1.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), process.Patience)
 	defer cancel()
-	watch, err := s.kube.EventsV1().Events(standing.EventsNamespace).Watch(ctx, metav1.ListOptions{}) // existing ones first
+	watch, err := s.kube.EventsV1().Events(events.Namespace).Watch(ctx, metav1.ListOptions{}) // existing ones first
 	must(t, err)
 	defer watch.Stop()
 	for e := range watch.ResultChan() {
@@ -156,7 +161,7 @@ func (s *stage) nextEvent(t *testing.T, reason string) eventsv1.Event {
 			return *event
 		}
 	}
-	t.Fatalf("no Event %s after %s", reason, patience)
+	t.Fatalf("no Event %s after %s", reason, process.Patience)
 	return eventsv1.Event{}
 }
 
@@ -177,11 +182,11 @@ func (s *stage) testFactFile(t *testing.T) {
 	defer func() { s.mirror = mirror }()
 	file := filepath.Join(t.TempDir(), "facts")
 	flags := []string{"--fact-file", file}
-	present := func(g *guard) float64 { return g.value("mirrorset_guard_standing_facts", "present") }
+	present := func(g *guard) float64 { return g.Value("mirrorset_guard_standing_facts", "present") }
 
 	g := s.start(t, flags...)
-	g.eventually(t, "all images are found", func() bool { return present(g) == 3 })
-	g.stop(t)
+	g.Eventually(t, "all images are found", func() bool { return present(g) == 3 })
+	g.Stop(t)
 	saved, err := os.ReadFile(file)
 	must(t, err)
 	if !strings.Contains(string(saved), mirrorHost+"/shop/report@"+s.digest) {
@@ -190,20 +195,20 @@ func (s *stage) testFactFile(t *testing.T) {
 
 	s.mirror = s.away(t)
 	g = s.start(t, flags...)
-	g.eventually(t, "what was saved is known, and the rest is not", func() bool {
+	g.Eventually(t, "what was saved is known, and the rest is not", func() bool {
 		return present(g) == 1 && g.images("held") == 1 && g.images("unverified") == 2
 	})
-	g.stop(t)
+	g.Stop(t)
 
 	s.mirror = mirror
 	must(t, os.WriteFile(file, append(saved, "{}\n"...), 0o600))
 	g = s.start(t, flags...)
-	g.eventually(t, "the damage is told", func() bool {
-		_, notes := g.readyz()
+	g.Eventually(t, "the damage is told", func() bool {
+		_, notes := g.Readyz()
 		return strings.Contains(notes, "saved facts are not used: "+file+" is damaged")
 	})
-	g.eventually(t, "all images are found again", func() bool { return present(g) == 3 })
-	g.stop(t)
+	g.Eventually(t, "all images are found again", func() bool { return present(g) == 3 })
+	g.Stop(t)
 	if rebuilt, err := os.ReadFile(file); err != nil || !strings.Contains(string(rebuilt), "/shop/report@"+s.digest) || strings.HasSuffix(string(rebuilt), "{}\n") {
 		t.Errorf("the file was not rebuilt: %v\n%s", err, rebuilt)
 	}

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -39,13 +42,19 @@ func (n *Nodes) update(ctx context.Context, working *sync.WaitGroup) error {
 }
 
 // begin reports whether there is work to do that is not under way. A config that could not
-// be applied is not tried again, where upstream does so every minute.
+// be applied is tried again after Setup.Retry, where upstream does so every minute.
 func (n *Nodes) begin(node *corev1.Node) bool {
 	to := node.Annotations[annotation+"desiredConfig"]
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.nodes[node.Name]
-	if s == nil || s.busy || node.Annotations[annotation+"currentConfig"] == to || s.failed == to {
+	retry := n.stage.setup.Retry
+	switch {
+	case s == nil || s.pool == "" || s.busy || s.held || n.daemons != nil && !n.daemons[node.Name]:
+		return false
+	case node.Annotations[annotation+"currentConfig"] == to && (retry == 0 || s.disk == to):
+		return false
+	case s.failed == to && (retry == 0 || time.Since(s.failedAt) < retry):
 		return false
 	}
 	s.busy = true
@@ -61,7 +70,7 @@ func (n *Nodes) end(name string) {
 func (n *Nodes) giveUp(ctx context.Context, node *corev1.Node, why error) {
 	config := node.Annotations[annotation+"desiredConfig"]
 	n.mu.Lock()
-	n.nodes[node.Name].failed = config
+	n.nodes[node.Name].failed, n.nodes[node.Name].failedAt = config, time.Now()
 	n.mu.Unlock()
 	if err := n.annotate(ctx, node.Name, "state", "Degraded", "reason", why.Error()); err != nil && ctx.Err() == nil {
 		n.note(Event{Kind: Trouble, Node: node.Name, Text: err.Error()})
@@ -76,19 +85,24 @@ func (n *Nodes) updateOne(ctx context.Context, node *corev1.Node) error {
 		return err
 	}
 	from, to := node.Annotations[annotation+"currentConfig"], node.Annotations[annotation+"desiredConfig"]
-	if from == to { // done since the nodes were listed
+	if from == to && n.diskOf(node.Name) == to { // done since the nodes were listed
 		return nil
 	}
-	n.note(Event{Kind: Taken, Node: node.Name, Config: to})
-	if err := n.annotate(ctx, node.Name, "state", "Working"); err != nil {
+	if err := n.validate(ctx, node.Name, from); err != nil {
 		return err
-	}
-	if n.fails(node.Name) {
-		return errors.New("the test says so")
 	}
 	decided, err := n.decide(ctx, from, to)
 	if err != nil {
 		return err
+	}
+	if !n.hasFailed(node.Name, to) { // else it says so until it gets through
+		n.note(Event{Kind: Taken, Node: node.Name, Config: to})
+		if err := n.annotate(ctx, node.Name, "state", "Working"); err != nil {
+			return err
+		}
+	}
+	if n.fails(node.Name) {
+		return errors.New("the test says so")
 	}
 	single := node.Annotations[annotation+"controlPlaneTopology"] == "SingleReplica"
 	if decided.Drain && !single && node.Annotations[annotation+"lastAppliedDrain"] != "drain-"+to {
@@ -98,6 +112,9 @@ func (n *Nodes) updateOne(ctx context.Context, node *corev1.Node) error {
 		}
 	}
 	if err := n.write(ctx, to); err != nil {
+		return err
+	}
+	if err := n.updateSystem(ctx, decided, to); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -126,9 +143,17 @@ func (n *Nodes) fails(name string) bool {
 }
 
 // A decision is MCO's.
-type decision struct{ *oracle.Decided }
+type decision struct {
+	*oracle.Decided
+	// system is the image of another operating system, "" for the one that runs.
+	system string
+	forced bool
+}
 
 func (d decision) reboots() bool {
+	if d.system != "" || d.forced {
+		return true
+	}
 	for _, action := range d.Actions {
 		if action.Type == operatorv1.RebootStatusAction {
 			return true
@@ -171,7 +196,7 @@ func (n *Nodes) request(ctx context.Context, name, what string) error {
 	if err := n.annotate(ctx, name, "desiredDrain", what); err != nil {
 		return err
 	}
-	for {
+	for begun := time.Now(); ; sleep(ctx, poll) {
 		var node corev1.Node
 		if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
 			return err
@@ -179,17 +204,25 @@ func (n *Nodes) request(ctx context.Context, name, what string) error {
 		if node.Annotations[annotation+"lastAppliedDrain"] == what {
 			return nil
 		}
-		sleep(ctx, poll)
+		if strings.HasPrefix(what, "drain-") && n.isTired(name, begun) {
+			return fmt.Errorf("failed to drain node: %s after 1 hour. Please see machine-config-controller logs for more information", name)
+		}
 	}
 }
 
 func (n *Nodes) decide(ctx context.Context, from, to string) (decision, error) {
-	var before, after mcfgv1.MachineConfig
-	if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: from}, &before); err != nil {
-		return decision{}, err
+	if from == to { // it is forced to write all anew
+		return decision{Decided: &oracle.Decided{}, forced: true}, nil
 	}
-	if err := n.stage.Client.Get(ctx, client.ObjectKey{Name: to}, &after); err != nil {
-		return decision{}, err
+	var before, after mcfgv1.MachineConfig
+	for name, config := range map[string]*mcfgv1.MachineConfig{from: &before, to: &after} {
+		err := n.stage.Client.Get(ctx, client.ObjectKey{Name: name}, config)
+		if apierrors.IsNotFound(err) {
+			return decision{}, fmt.Errorf("missing MachineConfig %s\n%w", name, err) // as newErrMissingMachineConfig in MCO's pkg/daemon/daemon.go
+		}
+		if err != nil {
+			return decision{}, err
+		}
 	}
 	answers, err := n.oracle.Ask(oracle.Question{Update: &oracle.Update{
 		Before: before.Spec.Config.Raw, After: after.Spec.Config.Raw, Policy: n.stage.setup.disruption(),
@@ -198,7 +231,11 @@ func (n *Nodes) decide(ctx context.Context, from, to string) (decision, error) {
 		return decision{}, err
 	}
 	if decided := answers[0].Decided; decided.Error == "" {
-		return decision{decided}, nil
+		d := decision{Decided: decided}
+		if after.Spec.OSImageURL != before.Spec.OSImageURL {
+			d.system, d.Drain = after.Spec.OSImageURL, true
+		}
+		return d, nil
 	}
 	return decision{}, fmt.Errorf("deciding whether to drain: %s", answers[0].Decided.Error)
 }

@@ -31,8 +31,8 @@ stringData: {.dockerconfigjson: '{"auths": {}}'}
 
 // InstallGuard builds the guard and has the API server ask it from now on, by the webhooks of
 // its manifests. It is ready when this returns; the API server may take a moment to ask.
-// Hosts are those of the registries that it may want.
-func (s *Stage) InstallGuard(ctx context.Context, r *Registries, hosts ...string) {
+// Hosts are those of the registries that it may want. It returns the file of the program.
+func (s *Stage) InstallGuard(ctx context.Context, r *Registries, hosts ...string) string {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	binary := filepath.Join(dir, "mirrorset-guard")
@@ -51,13 +51,14 @@ func (s *Stage) InstallGuard(ctx context.Context, r *Registries, hosts ...string
 	for _, host := range hosts {
 		args = append(args, "--resolve", host+"="+r.Front.Addr(host))
 	}
-	s.startProgram(binary, args...)
+	startProgram(s.t, binary, args...)
 	s.Wait(ctx, "the guard to be ready", func() (bool, error) { return isReady(ctx, "http://"+health+"/readyz") })
 	config, err := manifests.WebhookConfigurationAt("https://"+listen, ca)
 	s.must(err)
 	text, err := yaml.Marshal(config)
 	s.must(err)
 	s.Apply(ctx, string(text))
+	return binary
 }
 
 func isReady(ctx context.Context, url string) (bool, error) {

@@ -40,6 +40,7 @@ func (n *Nodes) runPods(ctx context.Context) error {
 		n.see(pod)
 		var err error
 		switch {
+		case n.isSilent(ctx, pod.Spec.NodeName):
 		case pod.DeletionTimestamp != nil:
 			err = n.stage.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))
 		case pod.Status.Phase == corev1.PodPending:
@@ -48,6 +49,9 @@ func (n *Nodes) runPods(ctx context.Context) error {
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
 		}
+	}
+	if err := n.followPods(pods.Items); err != nil {
+		return err
 	}
 	return n.stage.timeline.readAudit(n.where)
 }
@@ -96,6 +100,9 @@ func (n *Nodes) startPod(ctx context.Context, pod *corev1.Pod) error {
 	}
 	n.note(event)
 	pod.Status = podStatus(pod, failed)
+	if failed == nil && pod.Labels[CrashLabel] != "" {
+		crash(pod)
+	}
 	return n.stage.Client.Status().Update(ctx, pod)
 }
 

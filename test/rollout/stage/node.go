@@ -34,6 +34,8 @@ type Node struct {
 	Cached []string
 	// Taints keep pods away.
 	Taints []corev1.Taint
+	// Unmanaged is set for a node that no pool updates.
+	Unmanaged bool
 }
 
 // Nodes are those of a stage, whose daemon and kubelet are played. All else about them is
@@ -49,6 +51,8 @@ type Nodes struct {
 	mu    sync.Mutex
 	nodes map[string]*state
 	pods  map[string]seen // by "namespace/name"
+	// daemons are the nodes on which a pod of the daemon runs, nil where that does not matter.
+	daemons map[string]bool
 }
 
 // A state is what the stage knows of a node beside what the API server has.
@@ -60,6 +64,7 @@ type state struct {
 	disk   string   // the config whose files it has
 	down   bool     // it reboots
 	images []string // what it has pulled
+	faults
 }
 
 // AddNodes adds nodes, the first the oldest, and plays them until the test ends. It returns
@@ -71,14 +76,22 @@ func (s *Stage) AddNodes(ctx context.Context, registries *Registries, nodes ...N
 		nodes: map[string]*state{}, pods: map[string]seen{},
 	}
 	var configs []string
-	for i, node := range nodes {
-		if slices.ContainsFunc(nodes[:i], func(other Node) bool { return other.Zone == node.Zone }) {
-			sleep(ctx, time.Second) // the node controller goes by their ages, in seconds
+	created := map[string]time.Time{} // by zone and pool
+	for _, node := range nodes {
+		among := node.Zone + "/"
+		if !node.Unmanaged {
+			among += s.poolOf(node)
 		}
-		s.must(s.Client.Create(ctx, node.object()))
+		sleep(ctx, time.Second-time.Since(created[among])) // the node controller goes by their ages, in seconds
+		s.must(s.Client.Create(ctx, node.Object()))
+		created[among] = time.Now()
 		n.names = append(n.names, node.Name)
 	}
 	for _, node := range nodes {
+		if node.Unmanaged {
+			n.nodes[node.Name] = &state{images: slices.Clone(node.Cached)}
+			continue
+		}
 		pool := s.poolOf(node)
 		config := s.Rendered(ctx, pool, "")
 		if !slices.Contains(configs, config) {
@@ -119,9 +132,9 @@ func (n *Nodes) PoolOf(name string) string {
 	return ""
 }
 
-// object is the node as its kubelet registers it. It has an annotation from the start, as
+// Object is the node as its kubelet registers it. It has an annotation from the start, as
 // without any the node controller of MCO crashes (node_controller.go:1199).
-func (n Node) object() *corev1.Node {
+func (n Node) Object() *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: n.Name,
 		Labels: map[string]string{
@@ -185,6 +198,9 @@ const beatEvery = 10 * time.Second
 
 func (n *Nodes) beat(ctx context.Context) error {
 	for _, name := range n.names {
+		if n.isSilent(ctx, name) {
+			continue
+		}
 		if err := n.report(ctx, name); err != nil {
 			return err
 		}
@@ -198,19 +214,7 @@ func (n *Nodes) report(ctx context.Context, name string) error {
 	n.mu.Lock()
 	down, images := n.nodes[name].down, slices.Clone(n.nodes[name].images)
 	n.mu.Unlock()
-	now := metav1.Now()
-	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now}
-	if down {
-		ready.Status, ready.Reason = corev1.ConditionFalse, "KubeletNotReady"
-	}
-	status := corev1.NodeStatus{
-		Conditions:  []corev1.NodeCondition{ready},
-		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("250")},
-	}
-	for _, kind := range []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure} {
-		status.Conditions = append(status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, LastHeartbeatTime: now})
-	}
-	status.Capacity = status.Allocatable
+	status := NodeStatus(!down)
 	for _, image := range images {
 		status.Images = append(status.Images, corev1.ContainerImage{Names: []string{image}, SizeBytes: imageSize})
 	}
@@ -222,6 +226,24 @@ func (n *Nodes) report(ctx context.Context, name string) error {
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return n.stage.Client.Status().Patch(ctx, node, client.RawPatch("application/strategic-merge-patch+json", patch))
+}
+
+// NodeStatus is what the kubelet of a node says of it, but for its images.
+func NodeStatus(isReady bool) corev1.NodeStatus {
+	now := metav1.Now()
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now}
+	if !isReady {
+		ready.Status, ready.Reason = corev1.ConditionFalse, "KubeletNotReady"
+	}
+	status := corev1.NodeStatus{
+		Conditions:  []corev1.NodeCondition{ready},
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("250")},
+	}
+	for _, kind := range []corev1.NodeConditionType{corev1.NodeDiskPressure, corev1.NodeMemoryPressure, corev1.NodePIDPressure} {
+		status.Conditions = append(status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, LastHeartbeatTime: now})
+	}
+	status.Capacity = status.Allocatable
+	return status
 }
 
 // imageSize is what a node says of any image. The scheduler prefers nodes that have one, by
@@ -279,8 +301,21 @@ func (n *Nodes) AwaitUpdated(ctx context.Context) {
 				return false, err
 			}
 		}
-		return total == len(n.names), err
+		return total == n.managed(), err
 	})
+}
+
+// managed is how many nodes are in a pool.
+func (n *Nodes) managed() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, s := range n.nodes {
+		if s.pool != "" {
+			count++
+		}
+	}
+	return count
 }
 
 func (s *Stage) pools(ctx context.Context) ([]mcfgv1.MachineConfigPool, error) {

@@ -5,69 +5,96 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"testing"
 	"time"
 )
 
-// A process is a running controller.
-type process struct {
+// A Process is a running program.
+type Process struct {
+	// Ended is closed once it has ended, and Err says how.
+	Ended chan struct{}
+	Err   error
+
 	name, log string
 	cmd       *exec.Cmd
-	ended     chan struct{}
-	err       error // once it has ended
 }
 
 // start runs a program of bin/rollout until the test ends.
-func (s *Stage) start(name string, args ...string) {
-	s.t.Helper()
-	s.startProgram(program(s.t, name), args...)
+func start(t testing.TB, name string, args ...string) {
+	t.Helper()
+	startProgram(t, program(t, name), args...)
 }
 
 // startProgram runs a program until the test ends. Its log is shown if the test fails; a
 // program that ends before fails it.
-func (s *Stage) startProgram(path string, args ...string) {
-	s.t.Helper()
-	name := filepath.Base(path)
-	p := &process{name: name, log: filepath.Join(s.t.TempDir(), name+".log"), ended: make(chan struct{})}
-	log, err := os.Create(p.log)
-	s.must(err)
-	p.cmd = exec.Command(path, args...)
-	p.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1") // if it has the race detector
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	s.must(p.cmd.Start())
-	go func() {
-		p.err = p.cmd.Wait()
-		log.Close() //nolint:errcheck // what was written is there
-		close(p.ended)
-	}()
-	s.t.Cleanup(func() {
-		if !p.stop() {
-			s.t.Errorf("%s ended before the test: %v", name, p.err)
+func startProgram(t testing.TB, path string, args ...string) {
+	t.Helper()
+	p, err := Begin(t.TempDir(), exec.Command(path, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !p.Stop() {
+			t.Errorf("%s ended before the test: %v", p.name, p.Err)
 		}
-		if s.t.Failed() {
-			s.t.Logf("%s:\n%s", name, p.tail())
+		if t.Failed() {
+			t.Logf("%s:\n%s", p.name, p.Tail())
 		}
 	})
 }
 
-// stop ends the process. It reports whether that was still to be done.
-func (p *process) stop() bool {
+// Begin runs a program that is to be stopped. What it says, but for what goes elsewhere, is in a log
+// in a folder.
+func Begin(dir string, cmd *exec.Cmd) (*Process, error) {
+	name := filepath.Base(cmd.Path)
+	p := &Process{name: name, log: filepath.Join(dir, name+".log"), cmd: cmd, Ended: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env = append(cmd.Environ(), "GORACE=halt_on_error=1") // if it has the race detector
+	if cmd.Stdout == nil {
+		cmd.Stdout = log
+	}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.Err = cmd.Wait()
+		log.Close() //nolint:errcheck // what was written is there
+		close(p.Ended)
+	}()
+	return p, nil
+}
+
+// Stop ends the process. It reports whether that was still to be done.
+func (p *Process) Stop() bool {
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 		return false
 	default:
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone by now
+	p.Terminate()
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 	case <-time.After(5 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
+		p.Kill()
 	}
 	return true
 }
 
-// tail returns the end of the log.
-func (p *process) tail() string {
+// Terminate asks the process to end.
+func (p *Process) Terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) } // it may be gone by now
+
+// Kill ends the process at once.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may be gone by now
+	<-p.Ended
+}
+
+// Tail returns the end of the log.
+func (p *Process) Tail() string {
 	const most = 8 << 10
 	data, err := os.ReadFile(p.log)
 	if err != nil {

@@ -60,14 +60,19 @@ func (r *Registries) path(name string) string { return filepath.Join(r.dir, name
 func (r *Registries) Push(refs ...string) {
 	r.t.Helper()
 	for _, ref := range refs {
-		image, err := registries.Image(ref)
-		if err == nil {
-			err = r.Front.Push(ref, image)
-		}
-		if err != nil {
+		if err := r.Copy(ref); err != nil {
 			r.t.Fatalf("pushing %s: %v", ref, err)
 		}
 	}
+}
+
+// Copy makes the registries serve a reference, as a copy from elsewhere does.
+func (r *Registries) Copy(ref string) error {
+	image, err := registries.Image(ref)
+	if err != nil {
+		return err
+	}
+	return r.Front.Push(ref, image)
 }
 
 // connect is the proxy: it leads to the front by whatever name.

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +50,9 @@ type Stage struct {
 	t        testing.TB
 	setup    Setup
 	timeline timeline
+	// controllers are those of MCO, where they can be stopped.
+	controllers *Process
+	logs        string
 }
 
 // A Setup is what a stage is like before the first change. The zero Setup is a highly
@@ -61,6 +65,14 @@ type Setup struct {
 	// Policies are what MachineConfiguration cluster wants to happen on nodes whose files
 	// change.
 	Policies []operatorv1.NodeDisruptionPolicySpecFile
+	// Retry is after how long a daemon tries a config again that it could not apply; 0 means
+	// that it does not.
+	Retry time.Duration
+	// ControllerPod is set where MCO's controllers run only while a pod of Deployment
+	// machine-config-controller does: see Nodes.FollowPods.
+	ControllerPod bool
+	// NotReadyAfter is how long after its last word a node is NotReady; 0 is Kubernetes' default.
+	NotReadyAfter time.Duration
 }
 
 func (s Setup) disruption() operatorv1.NodeDisruptionPolicyConfig {
@@ -218,10 +230,36 @@ var kubernetesControllers = []string{
 
 func (s *Stage) startControllers() {
 	s.t.Helper()
-	shared := []string{"--kubeconfig", s.Kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400"}
-	s.start("kube-controller-manager", append(shared, "--controllers="+strings.Join(kubernetesControllers, ","))...)
-	s.start("kube-scheduler", shared...)
-	s.start("mco-controllers", "-kubeconfig", s.Kubeconfig, "-templates", program(s.t, "templates"))
+	StartKubernetes(s.t, s.Cluster, kubernetesControllers, s.nodeArgs()...)
+	if s.setup.ControllerPod {
+		s.logs = s.t.TempDir()
+		s.must(s.runControllers(true))
+		s.t.Cleanup(func() { s.must(s.runControllers(false)) }) // nodes have ended by then
+		return
+	}
+	start(s.t, "mco-controllers", s.controllerArgs()...)
+}
+
+// StartKubernetes starts kube-controller-manager, with some of its controllers and further
+// arguments, and kube-scheduler. They end with the test, which is skipped where they are not in
+// place.
+func StartKubernetes(t testing.TB, c *cluster.Cluster, controllers []string, args ...string) {
+	t.Helper()
+	shared := []string{"--kubeconfig", c.Kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400"}
+	start(t, "kube-controller-manager", slices.Concat(shared, args, []string{"--controllers=" + strings.Join(controllers, ",")})...)
+	start(t, "kube-scheduler", shared...)
+}
+
+// nodeArgs say when a node counts as NotReady.
+func (s *Stage) nodeArgs() []string {
+	if s.setup.NotReadyAfter == 0 {
+		return nil
+	}
+	return []string{"--node-monitor-grace-period=" + s.setup.NotReadyAfter.String(), "--node-monitor-period=2s"}
+}
+
+func (s *Stage) controllerArgs() []string {
+	return []string{"-kubeconfig", s.Kubeconfig, "-templates", program(s.t, "templates")}
 }
 
 // Rendered waits until a pool is to have another rendered config than before, and returns

@@ -1,0 +1,524 @@
+package rollout
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
+)
+
+// A broken is a pool that does not get through a rollout, for one cause.
+type broken struct {
+	// pool is its name, and begins those of its nodes.
+	pool           string
+	nodes          int
+	maxUnavailable string
+	paused         bool
+	apps           []app
+	// prepare breaks it before the change, later once the change is rendered.
+	prepare, later func(context.Context, *scene)
+	// cause is what is to be found, with link in its chain. InDump is the cause that a dump
+	// shows, where that is another: it has no answers to questions.
+	cause  status.Cause
+	link   string
+	inDump status.Cause
+}
+
+// nothing is the cause where a dump shows none.
+const nothing status.Cause = "nothing"
+
+// shop is an app of a pool, with two replicas of which one has to be there.
+func shop(pool string) app {
+	return app{name: pool, replicas: 2, image: sources + "/" + pool + ":v1", role: pool, budget: "minAvailable: 1"}
+}
+
+func (a app) withBudget(budget string) app { a.budget = budget; return a }
+func (a app) apartFromEachOther() app      { a.apart = true; return a }
+func (a app) times(n int) app              { a.replicas = n; return a }
+
+// brokens are pools of one cluster, which a single change of mirrors is to reach.
+var brokens = []broken{
+	{
+		pool: "image", nodes: 2, apps: []app{shop("image").apartFromEachOther().pulledAlways()},
+		cause: status.CauseImageNotPulled, link: atMirror + "/image:v1 does not have it",
+	},
+	{
+		pool: "late", nodes: 2, apps: []app{shop("late").apartFromEachOther().pulledAlways()},
+		prepare: func(_ context.Context, s *scene) {
+			s.nodes.Impatient("late-1", 3*time.Second)
+			s.nodes.Impatient("late-2", 3*time.Second)
+		},
+		cause: status.CauseImageNotPulled, link: "its drain did not end within an hour",
+	},
+	{
+		pool: "crash", nodes: 2, apps: []app{shop("crash")},
+		prepare: func(ctx context.Context, s *scene) {
+			s.shell.run(ctx, `kubectl -n app patch deployment crash --type=merge -p '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}},"template":{"metadata":{"labels":{"`+stage.CrashLabel+`":"yes"}}}}}'`)
+			s.await(ctx, "a pod that crashes", func(p *corev1.Pod) bool {
+				return p.Labels[stage.CrashLabel] != "" && p.Status.Phase == corev1.PodRunning
+			})
+		},
+		cause: status.CausePodFails, link: "it ended with exit code 1 (Error), 4 times",
+	},
+	{pool: "room", nodes: 2, apps: []app{shop("room").withBudget("minAvailable: 2")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"},
+	{pool: "zero", nodes: 2, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"},
+	{
+		pool: "two", nodes: 2, apps: []app{shop("two")},
+		prepare: func(ctx context.Context, s *scene) {
+			s.stage.Apply(ctx, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: two-more, namespace: app}, spec: {maxUnavailable: 1, selector: {matchLabels: {app: two}}}}")
+		},
+		cause: status.CauseSeveralBudgets, link: "no pod of several budgets is evicted",
+	},
+	{
+		pool: "place", nodes: 3, maxUnavailable: "2", apps: []app{shop("place").times(3).apartFromEachOther().withBudget("minAvailable: 2")},
+		prepare: func(ctx context.Context, s *scene) { // somebody drains a node by hand
+			s.nodes.Cordon(ctx, true, "place-3")
+			s.shell.run(ctx, "kubectl -n app delete pod -l app=place --field-selector spec.nodeName=place-3")
+		},
+		cause: status.CausePodNotPlaced, link: "node place-3 is cordoned, and not for an update",
+	},
+	{
+		pool: "held", nodes: 2, prepare: func(ctx context.Context, s *scene) { s.nodes.Cordon(ctx, true, "held-2") },
+		cause: status.CauseNodesUnavailable, link: "node held-2 is cordoned",
+	},
+	{pool: "paused", nodes: 1, paused: true, cause: status.CausePoolPaused, link: "pool paused is paused"},
+	{
+		pool: "file", nodes: 1,
+		prepare: func(_ context.Context, s *scene) {
+			s.nodes.ChangeFile("file-1", "/etc/containers/registries.conf", []byte("# edited by hand\n"))
+		},
+		cause: status.CauseFileChanged, link: "MCO expects /etc/containers/registries.conf as it is in rendered config rendered-file-",
+	},
+	{
+		pool: "gone", nodes: 1, prepare: func(_ context.Context, s *scene) { s.nodes.Hold("gone-1", true) },
+		later: func(ctx context.Context, s *scene) {
+			s.shell.run(ctx, "kubectl delete machineconfig "+s.before["gone"])
+			s.nodes.Hold("gone-1", false)
+		},
+		cause: status.CauseConfigMissing, link: "which is gone: somebody has deleted it",
+	},
+	{
+		pool: "silent", nodes: 1, prepare: func(_ context.Context, s *scene) { s.nodes.Silence("silent-1", true) },
+		cause: status.CauseNodeNotReady, link: "its kubelet says: Kubelet stopped posting node status.",
+	},
+	{
+		pool: "csr", nodes: 1,
+		prepare: func(ctx context.Context, s *scene) {
+			s.stage.Apply(ctx, kubeletRequest(s.T, "csr-of-csr-1", "csr-1"))
+			s.nodes.AwaitCertificate("csr-1", "csr-of-csr-1")
+		},
+		cause: status.CauseCertificatePending, link: "nobody has approved CertificateSigningRequest csr-of-csr-1", inDump: status.CauseNodeNotReady,
+	},
+	{
+		pool: "os", nodes: 1,
+		prepare: func(ctx context.Context, s *scene) {
+			s.stage.Apply(ctx, "{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfig, metadata: {name: 50-os, labels: {machineconfiguration.openshift.io/role: os}}, spec: {osImageURL: '"+sources+"/os:v2'}}")
+		},
+		cause: status.CauseSystemNotUpdated, link: "asked just now: " + atMirror + "/os:v2 does not have it",
+	},
+	{pool: "daemon", nodes: 1, cause: status.CauseDaemonDown, link: "cannot pull quay.io/mco/daemon:v1"},
+	{
+		pool: "render", nodes: 1,
+		prepare: func(ctx context.Context, s *scene) {
+			s.stage.Apply(ctx, "{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfig, metadata: {name: 50-render, labels: {machineconfiguration.openshift.io/role: render}}, spec: {config: {ignition: {version: 9.9.9}}}}")
+		},
+		cause: status.CauseNotRendered, link: "MachineConfig 50-render is not in what MCO last rendered for the pool",
+	},
+	{
+		pool: "vm", nodes: 1, apps: []app{shop("vm").times(1).withBudget("")},
+		prepare: func(ctx context.Context, s *scene) { s.stage.Apply(ctx, noEviction) },
+		cause:   status.CauseEvictionRefused, link: "it is migrated first", inDump: nothing,
+	},
+}
+
+// noEviction is how an add-on keeps its pods from being evicted.
+const noEviction = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: vm}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods/eviction], operations: [CREATE]}]}
+  validations: [{expression: "!object.metadata.name.startsWith('vm-')", message: it is migrated first}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: vm}
+spec: {policyName: vm, validationActions: [Deny]}
+`
+
+// mcoPods are those of MCO. The controller runs on a node that no change reaches.
+const mcoPods = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: machine-config-daemon, namespace: openshift-machine-config-operator}
+spec:
+  selector: {matchLabels: {k8s-app: machine-config-daemon}}
+  template:
+    metadata: {labels: {k8s-app: machine-config-daemon}}
+    spec:
+      automountServiceAccountToken: false
+      tolerations: [{operator: Exists}]
+      containers: [{name: machine-config-daemon, image: "quay.io/mco/daemon:v1", imagePullPolicy: IfNotPresent}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: machine-config-controller, namespace: openshift-machine-config-operator}
+spec:
+  selector: {matchLabels: {k8s-app: machine-config-controller}}
+  template:
+    metadata: {labels: {k8s-app: machine-config-controller}}
+    spec:
+      automountServiceAccountToken: false
+      nodeSelector: {node-role.kubernetes.io/outside: ""}
+      containers: [{name: machine-config-controller, image: "quay.io/mco/daemon:v1", imagePullPolicy: IfNotPresent}]
+---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: mco}
+spec: {imageTagMirrors: [{source: quay.io/mco, mirrors: [mirror.example.com/mco]}]}
+`
+
+// A scene is a cluster in which everything is broken that a pool can be broken by.
+type scene struct {
+	*testing.T
+	stage      *stage.Stage
+	registries *stage.Registries
+	nodes      *stage.Nodes
+	shell      *shell
+	guard      string
+	before     map[string]string // the config of each pool before the change
+}
+
+// newScene makes a cluster with all pools, whose apps run.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	setup := stage.Setup{Pools: []stage.Pool{{Name: "worker"}}, Retry: 2 * time.Second, ControllerPod: true, NotReadyAfter: 25 * time.Second}
+	const mcoImage = "quay.io/mco/daemon:v1"
+	nodes := []stage.Node{{Name: "outside", Roles: []string{"outside"}, Cached: []string{mcoImage}, Unmanaged: true}}
+	var serves []string
+	for _, b := range brokens {
+		setup.Pools = append(setup.Pools, stage.Pool{Name: b.pool, MaxUnavailable: b.maxUnavailable, Paused: b.paused})
+		for _, a := range b.apps {
+			serves = append(serves, a.image)
+			if b.cause != status.CauseImageNotPulled {
+				serves = append(serves, strings.Replace(a.image, sources, atMirror, 1))
+			}
+		}
+	}
+	for i := range 3 { // the first of each pool, then the second: those of a pool differ in age
+		for _, b := range brokens {
+			if i < b.nodes {
+				n := stage.Node{Name: fmt.Sprintf("%s-%d", b.pool, i+1), Roles: []string{b.pool, "worker"}}
+				if b.pool != "daemon" {
+					n.Cached = []string{mcoImage}
+				}
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	s := &scene{T: t, stage: stage.New(t, setup), registries: stage.NewRegistries(t), guard: filepath.Join(t.TempDir(), "mirrorset-guard")}
+	if err := cluster.BuildGuard(s.guard); err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	s.registries.Push(serves...)
+	bare := s.stage.Rendered(ctx, "vm", "")
+	s.stage.Apply(ctx, mcoPods)
+	s.stage.Rendered(ctx, "vm", bare)
+	s.nodes = s.stage.AddNodes(ctx, s.registries, nodes...)
+	s.shell = newShell(t, s.stage.KubectlPath(), s.stage.Kubeconfig, s.guard, s.play)
+	s.await(ctx, "the controller", func(p *corev1.Pod) bool {
+		return p.Labels["k8s-app"] == "machine-config-controller" && p.Status.Phase == corev1.PodRunning
+	})
+	s.nodes.FollowPods()
+	s.startApps(ctx)
+	return s
+}
+
+func (s *scene) startApps(ctx context.Context) {
+	s.Helper()
+	told := &telling{T: s.T, stage: s.stage, nodes: s.nodes}
+	manifests := "{apiVersion: v1, kind: Namespace, metadata: {name: app}}\n"
+	for _, b := range brokens {
+		for _, a := range b.apps {
+			told.apps = append(told.apps, a)
+			manifests += "---" + a.manifest()
+		}
+	}
+	s.stage.Apply(ctx, manifests)
+	s.stage.Wait(ctx, "the apps to run", func() (bool, error) {
+		var pods corev1.PodList
+		err := s.stage.Client.List(ctx, &pods, client.InNamespace("app"))
+		want := 0
+		for _, a := range told.apps {
+			want += a.replicas
+		}
+		return len(pods.Items) == want && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning }), err
+	})
+}
+
+// await waits for a pod.
+func (s *scene) await(ctx context.Context, what string, is func(*corev1.Pod) bool) {
+	s.Helper()
+	s.stage.Wait(ctx, what, func() (bool, error) {
+		var pods corev1.PodList
+		err := s.stage.Client.List(ctx, &pods)
+		return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return is(&p) }), err
+	})
+}
+
+// play does what commands do outside of the API server.
+func (s *scene) play(args []string, input []byte) (string, error) {
+	command := strings.Join(args, " ")
+	switch {
+	case strings.HasPrefix(command, "oc image mirror "):
+		return "", s.registries.Copy(args[len(args)-1])
+	case strings.HasPrefix(command, "ssh core@") && strings.HasSuffix(command, " sudo systemctl restart crio kubelet"):
+		s.nodes.Silence(strings.TrimPrefix(args[1], "core@"), false)
+		return "", nil
+	}
+	node, onNode, ok := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(command, "oc debug "), "-i "), " -- chroot /host ")
+	node = strings.TrimPrefix(node, "node/")
+	switch file, tee := strings.CutPrefix(onNode, "tee "); {
+	case ok && onNode == "touch /run/machine-config-daemon-force":
+		s.nodes.Force(node)
+		return "", nil
+	case ok && tee:
+		s.nodes.ChangeFile(node, file, input)
+		return string(input), nil
+	}
+	return "", fmt.Errorf("nobody knows how to play %q", command)
+}
+
+// diagnose runs the command. Dump is a file, "" for the cluster.
+func (s *scene) diagnose(ctx context.Context, dump string) (status.Diagnosis, int) {
+	s.Helper()
+	args := []string{"rollout", "diagnose", "-o", "json", "--from", dump}
+	if dump == "" {
+		args = []string{"rollout", "diagnose", "-o", "json", "--kubeconfig", s.stage.Kubeconfig, "--registry-ca", s.registries.CA}
+		for _, host := range []string{"quay.io", mirrorHost} {
+			args = append(args, "--resolve", host+"="+s.registries.Front.Addr(host))
+		}
+	}
+	var out, errs strings.Builder
+	cmd := exec.CommandContext(ctx, s.guard, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.Fatal(err)
+	}
+	var d status.Diagnosis
+	if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
+		s.Fatalf("%v: %v\n%s%s", args, err, out.String(), errs.String())
+	}
+	return d, cmd.ProcessState.ExitCode()
+}
+
+// awaitCauses diagnoses until all causes are found that there are, and no others.
+func (s *scene) awaitCauses(ctx context.Context, found func(status.Diagnosis) string) status.Diagnosis {
+	s.Helper()
+	var d status.Diagnosis
+	missing := ""
+	deadline := time.Now().Add(2 * time.Minute)
+	for ctx.Err() == nil {
+		var code int
+		if d, code = s.diagnose(ctx, ""); code == 1 {
+			last := missing
+			if missing = found(d); missing == "" {
+				return d
+			}
+			if missing != last {
+				s.Log(missing)
+			}
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+	}
+	text, _ := json.MarshalIndent(d, "", " ")
+	s.Fatalf("%s\n%s", missing, text)
+	return d
+}
+
+// isFound says what is missing of what a pool is broken by, or what else is found; "" if all is
+// right.
+func isFound(d status.Diagnosis, inDump bool) string {
+	for _, b := range brokens {
+		cause, link := b.cause, b.link
+		if inDump {
+			link = ""
+			if b.inDump != "" {
+				cause = b.inDump
+			}
+		}
+		f := findingOf(d, b.pool)
+		switch {
+		case f == nil && cause == nothing:
+		case f == nil:
+			return fmt.Sprintf("pool %s: nothing is found", b.pool)
+		case f.Cause != cause || !strings.Contains(strings.Join(f.Chain, "\n"), link):
+			return fmt.Sprintf("pool %s: %s is not found, or without %q", b.pool, cause, link)
+		}
+	}
+	for _, f := range d.Findings {
+		if !slices.ContainsFunc(brokens, func(b broken) bool { return b.pool == f.Pool }) {
+			return fmt.Sprintf("%s is found for %q", f.Cause, f.Pool)
+		}
+	}
+	return ""
+}
+
+// findingOf returns the first finding about a pool, nil for none.
+func findingOf(d status.Diagnosis, pool string) *status.Finding {
+	i := slices.IndexFunc(d.Findings, func(f status.Finding) bool { return f.Pool == pool })
+	if i < 0 {
+		return nil
+	}
+	return &d.Findings[i]
+}
+
+// effective returns the first remedy that changes something.
+func effective(f *status.Finding) string {
+	i := slices.IndexFunc(f.Remedies, func(r status.Remedy) bool { return !r.ReadOnly })
+	if i < 0 {
+		return ""
+	}
+	return f.Remedies[i].Command
+}
+
+// TestBroken breaks each pool of a cluster in a way of its own, and changes the mirrors. Diagnose
+// names each cause, live and from dumps; the first remedy that it names and that changes
+// something lets each pool finish.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	ctx := t.Context()
+	for _, b := range brokens {
+		if b.prepare != nil {
+			b.prepare(ctx, s)
+		}
+	}
+	s.before = s.nodes.Configs(ctx)
+	s.stage.Apply(ctx, manifest(t, tagSet()))
+	for _, b := range brokens {
+		if b.cause != status.CauseNotRendered {
+			s.stage.Rendered(ctx, b.pool, s.before[b.pool])
+		}
+	}
+	for _, b := range brokens {
+		if b.later != nil {
+			b.later(ctx, s)
+		}
+	}
+	d := s.awaitCauses(ctx, func(d status.Diagnosis) string { return isFound(d, false) })
+	s.inDumps(ctx)
+	for _, b := range brokens {
+		command := effective(findingOf(d, b.pool))
+		s.nodes.Note(stage.Changed, command)
+		s.shell.run(ctx, command)
+	}
+	s.nodes.AwaitUpdated(ctx)
+	s.nodes.Note(stage.Changed, "all pools are updated")
+	s.well(ctx)
+	s.rejected(ctx)
+	s.withoutController(ctx)
+}
+
+// well checks that nothing is found any more.
+func (s *scene) well(ctx context.Context) {
+	s.Helper()
+	if d, code := s.diagnose(ctx, ""); code != 0 || len(d.Findings) > 0 {
+		s.Errorf("exit code %d: %+v", code, d)
+	}
+}
+
+// rejected has MCO reject the mirror objects, and repairs the first that diagnose names.
+func (s *scene) rejected(ctx context.Context) {
+	s.Helper()
+	before := s.nodes.Configs(ctx)
+	// In this order: if MCO renders the first by itself, that is what it makes of both once they are
+	// repaired, and no drain comes after it.
+	for _, o := range []struct{ name, policy string }{{"other", "AllowContactingSource"}, {"one", "NeverContactSource"}} {
+		s.stage.Apply(ctx, fmt.Sprintf("{apiVersion: config.openshift.io/v1, kind: ImageDigestMirrorSet, metadata: {name: %s}, spec: {"+
+			"imageDigestMirrors: [{source: quay.io/other, mirrors: [%s/other], mirrorSourcePolicy: %s}]}}", o.name, mirrorHost, o.policy))
+	}
+	d := s.awaitCauses(ctx, func(d status.Diagnosis) string {
+		if len(d.Findings) != 1 || d.Findings[0].Cause != status.CauseObjectsRejected {
+			return "only ObjectsRejected is wanted"
+		}
+		return ""
+	})
+	s.shell.run(ctx, effective(&d.Findings[0]), "KUBE_EDITOR=sed -i s/NeverContactSource/AllowContactingSource/")
+	s.finish(ctx, before)
+}
+
+// withoutController stops the controllers of MCO as somebody scales them to 0.
+func (s *scene) withoutController(ctx context.Context) {
+	s.Helper()
+	before := s.nodes.Configs(ctx)
+	s.shell.run(ctx, "kubectl -n openshift-machine-config-operator scale deployment machine-config-controller --replicas=0")
+	s.stage.Wait(ctx, "the controller to be gone", func() (bool, error) {
+		var pods corev1.PodList
+		err := s.stage.Client.List(ctx, &pods, client.MatchingLabels{"k8s-app": "machine-config-controller"})
+		return len(pods.Items) == 0, err
+	})
+	s.stage.Apply(ctx, manifest(s.T, digestSet("more", "quay.io/more"))) // by digest, so that no node is drained
+	d := s.awaitCauses(ctx, func(d status.Diagnosis) string {
+		if len(d.Findings) != 1 || d.Findings[0].Cause != status.CauseControllerDown {
+			return "only ControllerDown is wanted"
+		}
+		return ""
+	})
+	s.shell.run(ctx, effective(&d.Findings[0]))
+	s.finish(ctx, before)
+}
+
+// finish waits until all pools have another config than before.
+func (s *scene) finish(ctx context.Context, before map[string]string) {
+	s.Helper()
+	for pool, config := range before {
+		s.stage.Rendered(ctx, pool, config)
+	}
+	s.well(ctx) // diagnose waits for what passes; a change without drains holds nothing up
+	s.nodes.AwaitUpdated(ctx)
+}
+
+// kubeletRequest returns a CertificateSigningRequest of the kubelet of a node.
+func kubeletRequest(t *testing.T, name, node string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	return fmt.Sprintf(`{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: %s}, spec: {
+		request: %s, signerName: kubernetes.io/kube-apiserver-client-kubelet, usages: [digital signature, client auth]}}`, name, base64.StdEncoding.EncodeToString(request))
+}

@@ -1,0 +1,100 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+)
+
+// A watch is `mirrorset-guard rollout watch --wait-for`, under way.
+type watch struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	out   bytes.Buffer
+	err   bytes.Buffer
+	ended chan error
+}
+
+// startWatch waits for the objects of a manifest, which need not be in the cluster yet. A race
+// in it is an end with another exit code than 0.
+func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest string) *watch {
+	t.Helper()
+	w := &watch{t: t, ended: make(chan error, 1)}
+	w.cmd = exec.CommandContext(ctx, guard, "rollout", "watch", "--wait-for", "-", "-o", "json", "--kubeconfig", kubeconfig)
+	w.cmd.Env = append(w.cmd.Environ(), "GORACE="+cluster.GORACE)
+	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = strings.NewReader(manifest), &w.out, &w.err
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { w.ended <- w.cmd.Wait() }()
+	return w
+}
+
+// end waits for its end, which is to be a good one, and returns what it told.
+func (w *watch) end(ctx context.Context) []progress.Event {
+	w.t.Helper()
+	select {
+	case err := <-w.ended:
+		if err != nil {
+			w.t.Fatalf("rollout watch: %v\n%s%s", err, w.out.String(), w.err.String())
+		}
+	case <-ctx.Done():
+		w.t.Fatal(ctx.Err())
+	}
+	var told []progress.Event
+	for lines := json.NewDecoder(&w.out); ; {
+		var e progress.Event
+		if err := lines.Decode(&e); errors.Is(err, io.EOF) {
+			return told
+		} else if err != nil {
+			w.t.Fatal(err)
+		}
+		told = append(told, e)
+	}
+}
+
+// nodesThat returns the nodes of events of a type, in their order.
+func nodesThat(told []progress.Event, kind progress.Type) []string {
+	var nodes []string
+	for _, e := range told {
+		if e.Type == kind {
+			nodes = append(nodes, e.Node)
+		}
+	}
+	return nodes
+}
+
+// awaitReports waits until the guard has told in Events on o that its rollout has ended, and
+// returns the reasons of all that it has told of it.
+func (t *telling) awaitReports(ctx context.Context, o mirrors.Object) []string {
+	t.Helper()
+	var reasons []string
+	t.stage.Wait(ctx, "the guard to tell that the rollout has ended", func() (bool, error) {
+		var list eventsv1.EventList
+		err := t.stage.Client.List(ctx, &list, client.InNamespace(events.Namespace))
+		reasons = nil
+		ended := false
+		for _, e := range list.Items {
+			if e.Regarding.Name == o.GetName() && e.ReportingController == "mirrorset-guard.io/rollouts" {
+				reasons = append(reasons, e.Reason)
+				ended = ended || e.Reason == rollouts.MirrorRolloutEnded
+			}
+		}
+		return ended, err
+	})
+	return reasons
+}
