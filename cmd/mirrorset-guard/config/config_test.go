@@ -119,6 +119,10 @@ func TestMistakes(t *testing.T) {
 			`registries[4].concurrency: Invalid value: 0: want from 1 to 64`,
 			`registries[5].host: Invalid value: "x.example.com:65536": want HOST or HOST:PORT`,
 		}},
+		{"no numbers", header + "registries: [{host: quay.io, requestsPerSecond: .nan}, {host: docker.io, requestsPerSecond: .inf}]\n", []string{
+			`registries[0].requestsPerSecond: Invalid value: "NaN": want a finite number`,
+			`registries[1].requestsPerSecond: Invalid value: "+Inf": want a finite number`,
+		}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			_, err := Parse([]byte(tt.text))

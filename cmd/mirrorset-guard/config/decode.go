@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
@@ -59,6 +60,9 @@ func parse(text []byte) (Configuration, field.ErrorList, error) {
 		return Configuration{}, nil, errMore
 	}
 	if err != nil {
+		if mistakes := inYAML(text, notFinite); len(mistakes) > 0 {
+			return Configuration{}, mistakes, nil // JSON cannot say them
+		}
 		return Configuration{}, nil, err
 	}
 	tree, err := decodeJSON(data)
@@ -78,7 +82,7 @@ func parse(text []byte) (Configuration, field.ErrorList, error) {
 	d := decoder{said: map[string]bool{}}
 	c := Configuration{GuardConfiguration: Defaults(), said: d.said}
 	d.decode(nil, fields, reflect.ValueOf(&c.GuardConfiguration).Elem())
-	mistakes := append(duplicates(text), d.mistakes...)
+	mistakes := append(inYAML(text, duplicates), d.mistakes...)
 	return c, append(mistakes, c.validate(d.wrong)...), nil
 }
 
@@ -276,33 +280,51 @@ func typeOf(value any) string {
 	}
 }
 
-// duplicates finds keys that a mapping of text has twice. Readers of YAML take the last one.
-func duplicates(text []byte) field.ErrorList {
+// inYAML collects what find finds in each value of text, mappings and lists among them.
+func inYAML(text []byte, find func(*field.Path, any) field.ErrorList) field.ErrorList {
 	var tree goyaml.MapSlice
 	if goyaml.Unmarshal(text, &tree) != nil {
 		return nil // it is invalid for another reason
 	}
-	return duplicatesIn(nil, tree)
-}
-
-func duplicatesIn(path *field.Path, value any) field.ErrorList {
 	var mistakes field.ErrorList
-	switch value := value.(type) {
-	case goyaml.MapSlice:
-		seen := map[string]bool{}
-		for _, item := range value {
-			key := fmt.Sprint(item.Key)
-			at := child(path, key)
-			if seen[key] {
-				mistakes = append(mistakes, field.Duplicate(at, field.OmitValueType{}))
+	var walk func(*field.Path, any)
+	walk = func(path *field.Path, value any) {
+		mistakes = append(mistakes, find(path, value)...)
+		switch value := value.(type) {
+		case goyaml.MapSlice:
+			for _, item := range value {
+				walk(child(path, fmt.Sprint(item.Key)), item.Value)
 			}
-			seen[key] = true
-			mistakes = append(mistakes, duplicatesIn(at, item.Value)...)
-		}
-	case []any:
-		for i, item := range value {
-			mistakes = append(mistakes, duplicatesIn(path.Index(i), item)...)
+		case []any:
+			for i, item := range value {
+				walk(path.Index(i), item)
+			}
 		}
 	}
+	walk(nil, tree)
 	return mistakes
+}
+
+// duplicates finds keys that a mapping has twice. Readers of YAML take the last one.
+func duplicates(path *field.Path, value any) field.ErrorList {
+	var mistakes field.ErrorList
+	mapping, _ := value.(goyaml.MapSlice)
+	seen := map[string]bool{}
+	for _, item := range mapping {
+		key := fmt.Sprint(item.Key)
+		if seen[key] {
+			mistakes = append(mistakes, field.Duplicate(child(path, key), field.OmitValueType{}))
+		}
+		seen[key] = true
+	}
+	return mistakes
+}
+
+// notFinite finds the numbers of YAML that JSON has no word for.
+func notFinite(path *field.Path, value any) field.ErrorList {
+	f, ok := value.(float64)
+	if !ok || !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, fmt.Sprint(f), "want a finite number")}
 }
