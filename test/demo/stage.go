@@ -25,6 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -252,14 +253,14 @@ func (s *stage) startGuard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ports, err := freePorts(3)
+	addresses, err := ports.Free("127.0.0.1", 3)
 	if err != nil {
 		return err
 	}
-	s.listen, s.health = ports[0], ports[1]
+	s.listen, s.health = addresses[0], addresses[1]
 	caFile := filepath.Join(s.dir, "tls", certificates.CAFile)
 	s.guard = exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig,
-		"--tls-dir", filepath.Join(s.dir, "tls"), "--listen", s.listen, "--health", s.health, "--metrics", ports[2],
+		"--tls-dir", filepath.Join(s.dir, "tls"), "--listen", s.listen, "--health", s.health, "--metrics", addresses[2],
 		"--registry-ca", caFile, "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr,
 		"--fact-lifetime", "1ms", // the story changes registries faster than facts expire
 		"--drain", "0s")
@@ -364,20 +365,6 @@ func (s *stage) waitGuarded(ctx context.Context) error {
 			return fmt.Errorf("the API server does not ask the guard: %s", out)
 		}
 	}
-}
-
-// freePorts returns n addresses on loopback that were free a moment ago.
-func freePorts(n int) ([]string, error) {
-	var addrs []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
 }
 
 // residentKB returns the memory of the guard in kB, 0 if /proc does not say.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
+	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
@@ -115,12 +116,11 @@ func (w *world) findRuntimes(t *testing.T) {
 // freePort returns a port that is free at every host's own address.
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.99.0.1:0")
+	addresses, err := ports.Free("127.99.0.1", 1)
 	if err != nil {
 		skip.Now(t, fmt.Errorf("hosts need addresses of their own in 127.0.0.0/8, which this system does not give: %w", err))
 	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
+	_, port, err := net.SplitHostPort(addresses[0])
 	if err != nil {
 		t.Fatal(err)
 	}

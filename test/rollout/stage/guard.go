@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/guard"
 )
 
 // installed are what the guard finds in any cluster.
@@ -43,7 +43,7 @@ func (s *Stage) InstallGuard(ctx context.Context, r *Registries, hosts ...string
 	namespace, err := manifests.Base.ReadFile("base/namespace.yaml")
 	s.must(err)
 	s.Apply(ctx, string(namespace))
-	listen, health, metrics := s.freePort(), s.freePort(), s.freePort()
+	listen, health, metrics := guard.FreeAddress(s.t), guard.FreeAddress(s.t), guard.FreeAddress(s.t)
 	args := []string{
 		"serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", dir, "--listen", listen, "--health", health, "--metrics", metrics,
 		"--registry-ca", r.CA, "--drain", "0s",
@@ -76,13 +76,4 @@ func isReady(ctx context.Context, url string) (bool, error) {
 		err = fmt.Errorf("%s", body)
 	}
 	return err == nil, err
-}
-
-// freePort returns an address on loopback that was free a moment ago.
-func (s *Stage) freePort() string {
-	s.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	s.must(err)
-	defer l.Close()
-	return l.Addr().String()
 }
