@@ -33,6 +33,8 @@ type network struct {
 	mu        sync.Mutex
 	service   string   // the address of the Service
 	endpoints []string // to which connections to the Service go in turn
+	heard     int      // how often endpoints have been heard of
+	current   int      // which of these endpoints are from
 	next      int
 	pods      int
 	carried   map[string]int // connections by address of a pod
@@ -144,9 +146,15 @@ func (n *network) follow(slices []*discoveryv1.EndpointSlice, lag time.Duration)
 	if len(ready) == 0 {
 		ready = ending
 	}
+	n.mu.Lock()
+	n.heard++
+	heard := n.heard
+	n.mu.Unlock()
 	time.AfterFunc(lag, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.endpoints = ready
+		if heard > n.current { // timers that end together do so in any order
+			n.endpoints, n.current = ready, heard
+		}
 	})
 }
