@@ -219,17 +219,21 @@ func (w *watcher) observe(ctx context.Context, now time.Time) ([]progress.Event,
 	sight := progress.Sight{Input: in, Time: now}
 	sight.Mirrors, w.noSet = w.reader.Mirrors(ctx, in.Cluster, now)
 	events := w.tracker.Observe(sight)
-	w.reach = w.reachOf(sight)
-	if w.reach.Reached { // what has changed in this moment counts too
+	reach := w.reachOf(sight)
+	if reach.Reached { // what has changed in this moment counts too
 		w.reader.Forget()
 		sight.Mirrors, w.noSet = w.reader.Mirrors(ctx, in.Cluster, now)
-		w.reach = w.reachOf(sight)
+		reach = w.reachOf(sight)
 	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err // what was known before is said, not that this could not be read to its end
+	}
+	w.reach = reach
 	w.operator = &status.Operator{}
 	if o := w.tracker.Status().Operator; o != nil {
 		w.operator = o
 	}
-	return events, context.Cause(ctx)
+	return events, nil
 }
 
 // noInput returns why there is nothing to be watched, once that has lasted: an API server that
