@@ -30,7 +30,8 @@ type terminalUser struct {
 	t      *testing.T
 	master *os.File
 	vt     vt10x.Terminal
-	clock  atomic.Int64 // seconds after noon
+	clock  atomic.Int64   // seconds after noon
+	asked  chan time.Time // what the watch was told last when it asked the clock
 	stop   context.CancelFunc
 	code   chan error
 
@@ -68,14 +69,40 @@ func sitDown(t *testing.T, kubeconfig string, columns, rows int, change func(*wa
 
 func newTerminalUser(t *testing.T, master *os.File, columns, rows int) *terminalUser {
 	t.Helper()
-	u := &terminalUser{t: t, master: master, vt: vt10x.New(vt10x.WithSize(columns, rows)), code: make(chan error, 1), changed: make(chan struct{}), seen: map[string]bool{}}
+	u := &terminalUser{t: t, master: master, vt: vt10x.New(vt10x.WithSize(columns, rows)), code: make(chan error, 1), asked: make(chan time.Time, 1), changed: make(chan struct{}), seen: map[string]bool{}}
 	u.resize(columns, rows)
 	go u.read()
 	t.Cleanup(func() { master.Close() }) //nolint:errcheck // the end of a terminal
 	return u
 }
 
-func (u *terminalUser) now() time.Time { return noon.Add(time.Duration(u.clock.Load()) * time.Second) }
+// now is the clock of the watch.
+func (u *terminalUser) now() time.Time {
+	now := noon.Add(time.Duration(u.clock.Load()) * time.Second)
+	select {
+	case u.asked <- now:
+	default:
+	}
+	return now
+}
+
+// waits sets the clock, and returns when the watch goes by it: what is done from then on is not
+// seen with the time of a look that began before.
+func (u *terminalUser) waits(seconds int64) {
+	u.t.Helper()
+	u.clock.Store(seconds)
+	until := noon.Add(time.Duration(seconds) * time.Second)
+	for limit := time.After(watchLimit); ; {
+		select {
+		case now := <-u.asked:
+			if now.Equal(until) {
+				return
+			}
+		case <-limit:
+			u.t.Fatal("the watch does not look any more")
+		}
+	}
+}
 
 func (u *terminalUser) resize(columns, rows int) {
 	u.t.Helper()
@@ -231,14 +258,14 @@ func screenRollout(t *testing.T, c realCluster, seen map[string]bool) {
 	u := sitDown(t, c.Kubeconfig, 80, 24, nil)
 	u.seen = seen
 	u.sees("not-noticed", "MCO has not rendered")
-	u.clock.Store(30)
+	u.waits(30)
 	c.target(t, "worker", "rendered-worker-2")
 	u.sees("begun", "begins to get")
-	u.clock.Store(40)
+	u.waits(40)
 	c.cordon(t, "node-a", true)
 	c.annotate(t, "node-a", map[string]string{"desiredConfig": "rendered-worker-2", "state": "Working", "desiredDrain": "drain-rendered-worker-2"})
 	u.sees("draining", "1 draining")
-	u.clock.Store(160)
+	u.waits(160)
 	u.sees("draining-for-two-minutes", "is being drained, 2m")
 	u.resize(50, 12)
 	u.sees("smaller", "is being drained, 2m")
@@ -254,7 +281,7 @@ func screenRollout(t *testing.T, c realCluster, seen map[string]bool) {
 		t.Fatal(err)
 	}
 	u.sees("api-server-back", "answers again")
-	u.clock.Store(200)
+	u.waits(200)
 	c.cordon(t, "node-a", false)
 	c.update(t, "node-a", "rendered-worker-2")
 	u.sees("one-is-done", "1 of 2 done")
@@ -273,9 +300,9 @@ func screenStall(t *testing.T, c realCluster, seen map[string]bool) {
 	u := sitDown(t, c.Kubeconfig, 80, 24, func(o *watchOptions) { o.keepGoing = true })
 	u.seen = seen
 	u.sees("held-up", "is being drained")
-	u.clock.Store(5 * 60)
+	u.waits(5 * 60)
 	u.sees("held-up-for-five-minutes", "as it seems")
-	u.clock.Store(10 * 60)
+	u.waits(10 * 60)
 	u.sees("stalled", "budget cart allows no disruption")
 	u.stop()
 	if err := u.end(); err == nil || !strings.Contains(err.Error(), "interrupted; still missing") {

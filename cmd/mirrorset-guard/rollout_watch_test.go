@@ -30,8 +30,9 @@ type watched struct {
 	stderr bytes.Buffer
 }
 
-// watchLimit bounds how long a test waits for what is to happen.
-const watchLimit = time.Minute
+// watchLimit bounds how long a test waits for what is to happen. A machine that is short of time
+// may take long to start an API server, and client-go to try again after that.
+const watchLimit = 5 * time.Minute
 
 // startWatch starts rollout watch with args, on a pipe.
 func startWatch(t *testing.T, args ...string) *watched {
