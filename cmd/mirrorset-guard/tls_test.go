@@ -118,6 +118,7 @@ func TestTLSProfiles(t *testing.T) {
 	crd := installAPIServer(t, c)
 	g := startTLSGuard(t, c.Config)
 	g.awaitProfile(t, profileCase{profile: "Default"})
+	g.awaitListening(t)
 	old, current := g.client(t, tls.VersionTLS12), g.client(t, tls.VersionTLS13)
 	g.get(t, old)
 	g.get(t, current)
@@ -237,6 +238,17 @@ func (g *tlsGuard) awaitProfile(t *testing.T, want profileCase) {
 		case <-timeout:
 			t.Fatalf("%s: %+v is in force", want.reason, g.tls.cluster.Profile())
 		}
+	}
+}
+
+// awaitListening waits until the guard listens, which it begins to do while it reads the profile.
+func (g *tlsGuard) awaitListening(t *testing.T) {
+	t.Helper()
+	for _, address := range []string{g.options.listen, g.options.observe.address} {
+		eventually(t, address+" is listened on", func() bool {
+			conn, err := net.Dial("tcp", address)
+			return err == nil && conn.Close() == nil
+		})
 	}
 }
 
