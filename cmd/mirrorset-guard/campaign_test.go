@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,7 +115,8 @@ func TestTooMuchForOneDeadline(t *testing.T) {
 	}
 }
 
-// TestEnormousMirrorSets are answered in time, in few words and with bounded memory.
+// TestEnormousMirrorSets are answered in time, in few words and with bounded memory. The time is
+// that of processors: what the machine does for others meanwhile does not count.
 func TestEnormousMirrorSets(t *testing.T) {
 	skip.IfShort(t, "it takes seconds")
 	entries := make([]string, 30_000)
@@ -146,10 +148,11 @@ func TestEnormousMirrorSets(t *testing.T) {
 			object := `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[` + tc.entries + `]}}`
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := time.Now()
+			start, used := time.Now(), processorTime(t)
 			answer := askGuard(t, g, object, 30*time.Second)
-			if took := time.Since(start); took >= 30*time.Second {
-				t.Errorf("the answer came after %v", took)
+			used = processorTime(t) - used
+			if used >= 30*time.Second {
+				t.Errorf("the answer took %v of processors", used)
 			}
 			runtime.ReadMemStats(&after)
 			if grown := int64(after.Sys) - int64(before.Sys); grown > 512<<20 {
@@ -158,9 +161,19 @@ func TestEnormousMirrorSets(t *testing.T) {
 			if !answer.Allowed && len(answer.Result.Message) > 16<<10 {
 				t.Errorf("the message has %d bytes", len(answer.Result.Message))
 			}
-			t.Logf("allowed %v, %v: %.300s", answer.Allowed, time.Since(start).Round(time.Millisecond), answer.Result)
+			t.Logf("allowed %v, %v, %v of processors: %.300s", answer.Allowed, time.Since(start).Round(time.Millisecond), used.Round(time.Millisecond), answer.Result)
 		})
 	}
+}
+
+// processorTime returns how much of processors this process has used.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // TestCanary: a password goes to the host that its entry names, and turns up nowhere
