@@ -12,9 +12,9 @@ import (
 // A realCluster is an API server with OpenShift's kinds.
 type realCluster struct{ *cluster.Cluster }
 
-func newCluster(t *testing.T) realCluster {
+func newCluster(t *testing.T, options ...cluster.Option) realCluster {
 	t.Helper()
-	return realCluster{cluster.New(t)}
+	return realCluster{cluster.New(t, options...)}
 }
 
 // apply does what kubectl apply does.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 // A watched is a rollout watch in this process that a test follows.
@@ -170,7 +171,7 @@ spec:
 // rendered-worker-2 has the entry of watchSet, which is not there.
 func newWatchCluster(t *testing.T) realCluster {
 	t.Helper()
-	c := newCluster(t)
+	c := newCluster(t, cluster.Restartable)
 	c.apply(t, watchPool)
 	c.apply(t, renderedConfig("rendered-worker-1", confWithout, "kernelArguments: []"))
 	c.apply(t, renderedConfig("rendered-worker-2", confWith, "kernelArguments: []"))

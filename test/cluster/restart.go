@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -14,7 +15,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 )
+
+// Restartable is an Option for a cluster whose API server is killed and started again. Its port is
+// one that the system gives nobody meanwhile, as it may do with those that envtest chooses.
+func Restartable(c *envtest.ControlPlane) {
+	addresses, err := ports.Free("127.0.0.1", 1)
+	if err != nil {
+		return // envtest's choice is most often as good
+	}
+	serving := &c.GetAPIServer().SecureServing
+	serving.Address, serving.Port, _ = net.SplitHostPort(addresses[0]) // it has been listened on
+}
 
 // KillAPIServer kills the API server, as a node that loses its power would. StartAPIServer
 // starts it again.
