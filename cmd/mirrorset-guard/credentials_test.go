@@ -91,7 +91,7 @@ func newTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
 
 func waitUntilReady(t *testing.T, g *guard) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), watchLimit)
 	defer cancel()
 	if err := errors.Join(g.cluster.WaitReady(ctx), g.trust.WaitReady(ctx)); err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func (s *stage) register(t *testing.T, url string, ca []byte) {
 	data, err := json.Marshal(c)
 	must(t, err)
 	s.kubectl(t, string(data), "apply", "-f", "-")
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(process.Patience); time.Now().Before(deadline); {
 		if out, err := s.cluster.Kubectl(t.Context(), tagSet("await", "quay.io/shop"), "create", "--dry-run=server", "-f", "-"); err != nil && strings.Contains(out, "is refused") {
 			return
 		}
