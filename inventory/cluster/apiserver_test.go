@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -27,7 +28,6 @@ import (
 var apiServer struct {
 	once sync.Once
 	env  *envtest.Environment
-	cfg  *rest.Config
 	err  error
 }
 
@@ -45,12 +45,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newAPIServer returns what starts an API server with its etcd, or skips the test
-// where there is no binary to start.
-func newAPIServer(t *testing.T) *envtest.Environment {
+// needAPIServer returns the folder with the programs of an API server, or skips the test where
+// there are none to start.
+func needAPIServer(t *testing.T) (assets string) {
 	t.Helper()
 	skip.IfShort(t, "it starts an API server")
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	assets = os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join("..", "..", "bin", "k8s")
 	}
@@ -59,25 +59,32 @@ func newAPIServer(t *testing.T) *envtest.Environment {
 			skip.Now(t, fmt.Errorf("no API server to test with: %w; set KUBEBUILDER_ASSETS, or build it by test/controlplane", err))
 		}
 	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}
-	// Pods name service accounts that no controller makes here.
-	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
-	return env
+	return assets
+}
+
+// startAPIServer starts an API server with its etcd.
+func startAPIServer(assets string, options ...cluster.Option) (*envtest.Environment, error) {
+	return cluster.StartEnvironment(func() *envtest.Environment {
+		env := &envtest.Environment{BinaryAssetsDirectory: assets}
+		// Pods name service accounts that no controller makes here.
+		env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
+		for _, option := range options {
+			option(&env.ControlPlane)
+		}
+		return env
+	})
 }
 
 // fromAPIServer returns the way to the API server as administrator, or skips
 // the test where there is no binary to start.
 func fromAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
-	env := newAPIServer(t)
-	apiServer.once.Do(func() {
-		apiServer.env = env
-		apiServer.cfg, apiServer.err = env.Start()
-	})
+	assets := needAPIServer(t)
+	apiServer.once.Do(func() { apiServer.env, apiServer.err = startAPIServer(assets) })
 	if apiServer.err != nil {
-		t.Fatalf("starting the API server: %v", apiServer.err)
+		t.Fatal(apiServer.err)
 	}
-	return apiServer.cfg
+	return apiServer.env.Config
 }
 
 // openshiftCRD returns the path of a CRD in the module openshift/api.
@@ -97,7 +104,7 @@ func install(t *testing.T, cfg *rest.Config, names ...string) {
 	for _, name := range names {
 		options.Paths = append(options.Paths, openshiftCRD(t, name))
 	}
-	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+	if err := cluster.InstallCRDs(cfg, options); err != nil {
 		t.Fatalf("installing CRDs: %v", err)
 	}
 	t.Cleanup(func() {

@@ -533,7 +533,7 @@ func TestInventoryPicksUpWhatAppears(t *testing.T) {
 	crds := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{
 		looseCRD("operators.coreos.com", "CatalogSource", "catalogsources", "v1alpha1"),
 	}}
-	if _, err := envtest.InstallCRDs(cfg, crds); err != nil {
+	if err := cluster.InstallCRDs(cfg, crds); err != nil {
 		t.Fatal(err)
 	}
 	removed := false

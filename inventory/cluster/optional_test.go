@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
 // looseCRD returns a cluster-scoped CRD that takes any fields, for kinds whose own
@@ -48,7 +49,7 @@ func looseCRD(group, kind, plural string, versions ...string) *apiextensionsv1.C
 func installLoose(t *testing.T, cfg *rest.Config, group, kind, plural string, versions ...string) {
 	t.Helper()
 	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{looseCRD(group, kind, plural, versions...)}}
-	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+	if err := cluster.InstallCRDs(cfg, options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -257,7 +258,7 @@ func TestInventoryKnowsWhatAdmissionWillAdd(t *testing.T) {
 	crd := looseCRD("image.openshift.io", "ImageStream", "imagestreams", "v1")
 	crd.Spec.Scope = apiextensionsv1.NamespaceScoped
 	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
-	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+	if err := cluster.InstallCRDs(cfg, options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

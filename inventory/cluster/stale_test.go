@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -144,18 +145,19 @@ func (r *noted) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfac
 // F16: the guard comes back to a real API server that does not know any more what
 // happened since. What was deleted meanwhile is gone, what was created is there.
 func TestInventoryComesBackAfterCompaction(t *testing.T) {
-	env := newAPIServer(t)
-	// As a watch cache forgets only after many changes, let etcd answer.
-	env.ControlPlane.GetAPIServer().Configure().Append("watch-cache-sizes", "pods#0")
-	cfg, err := env.Start()
+	env, err := startAPIServer(needAPIServer(t), func(c *envtest.ControlPlane) {
+		// As a watch cache forgets only after many changes, let etcd answer.
+		c.GetAPIServer().Configure().Append("watch-cache-sizes", "pods#0")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Fatalf("starting the API server: %v", err)
-	}
+	cfg := env.Config
 	kube := kubernetes.NewForConfigOrDie(cfg)
 	const ns = "compacted"
 	namespace(t, kube, ns)

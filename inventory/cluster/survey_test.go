@@ -32,6 +32,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
@@ -54,7 +55,7 @@ func surveying(t *testing.T, cfg *rest.Config) *Inventory {
 func installCRD(t *testing.T, cfg *rest.Config, crd *apiextensionsv1.CustomResourceDefinition) (remove func()) {
 	t.Helper()
 	options := envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
-	if _, err := envtest.InstallCRDs(cfg, options); err != nil {
+	if err := cluster.InstallCRDs(cfg, options); err != nil {
 		t.Fatal(err)
 	}
 	remove = func() {

@@ -185,7 +185,7 @@ func (w *world) installProviders() {
 	}
 	const crd = "config/v1/zz_generated.crd-manifests/0000_10_config-operator_01_criocredentialproviderconfigs-SelfManagedHA.crd.yaml"
 	path := filepath.Join(dir, filepath.FromSlash(crd))
-	if _, err := envtest.InstallCRDs(w.cfg, envtest.CRDInstallOptions{Paths: []string{path}, ErrorIfPathMissing: true}); err != nil {
+	if err := cluster.InstallCRDs(w.cfg, envtest.CRDInstallOptions{Paths: []string{path}, ErrorIfPathMissing: true}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -96,30 +95,28 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := &envtest.Environment{
-		BinaryAssetsDirectory: assets,
-		CRDInstallOptions:     envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true},
-		// A busy machine takes longer than envtest's 20 s.
-		ControlPlaneStartTimeout: startTimeout,
-	}
-	// Pods name service accounts that no controller creates here.
-	env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
-	for _, option := range options {
-		option(&env.ControlPlane)
-	}
 	setLogger()
-	config, err := env.Start()
+	env, err := StartEnvironment(func() *envtest.Environment {
+		env := &envtest.Environment{
+			BinaryAssetsDirectory: assets,
+			CRDInstallOptions:     envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true},
+		}
+		// Pods name service accounts that no controller creates here.
+		env.ControlPlane.GetAPIServer().Configure().Append("disable-admission-plugins", "ServiceAccount")
+		for _, option := range options {
+			option(&env.ControlPlane)
+		}
+		return env
+	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), env.Stop())
+		return nil, err
 	}
-	c := &Cluster{Config: config, Kubeconfig: filepath.Join(dir, "kubeconfig"), kubectl: filepath.Join(assets, "kubectl"), env: env}
+	c := &Cluster{Config: env.Config, Kubeconfig: filepath.Join(dir, "kubeconfig"), kubectl: filepath.Join(assets, "kubectl"), env: env}
 	if err := os.WriteFile(c.Kubeconfig, env.KubeConfig, 0o600); err != nil {
 		return nil, errors.Join(err, env.Stop())
 	}
 	return c, nil
 }
-
-const startTimeout = 2 * time.Minute
 
 // setLogger sets the logger of controller-runtime, which otherwise complains that it has
 // none. SetLogger must not be called by two tests at once.

@@ -40,7 +40,7 @@ func TestRights(t *testing.T) {
 
 	grants := granted(t)
 	var events []event
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // the log has no event for "complete"
+	for deadline := time.Now().Add(process.Patience); ; time.Sleep(50 * time.Millisecond) { // the log has no event for "complete"
 		events = readAudit(t, s.audit)
 		if len(unused(grants, events)) == 0 || time.Now().After(deadline) {
 			break
@@ -75,7 +75,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s.cluster = cluster.New(t, cluster.WithAudit(policy, s.audit))
-	if _, err := envtest.InstallCRDs(s.cluster.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
+	if err := cluster.InstallCRDs(s.cluster.Config, envtest.CRDInstallOptions{CRDs: looseCRDs()}); err != nil {
 		t.Fatal(err)
 	}
 	s.apply(t, objects)
@@ -291,7 +291,7 @@ func (s *stage) serve(t *testing.T, env ...string) *guard {
 	t.Cleanup(stop)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.ca)
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+	client := &http.Client{Timeout: process.Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 	waitReady(t, "http://"+addresses[1]+"/readyz")
 	review(t, client, "https://"+addresses[0]+webhook.Path)
 	return &guard{observe: "https://" + addresses[2], client: client, stop: stop}
@@ -300,7 +300,7 @@ func (s *stage) serve(t *testing.T, env ...string) *guard {
 func waitReady(t *testing.T, url string) {
 	t.Helper()
 	var last string
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // another process has no event for it
+	for deadline := time.Now().Add(process.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // another process has no event for it
 		resp, err := http.Get(url)
 		if err != nil {
 			continue

@@ -399,7 +399,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) startCluster(t *testing.T) {
 	var err error
 	w.cluster = cluster.New(t)
-	if _, err := envtest.InstallCRDs(w.cluster.Config, envtest.CRDInstallOptions{CRDs: addOns()}); err != nil {
+	if err := cluster.InstallCRDs(w.cluster.Config, envtest.CRDInstallOptions{CRDs: addOns()}); err != nil {
 		t.Fatal(err)
 	}
 	if w.images, err = live.New(w.cluster.Config, live.Options{SurveyEvery: 50 * time.Millisecond}); err != nil {
@@ -435,6 +435,9 @@ func (w *world) startCluster(t *testing.T) {
 
 const stageHand = "stage-hand"
 
+// maxWait is how long a test waits for what must happen soon.
+const maxWait = 2 * time.Minute
+
 // stage runs kubectl as the user who sets up the stories.
 func (w *world) stage(t *testing.T, stdin string, args ...string) {
 	t.Helper()
@@ -447,7 +450,7 @@ func (w *world) stage(t *testing.T, stdin string, args ...string) {
 // place, it refuses everything.
 func (w *world) waitForWebhook(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 	defer cancel()
 	probe := "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: probe}\nspec: {imageTagMirrors: [{source: quay.io}]}"
 	for ctx.Err() == nil {
@@ -696,7 +699,7 @@ func (w *world) waitForTrust(t *testing.T, s *Scenario) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(maxWait)
 	for len(w.trust.Settings().CAs(set.TrustedCA)) != len(s.CAs[set.TrustedCA]) {
 		if time.Now().After(deadline) {
 			t.Fatalf("ConfigMap %s of CAs is not known", set.TrustedCA)
@@ -737,7 +740,7 @@ func (w *world) waitForRollout(t *testing.T, s *Scenario) {
 	if !s.hasNodes() {
 		return
 	}
-	want, deadline := s.rollout(t), time.Now().Add(30*time.Second)
+	want, deadline := s.rollout(t), time.Now().Add(maxWait)
 	for {
 		got := w.images.Rollout()
 		if summary(got) == summary(want) {
@@ -789,7 +792,7 @@ func (w *world) reportRunning(t *testing.T, s *Scenario) {
 func (w *world) waitForImages(t *testing.T, s *Scenario) {
 	t.Helper()
 	want := digests(s.Images)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(maxWait)
 	for {
 		images, err := w.images.Images(t.Context())
 		if err != nil {

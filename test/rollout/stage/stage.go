@@ -139,7 +139,7 @@ func (s *Stage) startCluster() {
 	s.must(err)
 	s.t.Cleanup(func() { _ = s.timeline.audit.Close() }) // it was only read
 	s.must(s.connect())
-	_, err = envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{program(s.t, "crds")}, ErrorIfPathMissing: true})
+	err = cluster.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{program(s.t, "crds")}, ErrorIfPathMissing: true})
 	s.must(err)
 }
 
