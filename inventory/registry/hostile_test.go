@@ -126,7 +126,7 @@ func TestHostileRegistries(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			s := newTLSServer(t, tc.handler)
-			timeout := 10 * time.Second // enough to read 4 MiB on a machine with other work
+			timeout := 30 * time.Second // enough to read 4 MiB on a machine with other work
 			if strings.Contains(tc.detail, "500ms") {
 				timeout = 500 * time.Millisecond
 			}

@@ -280,15 +280,18 @@ func (s *stage) startGuard(ctx context.Context) error {
 		_ = s.guard.Process.Signal(os.Interrupt)
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(maxWait):
 			_ = s.guard.Process.Kill()
 		}
 	})
 	return s.waitReady(ctx, ended)
 }
 
+// maxWait is how long the guard may take to be ready, to be asked, and to end.
+const maxWait = 2 * time.Minute
+
 func (s *stage) waitReady(ctx context.Context, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	last := errors.New("no answer")
 	for {
@@ -354,7 +357,7 @@ func (s *stage) waitGuarded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for {
 		out, err := s.cluster.Kubectl(ctx, text, "create", "--dry-run=server", "-f", "-")

@@ -8,7 +8,7 @@ import (
 )
 
 // maxWait is how long goroutines may take to end once they were told to.
-const maxWait = 5 * time.Second
+const maxWait = time.Minute
 
 // Await waits until there are no more than n goroutines, as runtime.NumGoroutine counted
 // them before something was started. If there still are, the test fails and shows them all.

@@ -28,7 +28,7 @@ const User = "system:serviceaccount:" + webhook.Namespace + ":" + webhook.Servic
 
 const (
 	// Patience is how long a test waits for what must happen soon.
-	Patience = 90 * time.Second
+	Patience = 3 * time.Minute
 	often    = 20 * time.Millisecond
 )
 

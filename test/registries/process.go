@@ -39,6 +39,9 @@ func Binary() (string, error) {
 // listening is what distribution logs once it accepts connections.
 var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:\d+)`)
 
+// maxWait is how long a registry may take to listen, and to end once it was killed.
+const maxWait = 2 * time.Minute
+
 // StartProcess starts a registry. With certFile and keyFile it speaks TLS,
 // without them plain HTTP. Its log goes to logs.
 func StartProcess(dir, certFile, keyFile string, logs io.Writer) (*Process, error) {
@@ -68,8 +71,8 @@ func StartProcess(dir, certFile, keyFile string, logs io.Writer) (*Process, erro
 		return p, nil
 	case <-p.done:
 		return nil, errors.New("the registry ended before it listened")
-	case <-time.After(30 * time.Second):
-		return nil, errors.Join(errors.New("the registry did not listen within 30 s"), p.Stop())
+	case <-time.After(maxWait):
+		return nil, errors.Join(fmt.Errorf("the registry did not listen within %s", maxWait), p.Stop())
 	}
 }
 
@@ -104,7 +107,7 @@ func (p *Process) read(stderr io.Reader, logs io.Writer, found chan<- string) {
 
 // Stop ends the registry and waits for its end. It may be called twice.
 func (p *Process) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	_ = p.cmd.Process.Kill() // it may be gone already
 	select {

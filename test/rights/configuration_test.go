@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -45,7 +45,7 @@ func (s *stage) testConfigurationEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), process.Patience)
 	defer cancel()
 	watch, err := client.EventsV1().Events(events.Namespace).Watch(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -92,7 +92,7 @@ func (n node) write(t *testing.T, name string, content []byte) {
 }
 
 // patience is for one pull; the slowest takes a second.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // pull lets a runtime pull, and asks the hosts from where. It returns false if the
 // runtime cannot do that.
