@@ -108,7 +108,7 @@ func install(t *testing.T, cfg *rest.Config, names ...string) {
 		t.Fatalf("installing CRDs: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+		if err := cluster.UninstallCRDs(cfg, options); err != nil {
 			t.Errorf("removing CRDs: %v", err)
 		}
 	})

@@ -540,7 +540,7 @@ func TestInventoryPicksUpWhatAppears(t *testing.T) {
 	remove := func() {
 		if !removed {
 			removed = true
-			if err := envtest.UninstallCRDs(cfg, crds); err != nil {
+			if err := cluster.UninstallCRDs(cfg, crds); err != nil {
 				t.Error(err)
 			}
 		}

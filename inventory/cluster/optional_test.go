@@ -53,7 +53,7 @@ func installLoose(t *testing.T, cfg *rest.Config, group, kind, plural string, ve
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+		if err := cluster.UninstallCRDs(cfg, options); err != nil {
 			t.Error(err)
 		}
 	})
@@ -262,7 +262,7 @@ func TestInventoryKnowsWhatAdmissionWillAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+		if err := cluster.UninstallCRDs(cfg, options); err != nil {
 			t.Error(err)
 		}
 	})

@@ -59,7 +59,7 @@ func installCRD(t *testing.T, cfg *rest.Config, crd *apiextensionsv1.CustomResou
 		t.Fatal(err)
 	}
 	remove = func() {
-		if err := envtest.UninstallCRDs(cfg, options); err != nil {
+		if err := cluster.UninstallCRDs(cfg, options); err != nil {
 			t.Error(err)
 		}
 	}

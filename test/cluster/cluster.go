@@ -95,7 +95,6 @@ func Start(dir string, options ...Option) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	setLogger()
 	env, err := StartEnvironment(func() *envtest.Environment {
 		env := &envtest.Environment{
 			BinaryAssetsDirectory: assets,
