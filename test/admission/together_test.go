@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -140,7 +141,8 @@ func testRefusedByAnother(t *testing.T, s *stage) {
 }
 
 // testManyAtOnce: a GitOps tool applies thirty objects at once, and all go through. How long that
-// takes is reported beside the same by a guard that is alone.
+// takes is reported beside the same by a guard that is alone. On a machine that is short of time
+// some get no verdict before their deadline; a tool tries these again.
 func testManyAtOnce(t *testing.T, s *stage) {
 	c := s.changer(t)
 	for _, who := range []string{"alone", "shared"} {
@@ -151,7 +153,11 @@ func testManyAtOnce(t *testing.T, s *stage) {
 		for i := range n {
 			all.Go(func() {
 				name := fmt.Sprintf("%s-many-%d", who, i)
-				if err := c.create(t.Context(), tagSet(name, name+".example.com", "")); err != nil {
+				err := c.create(t.Context(), tagSet(name, name+".example.com", ""))
+				for isUndecided(err) && time.Since(start) < process.Patience {
+					err = c.create(t.Context(), tagSet(name, name+".example.com", ""))
+				}
+				if err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 				took[i] = time.Since(start)
@@ -161,6 +167,11 @@ func testManyAtOnce(t *testing.T, s *stage) {
 		slices.Sort(took)
 		t.Logf("%d objects at once, %s: half after %s, all after %s", n, who, took[n/2].Round(time.Millisecond), took[n-1].Round(time.Millisecond))
 	}
+}
+
+// isUndecided reports whether err says that there was no verdict in time.
+func isUndecided(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "there is no verdict") || apierrors.IsInternalError(err))
 }
 
 // testLatency reports what sharing costs a change, beside the same by a guard that is alone.
