@@ -57,7 +57,12 @@ users: [{name: guard, user: {token: %q}}]
 contexts: [{name: test, context: {cluster: test, user: guard}}]
 current-context: test
 `, c.Config.Host, base64.StdEncoding.EncodeToString(c.Config.CAData), strings.TrimSpace(token))
-	return path, os.WriteFile(path, text, 0o600)
+	// In one step: a guard that was started before may be reading the file.
+	next := path + ".next"
+	if err := os.WriteFile(next, text, 0o600); err != nil {
+		return "", err
+	}
+	return path, os.Rename(next, path)
 }
 
 // FreeAddress returns an address on loopback on which nobody listens.
