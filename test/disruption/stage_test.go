@@ -54,7 +54,7 @@ spec: {type: ExternalName, externalName: localhost}
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	registries.Need(t)
-	s := &stage{Cluster: cluster.New(t), dir: t.TempDir(), guard: newService(t), registry: newService(t)}
+	s := &stage{Cluster: cluster.New(t, cluster.Restartable), dir: t.TempDir(), guard: newService(t), registry: newService(t)}
 	s.front = load.Registry(t)
 	s.registry.add(s.front.Addr(load.MirrorHost))
 	if err := os.WriteFile(filepath.Join(s.dir, "registry.pem"), s.front.CA, 0o600); err != nil {
