@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -24,16 +25,34 @@ import (
 type watch struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	out   bytes.Buffer
-	err   bytes.Buffer
+	out   output
+	err   bytes.Buffer // to be read after it has ended
 	ended chan error
 }
 
-// startWatch waits for the objects of a manifest, which need not be in the cluster yet. A race
-// in it is an end with another exit code than 0.
+// An output is what a program has written so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	some chan struct{} // closed once there is something
+}
+
+// Write takes what the program writes.
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.text.Len() == 0 {
+		close(o.some)
+	}
+	return o.text.Write(text)
+}
+
+// startWatch waits for the objects of a manifest, which need not be in the cluster yet. It returns
+// once the watch has told which pools there are: of what happens from then on it misses nothing. A
+// race in it is an end with another exit code than 0.
 func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest string) *watch {
 	t.Helper()
-	w := &watch{t: t, ended: make(chan error, 1)}
+	w := &watch{t: t, out: output{some: make(chan struct{})}, ended: make(chan error, 1)}
 	w.cmd = exec.CommandContext(ctx, guard, "rollout", "watch", "--wait-for", "-", "-o", "json", "--kubeconfig", kubeconfig)
 	w.cmd.Env = append(w.cmd.Environ(), "GORACE="+cluster.GORACE)
 	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = strings.NewReader(manifest), &w.out, &w.err
@@ -41,6 +60,13 @@ func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest s
 		t.Fatal(err)
 	}
 	go func() { w.ended <- w.cmd.Wait() }()
+	select {
+	case <-w.out.some:
+	case err := <-w.ended:
+		t.Fatalf("rollout watch: %v\n%s", err, w.err.String())
+	case <-ctx.Done():
+		t.Fatal(ctx.Err())
+	}
 	return w
 }
 
@@ -50,13 +76,13 @@ func (w *watch) end(ctx context.Context) []progress.Event {
 	select {
 	case err := <-w.ended:
 		if err != nil {
-			w.t.Fatalf("rollout watch: %v\n%s%s", err, w.out.String(), w.err.String())
+			w.t.Fatalf("rollout watch: %v\n%s%s", err, w.out.text.String(), w.err.String())
 		}
 	case <-ctx.Done():
 		w.t.Fatal(ctx.Err())
 	}
 	var told []progress.Event
-	for lines := json.NewDecoder(&w.out); ; {
+	for lines := json.NewDecoder(&w.out.text); ; {
 		var e progress.Event
 		if err := lines.Decode(&e); errors.Is(err, io.EOF) {
 			return told
