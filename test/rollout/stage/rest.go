@@ -7,6 +7,10 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // A Rest is a rollout in which nothing more happens.
@@ -35,8 +39,9 @@ const quiet = 3 * time.Second
 // another config than before (by name of the pool).
 //
 // That a rollout stalls is known by events: every drain that is under way was refused
-// repeatedly since the last thing that happened, and each pod that does not run was tried
-// again by its kubelet or refused by the scheduler.
+// repeatedly since the last thing that happened, by a budget that is up to date; each pod that
+// does not run was tried again by its kubelet or refused by the scheduler; and no pool may take
+// another node.
 func (n *Nodes) Await(ctx context.Context, before map[string]string) Rest {
 	n.stage.t.Helper()
 	for pool, config := range before {
@@ -75,8 +80,9 @@ func (n *Nodes) rest(ctx context.Context) (Rest, bool, error) {
 	}
 	rest, seen := n.progress(pools, nodes.Items)
 	isBehind := func(p mcfgv1.MachineConfigPool) bool { return !isUpdated(p) }
+	takesMore := func(p mcfgv1.MachineConfigPool) bool { return mayTakeMore(p, n.waitingIn(p.Name, rest)) }
 	switch {
-	case !seen, rest.Finished() && slices.ContainsFunc(pools, isBehind):
+	case !seen, rest.Finished() && slices.ContainsFunc(pools, isBehind), slices.ContainsFunc(pools, takesMore):
 		return rest, false, nil
 	case len(rest.Waiting) > 0 && len(rest.Stalled) == 0 && time.Since(n.lastMove()) < quiet:
 		return rest, false, nil // the next node may have been chosen before this one was seen to be done
@@ -111,6 +117,30 @@ func (n *Nodes) progress(pools []mcfgv1.MachineConfigPool, nodes []corev1.Node) 
 	return rest, !unseen
 }
 
+// waitingIn returns how many nodes of a pool wait.
+func (n *Nodes) waitingIn(pool string, rest Rest) int {
+	waiting := 0
+	for _, name := range rest.Waiting {
+		if n.PoolOf(name) == pool {
+			waiting++
+		}
+	}
+	return waiting
+}
+
+// mayTakeMore reports whether a pool of which nodes wait may take one of them, by what its
+// controller last counted (getAllCandidateMachines in MCO's pkg/controller/node/node_controller.go).
+// Then it does so, however long that takes on a busy machine.
+func mayTakeMore(p mcfgv1.MachineConfigPool, waiting int) bool {
+	degraded, most := int(p.Status.DegradedMachineCount), 1
+	if p.Spec.MaxUnavailable != nil {
+		if n, err := intstr.GetScaledValueFromIntOrPercent(p.Spec.MaxUnavailable, int(p.Status.MachineCount), false); err == nil {
+			most = max(n, 1)
+		}
+	}
+	return !p.Spec.Paused && waiting > degraded && int(p.Status.UnavailableMachineCount)+degraded < most
+}
+
 // hasFailed reports whether the daemon of a node has given up on a config.
 func (n *Nodes) hasFailed(name, config string) bool {
 	n.mu.Lock()
@@ -139,7 +169,43 @@ func (n *Nodes) settled(ctx context.Context, rest *Rest) (bool, error) {
 		}
 		rest.Blocking = append(rest.Blocking, blocking...)
 	}
+	return n.haveNoRoom(ctx, rest.Blocking, pods.Items)
+}
+
+// haveNoRoom reports whether the budgets of pods that are not evicted have seen all pods as they are,
+// and still allow no eviction: they are kept by a controller that may be late.
+func (n *Nodes) haveNoRoom(ctx context.Context, blocking []string, pods []corev1.Pod) (bool, error) {
+	var budgets policyv1.PodDisruptionBudgetList
+	if err := n.stage.Client.List(ctx, &budgets); err != nil {
+		return false, err
+	}
+	for _, b := range budgets.Items {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			return false, err
+		}
+		healthy, blocks := int32(0), false
+		for i := range pods {
+			pod := &pods[i]
+			if pod.Namespace != b.Namespace || !selector.Matches(labels.Set(pod.Labels)) {
+				continue
+			}
+			blocks = blocks || slices.Contains(blocking, pod.Namespace+"/"+pod.Name)
+			if podIsReady(pod) {
+				healthy++
+			}
+		}
+		if b.Status.CurrentHealthy != healthy || blocks && b.Status.DisruptionsAllowed > 0 {
+			return false, nil
+		}
+	}
 	return true, nil
+}
+
+func podIsReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // lastMove is when something last happened that may let a rollout go on.
@@ -153,10 +219,15 @@ func (n *Nodes) lastMove() time.Time {
 	return last
 }
 
+// longestBackoff is longer than the scheduler leaves a pod alone that it could not place, after
+// something has happened that may give it room (DefaultPodMaxBackoffDuration, 10 s, in
+// pkg/scheduler/backend/queue of k8s.io/kubernetes).
+const longestBackoff = 15 * time.Second
+
 // isStuck reports whether a pod that does not run has been tried since.
 func (n *Nodes) isStuck(pod *corev1.Pod, since time.Time) bool {
 	if pod.Spec.NodeName == "" {
-		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return time.Since(since) > longestBackoff && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
 		})
 	}

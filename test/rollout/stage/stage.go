@@ -274,10 +274,14 @@ func (s *Stage) Rendered(ctx context.Context, pool, before string) string {
 	return p.Spec.Configuration.Name
 }
 
-// Wait asks until done, or fails after four minutes.
+// maxWait is far more than the longest rollout takes on a machine with nothing else to do, a
+// minute.
+const maxWait = 12 * time.Minute
+
+// Wait asks until done, or fails after maxWait.
 func (s *Stage) Wait(ctx context.Context, what string, done func() (bool, error)) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
