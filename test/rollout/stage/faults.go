@@ -219,10 +219,24 @@ func (n *Nodes) followPods(pods []corev1.Pod) error {
 	n.mu.Lock()
 	n.daemons = daemons
 	n.mu.Unlock()
-	if n.stage.setup.ControllerPod {
-		return n.stage.runControllers(controller)
+	if !n.stage.setup.ControllerPod {
+		return nil
 	}
-	return nil
+	err := n.stage.runControllers(controller)
+	n.mu.Lock()
+	n.controlled = controller && err == nil
+	n.mu.Unlock()
+	return err
+}
+
+// AwaitControllers waits until the controllers of MCO have been started, or have ended.
+func (n *Nodes) AwaitControllers(ctx context.Context, run bool) {
+	n.stage.t.Helper()
+	n.stage.Wait(ctx, fmt.Sprintf("the controllers to run: %t", run), func() (bool, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.controlled == run, nil
+	})
 }
 
 // runControllers starts or stops the controllers of MCO. Only the loop of the kubelets calls it

@@ -53,6 +53,8 @@ type Nodes struct {
 	pods  map[string]seen // by "namespace/name"
 	// daemons are the nodes on which a pod of the daemon runs, nil where that does not matter.
 	daemons map[string]bool
+	// controlled is set while the controllers of MCO run, where that depends on their pod.
+	controlled bool
 }
 
 // A state is what the stage knows of a node beside what the API server has.
