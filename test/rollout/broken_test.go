@@ -214,7 +214,7 @@ type scene struct {
 // newScene makes a cluster with all pools, whose apps run.
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	setup := stage.Setup{Pools: []stage.Pool{{Name: "worker"}}, Retry: 2 * time.Second, ControllerPod: true, NotReadyAfter: 25 * time.Second}
+	setup := stage.Setup{Pools: []stage.Pool{{Name: "worker"}}, Retry: 2 * time.Second, ControllerPod: true, NotReadyAfter: 50 * time.Second}
 	const mcoImage = "quay.io/mco/daemon:v1"
 	nodes := []stage.Node{{Name: "outside", Roles: []string{"outside"}, Cached: []string{mcoImage}, Unmanaged: true}}
 	var serves []string

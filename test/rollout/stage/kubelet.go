@@ -45,6 +45,8 @@ func (n *Nodes) runPods(ctx context.Context) error {
 			err = n.stage.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))
 		case pod.Status.Phase == corev1.PodPending:
 			err = n.startPod(ctx, pod)
+		case n.isForgotten(pod):
+			err = n.remember(ctx, pod)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
@@ -54,6 +56,24 @@ func (n *Nodes) runPods(ctx context.Context) error {
 		return err
 	}
 	return n.stage.timeline.readAudit(n.where)
+}
+
+// isForgotten reports whether a pod that runs is taken for one that is not ready, since its node was:
+// Kubernetes' node controller says so, and the kubelet takes it back once it is heard again.
+func (n *Nodes) isForgotten(pod *corev1.Pod) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return pod.Status.Phase == corev1.PodRunning && !podIsReady(pod) && pod.Labels[CrashLabel] == "" && !n.nodes[pod.Spec.NodeName].down
+}
+
+// remember says that a pod is ready after all.
+func (n *Nodes) remember(ctx context.Context, pod *corev1.Pod) error {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
+			c.Status, c.LastTransitionTime = corev1.ConditionTrue, metav1.Now()
+		}
+	}
+	return n.stage.Client.Status().Update(ctx, pod)
 }
 
 // see notes where a pod went.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -194,21 +195,27 @@ func (n *Nodes) note(e Event) { n.stage.timeline.add(e) }
 // Note adds an event of the test's own to the timeline.
 func (n *Nodes) Note(kind Kind, text string) { n.note(Event{Kind: kind, Text: text}) }
 
-// beatEvery is how often a node says that it is ready, which its controller forgets after
-// 50 s.
-const beatEvery = 10 * time.Second
+// beatEvery is how often a node says that it is ready, which its controller forgets after 50 s or
+// Setup.NotReadyAfter; beatsAtOnce are how many do so at once, as each waits for an answer.
+const (
+	beatEvery   = 5 * time.Second
+	beatsAtOnce = 8
+)
 
 func (n *Nodes) beat(ctx context.Context) error {
+	var beats errgroup.Group
+	beats.SetLimit(beatsAtOnce)
 	for _, name := range n.names {
-		if n.isSilent(ctx, name) {
-			continue
-		}
-		if err := n.report(ctx, name); err != nil {
-			return err
-		}
+		beats.Go(func() error {
+			if n.isSilent(ctx, name) {
+				return nil
+			}
+			return n.report(ctx, name)
+		})
 	}
+	err := beats.Wait()
 	sleep(ctx, beatEvery)
-	return nil
+	return err
 }
 
 // report writes the status of a node, as its kubelet does.
