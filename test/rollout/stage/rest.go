@@ -191,7 +191,7 @@ func (n *Nodes) haveNoRoom(ctx context.Context, blocking []string, pods []corev1
 				continue
 			}
 			blocks = blocks || slices.Contains(blocking, pod.Namespace+"/"+pod.Name)
-			if podIsReady(pod) {
+			if podIsReady(pod) && pod.DeletionTimestamp == nil { // as countHealthyPods of the disruption controller
 				healthy++
 			}
 		}
