@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,9 +89,15 @@ func newSurvey(cfg *rest.Config, kube kubernetes.Interface, index *images.Index,
 	if err != nil {
 		return nil, fmt.Errorf("making a client for discovery: %w", err)
 	}
+	patient := rest.CopyConfig(cfg)
+	patient.Timeout = cmp.Or(cfg.Timeout, follow.ListTimeout) // a client for discovery gives up after 32 s
+	lists, err := discovery.NewDiscoveryClientForConfig(patient)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for lists: %w", err)
+	}
 	return &survey{
 		list: func(ctx context.Context, l follow.Listing, visit func(*unstructured.Unstructured)) error {
-			return follow.EachObject(ctx, client.RESTClient(), l, visit)
+			return follow.EachObject(ctx, lists.RESTClient(), l, visit)
 		},
 		served: client.ServerPreferredResources, schemas: &schemas{api: client.RESTClient()},
 		rules: func(ctx context.Context) (authorizationv1.SubjectRulesReviewStatus, error) {

@@ -16,9 +16,9 @@ import (
 // decode, 200 pages list 100,000.
 const DefaultPageSize = 500
 
-// listTimeout is how long a page may take: longer than an API server works on it
+// ListTimeout is how long a page may take: longer than an API server works on it
 // (--request-timeout, 1 min), so that only a dead connection is cut.
-const listTimeout = 90 * time.Second
+const ListTimeout = 90 * time.Second
 
 // list reads all objects page by page. The Reflector's own list, at resource version 0, is
 // answered by the watch cache of the API server in one piece, however large: more than 1 GB
@@ -44,7 +44,7 @@ func (s *Source) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 }
 
 func (s *Source) listPage(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ListTimeout)
 	defer cancel()
 	return s.Client.List(ctx, options)
 }

@@ -69,7 +69,7 @@ type listPage struct {
 }
 
 func onePage(ctx context.Context, api rest.Interface, l Listing, limit int, token string, visit func(*unstructured.Unstructured)) (listPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ListTimeout)
 	defer cancel()
 	request := api.Get().AbsPath(l.Path).Param("limit", strconv.Itoa(limit)).SetHeader("Accept", "application/json")
 	if token != "" {

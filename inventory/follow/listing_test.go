@@ -34,7 +34,7 @@ func TestEachObjectStaysSmall(t *testing.T) {
 		fmt.Fprint(w, "]}")
 	}))
 	defer server.Close()
-	api, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL, Timeout: listTimeout}) // instead of 32 s, for pages of 5 MB
+	api, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL, Timeout: ListTimeout}) // instead of 32 s, for pages of 5 MB
 	if err != nil {
 		t.Fatal(err)
 	}
