@@ -32,8 +32,8 @@ func TestDeployed(t *testing.T) {
 		{name: "as on OpenShift", direct: true},
 		{name: "by kube-proxy", lag: 500 * time.Millisecond},
 	} {
-		// One after the other: an API server that has no processor for a second has not heard yet that a
-		// connection ends (goAwayTimeout in Go's net/http), and sends a change into nowhere.
+		// One after the other: an API server that gets no processor for 5 s after it has connected
+		// finds that a replica which ends has closed the connection (http.Server.Shutdown).
 		t.Run(by.name, func(t *testing.T) { test(t, by, binary) })
 	}
 }
