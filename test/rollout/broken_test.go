@@ -244,9 +244,14 @@ func newScene(t *testing.T) *scene {
 	}
 	ctx := t.Context()
 	s.registries.Push(serves...)
-	bare := s.stage.Rendered(ctx, "vm", "")
+	bare := map[string]string{}
+	for _, p := range setup.Pools {
+		bare[p.Name] = s.stage.Rendered(ctx, p.Name, "")
+	}
 	s.stage.Apply(ctx, mcoPods)
-	s.stage.Rendered(ctx, "vm", bare)
+	for _, p := range setup.Pools { // in any order; a node with a config of before would have a rollout of its own
+		s.stage.Rendered(ctx, p.Name, bare[p.Name])
+	}
 	s.nodes = s.stage.AddNodes(ctx, s.registries, nodes...)
 	s.shell = newShell(t, s.stage.KubectlPath(), s.stage.Kubeconfig, s.guard, s.play)
 	s.await(ctx, "the controller", func(p *corev1.Pod) bool {
