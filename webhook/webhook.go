@@ -8,7 +8,9 @@
 //
 // What cannot be read, reviewed or answered is refused with the reason; nothing
 // that goes wrong in here admits a change, unless the mode is one that refuses
-// nothing. What changes no spec is admitted without a review.
+// nothing. What changes no spec is admitted without a review, and what is refused
+// all the same if the change carries an override whose user the cluster permits
+// to (override.go).
 //
 //	mux, err := webhook.NewServeMux(webhook.Options{Reviewer: reviewer, Ready: ready})
 //	srv := webhook.HTTPServer(mux, reloader.TLSConfig(nil), logger)

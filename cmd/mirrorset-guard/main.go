@@ -1,6 +1,8 @@
 // Command mirrorset-guard refuses changes of OpenShift mirror sets that would
 // break image pulls: as an admission webhook (serve), before the change (check),
-// and as an explanation of where nodes pull from (explain, inventory).
+// and as an explanation of where nodes pull from (explain, inventory). It shows how far
+// the rollout of a change is and what holds it up (rollout), and what was decided in the
+// past (audit, replay).
 package main
 
 import (

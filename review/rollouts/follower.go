@@ -63,7 +63,7 @@ type Follower struct {
 // NewFollower returns a Follower. It is an error if its metrics are registered already.
 func NewFollower(o Options) (*Follower, error) {
 	if o.Reporter == nil {
-		o.Reporter = ReporterFunc(func(context.Context, Report) error { return nil })
+		o.Reporter = func(context.Context, Report) error { return nil }
 	}
 	m := newMetrics()
 	if err := m.register(o.Metrics); err != nil {

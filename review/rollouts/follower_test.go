@@ -142,14 +142,14 @@ func follow(t *testing.T, budget Budget) *following {
 	follower, err := NewFollower(Options{
 		Source: f.cluster, Budget: budget, StallAfter: 10 * time.Minute, Metrics: f.metrics,
 		Log: funcr.New(func(_, args string) { f.locked(func() { f.log = append(f.log, args) }) }, funcr.Options{}),
-		Reporter: ReporterFunc(func(_ context.Context, r Report) (err error) {
+		Reporter: func(_ context.Context, r Report) (err error) {
 			f.locked(func() {
 				if err = f.fails; err == nil {
 					f.reports = append(f.reports, fmt.Sprintf("%s %s: %s", r.Reason, r.name(), r.Note))
 				}
 			})
 			return err
-		}),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 			continue
 		}
 		reports++
-		if err := r.reporter.Report(ctx, report); err != nil {
+		if err := r.reporter(ctx, report); err != nil {
 			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
 			continue
 		}

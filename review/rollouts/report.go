@@ -32,15 +32,7 @@ type Report struct {
 }
 
 // A Reporter passes reports on. After an error the report is made again.
-type Reporter interface {
-	Report(context.Context, Report) error
-}
-
-// A ReporterFunc is a function that implements Reporter.
-type ReporterFunc func(context.Context, Report) error
-
-// Report implements Reporter.
-func (f ReporterFunc) Report(ctx context.Context, r Report) error { return f(ctx, r) }
+type Reporter func(context.Context, Report) error
 
 func (r Report) name() string {
 	if r.Object == nil {
@@ -62,12 +54,12 @@ func (r Report) message() string {
 // Events returns a Reporter that writes Kubernetes Events in the name of instance, usually a
 // pod. A Report without an object has no Event. It needs the right of events.Rule.
 func Events(client clienteventsv1.EventsGetter, instance string) Reporter {
-	return ReporterFunc(func(ctx context.Context, r Report) error {
+	return func(ctx context.Context, r Report) error {
 		if r.Object == nil {
 			return nil
 		}
 		return events.Write(ctx, client, event(r, instance))
-	})
+	}
 }
 
 func event(r Report, instance string) *eventsv1.Event {

@@ -15,12 +15,12 @@ import (
 // Events returns a Reporter that writes Kubernetes Events in the name of instance, usually a
 // pod. A Report without an object has no Event. It needs the right of events.Rule.
 func Events(client clienteventsv1.EventsGetter, instance string) Reporter {
-	return ReporterFunc(func(ctx context.Context, r Report) error {
+	return func(ctx context.Context, r Report) error {
 		if r.Object == nil {
 			return nil
 		}
 		return events.Write(ctx, client, event(r, instance))
-	})
+	}
 }
 
 func event(r Report, instance string) *eventsv1.Event {

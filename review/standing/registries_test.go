@@ -61,7 +61,7 @@ func TestRegistriesAreCountedAndNamed(t *testing.T) {
 	w := newWorld(3)
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(Options{
-			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w, Metrics: w.metrics,
+			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w.Report, Metrics: w.metrics,
 			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
 		})
 		if err != nil {

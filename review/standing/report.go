@@ -31,15 +31,7 @@ type Report struct {
 }
 
 // A Reporter passes reports on. After an error the report is made again.
-type Reporter interface {
-	Report(context.Context, Report) error
-}
-
-// A ReporterFunc is a function that implements Reporter.
-type ReporterFunc func(context.Context, Report) error
-
-// Report implements Reporter.
-func (f ReporterFunc) Report(ctx context.Context, r Report) error { return f(ctx, r) }
+type Reporter func(context.Context, Report) error
 
 func (r Report) name() string {
 	if r.Object == nil {

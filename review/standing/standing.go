@@ -85,7 +85,7 @@ func New(o Options) (*Verifier, error) {
 		o.Every = DefaultEvery
 	}
 	if o.Reporter == nil {
-		o.Reporter = ReporterFunc(func(context.Context, Report) error { return nil })
+		o.Reporter = func(context.Context, Report) error { return nil }
 	}
 	m := newMetrics()
 	if err := m.register(o.Metrics); err != nil {
@@ -249,7 +249,7 @@ func (v *Verifier) report(ctx context.Context, reported *ledger) error {
 			return err
 		}
 		report := c.report()
-		if err := v.reporter.Report(ctx, report); err != nil {
+		if err := v.reporter(ctx, report); err != nil {
 			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
 			continue
 		}

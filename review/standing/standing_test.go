@@ -233,7 +233,7 @@ func TestKeepsInFollowers(t *testing.T) {
 	w := newWorld(20)
 	w.lose(0, 2, true)
 	synctest.Test(t, func(t *testing.T) {
-		v, err := New(Options{Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w, Metrics: w.metrics})
+		v, err := New(Options{Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w.Report, Metrics: w.metrics})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -140,7 +140,7 @@ func verify(t *testing.T, w *world, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(Options{
-			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w, Metrics: w.metrics,
+			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w.Report, Metrics: w.metrics,
 			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
 		})
 		if err != nil {

@@ -1,8 +1,9 @@
 // Package status says how far a rollout of the Machine Config Operator (MCO) has come: which
-// pool and which node waits for what, and whether nodes have the registries.conf that the
-// mirror objects ask for.
+// pool and which node waits for what, what holds them up and how to get out of it, and whether
+// nodes have the registries.conf that the mirror objects ask for.
 //
 //	s := status.Of(status.Input{Cluster: cluster, Rendered: configs, Now: now})
+//	d := status.Diagnose(in, set)
 //	v := status.Verify(status.VerifyInput{Input: in, Mirrors: set})
 //
 // It is the same for a running cluster and for a dump. What could not be read is said, and

@@ -3,6 +3,7 @@ package deployed
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -44,12 +45,14 @@ func newNetwork(t *testing.T) *network {
 	t.Helper()
 	n := &network{proxy: filepath.Join(t.TempDir(), "proxy"), carried: map[string]int{}}
 	var reserved net.Listener
-	for i := 0; reserved == nil; i++ {
-		if i == 250 {
-			t.Fatal("no network of loopback is free")
-		}
+	for _, i := range rand.Perm(250) { // pods of a test that was killed may still be in the first
 		n.loopback = fmt.Sprintf("127.7.%d.", i)
-		reserved, _ = net.Listen("tcp", n.loopback+"1:9443")
+		if reserved, _ = net.Listen("tcp", n.loopback+"1:9443"); reserved != nil {
+			break
+		}
+	}
+	if reserved == nil {
+		t.Fatal("no network of loopback is free")
 	}
 	t.Cleanup(func() { reserved.Close() })
 	listener, err := net.Listen("unix", n.proxy)
