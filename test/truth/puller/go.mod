@@ -2,7 +2,11 @@ module github.com/mirrorset-guard/mirrorset-guard/test/truth/puller
 
 go 1.26.0
 
-require github.com/containers/image/v5 v5.36.2
+require (
+	github.com/containers/image/v5 v5.36.2
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/opencontainers/image-spec v1.1.1
+)
 
 require (
 	github.com/BurntSushi/toml v1.5.0 // indirect
@@ -36,8 +40,6 @@ require (
 	github.com/moby/sys/user v0.4.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
-	github.com/opencontainers/go-digest v1.0.0 // indirect
-	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/opencontainers/runtime-spec v1.2.1 // indirect
 	github.com/proglottis/gpgme v0.1.4 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect

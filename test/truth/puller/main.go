@@ -3,8 +3,11 @@
 // skopeo it supports short names, each candidate of which is a separate pull.
 //
 //	puller -registries-conf FILE -policy FILE -authfile FILE -arch ARCH IMAGE FOLDER
+//	puller judge < QUESTIONS
 //
-// It exits with 0 if the image is in FOLDER, with 1 and the reason if it is not.
+// It exits with 0 if the image is in FOLDER, with 1 and the reason if it is not. With judge it
+// reads questions, one a line, and answers each: would a node accept an image by these
+// signatures?
 // It is a separate module because copy.Image needs a hundred modules that the
 // guard must not have.
 package main
@@ -34,6 +37,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) == 1 && args[0] == "judge" {
+		return judgeAll(os.Stdin, os.Stdout)
+	}
 	disabled := types.ShortNameModeDisabled // CRI-O cannot ask anyone
 	sys := &types.SystemContext{OSChoice: "linux", ShortNameMode: &disabled}
 	var creds string

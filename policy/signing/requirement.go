@@ -1,0 +1,221 @@
+package signing
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/containers/image/v5/docker/reference"
+	configv1 "github.com/openshift/api/config/v1"
+)
+
+// The types of requirements.
+const (
+	AcceptAnything = "insecureAcceptAnything"
+	Reject         = "reject"
+	SigstoreSigned = "sigstoreSigned"
+)
+
+// The types of identities.
+const (
+	matchExact             = "matchExact"
+	matchRepoDigestOrExact = "matchRepoDigestOrExact"
+	matchRepository        = "matchRepository"
+	exactReference         = "exactReference"
+	exactRepository        = "exactRepository"
+	remapIdentity          = "remapIdentity"
+)
+
+// A Requirement is one of those that policy.json makes of the images in a scope, in the JSON
+// of that file (containers/image signature/policy_types.go, prSigstoreSigned).
+type Requirement struct {
+	Type string `json:"type"`
+	// One of these says who has to have signed; those by path are files on the nodes.
+	KeyPath  string   `json:"keyPath,omitempty"`
+	KeyPaths []string `json:"keyPaths,omitempty"`
+	KeyData  []byte   `json:"keyData,omitempty"`
+	KeyDatas [][]byte `json:"keyDatas,omitempty"`
+	Fulcio   *Fulcio  `json:"fulcio,omitempty"`
+	// Rekor has to have logged the signature where one of these is set.
+	RekorPublicKeyPath  string   `json:"rekorPublicKeyPath,omitempty"`
+	RekorPublicKeyPaths []string `json:"rekorPublicKeyPaths,omitempty"`
+	RekorPublicKeyData  []byte   `json:"rekorPublicKeyData,omitempty"`
+	RekorPublicKeyDatas [][]byte `json:"rekorPublicKeyDatas,omitempty"`
+	PKI                 *PKI     `json:"pki,omitempty"`
+	// SignedIdentity says which image the signature has to name; nil means
+	// matchRepoDigestOrExact.
+	SignedIdentity *Identity `json:"signedIdentity,omitempty"`
+}
+
+// A Fulcio says which certificates of a Fulcio server are accepted.
+type Fulcio struct {
+	CAPath       string `json:"caPath,omitempty"`
+	CAData       []byte `json:"caData,omitempty"`
+	OIDCIssuer   string `json:"oidcIssuer,omitempty"`
+	SubjectEmail string `json:"subjectEmail,omitempty"`
+}
+
+// A PKI says which certificates of other authorities are accepted.
+type PKI struct {
+	CARootsPath         string `json:"caRootsPath,omitempty"`
+	CARootsData         []byte `json:"caRootsData,omitempty"`
+	CAIntermediatesPath string `json:"caIntermediatesPath,omitempty"`
+	CAIntermediatesData []byte `json:"caIntermediatesData,omitempty"`
+	SubjectEmail        string `json:"subjectEmail,omitempty"`
+	SubjectHostname     string `json:"subjectHostname,omitempty"`
+}
+
+// An Identity says which image a signature has to name.
+type Identity struct {
+	Type             string `json:"type"`
+	DockerReference  string `json:"dockerReference,omitempty"`
+	DockerRepository string `json:"dockerRepository,omitempty"`
+	Prefix           string `json:"prefix,omitempty"`
+	SignedPrefix     string `json:"signedPrefix,omitempty"`
+}
+
+// Requirements are those of one scope of policy.json. All of them have to be met. They are
+// immutable.
+type Requirements struct {
+	list []Requirement
+	keys [][sha256.Size]byte
+	key  [sha256.Size]byte
+}
+
+// NewRequirements returns those of list.
+func NewRequirements(list ...Requirement) *Requirements {
+	r := &Requirements{list: list, keys: make([][sha256.Size]byte, len(list))}
+	whole := sha256.New()
+	for i := range list {
+		data, err := json.Marshal(&list[i])
+		if err != nil {
+			panic(err) // it has nothing that JSON does not know
+		}
+		r.keys[i] = sha256.Sum256(data)
+		whole.Write(r.keys[i][:])
+	}
+	whole.Sum(r.key[:0])
+	return r
+}
+
+// List returns them; it must not be changed.
+func (r *Requirements) List() []Requirement { return r.list }
+
+// Equal reports whether r and other ask for the same.
+func (r *Requirements) Equal(other *Requirements) bool { return r.key == other.key }
+
+// IsMetBy reports whether whatever meets other also meets r, because other has all of r.
+func (r *Requirements) IsMetBy(other *Requirements) bool {
+	return !slices.ContainsFunc(r.keys, func(key [sha256.Size]byte) bool { return !slices.Contains(other.keys, key) })
+}
+
+// FromSpec returns the requirement that MCO writes for an image policy (policyItemFromSpec in
+// its container-runtime-config controller). The error says what it rejects the policy for,
+// which makes it apply no policy and no mirror change at all.
+func FromSpec(policy configv1.ImageSigstoreVerificationPolicy) (Requirement, error) {
+	r := Requirement{Type: SigstoreSigned}
+	root := policy.RootOfTrust
+	var err error
+	switch {
+	case root.PolicyType == configv1.PublicKeyRootOfTrust && root.PublicKey != nil && root.PublicKey.KeyData != nil:
+		r.KeyData = root.PublicKey.KeyData
+		if len(root.PublicKey.RekorKeyData) > 0 {
+			r.RekorPublicKeyData = root.PublicKey.RekorKeyData
+		}
+	case root.PolicyType == configv1.FulcioCAWithRekorRootOfTrust && root.FulcioCAWithRekor != nil:
+		err = r.setFulcio(root.FulcioCAWithRekor)
+	case root.PolicyType == configv1.PKIRootOfTrust && root.PKI != nil:
+		err = r.setPKI(root.PKI)
+	default:
+		err = fmt.Errorf("its root of trust %q has no key and no certificate authority", root.PolicyType)
+	}
+	if err != nil {
+		return Requirement{}, err
+	}
+	r.SignedIdentity, err = identityFromSpec(policy.SignedIdentity)
+	return r, err
+}
+
+func (r *Requirement) setFulcio(root *configv1.ImagePolicyFulcioCAWithRekorRootOfTrust) error {
+	switch {
+	case root.FulcioCAData == nil:
+		return errors.New("fulcioCAData is missing")
+	case root.RekorKeyData == nil:
+		return errors.New("rekorKeyData is missing")
+	case root.FulcioSubject.OIDCIssuer == "":
+		return errors.New("fulcioSubject.oidcIssuer is missing")
+	case root.FulcioSubject.SignedEmail == "":
+		return errors.New("fulcioSubject.signedEmail is missing")
+	}
+	r.Fulcio = &Fulcio{CAData: root.FulcioCAData, OIDCIssuer: root.FulcioSubject.OIDCIssuer, SubjectEmail: root.FulcioSubject.SignedEmail}
+	r.RekorPublicKeyData = root.RekorKeyData
+	return nil
+}
+
+func (r *Requirement) setPKI(root *configv1.ImagePolicyPKIRootOfTrust) error {
+	subject := root.PKICertificateSubject
+	switch {
+	case root.CertificateAuthorityRootsData == nil:
+		return errors.New("caRootsData is missing")
+	case subject.Email == "" && subject.Hostname == "":
+		return errors.New("pkiCertificateSubject has neither an email nor a hostname")
+	}
+	r.PKI = &PKI{CARootsData: root.CertificateAuthorityRootsData, SubjectEmail: subject.Email, SubjectHostname: subject.Hostname}
+	if len(root.CertificateAuthorityIntermediatesData) > 0 {
+		r.PKI.CAIntermediatesData = root.CertificateAuthorityIntermediatesData
+	}
+	return nil
+}
+
+func identityFromSpec(spec *configv1.PolicyIdentity) (*Identity, error) {
+	if spec == nil {
+		return &Identity{Type: matchRepoDigestOrExact}, nil
+	}
+	switch spec.MatchPolicy {
+	case configv1.IdentityMatchPolicyMatchRepoDigestOrExact:
+		return &Identity{Type: matchRepoDigestOrExact}, nil
+	case configv1.IdentityMatchPolicyMatchRepository:
+		return &Identity{Type: matchRepository}, nil
+	case configv1.IdentityMatchPolicyExactRepository:
+		if spec.PolicyMatchExactRepository == nil {
+			return nil, errors.New("matchPolicy ExactRepository names no repository")
+		}
+		repository := string(spec.PolicyMatchExactRepository.Repository)
+		if _, err := reference.ParseNormalizedNamed(repository); err != nil {
+			return nil, fmt.Errorf("%q of matchPolicy ExactRepository is not a repository: %w", repository, err)
+		}
+		return &Identity{Type: exactRepository, DockerRepository: repository}, nil
+	case configv1.IdentityMatchPolicyRemapIdentity:
+		return remapFromSpec(spec.PolicyMatchRemapIdentity)
+	default:
+		return nil, fmt.Errorf("its matchPolicy %q is unknown", spec.MatchPolicy)
+	}
+}
+
+func remapFromSpec(spec *configv1.PolicyMatchRemapIdentity) (*Identity, error) {
+	if spec == nil {
+		return nil, errors.New("matchPolicy RemapIdentity has no prefixes")
+	}
+	id := &Identity{Type: remapIdentity, Prefix: string(spec.Prefix), SignedPrefix: string(spec.SignedPrefix)}
+	for _, prefix := range []string{id.Prefix, id.SignedPrefix} {
+		if !isRemapPrefix(prefix) {
+			return nil, fmt.Errorf("prefix %q of matchPolicy RemapIdentity is not valid", prefix)
+		}
+	}
+	return id, nil
+}
+
+// isRemapPrefix reports whether prefix is a host or a repository with one
+// (validateIdentityRemappingPrefix in containers/image signature/policy_config.go).
+func isRemapPrefix(prefix string) bool {
+	return remapDomain.MatchString(prefix) || remapName.MatchString(prefix) && remapDomainPrefix.MatchString(prefix)
+}
+
+var (
+	remapDomain       = regexp.MustCompile("^" + reference.DomainRegexp.String() + "$")
+	remapDomainPrefix = regexp.MustCompile("^" + reference.DomainRegexp.String() + "/")
+	remapName         = regexp.MustCompile("^" + reference.NameRegexp.String() + "$")
+)

@@ -1,0 +1,108 @@
+package signing
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// MediaType is that of the layers of an attachment that are signatures. Layers of other types
+// are attestations and the like, which do not count.
+const MediaType = "application/vnd.dev.cosign.simplesigning.v1+json"
+
+// The annotations of such a layer (containers/image internal/signature/sigstore.go).
+const (
+	SignatureAnnotation   = "dev.cosignproject.cosign/signature"
+	SETAnnotation         = "dev.sigstore.cosign/bundle"
+	CertificateAnnotation = "dev.sigstore.cosign/certificate"
+	ChainAnnotation       = "dev.sigstore.cosign/chain"
+)
+
+// A Signature is one layer of an attachment: what was signed, and by whom. Nothing in it has
+// been verified.
+type Signature struct {
+	// MediaType is that of the layer; of layers that are no signatures nothing else is kept.
+	MediaType string `json:"mediaType"`
+	// Payload is the content of the layer.
+	Payload []byte `json:"payload,omitempty"`
+	// Annotations hold those of the four above that the layer has.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Signatures are those attached to one image at one place, with what was concluded from
+// them. They are safe for concurrent use, and must not be changed or copied.
+type Signatures struct {
+	// All are the layers of the attachment, in order.
+	All []Signature
+	// Read is when they were read: certificates are verified for that time.
+	Read time.Time
+
+	mu     sync.Mutex
+	judged map[question]Decision
+}
+
+// A question is what Signatures were judged for.
+type question struct {
+	requirements [sha256.Size]byte
+	image        Image
+}
+
+// maxJudged is how many decisions Signatures remember: those for a few policies, before and
+// after a few changes.
+const maxJudged = 64
+
+// An Image is the image whose signatures are judged.
+type Image struct {
+	// Reference is the name by which nodes were told to run it, with a tag or a digest. It is
+	// not that of the place which served it.
+	Reference string
+	// Digest is that of the manifest that nodes run: of an index, the one of the instance that
+	// they choose.
+	Digest string
+}
+
+// An Outcome says whether nodes accept an image.
+type Outcome int
+
+const (
+	// Undecided means that it could not be determined. It is the zero value.
+	Undecided Outcome = iota
+	// Accepted means that they do.
+	Accepted
+	// Missing means that there is no signature.
+	Missing
+	// Rejected means that they accept none of those that there are.
+	Rejected
+)
+
+// A Decision is an Outcome with its reason, in the words of the nodes where it is theirs.
+type Decision struct {
+	Outcome Outcome
+	Reason  string // "" if Accepted
+	// SignedAs is the image that a signature names which nodes would accept but for that; "" if
+	// there is none.
+	SignedAs string
+}
+
+// Judge says whether nodes accept an image by s, nil for an image without signatures, if
+// policy.json makes these requirements.
+func (s *Signatures) Judge(r *Requirements, image Image) Decision {
+	if s == nil {
+		return r.judge(nil, image, time.Time{})
+	}
+	asked := question{r.key, image}
+	s.mu.Lock()
+	decision, known := s.judged[asked]
+	s.mu.Unlock()
+	if known {
+		return decision
+	}
+	decision = r.judge(s.All, image, s.Read)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.judged == nil || len(s.judged) >= maxJudged {
+		s.judged = map[question]Decision{}
+	}
+	s.judged[asked] = decision
+	return decision
+}
