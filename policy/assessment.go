@@ -21,11 +21,7 @@ type assessment struct {
 }
 
 func (s *Settings) assess(r *Reroute, facts Facts) *assessment {
-	proved := r.weigh(facts, false)
-	a := &assessment{Reroute: r, newRoute: proved.after, oldRoute: proved.before, found: facts, settings: s}
-	if proved.refused {
-		a.oldRoute = r.weigh(facts, true).before
-	}
+	a := &assessment{Reroute: r, newRoute: r.weighAfter(facts), oldRoute: r.weighBefore(facts), found: facts, settings: s}
 	a.after, a.mirrors = a.newRoute.pull(false), a.newRoute.pull(true)
 	a.before, a.mirrorsBefore = a.oldRoute.pull(false), a.oldRoute.pull(true)
 	if r.BeforeUnknown {
@@ -37,20 +33,12 @@ func (s *Settings) assess(r *Reroute, facts Facts) *assessment {
 // unlessBroken returns the severity of a finding about a pull that would fail: no denial if
 // it is proved that the pull fails today as well, or that it works afterwards if it does
 // today.
-func (a *assessment) unlessBroken() Severity {
-	if a.before == Fails || a.noWorse() {
-		return Warn
-	}
-	return Deny
-}
+func (a *assessment) unlessBroken() Severity { return denyUnless(a.failsToday(), a.noWorse()) }
 
 // unlessMirrorsFailed returns the severity of a finding about a route whose mirrors do not
 // help: no denial if it is proved that those of the old route do not either.
 func (a *assessment) unlessMirrorsFailed() Severity {
-	if a.oldRoute.hasOpenMirror() && a.mirrorsBefore == Fails && !a.Before.SourceBlocked() {
-		return Warn
-	}
-	return a.unlessBroken()
+	return denyUnless(a.mirrorsFailToday(), a.failsToday(), a.noWorse())
 }
 
 // fallbackSeverity returns the severity of a finding about a route on which only the source
@@ -102,13 +90,21 @@ func (a *assessment) mirrored() bool {
 
 // pending reports whether an answer about the new route was still awaited.
 func (a *assessment) pending() bool {
-	return a.newRoute.any(false, func(f *Fact) bool { return f.Presence == Unknown })
+	for _, at := range a.newRoute.open() {
+		awaited := slices.ContainsFunc(at.signatures, func(s signatureState) bool { return s.awaited })
+		if at.fact.Presence == Unknown || at.fact == &platformsNotAsked || at.fact == &signaturesNotAsked || awaited {
+			return true
+		}
+	}
+	return false
 }
 
 // awaited reports whether a mirror has not answered. It may have all of an image of which
 // another has only a part.
 func (a *assessment) awaited() bool {
-	return a.newRoute.any(true, func(f *Fact) bool { return f.Presence == Unknown || f.Presence == Unreachable })
+	return a.newRoute.any(true, func(f *Fact) bool {
+		return f.Presence == Unknown || f.Presence == Unreachable || f.Presence == Inconclusive
+	})
 }
 
 // running returns the digests that run under the reference, sorted.
@@ -127,11 +123,20 @@ func (a *assessment) running() []string {
 // denies it access, trying again would not help.
 func (a *assessment) verifyRemedy() []string {
 	for _, at := range a.newRoute.open() {
-		if a.found.At(at.Location).Presence == Denied {
+		switch found := a.found.At(at.Location); {
+		case found.Presence != Denied && found.Presence != Absent:
+		case !found.AsNodes:
+			return []string{giveSecret}
+		case found.Presence == Denied:
 			return []string{fmt.Sprintf("let the guard see for itself: add credentials for %s to Secret openshift-config/pull-secret", host(at.Ref))}
 		}
 	}
 	return []string{verifyAgain}
 }
+
+// giveSecret lets the guard ask as nodes do.
+//
+//nolint:gosec // it holds no credential
+const giveSecret = "let the guard read Secret openshift-config/pull-secret, or give check the secret with --pull-secret FILE; then try again"
 
 const verifyAgain = "make the registry answer, then try again; answers that arrive late are kept for the next try"

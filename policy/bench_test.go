@@ -136,7 +136,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 			for b.Loop() {
 				p := Plan{Total: known.Images.Len(), Added: added(c)}
 				p.Reroutes, p.Malformed = c.reroutes(c.resolve(known.InForce, false), known, known.Images.All())
-				p.setDepths(known.Platforms)
+				p.setDepths()
 				p.Decide(facts)
 			}
 		})
@@ -153,7 +153,7 @@ func BenchmarkRoute(b *testing.B) {
 	b.Run("route", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := table.Route(image); err != nil {
+			if _, err := table.Route(image, ""); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -71,10 +71,6 @@ func entryKey(e mirrors.Entry) string {
 	return strings.Join(append([]string{entryIdentity(e)}, e.Mirrors...), " ")
 }
 
-// onlyTakesAway reports whether c brings no entry and leaves the registry lists as
-// they are.
-func (c Change) onlyTakesAway() bool { return len(added(c)) == 0 && c.keepsLists() }
-
 // keepsLists reports whether c leaves the registry lists as they are.
 func (c Change) keepsLists() bool {
 	lists := func(s mirrors.Set) []string {

@@ -11,8 +11,8 @@ func (p Plan) Decide(facts Facts) Verdict {
 	s := &p.settings
 	v := Verdict{
 		Counts:   Counts{Total: p.Total, Malformed: len(p.Malformed)},
-		Brings:   len(p.Added) > 0 || p.ListsChanged,
-		Unjudged: p.unjudged,
+		Brings:   len(p.Added) > 0 || p.ListsChanged || p.addsPolicies(),
+		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(),
 	}
 	for _, reroutes := range p.byImage() {
 		seen, findings := s.worst(reroutes, facts)
@@ -29,7 +29,11 @@ func (p Plan) Decide(facts Facts) Verdict {
 
 // WithForecast returns v with what the forecast's rules find.
 func (p Plan) WithForecast(v Verdict, f *Forecast) Verdict {
-	if f == nil || len(f.Findings) == 0 {
+	if f == nil {
+		return v
+	}
+	v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen = f.Moved.All, f.Moved.Lost, f.Moved.Open
+	if len(f.Findings) == 0 {
 		return v
 	}
 	v.Findings = slices.Concat(v.Findings, f.Findings)

@@ -42,9 +42,9 @@ func facts(lines ...string) Facts {
 	f := Facts{}
 	for _, line := range lines {
 		ref, word, _ := strings.Cut(line, " ")
-		for p := Unknown; p <= Incomplete; p++ {
+		for p := Unknown; p <= Inconclusive; p++ {
 			if p.String() == word {
-				f[mirrors.Location{Ref: ref}] = &Fact{Presence: p}
+				f[mirrors.Location{Ref: ref}] = &Fact{Presence: p, AsNodes: true}
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func TestLookups(t *testing.T) {
 	}
 	f[mirrors.Location{Ref: "m.local/a:1"}] = &Fact{Presence: Present}
 	f[mirrors.Location{Ref: "m.local/b:1"}] = &Fact{} // asked, no answer
-	f[mirrors.Location{Ref: "m.local/c:1"}] = &Fact{Presence: Absent}
+	f[mirrors.Location{Ref: "m.local/c:1"}] = &Fact{Presence: Absent, AsNodes: true}
 	if diff := cmp.Diff([]string{"quay.io/b:1", "quay.io/c:1"}, refs()); diff != "" {
 		t.Errorf("second round (-want +got):\n%s", diff)
 	}
@@ -265,7 +265,7 @@ func TestManyFindings(t *testing.T) {
 		suffix := strings.TrimPrefix(img.Ref, "quay.io")
 		f[mirrors.Location{Ref: "quay.io" + suffix}] = &Fact{Presence: Present}
 		if i%3 > 0 {
-			f[mirrors.Location{Ref: "m.local" + suffix}] = &Fact{Presence: Absent}
+			f[mirrors.Location{Ref: "m.local" + suffix}] = &Fact{Presence: Absent, AsNodes: true}
 		}
 	}
 	v := plan.Decide(f)

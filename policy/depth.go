@@ -22,8 +22,7 @@ const (
 	BlobsOfNone
 )
 
-// setDepths sets the depth at which each place of p is looked up, given the platforms of
-// the nodes ("linux/amd64"), none if they are not known.
+// setDepths sets the depth at which each place of p is looked up.
 //
 // For most images it is enough that a registry says it has the manifest. Where more depends
 // on it, the manifest is read as a node reads it: for protected images, and where only
@@ -35,16 +34,22 @@ const (
 //
 // A fact that was found at one depth says nothing about another, as the two Locations
 // differ.
-func (p *Plan) setDepths(platforms []string) {
+func (p *Plan) setDepths() {
 	for k := range p.Reroutes {
-		r := &p.Reroutes[k]
-		if depth := p.settings.depthOf(r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
-			r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
-		}
-		r.platforms = p.entries == nil && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
-		r.onePlatform = len(platforms) == 1
+		p.setDepth(&p.Reroutes[k])
 	}
 	p.order = p.settings.rank(p.Reroutes)
+}
+
+// setDepth is setDepths for one image. What is not rerouted is looked up as by the standing
+// verification, whose answers then serve.
+func (p *Plan) setDepth(r *Reroute) {
+	if depth := p.settings.depthOf(r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
+		r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
+	}
+	r.platforms = p.entries == nil && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
+	r.onePlatform = len(p.platforms) == 1
+	r.protected = p.settings.IsProtected(r.Image)
 }
 
 // depthOf keeps the lookups of images that only history names shallow: their findings can

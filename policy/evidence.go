@@ -1,107 +1,116 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// weigh returns what facts prove about the image of r. A fact is what a registry told the
-// guard, which has the nodes' global pull secret and no other credentials. Where nodes may
-// have more credentials, a refusal proves nothing, and counts as no answer:
+// This file says what facts prove. A fact is what a registry told the guard, which is not
+// always what it tells nodes: they may have other credentials, or meet it at another time.
+// Where nodes may be told something else, a fact proves nothing, and counts as no answer.
 //
+// Nothing weakens a verdict but a proof, and nothing is a proof but what the functions at the
+// end of the file make of the old route. There, the only failure is a miss: the answer of a
+// registry that was asked just now, with the very credentials that nodes have, for pods that
+// have no others. A page instead of the image, an error or silence prove nothing; they may be
+// the work of somebody in front of the registry, in this minute, or on the way from here.
+
+// weighAfter returns what facts prove about the places of the new route.
+func (r *Reroute) weighAfter(facts Facts) weighedRoute { return r.weigh(&r.After, facts, false) }
+
+// weighBefore returns what facts prove about the places of the old route.
+func (r *Reroute) weighBefore(facts Facts) weighedRoute { return r.weigh(&r.Before, facts, true) }
+
+func (r *Reroute) weigh(route *mirrors.Route, facts Facts, before bool) weighedRoute {
+	weighed := weighedRoute{Route: route, facts: facts.on(route)}
+	for k, found := range weighed.facts {
+		f := r.counted(route.Sources[k].Location, found, facts)
+		if f == &notAsked {
+			continue
+		}
+		step := step{r, route, k, before}
+		proved := step.prove(f, facts)
+		if proved.Presence == Present && route.Sources[k].WantsSignatures() {
+			var states []signatureState
+			if proved, states = step.withSignatures(proved, facts); len(states) > 0 {
+				if weighed.signatures == nil {
+					weighed.signatures = map[int][]signatureState{}
+				}
+				weighed.signatures[k] = states
+			}
+		}
+		weighed.facts[k] = proved
+	}
+	return weighed
+}
+
+// A step is the k-th place of a route of an image, the old or the new one.
+type step struct {
+	*Reroute
+	route  *mirrors.Route
+	k      int
+	before bool
+}
+
+func (s step) source() *mirrors.PullSource { return &s.route.Sources[s.k] }
+
+// prove returns what f, a fact about the place, proves: f itself, unless that differs from what
+// it says.
+func (s step) prove(f *Fact, facts Facts) *Fact {
+	if s.before {
+		return s.proveBefore(f, facts)
+	}
+	return s.proveAfter(f)
+}
+
+// counted returns what counts about l instead of f, the fact about it: where the platforms of
+// an image are wanted, the fact about those.
+func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) *Fact {
+	if !r.wantsPlatforms(l, f) {
+		return f
+	}
+	if answer, asked := facts[deeper(l)]; asked {
+		return answer
+	}
+	return &platformsNotAsked
+}
+
+// proveAfter is prove for the new route. To be refused there counts, unless nodes may have
+// credentials that the guard has not:
+//
+//   - The guard may not have been able to read their pull secret.
 //   - At the host that the reference names, nodes use the pull secrets of pods (semantics
 //     §4). 401 and 403 prove nothing there. Nor does 404 where a consumer of the image may have
 //     such a secret, or runs this very digest: registries hide private repositories.
 //   - Where CRI-O's credential provider may find credentials in a pod's namespace, 401 and
 //     403 prove nothing at any place.
-//
-// With before set, facts are weighed for the old route, whose failure would weaken a
-// denial. There, a place that denies the guard access does not prove a failure: it may let
-// nodes in.
-//
-// Nor does a miss that is only Recalled, unless the new route asks that place too, and asks
-// none before it that may end the pull: if the place has the image by now, both routes do.
-//
-// Where the platforms of an image are wanted, the fact about those counts instead.
-func (r *Reroute) weigh(facts Facts, before bool) evidence {
-	both := make([]*Fact, len(r.After.Sources)+len(r.Before.Sources))
-	e := evidence{
-		after:  weighedRoute{&r.After, both[:len(r.After.Sources)]},
-		before: weighedRoute{&r.Before, both[len(r.After.Sources):]},
-	}
-	var replaced []proof
-	for _, route := range [...]weighedRoute{e.after, e.before} {
-		facts.enter(route.facts, route.Route)
-		for k, found := range route.facts {
-			l := &route.Sources[k].Location
-			f, wanted := r.counted(*l, found, facts)
-			if f == &notAsked || f.Presence == Present && !wanted {
-				continue
-			}
-			e.refused = e.refused || f.Presence == Denied || f.Presence == Absent || f.Recalled
-			if proved := r.prove(f, *l, route.Route, k, facts, before); proved != f || wanted {
-				replaced = append(replaced, proof{l, proved})
-			}
-		}
-	}
-	for _, p := range replaced { // where a place is on both routes, the last proof counts
-		p.enter(e.after)
-		p.enter(e.before)
-	}
-	return e
-}
-
-// counted returns what counts about l instead of f, the fact about it, and whether that is
-// what is known of its platforms.
-func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) (*Fact, bool) {
-	if !r.wantsPlatforms(l, f) {
-		return f, false
-	}
-	if answer, asked := facts[deeper(l)]; asked {
-		return answer, true
-	}
-	return &platformsNotAsked, true
-}
-
-// evidence holds what facts prove about one image.
-type evidence struct {
-	after, before weighedRoute
-	// refused is set if a place refuses the image, or did when it was last asked. If none
-	// does, facts prove the same of both routes.
-	refused bool
-}
-
-// A proof is what counts about a place instead of the fact about it.
-type proof struct {
-	at   *mirrors.Location
-	fact *Fact
-}
-
-// enter replaces the fact about the place of p, wherever it is on route.
-func (p proof) enter(route weighedRoute) {
-	for k := range route.Sources {
-		if route.Sources[k].Location == *p.at {
-			route.facts[k] = p.fact
-		}
-	}
-}
-
-// prove returns what f, the fact about l, which is the place of the k-th source of route,
-// proves: f itself, unless that differs from what it says.
-func (r *Reroute) prove(f *Fact, l mirrors.Location, route *mirrors.Route, k int, facts Facts, before bool) *Fact {
-	if f.Presence != Denied && f.Presence != Absent && !f.Recalled {
+func (s step) proveAfter(f *Fact) *Fact {
+	switch {
+	case f.Presence != Denied && f.Presence != Absent:
+		return f
+	case !f.AsNodes,
+		f.Presence == Denied && (s.isAtSource() || s.OtherCredentials),
+		f.Presence == Absent && s.isAtSource() && s.doubt() != "":
+		return s.unproven(f)
+	default:
 		return f
 	}
-	atSource := host(l.Ref) == sourceHost(route, k)
+}
+
+// proveBefore is prove for the old route, where a failure would weaken a denial.
+//
+// A miss that is only Recalled proves nothing, unless the new route asks that place too, and
+// asks none before it that may end the pull: if the place has the image by now, both routes do.
+func (s step) proveBefore(f *Fact, facts Facts) *Fact {
 	switch {
-	case f.Presence == Denied && (atSource || before || r.OtherCredentials),
-		f.Presence == Absent && (atSource || before && r.OtherCredentials) && r.doubt() != "":
-		return r.unproven(f)
-	case before && f.Recalled && !r.stillReaches(l, facts):
-		unsure := *f
-		unsure.Presence = Unreachable
-		return &unsure
+	case f.Presence == Present, f.Presence == Unknown, f.Presence == Unreachable:
+		return f
+	case f.Presence != Absent, !f.AsNodes,
+		s.doubt() != "" && (s.OtherCredentials || s.isAtSource()),
+		f.Recalled && !s.stillReaches(s.source().Location, facts):
+		return s.unproven(f)
 	default:
 		return f
 	}
@@ -122,16 +131,23 @@ func (r *Reroute) stillReaches(l mirrors.Location, facts Facts) bool {
 	return false
 }
 
-// unproven returns f, a refusal, as no answer.
+// unproven returns f as no answer. What ends a pull ends it whether or not nodes get the image.
 func (r *Reroute) unproven(f *Fact) *Fact {
 	unsure := *f
 	unsure.Detail = describe(f)
-	if why := r.doubt(); why != "" {
+	if refused := f.Presence == Absent || f.Presence == Denied; refused && !f.AsNodes {
+		unsure.Detail += "; " + askedOtherwise
+	} else if why := r.doubt(); why != "" {
 		unsure.Detail += "; " + why
 	}
-	unsure.Presence = Unreachable
+	if unsure.Presence = Unreachable; f.Presence.endsPull() {
+		unsure.Presence = Inconclusive
+	}
 	return &unsure
 }
+
+// askedOtherwise says why a refusal proves nothing where Fact.AsNodes is not set.
+const askedOtherwise = "it was asked without the pull secret of the nodes, which could not be read"
 
 // doubt says why nodes may get an image that a registry refuses to the guard, or says it
 // does not have; "" if nodes would be told the same.
@@ -154,14 +170,68 @@ func (r *Reroute) doubt() string {
 	return ""
 }
 
-// sourceHost returns the host that the candidate of the k-th source of r names: the host of
-// the place that is not a mirror. References on a route are normalised, so that each
-// registry has one name.
-func sourceHost(r *mirrors.Route, k int) string {
-	for _, s := range r.Sources[k:] { // containers/image puts the source last
-		if !s.Mirror && s.Candidate == r.Sources[k].Candidate {
-			return host(s.Ref)
+// isAtSource reports whether the place is at the host that its candidate names: that of the
+// source that is not a mirror. References on a route are normalised, so that each registry has
+// one name.
+func (s step) isAtSource() bool {
+	at := s.source()
+	for _, other := range s.route.Sources[s.k:] { // containers/image puts the source last
+		if !other.Mirror && other.Candidate == at.Candidate {
+			return host(other.Ref) == host(at.Ref)
 		}
 	}
-	return ""
+	return false
+}
+
+// A proof is evidence by which a denial becomes a warning. The zero value proves nothing. Only
+// the methods below make others.
+type proof struct{ holds bool }
+
+// denyUnless returns Deny, or Warn where one of proofs holds.
+func denyUnless(proofs ...proof) Severity {
+	for _, p := range proofs {
+		if p.holds {
+			return Warn
+		}
+	}
+	return Deny
+}
+
+// failsToday is proof that nodes do not get the image on the old route.
+func (a *assessment) failsToday() proof { return proof{a.before == Fails && !a.BeforeUnknown} }
+
+// mirrorsFailToday is proof that the mirrors of the old route do not serve the image, although
+// it has some and nodes may contact its source.
+func (a *assessment) mirrorsFailToday() proof {
+	return proof{a.oldRoute.hasOpenMirror() && a.mirrorsBefore == Fails && !a.BeforeUnknown && !a.Before.SourceBlocked()}
+}
+
+// noWorse is proof that nodes get the image on the new route if they do
+// today, and from mirrors if they do so today, whatever the places that could not be asked
+// would say. A source's first mirror is judged by what it holds, since it is a promise that
+// was not made before.
+func (a *assessment) noWorse() proof {
+	if a.BeforeUnknown || !a.oldRoute.hasOpenMirror() && a.newRoute.hasOpenMirror() {
+		return proof{}
+	}
+	if isShort(a.Before) || isShort(a.After) {
+		return proof{a.keepsAll()}
+	}
+	has := func(f *Fact) bool { return f.Presence == Present }
+	return proof{reaches(a.oldRoute.open(), a.newRoute.open(), has) && reaches(a.oldRoute.mirrors(), a.newRoute.mirrors(), has)}
+}
+
+// keepsPlatforms is proof of noWorse for nodes of every platform.
+func (a *assessment) keepsPlatforms() proof {
+	if a.BeforeUnknown || isShort(a.Before) || isShort(a.After) {
+		return proof{}
+	}
+	return proof{reaches(a.oldRoute.open(), a.newRoute.open(), func(f *Fact) bool { return f.Presence == Present && f.isWhole() && !f.Guessed })}
+}
+
+// lacksTheSame is proof that nodes of lost, platforms for which the new route has nothing, get
+// nothing today either: the old route serves a copy that is known to lack them.
+func (a *assessment) lacksTheSame(lost []string) proof {
+	before, served := a.servedToday()
+	return proof{served && containsAll(slices.Concat(before.Missing, before.Lacks), lost)}
 }

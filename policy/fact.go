@@ -2,9 +2,11 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
 // Presence says what a node would meet at a location.
@@ -30,11 +32,32 @@ const (
 	// A node that met it would stop there. Only Locations of DepthBlobs can be Incomplete,
 	// and those of DepthManifest if the config is missing.
 	Incomplete
+	// Inconclusive means that the registry serves the manifest, and that it could not be
+	// determined whether nodes would get the rest: a part of an index, blobs, or signatures. A
+	// node that met it would either get all of it there or stop there.
+	Inconclusive
+	// Unsigned, like the two after it, is concluded from other facts and found at no location.
+	// The registry serves the image, and nodes would stop there because a signature is
+	// required and the image has none there.
+	Unsigned
+	// Missigned means that nodes accept none of its signatures, or cannot read what stands
+	// where they should be.
+	Missigned
+	// SignaturesDenied means that the registry does not let nodes look for signatures.
+	SignaturesDenied
 )
 
 // String implements fmt.Stringer.
 func (p Presence) String() string {
-	return [...]string{"unknown", "present", "absent", "denied", "unreachable", "mismatch", "incomplete"}[p]
+	return [...]string{
+		"unknown", "present", "absent", "denied", "unreachable", "mismatch", "incomplete", "inconclusive",
+		"unsigned", "missigned", "signatures denied",
+	}[p]
+}
+
+// endsPull reports whether a node that meets p stops there, whether or not it gets the image.
+func (p Presence) endsPull() bool {
+	return p == Present || p >= Mismatch
 }
 
 // A Fact is what was found at a location, and when.
@@ -67,12 +90,44 @@ type Fact struct {
 	// the image is not Present, and where a part is Missing only because some of its blobs
 	// are; then it names those. It contains no credentials and no control characters.
 	Detail string
+	// Instances are the manifests that nodes would run, for each of their platforms that gets
+	// one there. They are nil where that was not looked up; see Runs.
+	Instances []Instance
+	// Signatures are those found at a Location of DepthSignatures, if Present.
+	Signatures *signing.Signatures
+	// AsNodes is set where the registry was asked with the very credentials that nodes have:
+	// the global pull secret, or none as that has none for the place. If it is not set, the
+	// guard knows less than nodes do, and no refusal proves anything.
+	AsNodes bool
 	// Time is when the answer came; zero if Unknown.
 	Time time.Time
 	// Recalled is set for a miss (Absent) that an earlier lookup found, a minute or so ago.
 	// It is good enough to plan by, and does not prove that the old route fails; where a
 	// verdict depends on it, it is looked up again: see Plan.Decisive.
 	Recalled bool
+}
+
+// An Instance is the manifest that nodes of a platform run of an image.
+type Instance struct {
+	// Platform is that of the nodes ("linux/arm64"), "" for a single image, which nodes of any
+	// platform take.
+	Platform string
+	// Digest is that by which its signatures are looked up.
+	Digest string
+}
+
+// Runs returns the manifests that nodes would run, and whether they are known. Nodes look for
+// the signatures of a single image by its SHA-256 digest, whatever it is pulled by
+// (docker_image_src.go, manifestDigest).
+func (f *Fact) Runs() ([]Instance, bool) {
+	switch {
+	case f.Instances != nil:
+		return f.Instances, true
+	case f.MediaType != "" && !slices.Contains(indexTypes, f.MediaType) && strings.HasPrefix(f.Digest, "sha256:"):
+		return []Instance{{Digest: f.Digest}}, true
+	default:
+		return nil, false
+	}
 }
 
 // Facts are what is known about locations. A location without an entry has not
@@ -104,8 +159,9 @@ func (f Facts) enter(facts []*Fact, r *mirrors.Route) {
 
 // Facts about which nothing was found.
 var (
-	notAsked          Fact
-	platformsNotAsked = Fact{Detail: "found; its platforms were not looked up in time"}
+	notAsked           Fact
+	platformsNotAsked  = Fact{Presence: Inconclusive, Detail: "found; its platforms were not looked up in time"}
+	signaturesNotAsked = Fact{Presence: Inconclusive, Detail: "found; its signatures were not looked up in time"}
 )
 
 // unread reports whether f is about an index whose children were not read.

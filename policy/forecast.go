@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -24,11 +23,13 @@ type Forecast struct {
 	// Recent are the other mirror objects that were changed shortly before, sorted by name. A
 	// change that drains would have cost nothing more together with them.
 	Recent []string
-	now    time.Time
-	pulls  pullOutcomes
-	// Lookups are the places of old routes that nobody has looked at and that decide whether
-	// the rollout stalls: pods that are evicted first go to nodes that have the old route.
-	Lookups []mirrors.Location
+	// Moved counts the images of pods that drains evict and that the change leaves on their
+	// routes, as far as such a pod may come to a node that has to pull.
+	Moved MovedCounts
+	now   time.Time
+	pulls *pullOutcomes
+	// moved are the images of Moved.
+	moved []movedImage
 	// Findings are those of the forecast rules; Plan.WithForecast adds them to a
 	// verdict.
 	Findings []Finding
@@ -61,7 +62,7 @@ func (f *Forecast) String() string {
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}
-	return line
+	return line + f.Moved.String()
 }
 
 // Drains reports whether nodes of a pool that takes part are drained.
@@ -120,127 +121,9 @@ func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
 		return
 	}
 	f.pulls = p.pulls(facts)
-	input := simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Stop: by.Stop}
-	result := simulation.Run(input)
+	result := simulation.Run(simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Stop: by.Stop})
 	f.Simulation = &result
-	if !f.pulls.unasked() || result.Partial {
-		return
-	}
-	input.Pull = f.pulls.pullDoubting
-	doubting := simulation.Run(input)
-	f.Lookups = f.pulls.oldPlaces(doubting.Worst)
-	result.Partial = doubting.Partial
-}
-
-// pullOutcomes say which images can be pulled before and after the change, by reference, for each
-// pool that has routes of its own.
-type pullOutcomes map[string][]*assessment
-
-func (p Plan) pulls(facts Facts) pullOutcomes {
-	known := pullOutcomes{}
-	for i := range p.Reroutes {
-		ref := p.Reroutes[i].Image.Ref
-		known[ref] = append(known[ref], p.settings.assess(&p.Reroutes[i], facts))
-	}
-	return known
-}
-
-// pull implements simulation.Input. What the change does not reroute is pulled as today.
-func (p pullOutcomes) pull(image, pool string, updated bool) simulation.Pull {
-	a := p.of(image, pool)
-	switch {
-	case a == nil:
-		return simulation.PullWorks
-	case updated:
-		return a.pullAfter()
-	default:
-		return a.pullBefore()
-	}
-}
-
-// of returns the assessment of image on the nodes of pool, nil if it is not rerouted there.
-func (p pullOutcomes) of(image, pool string) *assessment {
-	for _, a := range p[strings.TrimSpace(image)] {
-		if len(a.Pools) == 0 || slices.Contains(a.Pools, pool) {
-			return a
-		}
-	}
-	return nil
-}
-
-func (a *assessment) pullAfter() simulation.Pull {
-	switch {
-	case a.After.Err != nil || a.After.Refused != "":
-		return simulation.PullFails
-	default:
-		return pullOf(a.after)
-	}
-}
-
-// pullBefore takes the old route to work where nobody has got an answer: pods run by it.
-func (a *assessment) pullBefore() simulation.Pull {
-	if a.isUnasked() {
-		return simulation.PullWorks
-	}
-	return pullOf(a.before)
-}
-
-// isUnasked reports whether it is not known what the old route gives, as nobody has got an
-// answer from any of its places.
-func (a *assessment) isUnasked() bool {
-	return a.before == Unsure && !slices.ContainsFunc(a.Before.Open(), func(l mirrors.Location) bool { return a.found.At(l).Presence != Unknown })
-}
-
-// unasked reports whether there are such images.
-func (p pullOutcomes) unasked() bool {
-	for _, assessments := range p {
-		if slices.ContainsFunc(assessments, (*assessment).isUnasked) {
-			return true
-		}
-	}
-	return false
-}
-
-// pullDoubting is pull, but for old routes that nobody has asked: whether they work is not
-// known.
-func (p pullOutcomes) pullDoubting(image, pool string, updated bool) simulation.Pull {
-	if a := p.of(image, pool); !updated && a != nil && a.isUnasked() {
-		return simulation.PullUnknown
-	}
-	return p.pull(image, pool, updated)
-}
-
-// oldPlaces returns the places on the old routes of the images that c stalls for, and that
-// have not been looked up, each once.
-func (p pullOutcomes) oldPlaces(c simulation.Course) []mirrors.Location {
-	var places []mirrors.Location
-	for _, stall := range c.Stalls {
-		images := []string{stall.Image}
-		for _, missing := range stall.Missing {
-			images = append(images, missing.Image)
-		}
-		for _, image := range images {
-			for _, a := range p[strings.TrimSpace(image)] {
-				for _, l := range a.Before.Open() {
-					if a.found[l] == nil && !slices.Contains(places, l) {
-						places = append(places, l)
-					}
-				}
-			}
-		}
-	}
-	return places
-}
-
-func pullOf(o Outcome) simulation.Pull {
-	switch {
-	case o.Found():
-		return simulation.PullWorks
-	case o == Fails:
-		return simulation.PullFails
-	default:
-		return simulation.PullUnknown
-	}
+	f.countMoved(result.Moved)
 }
 
 // recent returns the names of the mirror objects that c does not change and that somebody

@@ -202,26 +202,80 @@ func TestForecastRecent(t *testing.T) {
 // the first pod that is evicted can only go to a node that still asks the source.
 func TestForecastLookups(t *testing.T) {
 	f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})
-	if len(f.Lookups) != 1 || f.Lookups[0].Ref != atSource {
-		t.Errorf("got %v, want the source", f.Lookups)
+	known := facts(atMirror + " present")
+	if got := f.Lookups(known); len(got) != 1 || got[0].Ref != atSource {
+		t.Errorf("got %v, want the source", got)
 	}
-	if got := summary(v); got != "" {
+	if got := summary(v); got != "warn RolloutStalls" {
 		t.Errorf("nobody has looked, and yet: %s", got)
 	}
 	for answer, want := range map[string]string{
-		"present": "", "absent": "warn RolloutStalls", "unreachable": "warn RolloutStalls", "unknown": "",
+		"present": "", "absent": "warn RolloutStalls", "unreachable": "warn RolloutStalls", "unknown": "warn RolloutStalls",
 	} {
-		f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" present", atSource+" "+answer), Settings{})
-		if len(f.Lookups) > 0 {
-			t.Errorf("%s: it would be asked again: %v", answer, f.Lookups)
+		known := facts(atMirror+" present", atSource+" "+answer)
+		f, v := foretell(workers(3, atSource), set(), tagsFromMirror(), known, Settings{})
+		if got := f.Lookups(known); len(got) > 0 {
+			t.Errorf("%s: it would be asked again: %v", answer, got)
 		}
 		if got := summary(v); got != want {
 			t.Errorf("%s: got %q, want %q", answer, got, want)
 		}
 	}
-	f, _ = foretell(workers(3, "quay.io/other:v1"), set(), tagsFromMirror(), facts(atMirror+" present"), Settings{})
-	if len(f.Lookups) > 0 {
-		t.Errorf("no pod runs the image, and yet: %v", f.Lookups)
+}
+
+// TestMovedImages: what a change leaves on its route has to be pulled all the same once nodes
+// are drained.
+func TestMovedImages(t *testing.T) {
+	const other = "quay.io/other:v1"
+	protect := Settings{Protected: []string{"shop"}}
+	with := func(secrets ...string) []Consumer {
+		return []Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart", Container: "cart", Use: Running, OwnPullSecret: len(secrets) > 0}}
+	}
+	single := func() *rollout.Cluster { // no budget
+		c := workers(3, other)
+		c.Budgets = nil
+		return c
+	}
+	for _, tt := range []struct {
+		name      string
+		through   *rollout.Cluster
+		consumers []Consumer
+		fact      string
+		settings  Settings
+		want      string
+	}{
+		{"it is there", workers(3, other), with(), "present", Settings{}, ""},
+		{"its registry has lost it", workers(3, other), with(), "absent", Settings{}, "deny RolloutStalls"},
+		{"its registry does not answer", workers(3, other), with(), "unreachable", Settings{}, "deny RolloutStalls"},
+		{"nobody has looked", workers(3, other), with(), "", Settings{}, "deny RolloutStalls"},
+		{"its registry lets only the pods in", workers(3, other), with("a"), "denied", Settings{}, "warn RolloutStalls"},
+		{"or hides it from others", workers(3, other), with("a"), "absent", Settings{}, "warn RolloutStalls"},
+		{"but not if it is protected", workers(3, other), with("a"), "denied", protect, "deny RolloutStalls"},
+		{"nor if it does not answer", workers(3, other), with("a"), "unreachable", Settings{}, "deny RolloutStalls"},
+		{"without a budget, a tenant's loss holds nobody up", single(), with(), "absent", Settings{}, "warn DrainLosesPod"},
+		{"a router's does", single(), with(), "absent", protect, "deny DrainLosesPod"},
+		{"what is not known does not", single(), with(), "unreachable", protect, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			known := Facts{}
+			if tt.fact != "" {
+				known = facts(other+" "+tt.fact, atMirror+" present", atSource+" present")
+				deep := mirrors.Location{Ref: other, Depth: mirrors.DepthBlobs} // of protected images
+				known[deep] = known.At(mirrors.Location{Ref: other})
+			}
+			edit := tagsFromMirror()
+			p := shallower(NewPlan(Change{set(), edit.Apply(set())}, Cluster{Images: NewImages(Image{other, tt.consumers}), Rollout: tt.through}, tt.settings))
+			f := p.Forecast(known, Forecaster{Now: noon})
+			if got := summary(p.WithForecast(p.Decide(known), f)); got != tt.want {
+				t.Errorf("got %q, want %q: %s", got, tt.want, f)
+			}
+			if asks := f.Lookups(known); len(asks) != b2i(tt.fact == "") {
+				t.Errorf("it asks for %v", asks)
+			}
+			if f.Moved.All != 1 {
+				t.Errorf("%+v", f.Moved)
+			}
+		})
 	}
 }
 
@@ -243,20 +297,17 @@ func TestPulls(t *testing.T) {
 		facts         Facts
 		before, after simulation.Pull
 	}{
-		{"nobody looked", Facts{}, simulation.PullWorks, simulation.PullUnknown},
+		{"nobody looked", Facts{}, simulation.PullUnknown, simulation.PullUnknown},
 		{"both have it", facts("old.local/shop/cart:v1 present", atMirror+" present"), simulation.PullWorks, simulation.PullWorks},
-		{"the new one lacks it", facts(atMirror + " absent"), simulation.PullWorks, simulation.PullFails},
-		{"the new one is out of reach", facts(atMirror + " unreachable"), simulation.PullWorks, simulation.PullUnknown},
+		{"the new one lacks it", facts(atMirror + " absent"), simulation.PullUnknown, simulation.PullFails},
+		{"the new one is out of reach", facts(atMirror + " unreachable"), simulation.PullUnknown, simulation.PullUnknown},
 		{"the old one has lost it", facts("old.local/shop/cart:v1 absent", atMirror+" present"), simulation.PullFails, simulation.PullWorks},
 		{"the old one is out of reach", facts("old.local/shop/cart:v1 unreachable", atMirror+" present"), simulation.PullUnknown, simulation.PullWorks},
 	} {
 		p := shallower(NewPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(Image{Ref: atSource})}, Settings{}))
 		pulls := p.pulls(tt.facts)
-		if was, is := pulls.pull(" "+atSource, "worker", false), pulls.pull(atSource, "worker", true); was != tt.before || is != tt.after {
+		if was, is := pulls.pull(" "+atSource, "shop", "worker", false), pulls.pull(atSource, "shop", "worker", true); was != tt.before || is != tt.after {
 			t.Errorf("%s: got %v and %v, want %v and %v", tt.name, was, is, tt.before, tt.after)
-		}
-		if got := pulls.pull("quay.io/other:v1", "worker", true); got != simulation.PullWorks {
-			t.Errorf("what is not rerouted: got %v", got)
 		}
 	}
 }

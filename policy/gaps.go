@@ -28,14 +28,14 @@ const (
 	// UnseenUntouched means that no route changes, whatever the image.
 	UnseenUntouched Unseen = iota
 	// UnseenKept means that each image is still looked for at every place where it is
-	// today and that no source gets its first mirror, or that the change only deletes
-	// mirror objects: it makes nothing worse, or it undoes a mistake.
+	// today, no more is required of it there, and no source gets its first mirror.
 	UnseenKept
 	// UnseenFallback means that each image is still looked for at every place where
 	// it is today, after a mirror that is the first of its source.
 	UnseenFallback
 	// UnseenMoved means that a place is no longer asked; or that, where only mirrors are
 	// left, it is asked only after a new one: nodes stop at a mirror that has something else.
+	// Or that nodes ask for signatures where they did not, or for other ones.
 	UnseenMoved
 )
 
@@ -49,22 +49,22 @@ func (c Change) unseenIn(r resolution) Unseen {
 	case len(c.changedCAs()) > 0: // any image may come from there
 		return UnseenMoved
 	}
-	worst := c.unseen(r.before, r.after)
-	if c.onlyTakesAway() && !r.repairs() { // a repair would release what was held up
-		return min(worst, UnseenKept)
-	}
-	return worst
+	return c.unseen(r)
 }
 
 // unseen says what c does to images that are not known, whether it brings entries or
 // takes them away. It asks for the routes of references that stand for them: below each
-// scope that either table knows, and below none.
-func (c Change) unseen(before, after *mirrors.Table) Unseen {
+// scope that either table knows, and below none, in each namespace that has a signature policy
+// of its own, and in none of those.
+func (c Change) unseen(r resolution) Unseen {
 	worst := UnseenUntouched
-	for ref := range c.standIns(before, after) {
-		from, to, changed, err := mirrors.Compare(before, after, ref)
-		if err == nil && changed {
-			worst = max(worst, unseenOn(from, to))
+	namespaces := append([]string{""}, r.ownPolicies()...)
+	for ref := range c.standIns(r.before, r.after) {
+		for _, namespace := range namespaces {
+			from, to, changed, err := r.compare(ref, namespace)
+			if err == nil && changed {
+				worst = max(worst, unseenOn(from, to))
+			}
 		}
 	}
 	return worst
@@ -78,11 +78,32 @@ func unseenOn(before, after mirrors.Route) Unseen {
 		return UnseenMoved
 	case after.SourceBlocked() && hasNewInFront(before.Open(), after.Open()):
 		return UnseenMoved
+	case asksForMore(before.Sources, after.Sources):
+		return UnseenMoved
 	case len(before.Mirrors()) == 0 && len(after.Mirrors()) > 0:
 		return UnseenFallback
 	default:
 		return UnseenKept
 	}
+}
+
+// asksForMore reports whether nodes that get an image at a place of before may find it without
+// the signatures that after has them look for, there or in front of it.
+func asksForMore(before, after []mirrors.PullSource) bool {
+	stopped := false
+	for _, s := range after {
+		if !s.Tried() {
+			continue
+		}
+		was := slices.IndexFunc(before, func(b mirrors.PullSource) bool { return b.Tried() && b.Location == s.Location })
+		switch {
+		case was < 0:
+			stopped = stopped || s.WantsSignatures()
+		case stopped, !s.AsksNoMore(before[was]):
+			return true
+		}
+	}
+	return false
 }
 
 // keeps reports whether each of before is in after.
@@ -97,8 +118,9 @@ func hasNewInFront(before, after []mirrors.Location) bool {
 }
 
 // standIns returns references that stand for unknown images: a tag and a digest in each
-// scope that could be a repository, and in a repository below it; and some that no scope
-// covers, which stand for all others.
+// scope that could be a repository, and in a repository below it, and of a registry at another
+// port of a scope that is a host, as registries.conf has that covered, too; and some that no
+// scope covers, which stand for all others.
 func (c Change) standIns(before, after *mirrors.Table) map[string]bool {
 	refs := map[string]bool{}
 	add := func(repository string) {
@@ -107,11 +129,15 @@ func (c Change) standIns(before, after *mirrors.Table) map[string]bool {
 	}
 	add(standIn)
 	add(standIn + ".invalid/" + standIn)
+	add(standIn + ".invalid" + standInPort + "/" + standIn)
 	for scope := range c.scopes(before, after) {
 		scope = strings.Replace(scope, "*", standIn, 1) // only ever its first label
 		add(scope + "/" + standIn)
-		if strings.Contains(scope, "/") {
+		switch {
+		case strings.Contains(scope, "/"):
 			add(scope)
+		case !strings.Contains(scope, ":"):
+			add(scope + standInPort + "/" + standIn)
 		}
 	}
 	return refs
@@ -120,10 +146,17 @@ func (c Change) standIns(before, after *mirrors.Table) map[string]bool {
 // standIn is a name that no image has, nor a narrower scope.
 const standIn = "images-that-nobody-knows"
 
-// scopes returns the scopes that the tables, and the registry lists behind them, name.
-func (c Change) scopes(tables ...*mirrors.Table) map[string]bool {
+// standInPort is one that no registry has.
+const standInPort = ":64999"
+
+// scopes returns the scopes that the tables, and the registry lists behind them, name, and
+// those of signature policies that differ.
+func (c Change) scopes(before, after *mirrors.Table) map[string]bool {
 	scopes := map[string]bool{}
-	for _, t := range tables {
+	for _, scope := range mirrors.CompareScopes(before, after).Scopes {
+		scopes[scope] = true
+	}
+	for _, t := range []*mirrors.Table{before, after} {
 		for _, r := range t.Config().Registries {
 			scopes[r.Prefix] = true
 		}

@@ -175,7 +175,7 @@ func planned(t *testing.T, rng *rand.Rand) (rerouted, spared int) {
 	}
 	var want, have []string
 	for _, img := range list {
-		from, to, changed, err := r.compare(img.Ref)
+		from, to, changed, err := r.compare(img.Ref, "")
 		if changed && err == nil {
 			want = append(want, fmt.Sprintf("%s: %v -> %v", img.Ref, from, to))
 		}
@@ -189,12 +189,12 @@ func planned(t *testing.T, rng *rand.Rand) (rerouted, spared int) {
 		t.Errorf("rerouted:\n%s\nwant:\n%s\n%v\n%v", strings.Join(have, "\n"), strings.Join(want, "\n"), c.Before, c.After)
 	}
 	for _, img := range got.Malformed {
-		if _, _, _, err := r.compare(img.Ref); err == nil {
+		if _, _, _, err := r.compare(img.Ref, ""); err == nil {
 			t.Errorf("%s is taken for malformed", img.Ref)
 		}
 	}
 	for _, img := range list {
-		if _, _, _, err := r.compare(img.Ref); err != nil && !slices.ContainsFunc(got.Malformed, func(m Image) bool { return m.Ref == img.Ref }) {
+		if _, _, _, err := r.compare(img.Ref, ""); err != nil && !slices.ContainsFunc(got.Malformed, func(m Image) bool { return m.Ref == img.Ref }) {
 			t.Errorf("%s is not taken for malformed", img.Ref)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 func stuck(applied string, others ...mirrors.Object) mirrors.Set {
 	s := set(append([]mirrors.Object{itms("one", "quay.io/shop", never, "m.local/shop"), idms("two", "quay.io/shop", allow, "m.local/shop")}, others...)...)
 	if applied != "" {
-		s.Applied = &mirrors.Applied{RegistriesConf: []byte(applied)}
+		s.Applied = &mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: []byte(applied)}}
 	}
 	return s
 }

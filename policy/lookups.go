@@ -34,6 +34,7 @@ type lookups struct {
 	asked map[mirrors.Location]struct{}
 	list  []mirrors.Location
 	most  int // a guess at how many it will be, once there is one
+	open  int // how often a location was named again
 }
 
 func (q *lookups) ask(l mirrors.Location) {
@@ -45,6 +46,7 @@ func (q *lookups) ask(l mirrors.Location) {
 		q.list = make([]mirrors.Location, 0, q.most)
 	}
 	if _, asked := q.asked[l]; asked {
+		q.open++
 		return
 	}
 	q.asked[l] = struct{}{}
@@ -61,17 +63,21 @@ func (q *lookups) askOn(r *mirrors.Route, onlyMirrors bool) {
 }
 
 // askAfterMirrors adds what is of interest about r once its mirrors have answered: the
-// platforms of a tag; the other places, old ones included, where no mirror is certain to
-// serve the image; and the platforms that the old place serves, where the new one lacks some.
+// platforms of a tag, and the signatures that nodes look for; the other places, old ones
+// included, where no mirror is certain to serve the image; and the platforms that the old
+// place serves, where the new one lacks some.
 func (q *lookups) askAfterMirrors(r *Reroute) {
-	if f := r.firstAnswer(q.facts); f.Presence == Present && f.isWhole() && !f.Guessed {
+	if s, f := r.firstAnswer(q.facts); s != nil && f.Presence == Present && f.isWhole() && !f.Guessed && !s.WantsSignatures() {
 		return // as what follows would find, at more length
 	}
 	if l, ok := r.openPlatforms(&r.After, q.facts); ok {
 		q.ask(l)
 		return
 	}
-	after := r.weigh(q.facts, false).after
+	if q.askSignatures(r, &r.After, true) {
+		return
+	}
+	after := r.weighAfter(q.facts)
 	at, _ := after.served()
 	partial := !at.fact.isWhole() || at.fact.Guessed
 	if after.pull(false) == Works && !partial {
@@ -79,6 +85,9 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 	}
 	q.askOn(&r.After, false)
 	q.askOn(&r.Before, false)
+	q.askSignatures(r, &r.After, false)
+	q.askSignatures(r, &r.Before, false)
+	q.askReferrers(after)
 	if partial {
 		if l, ok := r.openPlatforms(&r.Before, q.facts); ok {
 			q.ask(l)
@@ -86,15 +95,60 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 	}
 }
 
-// firstAnswer returns what counts about the first place that nodes ask on the new route.
-func (r *Reroute) firstAnswer(facts Facts) *Fact {
+// firstAnswer returns the first place that nodes ask on the new route, nil if there is none,
+// and what counts about it.
+func (r *Reroute) firstAnswer(facts Facts) (*mirrors.PullSource, *Fact) {
 	for k := range r.After.Sources {
 		if s := &r.After.Sources[k]; s.Tried() {
-			f, _ := r.counted(s.Location, facts.At(s.Location), facts)
-			return f
+			return s, r.counted(s.Location, facts.At(s.Location), facts)
 		}
 	}
-	return &notAsked
+	return nil, &notAsked
+}
+
+// askSignatures adds where nodes look for signatures of the image on route: at the first place
+// that serves it, which is the only one where they look, or at each, to know where to copy them
+// from. It reports whether that has yet to be looked up.
+func (q *lookups) askSignatures(r *Reroute, route *mirrors.Route, first bool) bool {
+	asks, was := len(q.list), q.open
+	for k := range route.Sources {
+		s := &route.Sources[k]
+		if !s.Tried() || !s.WantsSignatures() {
+			continue
+		}
+		f := r.counted(s.Location, q.facts.At(s.Location), q.facts)
+		if f.Presence != Present && f != &platformsNotAsked {
+			continue
+		}
+		instances, known := f.Runs()
+		if !known {
+			q.ask(deeper(s.Location))
+		}
+		for _, instance := range instances {
+			if l, ok := s.Signatures(instance.Digest); ok {
+				q.ask(l)
+			}
+		}
+		if first {
+			break
+		}
+	}
+	return len(q.list) > asks || q.open > was
+}
+
+// askReferrers adds where to look for signatures that nodes do not know of a copy that has none
+// of the others.
+func (q *lookups) askReferrers(route weighedRoute) {
+	for _, at := range route.open() {
+		for _, s := range at.signatures {
+			if s.presence == Unsigned {
+				q.ask(at.Referrers(s.Digest))
+			}
+		}
+		if at.fact.Presence.endsPull() {
+			return
+		}
+	}
 }
 
 // openPlatforms returns the location at which to look up the platforms that the first place

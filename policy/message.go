@@ -45,8 +45,8 @@ func (v Verdict) Report(subject string) string {
 	case v.Unjudged:
 		fmt.Fprintf(&b, "%s is admitted: %s.\n", subject, v.unjudged())
 	default:
-		fmt.Fprintf(&b, "%s is admitted: it reroutes %s of %s, %s.\n",
-			subject, text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())
+		fmt.Fprintf(&b, "%s is admitted: it %s %s of %s, %s%s.\n",
+			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified(), MovedCounts{v.Counts.Moved, v.Counts.MovedLost, v.Counts.MovedOpen})
 	}
 	if warned := v.of(Warn); len(warned) > 0 {
 		fmt.Fprintf(&b, "\nWarnings:\n")
@@ -100,20 +100,44 @@ func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 // lost says how many images denials are about. Images that no node can parse do not count as
 // rerouted.
 func (v Verdict) lost(denials []Finding) string {
-	rerouted, malformed := map[string]bool{}, 0
+	rerouted, moved, malformed := map[string]bool{}, map[string]bool{}, 0
 	for _, f := range denials {
 		switch {
 		case f.Image.Ref == "":
 		case f.Rule == MalformedReference:
 			malformed++
+		case f.Moved:
+			moved[f.Image.Ref] = true
 		default:
 			rerouted[f.Image.Ref] = true // the forecast may object to one that is denied already
 		}
 	}
-	if len(rerouted) == 0 {
+	switch again := text.Plural(len(moved), "image that it leaves on its route", "images that it leaves on their routes") + " could not be pulled again"; {
+	case len(rerouted) == 0 && len(moved) > 0:
+		return "it drains nodes, and " + again
+	case len(moved) > 0:
+		return v.lostOf(rerouted) + "; it drains nodes, and " + again
+	case len(rerouted) == 0:
 		return text.Plural(malformed, "reference", "references") + " could not be parsed by any node"
+	default:
+		return v.lostOf(rerouted)
 	}
-	return outOf(len(rerouted), v.Counts.Rerouted) + " it reroutes could not be pulled safely afterwards"
+}
+
+func (v Verdict) lostOf(rerouted map[string]bool) string {
+	which := "it reroutes"
+	if v.OnlySignatures {
+		which = "whose signature policy it changes"
+	}
+	return outOf(len(rerouted), v.Counts.Rerouted) + " " + which + " could not be pulled safely afterwards"
+}
+
+// does is what a change does to images, before their number.
+func (v Verdict) does() string {
+	if v.OnlySignatures {
+		return "changes the signature policy of"
+	}
+	return "reroutes"
 }
 
 // outOf says "2 of the 5 images", or that it is all of them.
@@ -130,15 +154,19 @@ func outOf(n, all int) string {
 	}
 }
 
-// reroutesNone says that no image takes another route.
-func reroutesNone(all int) string {
-	switch all {
-	case 0:
+// doesNone says that a change concerns no image.
+func (v Verdict) doesNone() string {
+	switch all := v.Counts.Total; {
+	case all == 0 && v.OnlySignatures:
+		return "changes the signature policy of nothing because no image is known to be in use"
+	case all == 0:
 		return "reroutes nothing because no image is known to be in use"
-	case 1:
+	case all == 1 && v.OnlySignatures:
+		return "does not change the signature policy of the one image in use"
+	case all == 1:
 		return "does not reroute the one image in use"
 	default:
-		return fmt.Sprintf("reroutes none of the %s in use", text.Count(all, "image"))
+		return fmt.Sprintf("%s none of the %s in use", v.does(), text.Count(all, "image"))
 	}
 }
 
@@ -276,10 +304,10 @@ func (v Verdict) Warnings(subject string) []string {
 	case v.Unjudged:
 		warnings = append(warnings, cut(subject+": "+v.unjudged()))
 	case v.Counts.Rerouted > 0:
-		warnings = append(warnings, cut(fmt.Sprintf("%s reroutes %s of %s: %s",
-			subject, text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())))
+		warnings = append(warnings, cut(fmt.Sprintf("%s %s %s of %s: %s",
+			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())))
 	case v.Brings: // silence would read as if something had been verified
-		warnings = append(warnings, cut(fmt.Sprintf("%s %s: nothing was verified", subject, reroutesNone(v.Counts.Total))))
+		warnings = append(warnings, cut(fmt.Sprintf("%s %s: nothing was verified", subject, v.doesNone())))
 	}
 	warnings = append(warnings, v.exemptionWarnings()...)
 	for _, g := range groupByRule(v.notExempt(Warn)) {

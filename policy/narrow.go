@@ -19,7 +19,7 @@ func Narrow(p Plan, facts Facts, e mirrors.Entry) []mirrors.Entry {
 	for i := range p.Reroutes {
 		r := &p.Reroutes[i]
 		if r.After.Entry == e.Source && servesPullType(e, r.Image.Ref) {
-			root.insert(strings.Split(repository(r.Image.Ref), "/"), weighedRoute{&r.After, facts.on(&r.After)}.isAtMirror())
+			root.insert(strings.Split(repository(r.Image.Ref), "/"), weighedRoute{Route: &r.After, facts: facts.on(&r.After)}.isAtMirror())
 		}
 	}
 	if root.held > 0 && root.lacking == 0 {

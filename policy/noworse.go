@@ -6,29 +6,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// noWorse reports whether it is proved that nodes get the image on the new route if they do
-// today, and from mirrors if they do so today, whatever the places that could not be asked
-// would say. A source's first mirror is judged by what it holds, since it is a promise that
-// was not made before.
-func (a *assessment) noWorse() bool {
-	if a.BeforeUnknown || !a.oldRoute.hasOpenMirror() && a.newRoute.hasOpenMirror() {
-		return false
-	}
-	if isShort(a.Before) || isShort(a.After) {
-		return a.keepsAll()
-	}
-	has := func(f *Fact) bool { return f.Presence == Present }
-	return reaches(a.oldRoute.open(), a.newRoute.open(), has) && reaches(a.oldRoute.mirrors(), a.newRoute.mirrors(), has)
-}
-
-// keepsPlatforms reports whether noWorse is proved for nodes of every platform.
-func (a *assessment) keepsPlatforms() bool {
-	if a.BeforeUnknown || isShort(a.Before) || isShort(a.After) {
-		return false
-	}
-	return reaches(a.oldRoute.open(), a.newRoute.open(), func(f *Fact) bool { return f.Presence == Present && f.isWhole() })
-}
-
 func isShort(r mirrors.Route) bool {
 	return slices.ContainsFunc(r.Sources, func(s mirrors.PullSource) bool { return s.Candidate > 0 })
 }
@@ -44,9 +21,9 @@ func reaches(before, now []place, has func(*Fact) bool) bool {
 		switch {
 		case f.Presence == Absent && !f.Recalled:
 			continue
-		case f.Presence == Mismatch, f.Presence == Incomplete:
+		case f.Presence == Unsigned, f.Presence == Missigned:
 			return true // today no node comes any further
-		case !gets(at.Location, passed, now, has):
+		case !gets(at, passed, now, has):
 			return false
 		case f.Presence == Present:
 			return true
@@ -56,13 +33,13 @@ func reaches(before, now []place, has func(*Fact) bool) bool {
 	return true
 }
 
-// gets reports whether nodes that ask the places in now get the image if l serves it and the
-// places they passed do not have it.
-func gets(l mirrors.Location, passed []mirrors.Location, now []place, has func(*Fact) bool) bool {
+// gets reports whether nodes that ask the places in now get the image if from serves it and
+// the places they passed do not have it. The same place has to be asked for no more than today.
+func gets(from place, passed []mirrors.Location, now []place, has func(*Fact) bool) bool {
 	for _, next := range now {
 		f := next.fact
 		switch {
-		case next.Location == l, has(f):
+		case next.Location == from.Location && next.AsksNoMore(*from.PullSource), has(f):
 			return true
 		case slices.Contains(passed, next.Location):
 		case f.Presence == Denied, f.Presence == Absent && !f.Recalled:
@@ -83,7 +60,7 @@ func (a *assessment) keepsAll() bool {
 		if len(kept) == 0 {
 			return true
 		}
-		if at.Location == kept[0].Location {
+		if at.Location == kept[0].Location && at.AsksNoMore(*kept[0].PullSource) {
 			kept = kept[1:]
 			continue
 		}

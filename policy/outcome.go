@@ -29,13 +29,13 @@ func (o Outcome) Found() bool { return o == Works || o == WorksBehind }
 // answer other than the image makes the node try the next place; an answer that looks like
 // the image but is something else, or incomplete, ends the pull.
 func Pull(route mirrors.Route, facts Facts) Outcome {
-	return weighedRoute{&route, facts.on(&route)}.pull(false)
+	return weighedRoute{Route: &route, facts: facts.on(&route)}.pull(false)
 }
 
 // Served returns the place of route from which a node would take the image, by the facts as
 // they stand, with the fact about it, and whether there is one.
 func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact *Fact, ok bool) {
-	at, ok := weighedRoute{&route, facts.on(&route)}.served()
+	at, ok := weighedRoute{Route: &route, facts: facts.on(&route)}.served()
 	return at.Location, at.fact, ok
 }
 
@@ -43,15 +43,19 @@ func Served(route mirrors.Route, facts Facts) (place mirrors.Location, fact *Fac
 type weighedRoute struct {
 	*mirrors.Route
 	facts []*Fact // in the order of the sources; none is nil
+	// signatures are what is known of those of each instance of the image at a source, by its
+	// index; nothing where nodes look for none, or would not get as far.
+	signatures map[int][]signatureState
 }
 
 // A place is one that a node asks on a route, with what is proved about it.
 type place struct {
-	mirrors.Location
-	fact *Fact
+	*mirrors.PullSource
+	fact       *Fact
+	signatures []signatureState
 }
 
-func (r weighedRoute) place(k int) place { return place{r.Sources[k].Location, r.facts[k]} }
+func (r weighedRoute) place(k int) place { return place{&r.Sources[k], r.facts[k], r.signatures[k]} }
 
 // open returns the places that a node asks, mirrors the mirrors among them, in order.
 func (r weighedRoute) open() []place    { return r.places(false) }
@@ -97,6 +101,7 @@ func (r weighedRoute) isAtMirror() bool {
 func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
 	recalled := false        // whether one held nothing when it was last asked
+	unsure := false          // whether nodes may get it where they stop
 	for k := range r.Sources {
 		s := &r.Sources[k]
 		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {
@@ -104,20 +109,24 @@ func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 		}
 		switch f := r.facts[k]; f.Presence {
 		case Present:
-			if open || recalled {
+			if open || recalled || unsure { // the last: of a short name, an earlier candidate
 				return WorksBehind
 			}
 			return Works
-		case Mismatch, Incomplete:
-			ended = s.Candidate
+		case Inconclusive:
+			unsure, ended = true, s.Candidate
 		case Absent:
 			recalled = recalled || f.Recalled
 		case Denied:
 		default:
-			open = true
+			if f.Presence.endsPull() {
+				ended = s.Candidate
+			} else {
+				open = true
+			}
 		}
 	}
-	if open {
+	if open || unsure {
 		return Unsure
 	}
 	return Fails
@@ -127,7 +136,7 @@ func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 // if there is none, the fact about it is that nothing was asked. Where that copy lacks a
 // part, the next candidate of a short name may be whole.
 func (r weighedRoute) served() (at place, ok bool) {
-	at.fact = &notAsked
+	at = place{&mirrors.PullSource{}, &notAsked, nil}
 	ended := -1
 	for k := range r.Sources {
 		s := &r.Sources[k]
@@ -143,8 +152,10 @@ func (r weighedRoute) served() (at place, ok bool) {
 				at, ok = r.place(k), true
 			}
 			ended = s.Candidate
-		case Mismatch, Incomplete:
-			ended = s.Candidate
+		default:
+			if f.Presence.endsPull() {
+				ended = s.Candidate
+			}
 		}
 	}
 	return at, ok
@@ -167,10 +178,14 @@ func (r weighedRoute) unverifiedFront() []mirrors.Location {
 			if f.Recalled {
 				front = append(front, s.Location)
 			}
-		case Mismatch, Incomplete:
-			ended = s.Candidate
 		case Unknown, Unreachable:
 			front = append(front, s.Location)
+		case Inconclusive:
+			front, ended = append(front, s.Location), s.Candidate
+		default:
+			if f.Presence.endsPull() {
+				ended = s.Candidate
+			}
 		}
 	}
 	return nil

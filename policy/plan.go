@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,13 +62,18 @@ type Plan struct {
 	// if it is known, or if the change does not alter them.
 	UnknownCAs []string
 
-	change   Change
-	rollout  *rollout.Cluster // of NewPlan
-	settings Settings
-	order    []int                      // see ranking
-	unjudged bool                       // whether the new configuration has no routes
-	shrinks  bool                       // see resolution.shrinksTooMuch
-	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
+	change  Change
+	rollout *rollout.Cluster // of NewPlan
+	images  Images
+	// otherCredentials is Cluster.OtherCredentials.
+	otherCredentials func(ref string) bool
+	routes           []poolRoutes // of each variant
+	platforms        []string
+	settings         Settings
+	order            []int                      // see ranking
+	unjudged         bool                       // whether the new configuration has no routes
+	shrinks          bool                       // see resolution.shrinksTooMuch
+	entries          map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
 // NewPlan compares the routes of a cluster's images before and after c. If MachineConfigs
@@ -76,6 +82,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	s = s.forChange(c)
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
+		images: known.Images, otherCredentials: known.OtherCredentials, platforms: known.Platforms,
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
@@ -87,6 +94,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		if len(known.Gaps) > 0 {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
 		}
+		p.routes = append(p.routes, poolRoutes{variant.Pools, r, r.ownPolicies()})
 		reroutes, malformed := on.reroutes(r, known, on.touched(r, known.Images))
 		for i := range reroutes {
 			reroutes[i].Pools = variant.Pools
@@ -101,7 +109,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 		p.Reroutes, p.Malformed = reroutes, malformed
 	}
 	p.forgetPools(variants)
-	p.setDepths(known.Platforms)
+	p.setDepths()
 	return p
 }
 
@@ -120,34 +128,66 @@ func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 // reroutes returns those of touched whose routes change by r, the resolution of c, or lead to
 // a registry whose CAs change; and those that no node can parse.
 func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
-	never, hosts := neverContact(c.After), c.retrusted()
+	maker := rerouteMaker{r, known, neverContact(c.After), c.retrusted()}
+	own := r.ownPolicies()
 	reroutes = make([]Reroute, 0, countUpTo(maxRoom, touched))
+	add := func(img Image, namespace string) bool {
+		reroute, changed, err := maker.reroute(img, namespace)
+		if changed {
+			reroutes = append(reroutes, reroute)
+		}
+		return err == nil
+	}
 	for img := range touched {
-		from, to, changed, err := r.compare(img.Ref)
-		if err == nil && !changed && len(hosts) > 0 {
-			from, to, err = r.routes(img.Ref)
+		parsed := true
+		if len(own) == 0 {
+			parsed = add(img, "")
+		} else {
+			parts := r.byPolicy(img, own)
+			for _, namespace := range slices.Sorted(maps.Keys(parts)) {
+				parsed = add(parts[namespace], namespace) && parsed
+			}
 		}
-		if err != nil {
+		if !parsed {
 			malformed = append(malformed, img)
-			continue
 		}
-		to, concerned := withProposedTrust(to, hosts)
-		if !changed && !concerned {
-			continue
-		}
-		reroute := Reroute{Image: img, Before: from, After: to, BeforeUnknown: r.before == nil, Never: never[to.Entry]}
-		if changed && from.Entry != "" && to.Entry != from.Entry && r.after.Has(from.Entry) {
-			reroute.HiddenBy = to.Entry
-		}
-		if known.OtherCredentials != nil {
-			reroute.OtherCredentials = known.OtherCredentials(img.Ref)
-		}
-		reroutes = append(reroutes, reroute)
 	}
 	if !slices.IsSortedFunc(reroutes, byRef) { // mostly they are
 		slices.SortStableFunc(reroutes, byRef)
 	}
 	return reroutes, malformed
+}
+
+// A rerouteMaker makes the Reroutes of a change.
+type rerouteMaker struct {
+	resolution
+	known Cluster
+	never map[string][]string // the objects behind NeverContactSource, by source
+	hosts map[string]bool     // whose CAs change
+}
+
+// reroute returns the Reroute of img for pods of a namespace, and whether the change alters
+// what nodes do. The error says why no node could parse the reference.
+func (m *rerouteMaker) reroute(img Image, namespace string) (Reroute, bool, error) {
+	from, to, changed, err := m.compare(img.Ref, namespace)
+	if err == nil && !changed && len(m.hosts) > 0 {
+		from, to, err = m.routes(img.Ref, namespace)
+	}
+	if err != nil {
+		return Reroute{}, false, err
+	}
+	to, concerned := withProposedTrust(to, m.hosts)
+	if !changed && !concerned {
+		return Reroute{}, false, nil
+	}
+	reroute := Reroute{Image: img, Namespace: namespace, Before: from, After: to, BeforeUnknown: m.before == nil, Never: m.never[to.Entry]}
+	if changed && from.Entry != "" && to.Entry != from.Entry && m.after.Has(from.Entry) {
+		reroute.HiddenBy = to.Entry
+	}
+	if m.known.OtherCredentials != nil {
+		reroute.OtherCredentials = m.known.OtherCredentials(img.Ref)
+	}
+	return reroute, true, nil
 }
 
 // maxRoom bounds the reroutes for which there is room from the start. Most of the images that
@@ -176,7 +216,7 @@ func (p *Plan) addPools(reroutes []Reroute, pools []string) {
 	}
 	for _, reroute := range reroutes {
 		same := slices.IndexFunc(known[reroute.Image.Ref], func(i int) bool {
-			return p.Reroutes[i].Before.Equal(reroute.Before) && p.Reroutes[i].After.Equal(reroute.After)
+			return p.Reroutes[i].Namespace == reroute.Namespace && p.Reroutes[i].Before.Equal(reroute.Before) && p.Reroutes[i].After.Equal(reroute.After)
 		})
 		if same >= 0 {
 			i := known[reroute.Image.Ref][same]
@@ -199,4 +239,18 @@ func (p *Plan) forgetPools(variants []mirrors.Variant) {
 			p.Reroutes[i].Pools = nil
 		}
 	}
+}
+
+// onlySignatures reports whether p is of a change of image policies after which nodes pull
+// from where they do today.
+func (p Plan) onlySignatures() bool {
+	c := p.change
+	mirrorSets, others := c.changedMirrorSets()
+	return len(mirrorSets) == 0 && others && c.keepsLists() && c.Before.TrustedCA == c.After.TrustedCA &&
+		!slices.ContainsFunc(p.Reroutes, func(r Reroute) bool { return r.BeforeUnknown || !r.Before.SamePlaces(r.After) })
+}
+
+// addsPolicies reports whether the change brings or alters an image policy.
+func (p Plan) addsPolicies() bool {
+	return len(differing(p.change.After.Policies, p.change.Before.Policies)) > 0
 }

@@ -190,7 +190,7 @@ func randomHub(rng *rand.Rand) mirrors.Set {
 }
 
 func randomFact(rng *rand.Rand) *Fact {
-	f := &Fact{Presence: Presence(rng.IntN(int(Mismatch) + 1))}
+	f := &Fact{Presence: Presence(rng.IntN(int(Mismatch) + 1)), AsNodes: rng.IntN(4) > 0}
 	if f.Presence == Present {
 		f.Digest = []string{"sha256:" + strings.Repeat("a", 64), "sha256:" + strings.Repeat("b", 64)}[rng.IntN(2)]
 		switch rng.IntN(3) {
@@ -319,12 +319,12 @@ func TestPlatformsByTag(t *testing.T) {
 		{"one platform, and what runs", tag, consumers(runs(single)), onePlatform, present(single), &Fact{}, &Fact{}, &Fact{}, "", 1},
 		{"one platform, and another image than the one that runs, of that platform", tag, consumers(runs(single)), onePlatform, present(other), serves(other, amd, arm), &Fact{}, &Fact{}, "warn TagDrift", 2},
 		{"one platform, and an image of another", tag, consumers(runs(single)), onePlatform, present(other), &Fact{Presence: Present, Digest: other, Serves: []string{}, Lacks: []string{amd}}, present(single), serves(single, amd, arm), "deny PlatformMissing", 3},
-		{"HEAD finds what GET does not", tag, consumers(), onePlatform, present(other), &Fact{Presence: Absent}, present(other), serves(other, amd, arm), "deny ImageMissing", 4},
+		{"HEAD finds what GET does not", tag, consumers(), onePlatform, present(other), &Fact{Presence: Absent, AsNodes: true}, present(other), serves(other, amd, arm), "deny ImageMissing", 4},
 		{"the platforms could not be read", tag, consumers(), twoPlatforms, present(other), &Fact{Presence: Unreachable}, present(other), serves(other, amd, arm), "deny Unverified", 4},
 		{"a digest names the same index everywhere", dig, consumers(), twoPlatforms, present(strings.TrimPrefix(digestA, "@")), &Fact{}, &Fact{}, &Fact{}, "", 1},
 		{"no node is known, none of the children is there", tag, consumers(), nil, present(other), guess([]string{amd, arm}), present(other), guess(nil, amd, arm), "deny PlatformMissing", 4},
-		{"no node is known, one of the children is not there", tag, consumers(), nil, present(other), guess([]string{arm}, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
-		{"no node is known, and a smaller index", tag, consumers(), nil, present(other), guess(nil, amd), present(other), guess(nil, amd, arm), "warn PlatformMissing", 4},
+		{"no node is known, one of the children is not there", tag, consumers(), nil, present(other), guess([]string{arm}, amd), present(other), guess(nil, amd, arm), "deny PlatformMissing", 4},
+		{"no node is known, and a smaller index", tag, consumers(), nil, present(other), guess(nil, amd), present(other), guess(nil, amd, arm), "deny PlatformMissing", 4},
 		{"no node is known, and the same index", tag, consumers(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -83,6 +83,7 @@ func TestRecalled(t *testing.T) {
 			plan := shallow(Change{tc.before, tc.after}, []Image{{ref, consumers()}}, Settings{})
 			known := Facts{}
 			for ref, f := range tc.facts {
+				f.AsNodes = true
 				known[mirrors.Location{Ref: ref}] = f
 			}
 			worst := Info

@@ -9,6 +9,10 @@ type Reroute struct {
 	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
 	// which proves nothing.
 	BeforeUnknown bool
+	// Namespace is that of all consumers of Image here, where nodes hold its pods to a signature
+	// policy of their own; "" for all others. Each Reroute of an image is of other consumers
+	// then.
+	Namespace string
 	// Pools are the MachineConfigPools whose nodes take these routes, where others take
 	// others; none if all nodes do. Each Reroute of an image is of other pools then.
 	Pools []string
@@ -22,6 +26,11 @@ type Reroute struct {
 	// NeverContactSource, by name ("ImageTagMirrorSet apps").
 	Never []string
 
-	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one.
+	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
+	// whether the image is protected.
 	platforms, onePlatform bool
+	protected              bool
+	// settled is set for what is no reroute: an image that the change leaves on its route, and
+	// that a drain has pulled again.
+	settled bool
 }

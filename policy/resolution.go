@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -80,34 +81,71 @@ func (r *resolution) changedScopes() mirrors.ChangedScopes {
 	return mirrors.CompareScopes(r.before, r.after)
 }
 
-// compare returns the routes of an image before and after, and whether they differ: see
-// mirrors.Compare.
+// compare returns the routes of an image before and after for pods of a namespace, and whether
+// they differ: see mirrors.Compare.
 //
 // Where it is not known what nodes do today, before is zero, and changed is set for images
 // that after covers, and for those about which the objects said something else before. An
 // image that neither mentions is pulled from its source; whether nodes still have a mirror
 // for it that no object mentions any more cannot be known.
-func (r *resolution) compare(image string) (before, after mirrors.Route, changed bool, err error) {
+func (r *resolution) compare(image, namespace string) (before, after mirrors.Route, changed bool, err error) {
 	if r.before != nil {
-		return mirrors.Compare(r.before, r.after, image)
+		before, after, changed, err = mirrors.Compare(r.before, r.after, image, namespace)
+		return before, after, changed && !after.OnlyRelaxes(before), err
 	}
-	_, after, changed, err = mirrors.Compare(r.bare, r.after, image)
+	_, after, changed, err = mirrors.Compare(r.bare, r.after, image, namespace)
 	if err == nil && !changed {
-		_, after, changed, err = mirrors.Compare(r.objects, r.after, image)
+		_, after, changed, err = mirrors.Compare(r.objects, r.after, image, namespace)
 	}
 	return mirrors.Route{}, after, changed, err
 }
 
 // routes returns the routes of an image that takes the same one before and after. Before is
 // zero where it is not known.
-func (r *resolution) routes(image string) (before, after mirrors.Route, err error) {
-	if after, err = r.after.Route(image); err != nil || r.before == nil {
+func (r *resolution) routes(image, namespace string) (before, after mirrors.Route, err error) {
+	if after, err = r.after.Route(image, namespace); err != nil || r.before == nil {
 		return mirrors.Route{}, after, err
 	}
-	if before, err = r.before.Route(image); err != nil {
+	if before, err = r.before.Route(image, namespace); err != nil {
 		before = mirrors.Route{}
 	}
 	return before, after, nil
+}
+
+// ownPolicies returns the namespaces whose pods nodes hold, or will hold, to a signature policy of
+// their own.
+func (r *resolution) ownPolicies() []string {
+	var namespaces []string
+	for _, t := range []*mirrors.Table{r.before, r.objects, r.after} {
+		if t != nil {
+			namespaces = append(namespaces, t.OwnPolicies()...)
+		}
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
+}
+
+// byPolicy divides img by the namespaces of its consumers, as far as nodes hold pods in them to
+// different signature policies: by the namespace, "" for all that are held to the cluster's.
+func (r *resolution) byPolicy(img Image, namespaces []string) map[string]Image {
+	parts := map[string]Image{}
+	for _, c := range img.Consumers {
+		key := ""
+		if _, own := slices.BinarySearch(namespaces, c.Namespace); own && r.differsIn(c.Namespace, img.Ref) {
+			key = c.Namespace
+		}
+		part := parts[key]
+		part.Ref, part.Consumers = img.Ref, append(part.Consumers, c)
+		parts[key] = part
+	}
+	if len(parts) == 0 {
+		parts[""] = img
+	}
+	return parts
+}
+
+func (r *resolution) differsIn(namespace, image string) bool {
+	return slices.ContainsFunc([]*mirrors.Table{r.before, r.objects, r.after}, func(t *mirrors.Table) bool { return t != nil && t.DiffersIn(namespace, image) })
 }
 
 // unconfigured returns the routes of a cluster that has no mirrors and no registry lists.

@@ -30,24 +30,15 @@ func platformMissing(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Severity: Deny,
-		Reason:   "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
-		Detail:   a.places(),
-		Remedy:   a.copyTo(at.Location),
+		Reason: "the copy that nodes would get lacks its part for " + strings.Join(lost, ", "),
+		Detail: a.places(),
+		Remedy: a.copyTo(at.Location),
 	}
 	if !proved {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
 		f.Remedy = append(f.Remedy, "or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}")
 	}
-	before, served := a.servedToday()
-	switch {
-	case a.before == Fails, a.keepsPlatforms():
-		f.Severity = Warn
-	case served && containsAll(slices.Concat(before.Missing, before.Lacks), lost):
-		f.Severity = Warn // the same nodes lack the same parts today
-	case fact.Guessed && len(fact.Serves) > 0:
-		f.Severity = Warn // no node is known to be of such a platform
-	}
+	f.Severity = denyUnless(a.failsToday(), a.keepsPlatforms(), a.lacksTheSame(lost))
 	return f, true
 }
 
@@ -65,7 +56,7 @@ func (a *assessment) lostPlatforms(fact *Fact) (lost []string, proved bool) {
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
 	}
-	if a.before == Fails || a.isAllThatRuns(fact) {
+	if a.failsToday().holds || a.isAllThatRuns(fact) {
 		return nil, false
 	}
 	return fact.Lacks, false

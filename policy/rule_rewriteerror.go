@@ -1,13 +1,27 @@
 package policy
 
+import (
+	"errors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
 // RewriteError: the new route cannot be computed, because the reference rewritten for a mirror
 // does not parse (a source without a port that covers a host with one, a mirror without dot or
 // port, "index.docker.io"). containers/image then gives up the whole pull before it asks
 // anything, even the source: PullSourcesFromReference returns an error for all places if one
-// cannot be rewritten.
+// cannot be rewritten. The same goes where nodes cannot read the files of registries.d.
 func rewriteError(a *assessment) (Finding, bool) {
 	if a.After.Err == nil {
 		return Finding{}, false
+	}
+	if unreadable := (*mirrors.UnreadableError)(nil); errors.As(a.After.Err, &unreadable) {
+		return Finding{
+			Severity: a.unlessBroken(),
+			Reason:   "nodes could not read where to look for signatures, and would pull nothing any more",
+			Detail:   []string{unreadable.Error()},
+			Remedy:   []string{"have one file of registries.d alone speak of it; MCO writes " + mirrors.AttachmentsPath + " for image policies"},
+		}, true
 	}
 	if a.After.Entry == "" {
 		return Finding{

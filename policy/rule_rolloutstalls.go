@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -38,15 +39,23 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 		Detail: []string{stall.String()},
 		Remedy: []string{"make it pullable by its new route before nodes are drained for the change"},
 	}
-	if a := f.pulls.of(stall.Image, stall.Pool); a != nil {
-		finding.Image = p.settings.sortConsumers(a.Image)
-		if a.pullAfter() != simulation.PullWorks {
+	if a := f.pulls.worst(stall); a != nil {
+		finding.Image, finding.Moved = p.settings.sortConsumers(a.Image), a.settled
+		if a.settled {
+			finding.Reason += "; the change leaves its route as it is"
+			finding.Detail = append(finding.Detail, a.places()...)
+			finding.Remedy = []string{"make it pullable there before nodes are drained for the change, or for anything else"}
+		}
+		if a.pullAfter() == simulation.PullUnknown {
+			finding.Remedy = a.verifyRemedy()
+		}
+		if a.pullAfter() != simulation.PullWorks && !a.asksWithOwnSecrets() {
 			finding.Severity = Deny
 		}
 	}
 	certain := slices.ContainsFunc(f.Simulation.Best.Stalls, func(s simulation.Stall) bool { return s.ByImage })
 	if !certain {
-		finding.Reason = fmt.Sprintf("the rollout may stall%s, as a pod could not pull it", f.where(stall))
+		finding.Reason = strings.Replace(finding.Reason, "would stall", "may stall", 1)
 		atBest := "at best the rollout gets through"
 		if f.Simulation.Best.Undecided {
 			atBest = "it is not known whether any choice gets the rollout through"

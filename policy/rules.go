@@ -5,29 +5,33 @@ import "slices"
 // The ids of the rules. Settings.Severities, messages, metrics and documents use them, so
 // they never change.
 const (
-	RewriteError       = "RewriteError"
-	NoRoute            = "NoRoute"
-	MirrorHidden       = "MirrorHidden"
-	NotFullySynced     = "NotFullySynced"
-	ContentMismatch    = "ContentMismatch"
-	BlobsMissing       = "BlobsMissing"
-	ImageMissing       = "ImageMissing"
-	CredentialsMissing = "CredentialsMissing"
-	Unverified         = "Unverified"
-	UnverifiedInFront  = "UnverifiedInFront"
-	PlatformMissing    = "PlatformMissing"
-	BlockLifted        = "BlockLifted"
-	TagDrift           = "TagDrift"
-	RejectedByMCO      = "RejectedByMCO"
-	InventoryStale     = "InventoryStale"
-	MalformedReference = "MalformedReference"
-	NoEffect           = "NoEffect"
-	BroadSource        = "BroadSource"
-	MirrorInCluster    = "MirrorInCluster"
-	RolloutStalls      = "RolloutStalls"
-	DrainBlocked       = "DrainBlocked"
-	RolloutBusy        = "RolloutBusy"
-	PoolPaused         = "PoolPaused"
+	RewriteError        = "RewriteError"
+	NoRoute             = "NoRoute"
+	MirrorHidden        = "MirrorHidden"
+	NotFullySynced      = "NotFullySynced"
+	ContentMismatch     = "ContentMismatch"
+	SignatureMissing    = "SignatureMissing"
+	SignatureRejected   = "SignatureRejected"
+	SignatureUnreadable = "SignatureUnreadable"
+	BlobsMissing        = "BlobsMissing"
+	ImageMissing        = "ImageMissing"
+	CredentialsMissing  = "CredentialsMissing"
+	Unverified          = "Unverified"
+	UnverifiedInFront   = "UnverifiedInFront"
+	PlatformMissing     = "PlatformMissing"
+	BlockLifted         = "BlockLifted"
+	TagDrift            = "TagDrift"
+	RejectedByMCO       = "RejectedByMCO"
+	InventoryStale      = "InventoryStale"
+	MalformedReference  = "MalformedReference"
+	NoEffect            = "NoEffect"
+	BroadSource         = "BroadSource"
+	MirrorInCluster     = "MirrorInCluster"
+	RolloutStalls       = "RolloutStalls"
+	DrainLosesPod       = "DrainLosesPod"
+	DrainBlocked        = "DrainBlocked"
+	RolloutBusy         = "RolloutBusy"
+	PoolPaused          = "PoolPaused"
 )
 
 // A rule objects to one reroute, or does not.
@@ -46,6 +50,9 @@ var rules = []rule{
 	{RewriteError, rewriteError, true},
 	{NoRoute, noRoute, true},
 	{MirrorHidden, mirrorHidden, false},
+	{SignatureMissing, signatureMissing, true},
+	{SignatureRejected, signatureRejected, true},
+	{SignatureUnreadable, signatureUnreadable, false},
 	{NotFullySynced, notFullySynced, true},
 	{ContentMismatch, contentMismatch, true},
 	{BlobsMissing, blobsMissing, true},
@@ -112,6 +119,7 @@ type forecastRule struct {
 // forecastRules are the rules for a Forecast.
 var forecastRules = []forecastRule{
 	{RolloutStalls, rolloutStalls},
+	{DrainLosesPod, drainLosesPod},
 	{DrainBlocked, drainBlocked},
 	{RolloutBusy, rolloutBusy},
 	{PoolPaused, poolPaused},

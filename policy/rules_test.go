@@ -18,10 +18,10 @@ func severities(rule string, severity Severity) Settings {
 // settings.
 func TestRuleIDs(t *testing.T) {
 	want := []string{
-		RewriteError, NoRoute, MirrorHidden, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
+		RewriteError, NoRoute, MirrorHidden, SignatureMissing, SignatureRejected, SignatureUnreadable, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
 		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, TagDrift,
 		RejectedByMCO, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster,
-		RolloutStalls, DrainBlocked, RolloutBusy, PoolPaused,
+		RolloutStalls, DrainLosesPod, DrainBlocked, RolloutBusy, PoolPaused,
 	}
 	if diff := cmp.Diff(want, RuleIDs()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -121,7 +121,7 @@ func TestLosses(t *testing.T) {
 			t.Errorf("%s is a loss though nobody wants to hear of it", id)
 		}
 	}
-	want := []string{RewriteError, NoRoute, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing, PlatformMissing}
+	want := []string{RewriteError, NoRoute, SignatureMissing, SignatureRejected, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing, PlatformMissing}
 	if !slices.Equal(losses, want) {
 		t.Errorf("losses %v, want %v", losses, want)
 	}

@@ -14,6 +14,9 @@ type Finding struct {
 	Detail []string
 	// Remedy is what to do about the finding: commands, or a sentence.
 	Remedy []string
+	// Moved is set where the change leaves the image on its route, and what it does to the nodes
+	// has the image pulled again.
+	Moved bool
 	// Exemptions are the names of those without which the finding would be a denial.
 	Exemptions []string
 }
@@ -34,6 +37,9 @@ type Verdict struct {
 	// Brings is set if the change brings or alters an entry or a registry list, and does
 	// not only take objects away.
 	Brings bool
+	// OnlySignatures is set if the change leaves all images where they are, and alters only
+	// what nodes require of their signatures, or where they look for them.
+	OnlySignatures bool
 	// Unjudged is set if the new configuration could not be resolved, so that nobody knows
 	// which images it reroutes.
 	Unjudged bool
@@ -47,4 +53,7 @@ type Counts struct {
 	Unverified int // of these, what could not be determined
 	Pending    int // of the unverified, still being asked when time was up
 	Malformed  int // images no node could parse
+	// Moved are the images that are not rerouted, and that drains have pulled again; of these,
+	// nodes cannot pull those that are MovedLost, and of MovedOpen it is not known.
+	Moved, MovedLost, MovedOpen int
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +31,7 @@ func randomWorld(rng *rand.Rand) world {
 		said[h] = []Presence{Present, Present, Absent, Absent, Denied, Unreachable, Unreachable, Mismatch}[rng.IntN(8)]
 	}
 	for _, l := range shallow(w.change, []Image{w.image}, Settings{}).Locations() {
-		w.facts[l] = &Fact{Presence: said[host(l.Ref)]}
+		w.facts[l] = &Fact{Presence: said[host(l.Ref)], AsNodes: true}
 	}
 	return w
 }
@@ -56,15 +55,15 @@ func randomSet(rng *rand.Rand) mirrors.Set {
 	return set(objects...)
 }
 
-// completions calls each with all that the registries may turn out to say: those that
-// could not be asked may serve the image, not have it, or serve something else, and those
-// that deny the guard may let nodes in.
+// completions calls each with all that the registries may turn out to say to nodes: those that
+// could not be asked, or sent a page, may serve the image, not have it, or serve something else,
+// and those that deny the guard may let nodes in.
 func (w world) completions(each func(map[string]Presence)) {
 	said := map[string]Presence{}
 	var open []string
 	for l, f := range w.facts {
 		said[l.Ref] = f.Presence
-		if f.Presence == Denied || f.Presence == Unreachable || f.Presence == Unknown {
+		if f.Presence != Present && f.Presence != Absent {
 			open = append(open, l.Ref)
 		}
 	}
@@ -143,7 +142,7 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 			lessMirrored = lessMirrored || pulls(i.Before, said, true) && !pulls(i.After, said, true)
 		})
 		firstMirrors := len(i.Before.Mirrors()) == 0 && len(i.After.Mirrors()) > 0
-		mayWarn := i.weigh(w.facts, false).after.pull(false) == WorksBehind &&
+		mayWarn := i.weighAfter(w.facts).pull(false) == WorksBehind &&
 			(!(Settings{}).IsProtected(w.image) || !i.After.SourceBlocked())
 		switch {
 		case v.Allowed && worse && !mayWarn:
@@ -154,34 +153,5 @@ func TestVerdictsInSmallWorlds(t *testing.T) {
 	}
 	if judged < 5000 {
 		t.Errorf("only %d changes reroute anything", judged)
-	}
-}
-
-// TestEvidenceIsTheSameForBothRoutes: where no place refuses, facts prove the same of the
-// old route and of the new one.
-func TestEvidenceIsTheSameForBothRoutes(t *testing.T) {
-	rng := rand.New(rand.NewPCG(8, 9))
-	same, refused := 0, 0
-	for range 5000 {
-		w := randomWorld(rng)
-		for l, f := range w.facts {
-			f.Recalled = f.Presence == Absent && rng.IntN(2) == 0
-			w.facts[l] = f
-		}
-		for _, r := range NewPlan(w.change, Cluster{Images: NewImages(w.image), Platforms: []string{"linux/amd64"}}, Settings{}).Reroutes {
-			r.OtherCredentials = rng.IntN(2) == 0
-			after, before := r.weigh(w.facts, false), r.weigh(w.facts, true)
-			if after.refused {
-				refused++
-				continue
-			}
-			same++
-			if !reflect.DeepEqual(after, before) {
-				t.Fatalf("%s: %+v for the new route, %+v for the old\n%s", r.Image.Ref, after, before, w)
-			}
-		}
-	}
-	if same < 500 || refused < 500 {
-		t.Errorf("%d worlds without a refusal, %d with one: too few of the inputs were meaningful", same, refused)
 	}
 }

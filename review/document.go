@@ -70,6 +70,9 @@ type Counts struct {
 	Unverified int `json:"unverified"`
 	Pending    int `json:"pending"`
 	Malformed  int `json:"malformed"`
+	Moved      int `json:"moved"`
+	MovedLost  int `json:"movedLost"`
+	MovedOpen  int `json:"movedOpen"`
 }
 
 // Rerouted is an image whose route changes.

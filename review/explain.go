@@ -66,8 +66,8 @@ func isTooMuch(err error) bool {
 func (e *Explainer) Add(images []string) []error {
 	var malformed []error
 	for _, image := range images {
-		before, errBefore := e.Before.Route(image)
-		after, errAfter := e.After.Route(image)
+		before, errBefore := e.Before.Route(image, "")
+		after, errAfter := e.After.Route(image, "")
 		if errBefore != nil || errAfter != nil {
 			malformed = append(malformed, cmp.Or(errBefore, errAfter))
 			continue

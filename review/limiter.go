@@ -130,6 +130,14 @@ func (y yieldingRegistries) Recall(ctx context.Context, locs []mirrors.Location)
 	return y.Presence(ctx, locs)
 }
 
+// Renew implements RecallSource.
+func (y yieldingRegistries) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	if r, ok := y.registries.(RecallSource); ok {
+		return y.ask(ctx, locs, r.Renew)
+	}
+	return y.Presence(ctx, locs)
+}
+
 func (y yieldingRegistries) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {
 	y.limiter.release()
 	defer func() { _ = y.limiter.acquire(context.WithoutCancel(ctx), resuming) }()

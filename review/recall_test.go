@@ -29,16 +29,20 @@ func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.
 		case r.copied[l.Ref]:
 			facts[l] = &policy.Fact{Presence: policy.Present}
 		default:
-			facts[l] = &policy.Fact{Presence: policy.Absent}
+			facts[l] = &policy.Fact{Presence: policy.Absent, AsNodes: true}
 		}
 	}
 	return facts
 }
 
+func (r *forgetful) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return r.Presence(ctx, locs)
+}
+
 func (r *forgetful) Recall(_ context.Context, locs []mirrors.Location) policy.Facts {
 	facts := policy.Facts{}
 	for _, l := range locs {
-		facts[l] = &policy.Fact{Presence: policy.Absent, Recalled: true, Detail: "not there; that was 40s ago"}
+		facts[l] = &policy.Fact{Presence: policy.Absent, AsNodes: true, Recalled: true, Detail: "not there; that was 40s ago"}
 	}
 	return facts
 }

@@ -58,8 +58,11 @@ type Registries interface {
 // may be one.
 type RecallSource interface {
 	// Recall is like Presence, but makes do with misses that it remembers, and marks those as
-	// Recalled. They are good enough to find out what else has to be looked up.
+	// Recalled, as it does signatures to which others may have been added. They are good enough
+	// to find out what else has to be looked up.
 	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
+	// Renew is like Presence, but looks up again what Recall would mark.
+	Renew(ctx context.Context, locations []mirrors.Location) policy.Facts
 }
 
 // A RegistriesFunc is a function that implements Registries.
@@ -212,14 +215,39 @@ func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time
 	by := policy.Forecaster{Now: start, Stop: func() bool {
 		return ctx.Err() != nil || r.Limiter.contended() && time.Since(began) > contendedForecast
 	}}
-	registries := r.Limiter.yielding(r.Registries)
-	for record.Forecast = record.Plan.Forecast(record.Facts, by); record.Forecast != nil && len(record.Forecast.Lookups) > 0 && ctx.Err() == nil; {
-		lookups := record.Forecast.Lookups
-		record.Facts = maps.Clone(record.Facts)
-		learn(record.Facts, lookups, registries.Presence(ctx, lookups))
-		record.Forecast = record.Plan.Forecast(record.Facts, by)
+	record.Forecast = record.Plan.Forecast(record.Facts, by)
+	for record.Forecast != nil && r.lookUpMoved(ctx, record) {
+		again := record.Plan.Forecast(record.Facts, by)
+		if again.Simulation.Partial && !record.Forecast.Simulation.Partial {
+			break // with less known, it saw no less harm
+		}
+		record.Forecast = again
 	}
 	record.Verdict = record.Plan.WithForecast(record.Verdict, record.Forecast)
+}
+
+// lookUpMoved looks up what record.Forecast says, for no more than half of the time that is
+// left: simulating takes some as well. It reports whether anything was looked up.
+func (r *Reviewer) lookUpMoved(ctx context.Context, record *Record) bool {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
+	registries := r.Limiter.yielding(r.Registries)
+	asked := false
+	for ctx.Err() == nil {
+		lookups := record.Forecast.Lookups(record.Facts)
+		if len(lookups) == 0 {
+			break
+		}
+		if !asked {
+			record.Facts = maps.Clone(record.Facts)
+		}
+		asked = true
+		learn(record.Facts, lookups, registries.Presence(ctx, lookups))
+	}
+	return asked
 }
 
 // A state is the configuration in force, with what else is known about the cluster.
@@ -293,9 +321,9 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 	facts := policy.Facts{}
 	var asked []mirrors.Location
 	repeated := map[mirrors.Location]bool{}
-	look := registries.Presence
+	look, renew := registries.Presence, registries.Presence
 	if source, ok := registries.(RecallSource); ok && decisive != nil {
-		look = source.Recall
+		look, renew = source.Recall, source.Renew
 	}
 	for ctx.Err() == nil {
 		if lookups := next(facts); len(lookups) > 0 {
@@ -316,7 +344,7 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 		for _, l := range again {
 			repeated[l] = true
 		}
-		learn(facts, again, registries.Presence(ctx, again))
+		learn(facts, again, renew(ctx, again))
 	}
 	return facts, asked
 }

@@ -87,7 +87,7 @@ func TestRefusedIsInTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	route, err := table.Route("quay.io/shop/cart:v1")
+	route, err := table.Route("quay.io/shop/cart:v1", "")
 	if err != nil {
 		t.Fatal(err)
 	}

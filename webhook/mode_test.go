@@ -31,7 +31,7 @@ func (lostCluster) Images(context.Context) (policy.Images, error) {
 func onlyAtTheSource(_ context.Context, locations []mirrors.Location) policy.Facts {
 	facts := policy.Facts{}
 	for _, l := range locations {
-		facts[l] = &policy.Fact{Presence: policy.Absent, Time: time.Now()}
+		facts[l] = &policy.Fact{Presence: policy.Absent, AsNodes: true, Time: time.Now()}
 		if strings.HasPrefix(l.Ref, "quay.io/") {
 			facts[l] = &policy.Fact{Presence: policy.Present, Time: time.Now()}
 		}

@@ -179,7 +179,7 @@ func factsAbout(presence string, places ...string) []audit.Fact {
 	age := 60.0
 	for _, place := range places {
 		for _, depth := range []string{"exists", "manifest", "blobs"} {
-			facts = append(facts, audit.Fact{Location: place, Depth: depth, Presence: presence, Age: &age, Digest: testDigest, MediaType: "application/vnd.oci.image.manifest.v1+json"})
+			facts = append(facts, audit.Fact{Location: place, Depth: depth, Presence: presence, Age: &age, AsNodes: true, Digest: testDigest, MediaType: "application/vnd.oci.image.manifest.v1+json"})
 		}
 	}
 	return facts

@@ -45,7 +45,8 @@ func TestCheckKnowsCredentialProviders(t *testing.T) {
 		"*.example.com/other": {noMirrorHas, "example.com/shop/cart:v1: example.com answers 401"},
 	} {
 		dump := fmt.Sprintf(`{"apiVersion":"v1","kind":"List","items":[%s,%s]}`, cartDeployment, fmt.Sprintf(credentialFor, matches))
-		args := append([]string{"check", "-f", "-", "--from", written(t, "dump.json", dump)}, deniedByAll(t)...)
+		secret := written(t, "config.json", `{"auths":{}}`)
+		args := append([]string{"check", "-f", "-", "--from", written(t, "dump.json", dump), "--pull-secret", secret}, deniedByAll(t)...)
 		got := invoke(t, shopMirror, args...)
 		for _, words := range want {
 			if !strings.Contains(got.out, words) {
@@ -70,6 +71,8 @@ func TestServeKnowsCredentialProviders(t *testing.T) {
 		t.Fatal(out)
 	}
 	c.apply(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
+	c.apply(t, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"openshift-config"}}`)
+	c.apply(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"pull-secret","namespace":"openshift-config"},"type":"kubernetes.io/dockerconfigjson","stringData":{".dockerconfigjson":"{\"auths\":{}}"}}`)
 	c.apply(t, cartDeployment)
 	c.apply(t, fmt.Sprintf(credentialFor, "*.example.com"))
 	g := newTestGuard(t, c.Config, deniedByAll(t)...)

@@ -98,7 +98,7 @@ func (e explanation) candidateParagraphs(r mirrors.Resolution, candidates []stri
 	}
 	tried := 0
 	for _, ref := range candidates {
-		route, err := r.Route(ref)
+		route, err := r.Route(ref, "")
 		if err != nil {
 			continue // a candidate is a reference
 		}

@@ -469,7 +469,7 @@ func TestRemark(t *testing.T) {
 		want string
 	}{
 		{policy.Fact{Presence: policy.Present}, "source, tried: present"},
-		{policy.Fact{Presence: policy.Absent, Detail: "m.local answers 404"}, "source, tried: absent: m.local answers 404"},
+		{policy.Fact{Presence: policy.Absent, AsNodes: true, Detail: "m.local answers 404"}, "source, tried: absent: m.local answers 404"},
 		{policy.Fact{Presence: policy.Mismatch, Detail: "it serves " + testDigest}, "source, tried: mismatch: it serves sha256:aaaaaaaaaaaa"},
 		{policy.Fact{}, "source, tried: unknown"},
 	}

@@ -64,7 +64,7 @@ func TestKeepForNextTry(t *testing.T) {
 		var probes atomic.Int64
 		store := presence.NewStore(presence.ProberFunc(func(context.Context, mirrors.Location) policy.Fact {
 			probes.Add(1)
-			return policy.Fact{Presence: policy.Absent}
+			return policy.Fact{Presence: policy.Absent, AsNodes: true}
 		}), presence.Options{})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)

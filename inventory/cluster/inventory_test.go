@@ -290,7 +290,7 @@ func testApplied(t *testing.T, cfg *rest.Config, dyn dynamic.Interface) {
 		}
 		got := ""
 		if set.Applied != nil {
-			got = string(set.Applied.RegistriesConf)
+			got = string(set.Applied.Files[mirrors.RegistriesConfPath])
 		}
 		if got != conf {
 			t.Errorf("%s: nodes have %q, want %q", why, got, conf)
@@ -306,7 +306,7 @@ func testApplied(t *testing.T, cfg *rest.Config, dyn dynamic.Interface) {
 		}
 	}
 	const conf = "# what MCO wrote"
-	data, err := json.Marshal(objects.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(conf)}))
+	data, err := json.Marshal(objects.EncodeApplied(mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: []byte(conf)}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 // unique over all three lists. Of t, it finds out by itself whether the spec names a
 // pull secret.
 func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
-	t.ownPullSecret = NamesPullSecret(spec)
+	t.ownPullSecret = len(PullSecrets(spec)) > 0
 	lookup, copied := t.lookup, t.copied
 	add := func(image, container, digest string) {
 		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
@@ -157,13 +157,18 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 	}
 }
 
-// NamesPullSecret reports whether a pod has a pull secret other than the one that OpenShift
-// adds.
-func NamesPullSecret(spec *corev1.PodSpec) bool {
+// PullSecrets returns the names of the pull secrets that a pod names, other than the one that
+// OpenShift adds: sorted, each once.
+func PullSecrets(spec *corev1.PodSpec) []string {
 	account := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
-	return slices.ContainsFunc(spec.ImagePullSecrets, func(s corev1.LocalObjectReference) bool {
-		return isOwnPullSecret(s.Name, account)
-	})
+	var names []string
+	for _, s := range spec.ImagePullSecrets {
+		if isOwnPullSecret(s.Name, account) {
+			names = append(names, s.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func runningDigests(status corev1.PodStatus) map[string]string {

@@ -295,7 +295,7 @@ func (g *guesser) add(p place, image string) {
 	g.holder.add(Reference{Image: image, Container: p.path, Use: g.use, Guessed: true, OwnPullSecret: p.own})
 }
 
-// namesOwnSecret is NamesPullSecret for an object without a type.
+// namesOwnSecret says whether there are PullSecrets for an object without a type.
 func namesOwnSecret(secrets []any) bool {
 	return slices.ContainsFunc(secrets, func(s any) bool {
 		object, _ := s.(map[string]any)

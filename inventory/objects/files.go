@@ -12,8 +12,8 @@ import (
 // roleLabel is the label by which pools select MachineConfigs.
 const roleLabel = "machineconfiguration.openshift.io/role"
 
-// filesIn returns the files of a MachineConfig that say where nodes pull from, other than
-// those that MCO generates or merges from others. What cannot be decoded is left out, as
+// filesIn returns the files of a MachineConfig that say where nodes pull from and what they
+// require of images, other than those that MCO generates or merges from others. What cannot be decoded is left out, as
 // nodes of that role could not start with it.
 func filesIn(mc machineConfig) []mirrors.File {
 	name := mc.Metadata.Name
@@ -22,7 +22,7 @@ func filesIn(mc machineConfig) []mirrors.File {
 	}
 	var files []mirrors.File
 	for _, f := range mc.Spec.Config.Storage.Files {
-		if !mirrors.IsRegistriesFile(f.Path) {
+		if !mirrors.IsAppliedFile(f.Path) {
 			continue
 		}
 		if text, err := f.Contents.decode(); err == nil {
@@ -42,7 +42,7 @@ func FilesOf(u *unstructured.Unstructured) []mirrors.File {
 	for _, entry := range list {
 		file, _ := entry.(map[string]any)
 		path, _ := file["path"].(string)
-		if !mirrors.IsRegistriesFile(path) {
+		if !mirrors.IsAppliedFile(path) {
 			continue
 		}
 		source, _, _ := unstructured.NestedString(file, "contents", "source")
@@ -52,8 +52,8 @@ func FilesOf(u *unstructured.Unstructured) []mirrors.File {
 	return filesIn(mc)
 }
 
-// DecodeFiles returns the files of a MachineConfig, as JSON, that say where nodes pull from,
-// other than those that MCO generates.
+// DecodeFiles returns the files of a MachineConfig, as JSON, that say where nodes pull from and
+// what they require of images, other than those that MCO generates.
 func DecodeFiles(data []byte) ([]mirrors.File, error) {
 	var mc machineConfig
 	if err := json.Unmarshal(data, &mc); err != nil {

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,29 +53,27 @@ func DecodeApplied(data []byte) (*mirrors.Applied, error) {
 	if err := json.Unmarshal(data, &mc); err != nil {
 		return nil, fmt.Errorf("reading MachineConfig %s: %w", mirrors.GeneratedRegistries, err)
 	}
-	var applied mirrors.Applied
+	applied := &mirrors.Applied{Files: map[string][]byte{}}
 	for _, f := range mc.Spec.Config.Storage.Files {
-		into := fileOf(&applied, f.Path)
-		if into == nil {
+		file := path.Clean(f.Path)
+		if !mirrors.IsAppliedFile(file) {
 			continue
 		}
 		text, err := f.Contents.decode()
 		if err != nil {
 			return nil, fmt.Errorf("reading MachineConfig %s: %s: %w", mirrors.GeneratedRegistries, f.Path, err)
 		}
-		*into = text
+		applied.Files[file] = text
 	}
-	return &applied, nil
+	return applied, nil
 }
 
 // EncodeApplied is the inverse of DecodeApplied, as far as it goes.
 func EncodeApplied(applied mirrors.Applied) any {
 	var mc machineConfig
 	mc.Metadata.Name = mirrors.GeneratedRegistries
-	for _, path := range []string{mirrors.RegistriesConfPath, mirrors.SearchDropInPath, mirrors.PolicyJSONPath} {
-		if text := *fileOf(&applied, path); len(text) > 0 {
-			mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, encodedFile(path, text))
-		}
+	for _, file := range slices.Sorted(maps.Keys(applied.Files)) {
+		mc.Spec.Config.Storage.Files = append(mc.Spec.Config.Storage.Files, encodedFile(file, applied.Files[file]))
 	}
 	return mc
 }
@@ -81,20 +82,6 @@ func encodedFile(path string, text []byte) ignitionFile {
 	return ignitionFile{path, ignitionContents{
 		Source: "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(text),
 	}}
-}
-
-// fileOf returns where the file at path is kept, nil if it is not.
-func fileOf(applied *mirrors.Applied, path string) *[]byte {
-	switch path {
-	case mirrors.RegistriesConfPath:
-		return &applied.RegistriesConf
-	case mirrors.SearchDropInPath:
-		return &applied.SearchDropIn
-	case mirrors.PolicyJSONPath:
-		return &applied.PolicyJSON
-	default:
-		return nil
-	}
 }
 
 // decode returns the content of a file, which Ignition has as a data URL (RFC 2397).

@@ -42,7 +42,7 @@ const saveEvery = 5 * time.Minute
 
 const (
 	fileKind    = "mirrorset-guard facts"
-	fileVersion = 3
+	fileVersion = 4
 	// maxFileSize is more than 100,000 images need. The oldest facts beyond it are left
 	// out.
 	maxFileSize = 32 << 20
@@ -71,7 +71,9 @@ type fileFact struct {
 	Serves    []string      `json:"serves"`
 	Lacks     []string      `json:"lacks,omitempty"`
 	Guessed   bool          `json:"guessed,omitempty"`
-	Time      time.Time     `json:"time"`
+	// Instances are those of the fact.
+	Instances []policy.Instance `json:"instances,omitzero"`
+	Time      time.Time         `json:"time"`
 }
 
 // Restore loads what an earlier process saved at Options.Path, if it is still fresh, and
@@ -141,7 +143,7 @@ func (s *Store) worthSaving() []fileFact {
 			facts = append(facts, fileFact{
 				Ref: m.location.Ref, Insecure: m.location.Insecure, Depth: m.location.Depth,
 				MediaType: m.fact.MediaType, Platforms: m.fact.Platforms, Children: m.fact.Children,
-				Serves: m.fact.Serves, Lacks: m.fact.Lacks, Guessed: m.fact.Guessed,
+				Serves: m.fact.Serves, Lacks: m.fact.Lacks, Guessed: m.fact.Guessed, Instances: m.fact.Instances,
 				Time: m.fact.Time.Round(0),
 			})
 		}
@@ -256,10 +258,18 @@ func (f fileFact) memo() (memo, bool) {
 	if len(f.Children) > maxPlatforms || !all(f.Children, func(s string) bool { return digest.Digest(s).Validate() == nil }) {
 		return memo{}, false
 	}
+	for _, i := range f.Instances {
+		if !plain(i.Platform) || digest.Digest(i.Digest).Validate() != nil {
+			return memo{}, false
+		}
+	}
+	if len(f.Instances) > maxPlatforms {
+		return memo{}, false
+	}
 	fact := &policy.Fact{
 		Presence: policy.Present, Digest: d, MediaType: f.MediaType,
 		Platforms: f.Platforms, Children: f.Children,
-		Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Time: f.Time,
+		Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Instances: f.Instances, Time: f.Time,
 	}
 	m := memo{location: l, fact: fact, learned: f.Time}
 	return m, lasting(&m)

@@ -221,7 +221,7 @@ func TestFilesThatAreNotUsed(t *testing.T) {
 		{"empty", edited(func([]byte) []byte { return nil }), "is not a file of facts"},
 		{"something else", edited(func([]byte) []byte { return []byte("root:x:0:0\n") }), "is not a file of facts"},
 		{"JSON of somebody else", edited(func([]byte) []byte { return []byte(`{"kind":"Pod"}` + "\n") }), "is not a file of facts"},
-		{"of another version", edited(func(b []byte) []byte { return bytes.Replace(b, []byte(`"version":3`), []byte(`"version":2`), 1) }), "has version 2, this program writes 3"},
+		{"of another version", edited(func(b []byte) []byte { return bytes.Replace(b, []byte(`"version":4`), []byte(`"version":3`), 1) }), "has version 3, this program writes 4"},
 		{"one bit is wrong", edited(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), "is damaged"},
 		{"cut off", edited(func(b []byte) []byte { return b[:len(b)-10] }), "is damaged"},
 		{"longer than any", edited(func([]byte) []byte { return make([]byte, maxFileSize+1) }), "is longer than any file of facts"},

@@ -165,7 +165,7 @@ func (s *Store) Keep(topic string, locs []mirrors.Location, ttl time.Duration) {
 	s.keeper.set(topic, locs, ttl, now)
 	for l, at := range s.keeper.due {
 		if m := s.memory.get(l); m != nil && at.Equal(now) && !m.inherited {
-			s.keeper.learned(m, s.options.Lifetimes.of(l.Ref, m.fact))
+			s.keeper.learned(m, s.options.Lifetimes.of(l, m.fact))
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (s *Store) queueRefresh(l mirrors.Location, now time.Time) bool {
 // takesAway reports whether fact would replace good news only because there was no
 // answer. A refresh that no caller asked for must not leave the Store knowing less.
 func (s *Store) takesAway(j *job, fact *policy.Fact, b basis) bool {
-	if j.waiting > 0 || fact.Presence != policy.Unreachable {
+	if j.waiting > 0 || fact.Presence != policy.Unreachable && fact.Presence != policy.Inconclusive {
 		return false
 	}
 	m := s.memory.get(j.location)

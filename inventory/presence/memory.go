@@ -57,8 +57,8 @@ func (m *memory) get(l mirrors.Location) *memo { return m.facts[l] }
 // Lifetimes say how long answers of each kind are repeated before the registry is asked
 // again. The zero value of each means its default.
 type Lifetimes struct {
-	// PresentDigest is for images looked up by digest: what is there stays the same for
-	// as long as the mirror keeps it. 1 h.
+	// PresentDigest is for images looked up by digest, and for the signatures of one: what is
+	// there stays the same for as long as the mirror keeps it. 1 h.
 	PresentDigest time.Duration
 	// PresentTag is for images looked up by tag, which may be moved. 2 min.
 	PresentTag time.Duration
@@ -89,14 +89,15 @@ func (l Lifetimes) withDefaults() Lifetimes {
 	return l
 }
 
-// of returns how long a fact about ref lives.
-func (l Lifetimes) of(ref string, f *policy.Fact) time.Duration {
+// of returns how long a fact about a location lives. Signatures are under a tag, but nobody
+// moves it; see Store.answer for those that are added.
+func (l Lifetimes) of(at mirrors.Location, f *policy.Fact) time.Duration {
 	switch f.Presence {
 	case policy.Present:
-		if mayImprove(ref, f) {
+		if mayImprove(at.Ref, f) {
 			return l.Absent
 		}
-		if mirrors.ByDigest(ref) {
+		if mirrors.ByDigest(at.Ref) || at.Depth == mirrors.DepthSignatures {
 			return l.PresentDigest
 		}
 		return l.PresentTag

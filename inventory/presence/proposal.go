@@ -43,6 +43,11 @@ func (p *Proposal) Recall(ctx context.Context, locs []mirrors.Location) policy.F
 	return p.ask(ctx, locs, (*Store).Recall)
 }
 
+// Renew implements review.RecallSource, as Store.Renew does.
+func (p *Proposal) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return p.ask(ctx, locs, (*Store).Renew)
+}
+
 func (p *Proposal) ask(ctx context.Context, locs []mirrors.Location,
 	by func(*Store, context.Context, []mirrors.Location) policy.Facts,
 ) policy.Facts {

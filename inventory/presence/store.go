@@ -147,17 +147,33 @@ func (s *Store) Run(ctx context.Context) error {
 // lookup goes on all the same, for the next call to find. Locations about which nothing is
 // known are looked up before such misses are looked up again.
 func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return s.ask(ctx, locs, false)
+	return s.ask(ctx, locs, asPresence)
 }
 
 // Recall implements review.RecallSource: it does what Presence does, but accepts misses that
-// were learned a short while ago, and marks them Recalled.
+// were learned a short while ago, and marks them Recalled, as it does signatures to which others
+// may have been added since.
 func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return s.ask(ctx, locs, true)
+	return s.ask(ctx, locs, asRecall)
 }
 
-func (s *Store) ask(ctx context.Context, locs []mirrors.Location, recall bool) policy.Facts {
-	facts, jobs := s.begin(locs, recall)
+// Renew implements review.RecallSource: it does what Presence does, but looks up again whatever
+// Recall marks.
+func (s *Store) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return s.ask(ctx, locs, asRenewal)
+}
+
+// A manner is one of the three ways to ask a Store.
+type manner int
+
+const (
+	asPresence manner = iota
+	asRecall
+	asRenewal
+)
+
+func (s *Store) ask(ctx context.Context, locs []mirrors.Location, how manner) policy.Facts {
+	facts, jobs := s.begin(locs, how)
 	defer s.leave(jobs)
 	for i, j := range jobs {
 		select {
@@ -188,7 +204,7 @@ func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 		if _, known := facts[l]; known {
 			continue
 		}
-		if m := s.recallable(l, b, now); m != nil && !s.fresh(m, b, now) {
+		if m := s.recallable(l, b, now); m != nil {
 			facts[l] = m.recalled(now)
 		}
 	}
@@ -198,19 +214,29 @@ func (s *Store) recall(facts policy.Facts, locs []mirrors.Location) {
 func (m *memo) recalled(now time.Time) *policy.Fact {
 	f := *m.fact
 	f.Recalled = true
+	if f.Presence == policy.Present {
+		return &f
+	}
 	age := fmt.Sprintf("; that was %s ago", now.Sub(m.learned).Round(time.Second))
 	f.Detail = text.Cut(f.Detail, maxDetail-len(age)) + age
 	return &f
 }
 
-// recallable returns the miss that is known of l, nil if there is none or if it is too old to
-// be repeated. It is called with the lock held.
+// recallable returns what is known of l and may be repeated although it may have got better
+// since it was learned: a miss, or signatures. These do not vanish, but an administrator may
+// add to them and at once try again; so they are good enough to admit a change for as long as
+// they live, and to deny it only as long as a miss is. It returns nil if there is none, if it is
+// too old, or if it has just been learned. It is called with the lock held.
 func (s *Store) recallable(l mirrors.Location, b basis, now time.Time) *memo {
 	m := s.memory.get(l)
-	if m == nil || m.fact.Presence != policy.Absent || !b.carries(m) || now.Sub(m.learned) >= s.options.Lifetimes.Recalled {
+	if m == nil || !b.carries(m) || now.Sub(m.learned) < s.options.Lifetimes.Absent {
 		return nil
 	}
-	return m
+	signed := l.Depth == mirrors.DepthSignatures && m.fact.Presence == policy.Present
+	if signed && s.lives(m, now) || m.fact.Presence == policy.Absent && now.Sub(m.learned) < s.options.Lifetimes.Recalled {
+		return m
+	}
+	return nil
 }
 
 func enter(facts policy.Facts, j *job) {
@@ -228,9 +254,9 @@ func (j *job) finished() bool {
 	}
 }
 
-// begin returns the fresh facts about locs, and those that may be recalled if recall is set,
-// and a job for each of the others.
-func (s *Store) begin(locs []mirrors.Location, recall bool) (policy.Facts, []*job) {
+// begin returns the fresh facts about locs, and those that may be recalled if that is how to
+// ask, and a job for each of the others.
+func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job) {
 	b := s.basis()
 	facts := make(policy.Facts, len(locs))
 	var jobs []*job
@@ -243,16 +269,16 @@ func (s *Store) begin(locs []mirrors.Location, recall bool) (policy.Facts, []*jo
 			facts[l] = new(policy.NotAskedAsProposed(now)) // see Proposed
 			continue
 		}
-		if f := s.answer(l, b, now); f != nil {
+		known := s.recallable(l, b, now)
+		if f := s.answer(l, b, now); f != nil && (known == nil || how == asPresence) {
 			facts[l] = f
 			continue
 		}
-		missed := s.recallable(l, b, now)
-		if missed != nil && recall {
-			facts[l] = missed.recalled(now)
+		if known != nil && how == asRecall {
+			facts[l] = known.recalled(now)
 			continue
 		}
-		if j := s.job(l, missed != nil, now); j != nil && !seen[j] {
+		if j := s.job(l, known != nil, now); j != nil && !seen[j] {
 			seen[j] = true
 			jobs = append(jobs, j)
 		}
@@ -291,7 +317,7 @@ func (s *Store) SetLifetimes(l Lifetimes) {
 }
 
 func (s *Store) lives(m *memo, now time.Time) bool {
-	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location.Ref, m.fact)
+	return now.Sub(m.learned) < s.options.Lifetimes.of(m.location, m.fact)
 }
 
 // A basis holds what facts rest on besides a registry's answers.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
 const (
@@ -187,15 +186,12 @@ func (c *blobCache) enter(key blobKey, b *blob) {
 	c.known[key] = b
 }
 
-// holdsBlob asks by HEAD, which transfers nothing, and where the answer is no by GET, as
-// nodes do, for the first byte. Redirects, to a storage or a CDN, are followed as nodes
-// follow them; a storage may refuse the HEAD of an address that was signed for GET.
+// holdsBlob asks by GET, as nodes do, for the first byte: an answer to HEAD would prove no more
+// of a blob than of a manifest. Redirects, to a storage or a CDN, are followed as nodes follow
+// them.
 func (l *lookup) holdsBlob(ctx context.Context) (bool, error) {
-	r, err := l.head(ctx)
-	if err != nil || r.status == http.StatusOK {
-		return err == nil, err
-	}
-	if r, err = l.get(ctx, r); err != nil {
+	r, err := l.get(ctx, response{})
+	if err != nil {
 		return false, err
 	}
 	return l.isHeld(r)
@@ -209,9 +205,7 @@ func (l *lookup) isHeld(r response) (bool, error) {
 	case http.StatusNotFound, http.StatusGone:
 		return false, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		f := *l.denied(r)
-		f.presence = policy.Unreachable // unlike after a denied manifest, nodes would not go on to the next place
-		return false, &f
+		return false, l.denied(r)
 	default:
 		return false, statusFailure(l.endpoint.api, r)
 	}

@@ -132,7 +132,7 @@ func TestBlobs(t *testing.T) {
 		{"a layer that nodes fetch elsewhere", ociManifest, imageOf("c", "l1!"), []string{"c"}, policy.Present, "", 1},
 		{"schema 1 has no config", schema1, `{"schemaVersion":1,"fsLayers":[{"blobSum":"` + sumOf("l1") + `"}]}`, []string{"l1"}, policy.Present, "", 1},
 		{"no config", ociManifest, string(manifestBody), nil, policy.Mismatch, "mirror.example.com serves a manifest that nodes cannot read; push the image again", 0},
-		{"more layers than a node could mount", ociManifest, imageOf("c", many...), nil, policy.Unreachable, "serves a manifest of 601 blobs, more than any node could use", 0},
+		{"more layers than a node could mount", ociManifest, imageOf("c", many...), nil, policy.Inconclusive, "serves a manifest of 601 blobs, more than any node could use", 0},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			registry := newShop()
@@ -202,14 +202,14 @@ func TestBlobAnswers(t *testing.T) {
 		{"a storage that was asked for by an address signed for GET", redirectTo("https://cdn.example.com/signed"), policy.Present, ""},
 		{"a storage that has lost it", redirectTo("https://cdn.example.com/lost"), policy.Incomplete, "lacks 1 of the 2 blobs"},
 		{
-			"a storage that is not for the guard", redirectTo("https://cdn.example.com/private"), policy.Unreachable,
+			"a storage that is not for the guard", redirectTo("https://cdn.example.com/private"), policy.Inconclusive,
 			"mirror.example.com redirects to cdn.example.com, which answers 403",
 		},
-		{"a storage without TLS", redirectTo("http://cdn.example.com/layer"), policy.Unreachable, "redirects to plain http, which is not followed"},
-		{"the metadata service", redirectTo("https://169.254.169.254/layer"), policy.Unreachable, "is a link-local address, which is never asked"},
-		{"denied", status(http.StatusForbidden, ""), policy.Unreachable, "mirror.example.com answers 403 to the entry"},
-		{"not well", status(http.StatusServiceUnavailable, ""), policy.Unreachable, "mirror.example.com is failing: it answers 503"},
-		{"odd", status(http.StatusTeapot, ""), policy.Unreachable, "mirror.example.com answers 418"},
+		{"a storage without TLS", redirectTo("http://cdn.example.com/layer"), policy.Inconclusive, "redirects to plain http, which is not followed"},
+		{"the metadata service", redirectTo("https://169.254.169.254/layer"), policy.Inconclusive, "is a link-local address, which is never asked"},
+		{"denied", status(http.StatusForbidden, ""), policy.Inconclusive, "mirror.example.com answers 403 to the entry"},
+		{"not well", status(http.StatusServiceUnavailable, ""), policy.Inconclusive, "mirror.example.com is failing: it answers 503"},
+		{"odd", status(http.StatusTeapot, ""), policy.Inconclusive, "mirror.example.com answers 418"},
 		{"empty", status(http.StatusRequestedRangeNotSatisfiable, ""), policy.Present, ""},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {

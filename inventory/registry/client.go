@@ -141,7 +141,9 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 	for {
 		g := c.current()
 		fact, err := g.probe(ctx, t)
+		asNodes := g.credentials.asNodes(t.name)
 		if err == nil {
+			fact.AsNodes = asNodes
 			return fact
 		}
 		if ctx.Err() != nil || g.ended() && c.isClosed() {
@@ -154,7 +156,9 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 		if !errors.As(err, &f) {
 			f = connectionFailure(t.api, err, g.options.Timeout)
 		}
-		return f.fact(time.Now())
+		fact = f.fact(time.Now())
+		fact.AsNodes = asNodes
+		return fact
 	}
 }
 

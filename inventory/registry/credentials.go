@@ -15,10 +15,12 @@ import (
 
 // Credentials are the entries of a .dockerconfigjson, by the keys they have
 // there: "host", "host/path" or a URL. The zero value has none, so that
-// registries are asked anonymously. A Credentials is not changed after it was
+// registries are asked anonymously, and says that it is not known what nodes have. A Credentials is not changed after it was
 // parsed and may be shared. It prints as the number of its entries.
 type Credentials struct {
 	entries map[string]credential
+	// known is set where these are all that nodes have, even if that is nothing.
+	known bool
 	// problems name the entries that were left out, without their content.
 	problems []string
 }
@@ -80,7 +82,7 @@ func ParseCredentials(dockerConfigJSON []byte) (Credentials, error) {
 	if err := json.Unmarshal(dockerConfigJSON, &file); err != nil {
 		return Credentials{}, errors.New("the pull secret is not the JSON of a .dockerconfigjson") // err may quote it
 	}
-	c := Credentials{entries: make(map[string]credential, len(file.Auths))}
+	c := Credentials{entries: make(map[string]credential, len(file.Auths)), known: true}
 	for _, key := range slices.Sorted(maps.Keys(file.Auths)) {
 		c.add(key, file.Auths[key])
 	}
@@ -196,5 +198,14 @@ func hubName(host string) string {
 	return host
 }
 
+// asNodes reports whether a registry that is asked about a repository with these credentials is
+// asked with those that nodes have: not where they are not known, nor where nodes ask a helper.
+func (c Credentials) asNodes(name string) bool {
+	cred, _ := c.lookup(name)
+	return c.known && !cred.helper
+}
+
 // equal reports whether both hold the same entries.
-func (c Credentials) equal(other Credentials) bool { return maps.Equal(c.entries, other.entries) }
+func (c Credentials) equal(other Credentials) bool {
+	return c.known == other.known && maps.Equal(c.entries, other.entries)
+}

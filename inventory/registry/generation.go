@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // A generation holds the sessions, connections and tokens that rest on one set of
@@ -112,7 +113,18 @@ func (g *generation) probe(ctx context.Context, t target) (policy.Fact, error) {
 	if err != nil {
 		return policy.Fact{}, err
 	}
-	return (&lookup{endpoint: e, session: s, target: t, credential: cred}).answer(ctx)
+	l := &lookup{endpoint: e, session: s, target: t, credential: cred}
+	if err := l.authorize(ctx); err != nil {
+		return policy.Fact{}, err
+	}
+	switch t.depth {
+	case mirrors.DepthSignatures:
+		return l.signatures(ctx)
+	case mirrors.DepthReferrers:
+		return l.referrers(ctx)
+	default:
+		return l.answer(ctx)
+	}
 }
 
 // brokenEntry returns the failure of nodes at the entry, before any request.

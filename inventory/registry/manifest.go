@@ -38,6 +38,8 @@ type lookup struct {
 	// whole is set, else for its first byte.
 	blob  digest.Digest
 	whole bool
+	// ofReferrers is set to ask what refers to the manifest of target.
+	ofReferrers bool
 	// grant is the token in use, nil if there is none; final is set if there is
 	// nothing better to be had.
 	grant *grant
@@ -49,9 +51,6 @@ type lookup struct {
 // it, others leave the digest out, or say of what they cannot serve that it is there.
 // Where more is wanted than that the manifest exists, it is read.
 func (l *lookup) answer(ctx context.Context) (policy.Fact, error) {
-	if err := l.authorize(ctx); err != nil {
-		return policy.Fact{}, err
-	}
 	var r response
 	var err error
 	if l.target.depth == mirrors.DepthExists {
@@ -123,6 +122,9 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 		MediaType: mediaType,
 		Time:      time.Now(),
 	}
+	if !isIndex(mediaType) {
+		fact.Instances = []policy.Instance{{Digest: string(sum(digest.Canonical, r.body))}}
+	}
 	var err error
 	switch {
 	case isIndex(mediaType) && l.readsIndexes():
@@ -131,9 +133,23 @@ func (l *lookup) judge(ctx context.Context, r response) (policy.Fact, error) {
 		err = l.checkImage(ctx, &fact, r.body)
 	}
 	if err != nil {
-		return policy.Fact{}, err
+		return policy.Fact{}, afterManifest(err)
 	}
 	return fact, nil
+}
+
+// afterManifest returns err as it counts once the registry has served the manifest: a node has
+// chosen the place by then, and goes on to no other. Whatever keeps it from the rest, and
+// might pass or be met by the guard alone, leaves open whether it gets the image there.
+func afterManifest(err error) error {
+	var f *failure
+	if !errors.As(err, &f) || f.presence != policy.Denied && f.presence != policy.Unreachable {
+		return err
+	}
+	open := *f
+	open.presence = policy.Inconclusive
+	open.detail = "the manifest is there, but " + f.detail
+	return &open
 }
 
 // manifestType returns the type as which nodes would read r. They go by the Content-Type;
@@ -240,6 +256,15 @@ func (l *lookup) once(ctx context.Context, method string) (response, error) {
 
 func (l *lookup) request(method string) request {
 	e := l.endpoint
+	if l.ofReferrers {
+		return request{
+			method:        method,
+			url:           e.url(l.session, l.target.repository, "referrers", l.target.digest.String()),
+			authorization: l.authorization(),
+			accept:        []string{string(types.OCIImageIndex)},
+			limit:         maxManifest,
+		}
+	}
 	if l.blob != "" {
 		r := request{
 			method:        method,

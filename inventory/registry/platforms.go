@@ -179,10 +179,16 @@ func (l *lookup) checkIndex(ctx context.Context, fact *policy.Fact, content []by
 	l.describeIndex(fact, x, parts)
 	fact.Serves = []string{}
 	if fact.Guessed {
-		fact.Serves = guess(chosen, parts)
+		fact.Serves, fact.Instances = guess(chosen, parts), instancesOf(chosen, parts)
 		return nil
 	}
+	fact.Instances = []policy.Instance{}
 	for _, p := range platforms {
+		for _, child := range choices[p] {
+			if parts[child.digest].held && !strings.HasPrefix(p, "windows/") { // whose nodes look for no signatures
+				fact.Instances = append(fact.Instances, policy.Instance{Platform: p, Digest: child.digest.String()})
+			}
+		}
 		switch {
 		case !suits(choices[p], parts, p):
 			fact.Lacks = append(fact.Lacks, p)
@@ -200,6 +206,18 @@ func suits(choices []indexEntry, parts map[digest.Digest]part, platform string) 
 		found := parts[child.digest].platform
 		return child.platform != nil || found == "" || found == platform
 	})
+}
+
+// instancesOf returns those of the parts that are there.
+func instancesOf(chosen []indexEntry, parts map[digest.Digest]part) []policy.Instance {
+	instances := []policy.Instance{}
+	for _, child := range chosen {
+		instance := policy.Instance{Platform: child.name(), Digest: child.digest.String()}
+		if parts[child.digest].held && !slices.Contains(instances, instance) {
+			instances = append(instances, instance)
+		}
+	}
+	return instances
 }
 
 // guess returns the platforms of the parts that are there.

@@ -124,7 +124,7 @@ type podSpec struct {
 	GracePeriod  int64                             `json:"gracePeriodSeconds"`
 	Gated        bool                              `json:"gated,omitempty"`
 	Scheduler    string                            `json:"schedulerName,omitempty"`
-	OwnSecrets   bool                              `json:"ownPullSecret,omitempty"`
+	PullSecrets  []string                          `json:"pullSecrets,omitempty"`
 }
 
 type container struct {
@@ -145,7 +145,7 @@ func encodeSpec(s *rollout.PodSpec) podSpec {
 		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
 		HostPorts: each(s.HostPorts, func(p rollout.HostPort) hostPort { return hostPort(p) }),
 		Requests:  s.Requests, Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
-		GracePeriod: int64(s.GracePeriod / time.Second), Gated: s.Gated, Scheduler: s.Scheduler, OwnSecrets: s.OwnSecrets,
+		GracePeriod: int64(s.GracePeriod / time.Second), Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 	}
 }
 
@@ -155,7 +155,7 @@ func decodeSpec(s *podSpec) rollout.PodSpec {
 		NodeSelector: noneIfEmpty(s.NodeSelector), Affinity: s.Affinity, Tolerations: s.Tolerations, Spread: s.Spread,
 		HostPorts: each(s.HostPorts, func(p hostPort) rollout.HostPort { return rollout.HostPort(p) }),
 		Requests:  noneIfEmpty(s.Requests), Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
-		GracePeriod: time.Duration(s.GracePeriod) * time.Second, Gated: s.Gated, Scheduler: s.Scheduler, OwnSecrets: s.OwnSecrets,
+		GracePeriod: time.Duration(s.GracePeriod) * time.Second, Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
 	}
 }
 

@@ -131,7 +131,7 @@ func specOf(pod *corev1.Pod) rollout.PodSpec {
 		Preempts:     spec.PreemptionPolicy == nil || *spec.PreemptionPolicy == corev1.PreemptLowerPriority,
 		GracePeriod:  corev1.DefaultTerminationGracePeriodSeconds * time.Second,
 		Gated:        len(spec.SchedulingGates) > 0,
-		OwnSecrets:   images.NamesPullSecret(spec),
+		PullSecrets:  images.PullSecrets(spec),
 	}
 	if spec.Priority != nil {
 		s.Priority = *spec.Priority

@@ -174,7 +174,7 @@ func TestTrimSpec(t *testing.T) {
 		{"killed at once", "{terminationGracePeriodSeconds: 0}", rollout.PodSpec{}},
 		{"gated", "{schedulingGates: [{name: example.com/wait}]}", rollout.PodSpec{Gated: true}},
 		{"another scheduler", "{schedulerName: volcano}", rollout.PodSpec{Scheduler: "volcano"}},
-		{"a pull secret of its own", "{imagePullSecrets: [{name: vendor}]}", rollout.PodSpec{OwnSecrets: true}},
+		{"a pull secret of its own", "{imagePullSecrets: [{name: vendor}]}", rollout.PodSpec{PullSecrets: []string{"vendor"}}},
 		{"the pull secret that OpenShift adds", "{imagePullSecrets: [{name: default-dockercfg-x7k2p}]}", rollout.PodSpec{}},
 		{"pull policies as an API server sets them", "{containers: [{name: a, image: 'h:5000/x'}, {name: b, image: 'x:latest'}, {name: c, image: 'h:5000/x:1'}, {name: d, image: 'x:latest@sha256:aa'}, {name: e}]}", rollout.PodSpec{
 			Containers: []rollout.Container{

@@ -29,13 +29,13 @@ func TestResolveApplied(t *testing.T) {
 			if err := toml.NewEncoder(&file).Encode(want.Config()); err != nil {
 				t.Fatal(err)
 			}
-			got, err := ResolveApplied(Set{Applied: &Applied{RegistriesConf: file.Bytes()}})
+			got, err := ResolveApplied(Set{Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: file.Bytes()}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, image := range images {
-				a, err1 := want.Route(image)
-				b, err2 := got.Route(image)
+				a, err1 := want.Route(image, "")
+				b, err2 := got.Route(image, "")
 				a.Refused, b.Refused = "", "" // is in the other file
 				for i := range a.Sources {
 					a.Sources[i].Refused = false
@@ -64,11 +64,11 @@ func TestAppliedPolicy(t *testing.T) {
 		{"all requirements have to be met", `{"default": [{"type": "sigstoreSigned"}, {"type": "reject"}]}`, "quay.io/x:1", "does not name its registry"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			table, err := ResolveApplied(Set{Applied: &Applied{PolicyJSON: []byte(tt.file)}})
+			table, err := ResolveApplied(Set{Applied: &Applied{Files: map[string][]byte{PolicyJSONPath: []byte(tt.file)}}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			route, err := table.Route(tt.image)
+			route, err := table.Route(tt.image, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,10 +85,10 @@ func TestAppliedThatNodesCannotRead(t *testing.T) {
 		applied Applied
 		want    string
 	}{
-		{"no TOML", Applied{RegistriesConf: []byte("[")}, RegistriesConfPath + ": "},
-		{"an entry with a scheme", Applied{RegistriesConf: []byte("[[registry]]\nlocation = \"https://quay.io\"")}, RegistriesConfPath + `: location "https://quay.io" has a URI scheme`},
-		{"no TOML in the drop-in", Applied{SearchDropIn: []byte("[")}, SearchDropInPath + ": "},
-		{"no JSON", Applied{PolicyJSON: []byte("{")}, PolicyJSONPath + ": "},
+		{"no TOML", Applied{Files: map[string][]byte{RegistriesConfPath: []byte("[")}}, RegistriesConfPath + ": "},
+		{"an entry with a scheme", Applied{Files: map[string][]byte{RegistriesConfPath: []byte("[[registry]]\nlocation = \"https://quay.io\"")}}, RegistriesConfPath + `: location "https://quay.io" has a URI scheme`},
+		{"no TOML in the drop-in", Applied{Files: map[string][]byte{SearchDropInPath: []byte("[")}}, SearchDropInPath + ": "},
+		{"no JSON", Applied{Files: map[string][]byte{PolicyJSONPath: []byte("{")}}, PolicyJSONPath + ": "},
 	} {
 		_, err := ResolveApplied(Set{Applied: &tt.applied})
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {

@@ -77,7 +77,7 @@ func IsRegistriesFile(file string) bool {
 }
 
 // filesOf returns the files on the nodes of a pool that MCO does not generate, in the order
-// in which they are read: registries.conf, then its drop-ins by name. Of several for one
+// in which they are read: registries.conf, then all others by name. Of several for one
 // path, that of the last MachineConfig by name counts, the generated one included
 // (MergeMachineConfigs in MCO's pkg/controller/common/helpers.go).
 func (s Set) filesOf(pool string) []File {
@@ -88,7 +88,7 @@ func (s Set) filesOf(pool string) []File {
 	byPath := map[string]File{}
 	for _, f := range slices.SortedStableFunc(slices.Values(s.Files), func(a, b File) int { return strings.Compare(a.MachineConfig, b.MachineConfig) }) {
 		laid := f.Role == pool || f.Role == workerPool && pool != masterPool
-		if laid && IsRegistriesFile(f.Path) && (!s.generates(f.Path) || f.MachineConfig >= generated) {
+		if laid && IsAppliedFile(f.Path) && (!s.generates(f.Path) || f.MachineConfig >= generated) {
 			byPath[f.Path] = f
 		}
 	}
@@ -112,8 +112,14 @@ func (s Set) generates(file string) bool {
 		return len(s.Objects)+len(r.InsecureRegistries)+len(r.BlockedRegistries) > 0
 	case SearchDropInPath:
 		return len(r.ContainerRuntimeSearchRegistries) > 0
+	case PolicyJSONPath:
+		lists := newPolicyLists(s, s.blockedRegistries())
+		return len(s.Policies)+len(lists.allowed)+len(lists.blocked) > 0
+	case AttachmentsPath:
+		return len(s.Policies) > 0
 	default:
-		return false
+		namespace, _ := policyNamespace(file)
+		return slices.ContainsFunc(s.Policies, func(o Object) bool { return namespace != "" && o.GetNamespace() == namespace })
 	}
 }
 
@@ -128,7 +134,7 @@ type makers map[string]string
 func (s Set) withFiles(conf sysregistriesv2.V2RegistriesConf) (sysregistriesv2.V2RegistriesConf, makers) {
 	made := makers{}
 	files := s.filesOf(cmp.Or(s.Pool, workerPool))
-	if len(files) == 0 {
+	if !slices.ContainsFunc(files, func(f File) bool { return IsRegistriesFile(f.Path) }) {
 		return conf, made
 	}
 	search := s.Registries.ContainerRuntimeSearchRegistries
@@ -137,6 +143,9 @@ func (s Set) withFiles(conf sysregistriesv2.V2RegistriesConf) (sysregistriesv2.V
 		merged[r.Prefix] = r
 	}
 	for _, f := range files {
+		if !IsRegistriesFile(f.Path) {
+			continue
+		}
 		own, err := parseFile(f.Contents)
 		if err != nil {
 			continue

@@ -39,7 +39,7 @@ func TestFilesAreTheRuntimes(t *testing.T) {
 		rt := runtimeWith(t, dir, s)
 		for range 8 {
 			image := g.image(s)
-			got, err := table.Route(image)
+			got, err := table.Route(image, "")
 			if err != nil {
 				continue
 			}
@@ -51,7 +51,7 @@ func TestFilesAreTheRuntimes(t *testing.T) {
 				t.Fatalf("seed %d, %s: -runtime +ours:\n%s", seed, image, diff)
 			}
 			compared++
-			if was, err := plain.Route(image); err == nil && !was.Equal(got) {
+			if was, err := plain.Route(image, ""); err == nil && !was.Equal(got) {
 				differed++
 			}
 		}

@@ -7,20 +7,23 @@
 // restated here, and held to it by differential tests:
 //
 //   - of MCO: the validation (validate.go), what becomes of the registry lists
-//     (signature.go), what image policies contradict (imagepolicy.go, policymirrors.go),
-//     what fits into a MachineConfig (size.go), the files (rendered.go)
-//   - of containers/image: which entry covers a reference (index.go), how drop-ins are merged
-//     (files.go), and a short way for plain references (plain.go)
+//     (lists.go), what image policies contradict (imagepolicy.go, policymirrors.go) and what
+//     becomes of them (policyfile.go, attachments.go), what fits into a MachineConfig
+//     (size.go), the files (rendered.go)
+//   - of containers/image: which entry covers a reference (index.go) and which requirements
+//     (trust.go), how drop-ins are merged (files.go, attachments.go), and a short way for plain
+//     references (plain.go)
 //
 // The package is pure and has no opinion on whether an answer is a good one;
 // that is package policy.
 //
-//	table, err := mirrors.Resolve(set)     // err: MCO would apply nothing
-//	route, err := table.Route("nginx:1.27") // err: no node could parse that
+//	table, err := mirrors.Resolve(set)                // err: MCO would apply nothing
+//	route, err := table.Route("nginx:1.27", "default") // err: no node could parse that
 package mirrors
 
 import (
 	"slices"
+	"strings"
 )
 
 // A Location is one place an image may be pulled from. It is comparable, and the
@@ -49,10 +52,17 @@ const (
 	DepthManifest
 	// DepthBlobs also asks whether the config and the layers are there.
 	DepthBlobs
+	// DepthSignatures is for Locations that Signatures returns: it reads the signatures there.
+	DepthSignatures
+	// DepthReferrers asks whether something that refers to the manifest, by the referrers API or
+	// a tag of its own, is a signature in a form that nodes do not know.
+	DepthReferrers
 )
 
 // String implements fmt.Stringer.
-func (d Depth) String() string { return [...]string{"exists", "manifest", "blobs"}[d] }
+func (d Depth) String() string {
+	return [...]string{"exists", "manifest", "blobs", "signatures", "referrers"}[d]
+}
 
 // A PullSource is one step of a Route.
 type PullSource struct {
@@ -66,17 +76,48 @@ type PullSource struct {
 	Refused bool
 	// BlockedBy is the scope of the entry that blocks, "" if it does not.
 	BlockedBy string
+	// Attachments is set where nodes look for signatures attached to the image there
+	// (registries.d). They do so whether or not they require any, and a place that cannot be
+	// read for them fails the pull.
+	Attachments bool
+	// Trust is what nodes require of the signatures; nil for nothing. It is the same for all
+	// sources of a candidate.
+	Trust *Trust
 	// Candidate counts the references that a short name may stand for, from 0. Each
 	// is a pull of its own: what ends one is not the end of the next.
 	Candidate int
 }
 
+// maxTag is the longest that a tag may be (reference.TagRegexp).
+const maxTag = 128
+
+// Signatures returns where nodes look for the signatures of the manifest with a digest that they
+// have got at l: under a tag in the same repository (containers/image docker/docker_client.go,
+// sigstoreAttachmentTag). It returns false if there is no such tag.
+func (l Location) Signatures(digest string) (Location, bool) {
+	tag := strings.Replace(digest, ":", "-", 1) + ".sig"
+	name, _ := cutRepository(l.Ref)
+	l.Ref, l.Depth = name+":"+tag, DepthSignatures
+	return l, len(tag) <= maxTag
+}
+
+// Referrers returns where to look for what refers to the manifest with a digest at l.
+func (l Location) Referrers(digest string) Location {
+	name, _ := cutRepository(l.Ref)
+	l.Ref, l.Depth = name+"@"+digest, DepthReferrers
+	return l
+}
+
 // Tried reports whether a node asks there.
 func (s PullSource) Tried() bool { return !s.Blocked && !s.Refused }
 
+// WantsSignatures reports whether what signatures there are decides on the pull.
+func (s PullSource) WantsSignatures() bool { return s.Attachments || s.Trust != nil }
+
 // same reports whether a node does the same at both, whatever entry says so.
 func (s PullSource) same(other PullSource) bool {
-	return s.Location == other.Location && s.Mirror == other.Mirror && s.Blocked == other.Blocked && s.Refused == other.Refused
+	return s.Location == other.Location && s.Mirror == other.Mirror && s.Blocked == other.Blocked && s.Refused == other.Refused &&
+		s.Attachments == other.Attachments && s.Trust.same(other.Trust)
 }
 
 // A Route is what a node does to pull one reference.
@@ -141,4 +182,35 @@ func (r Route) Equal(other Route) bool {
 		return true // either way the pull fails before anything is asked
 	}
 	return slices.EqualFunc(r.Sources, other.Sources, PullSource.same)
+}
+
+// OnlyRelaxes reports whether r asks the same places as before in the same way, and requires no
+// more of what they serve: whoever gets the image by before gets it by r.
+func (r Route) OnlyRelaxes(before Route) bool {
+	return r.Err == nil && before.Err == nil && r.Refused == "" && before.Refused == "" &&
+		slices.EqualFunc(r.Sources, before.Sources, PullSource.onlyRelaxes)
+}
+
+func (s PullSource) onlyRelaxes(before PullSource) bool {
+	return s.AsksNoMore(before) && s.samePlace(before)
+}
+
+// SamePlaces reports whether a node asks the same places on both routes, whatever it requires
+// of what they serve.
+func (r Route) SamePlaces(other Route) bool {
+	return r.Err == nil && other.Err == nil && slices.EqualFunc(r.Sources, other.Sources, PullSource.samePlace)
+}
+
+func (s PullSource) samePlace(other PullSource) bool {
+	other.Trust, other.Attachments = s.Trust, s.Attachments
+	return s.same(other)
+}
+
+// AsksNoMore reports whether an image that nodes accept from the place of other by what other
+// requires is one that they accept from the same place by what s requires.
+func (s PullSource) AsksNoMore(other PullSource) bool {
+	if s.Trust == nil {
+		return !s.Attachments || other.Attachments
+	}
+	return s.Attachments == other.Attachments && s.Trust.IsMetBy(other.Trust)
 }

@@ -117,7 +117,7 @@ func TestRoute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			route, err := table.Route(tt.image)
+			route, err := table.Route(tt.image, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +270,7 @@ func TestUnparsable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, image := range []string{"", "Quay.io/Team/App", "quay.io/x:", "quay.io/x@sha256:short", "a b", "://", strings.Repeat("a", 300) + "/x"} {
-		if route, err := table.Route(image); err == nil {
+		if route, err := table.Route(image, ""); err == nil {
 			t.Errorf("Route(%q) = %v, want an error", image, route)
 		}
 	}
@@ -328,7 +328,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if table, err := Resolve(Put(o).Apply(Set{})); err == nil {
-			_, _ = table.Route(image) // must not panic
+			_, _ = table.Route(image, "") // must not panic
 		}
 	})
 }

@@ -90,7 +90,7 @@ func TestSteps(t *testing.T) {
 		"quay.io/app@" + digestA: "d.local/x/app@" + digestA + ", t.local/app@" + digestA + " skipped for tags, quay.io/app@" + digestA,
 		"reg.local/app:v1":       "reg.local/app:v1",
 	} {
-		route, err := table.Route(ref)
+		route, err := table.Route(ref, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,19 +112,38 @@ func isPlainWord(s string) bool {
 }
 
 // plainRoute is Route for a plain reference. It reports false, and Route has to do the work,
-// where there is a signature policy, where the entry is a wildcard or is for digests only,
-// and where a place on the route is not plain.
-func (t *Table) plainRoute(ref plainRef) (Route, bool) {
-	if !t.policy.isEmpty() {
-		return Route{}, false
-	}
+// where the entry is a wildcard or is for digests only, where a place on the route is not plain,
+// and where nodes cannot read what says where to look for signatures.
+func (t *Table) plainRoute(ref plainRef, namespace string) (Route, bool) {
 	reg := t.index.find(ref.name)
-	if reg == nil {
-		return Route{Sources: []PullSource{{Location: Location{Ref: ref.full}}}}, true
-	}
-	if strings.HasPrefix(reg.Prefix, "*") || reg.MirrorByDigestOnly {
+	if reg != nil && (strings.HasPrefix(reg.Prefix, "*") || reg.MirrorByDigestOnly) || t.trust.attachments.broken != "" {
 		return Route{}, false
 	}
+	route := Route{}
+	if reg == nil {
+		route.Sources = []PullSource{{Location: Location{Ref: ref.full}}}
+	} else {
+		sources, ok := t.plainSources(ref, reg)
+		if !ok {
+			return Route{}, false
+		}
+		route.Sources, route.Entry = sources, reg.Prefix
+	}
+	if t.trust.isEmpty() {
+		return route, true
+	}
+	rule := t.ruleFor(ref.name, ref.full, namespace)
+	route.Refused = rule.refused
+	for k := range route.Sources {
+		s := &route.Sources[k]
+		name := s.Ref[:len(s.Ref)-len(ref.version())]
+		s.Refused, s.Trust, s.Attachments = rule.refused != "", rule.trust, t.trust.attachments.at(name, ref.version())
+	}
+	return route, true
+}
+
+// plainSources returns the places to which reg, the entry over ref, sends nodes.
+func (t *Table) plainSources(ref plainRef, reg *sysregistriesv2.Registry) ([]PullSource, bool) {
 	sources := make([]PullSource, 0, len(reg.Mirrors)+1)
 	for i := range len(reg.Mirrors) + 1 {
 		endpoint, mirror := &reg.Endpoint, i < len(reg.Mirrors)
@@ -136,7 +155,7 @@ func (t *Table) plainRoute(ref plainRef) (Route, bool) {
 		}
 		moved, ok := ref.at(endpoint.Location, len(reg.Prefix))
 		if !ok {
-			return Route{}, false
+			return nil, false
 		}
 		s := PullSource{Location: Location{Ref: moved.full, Insecure: endpoint.Insecure}, Mirror: mirror}
 		if t.index.blocks {
@@ -146,7 +165,7 @@ func (t *Table) plainRoute(ref plainRef) (Route, bool) {
 		}
 		sources = append(sources, s)
 	}
-	return Route{Sources: sources, Entry: reg.Prefix}, true
+	return sources, true
 }
 
 // serves reports whether a mirror is asked for references of the kind of ref.

@@ -61,30 +61,30 @@ func FuzzParsePlain(f *testing.F) {
 // FuzzPlainRoute: the route of a plain reference is the one that containers/image
 // gives, whatever the mirrors look like.
 func FuzzPlainRoute(f *testing.F) {
-	f.Add("quay.io", "mirror.example.com:5000/a", "quay.io/blocked", "quay.io/team/app:v1")
-	f.Add("quay.io/team", "localhost/x", "mirror.example.com", "quay.io/team/app@"+digestA)
-	f.Add("quay.io/team/app", "Mirror.example.com/UP", "quay.io", "quay.io/team/app")
-	f.Add("reg.local", "m.example.com//", "reg.local:5000/a", "reg.local:5000/a:1")
-	f.Fuzz(func(t *testing.T, source, mirror, blocked, image string) {
+	f.Add("quay.io", "mirror.example.com:5000/a", "quay.io/blocked", "quay.io/team/app:v1", "quay.io/team")
+	f.Add("quay.io/team", "localhost/x", "mirror.example.com", "quay.io/team/app@"+digestA, "quay.io/team/app@"+digestA)
+	f.Add("quay.io/team/app", "Mirror.example.com/UP", "quay.io", "quay.io/team/app", "*.io")
+	f.Add("reg.local", "m.example.com//", "reg.local:5000/a", "reg.local:5000/a:1", "reg.local:5000")
+	f.Fuzz(func(t *testing.T, source, mirror, blocked, image, scope string) {
 		set := Set{Objects: []Object{
 			itms("tags", source, "", configv1.ImageMirror(mirror)),
 			idms("digests", source, configv1.NeverContactSource, configv1.ImageMirror(mirror+"/d")),
 		}}
 		set.Registries.BlockedRegistries = []string{blocked}
+		set = put(set, clusterPolicy("signed", configv1.ImageScope(scope)), imagePolicy("shop", "own", configv1.ImageScope(source)))
 		table, err := ResolveUnchecked(set)
 		if err != nil {
 			return
 		}
-		table.policy = signaturePolicy{} // it keeps the plain way from being taken
 		ref, ok := parsePlain(image)
 		if !ok {
 			return
 		}
-		got, ok := table.plainRoute(ref)
+		got, ok := table.plainRoute(ref, "shop")
 		if !ok {
 			return
 		}
-		want, err := table.parsedRoute(image)
+		want, err := table.parsedRoute(image, "shop")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/containers/image/v5/docker/reference"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
-	"github.com/opencontainers/go-digest"
 	"github.com/openshift/runtime-utils/pkg/registries"
 )
 
@@ -27,22 +26,14 @@ func unroutableScopes(s Set, conf sysregistriesv2.V2RegistriesConf) []Reason {
 	}
 	index := newIndex(conf.Registries)
 	policies, errs := map[string][]string{}, map[string]error{}
-	look := func(scope string, u scopeUse) {
-		if r := index.find(scope); r != nil {
-			if err := rewriteScope(r, scope); err != nil {
-				policies[scope], errs[scope] = append(policies[scope], NameOf(u.policy)), err
+	for _, u := range s.attachedPolicies() {
+		u.eachEntry(conf, func(scope string) {
+			if r := index.find(scope); r != nil {
+				if _, err := endpointsOf(r, scope); err != nil {
+					policies[scope], errs[scope] = append(policies[scope], NameOf(u.policy)), err
+				}
 			}
-		}
-	}
-	cluster, namespaced := s.scopes()
-	namespaced = slices.DeleteFunc(namespaced, func(u scopeUse) bool { return u.isSkipped(cluster, nil) })
-	for _, u := range slices.Concat(cluster, namespaced) {
-		look(u.scope, u)
-		for i := range conf.Registries {
-			if scope := conf.Registries[i].Prefix; scope != u.scope && registries.ScopeIsNestedInsideScope(scope, u.scope) {
-				look(scope, u)
-			}
-		}
+		})
 	}
 	var reasons []Reason
 	for scope, names := range policies {
@@ -71,41 +62,6 @@ func (s Set) makersOf(scope string) []string {
 		}
 	}
 	return names
-}
-
-// rewriteScope says why no mirror's name can be made of scope, as MCO makes one
-// (addScopeMirrorsSigstoreRegistriesdConfig): by a tag and by a digest of it, below it if it
-// is a host.
-func rewriteScope(r *sysregistriesv2.Registry, scope string) error {
-	if strings.HasPrefix(scope, "*.") {
-		scope = "matched" + scope[1:]
-	}
-	if !strings.Contains(scope, "/") {
-		scope += "/a"
-	}
-	parsed, err := reference.Parse(scope)
-	if err != nil {
-		return err
-	}
-	named, ok := parsed.(reference.Named)
-	if !ok {
-		return fmt.Errorf("%q is not a repository", scope)
-	}
-	named = reference.TrimNamed(named)
-	digested, err := reference.WithDigest(named, digest.Digest("sha256:"+strings.Repeat("a", 64)))
-	if err != nil {
-		return err
-	}
-	tagged, err := reference.WithTag(named, "aaa")
-	if err != nil {
-		return err
-	}
-	for _, ref := range []reference.Named{digested, tagged} {
-		if _, err := r.PullSourcesFromReference(ref); err != nil {
-			return explainRewrite(r, ref, err)
-		}
-	}
-	return nil
 }
 
 // explainRewrite says why ref cannot be rewritten, which failed with err, and what would help.

@@ -35,6 +35,7 @@ const (
 	DefinedTwice    ReasonKind = "DefinedTwice"    // the scope of entries that contradict each other
 	PolicyBlocked   ReasonKind = "PolicyBlocked"   // a scope of image policies inside blockedRegistries
 	PolicyOutside   ReasonKind = "PolicyOutside"   // a scope of image policies outside allowedRegistries
+	PolicyInvalid   ReasonKind = "PolicyInvalid"   // the image policy
 	PolicyMirrors   ReasonKind = "PolicyMirrors"   // a scope of image policies, or an entry inside one, whose mirrors make no reference
 	TooLarge        ReasonKind = "TooLarge"        // "": what MCO would write does not fit
 	TooMuch         ReasonKind = "TooMuch"         // what there is too much of for the guard

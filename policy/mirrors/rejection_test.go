@@ -36,13 +36,20 @@ func image(r configv1.RegistrySources) Object {
 
 func clusterPolicy(name string, scopes ...configv1.ImageScope) Object {
 	o := &configv1.ClusterImagePolicy{}
-	o.Name, o.Spec.Scopes = name, scopes
+	o.Name, o.Spec.Scopes, o.Spec.Policy = name, scopes, byKey("key")
 	return o
+}
+
+// byKey is a policy that asks for signatures by a key.
+func byKey(key string) configv1.ImageSigstoreVerificationPolicy {
+	return configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
+		PolicyType: configv1.PublicKeyRootOfTrust, PublicKey: &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: []byte(key)},
+	}}
 }
 
 func imagePolicy(namespace, name string, scopes ...configv1.ImageScope) Object {
 	o := &configv1.ImagePolicy{}
-	o.Namespace, o.Name, o.Spec.Scopes = namespace, name, scopes
+	o.Namespace, o.Name, o.Spec.Scopes, o.Spec.Policy = namespace, name, scopes, byKey("key")
 	return o
 }
 

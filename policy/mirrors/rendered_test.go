@@ -27,9 +27,9 @@ func TestRendered(t *testing.T) {
 		{"allowed registries", lists(configv1.RegistrySources{AllowedRegistries: []string{"a.io"}}), PolicyJSONPath},
 		{"search registries", lists(configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"a.io"}}), SearchDropInPath},
 		{"with a mirror they are not in registries.conf", put(lists(configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"a.io"}}), idms("a", "quay.io", "", "m.local")), RegistriesConfPath + " " + SearchDropInPath},
-		{"a policy of the cluster", put(Set{}, clusterPolicy("c", "a.io")), PolicyJSONPath},
-		{"a policy of a namespace", put(Set{}, imagePolicy("shop", "n", "a.io")), "/etc/crio/policies/shop.json"},
-		{"one inside that of the cluster is skipped", put(Set{}, clusterPolicy("c", "a.io"), imagePolicy("shop", "n", "a.io/x")), PolicyJSONPath},
+		{"a policy of the cluster", put(Set{}, clusterPolicy("c", "a.io")), PolicyJSONPath + " " + AttachmentsPath},
+		{"a policy of a namespace", put(Set{}, imagePolicy("shop", "n", "a.io")), AttachmentsPath + " /etc/crio/policies/shop.json"},
+		{"one inside that of the cluster is skipped", put(Set{}, clusterPolicy("c", "a.io"), imagePolicy("shop", "n", "a.io/x")), PolicyJSONPath + " " + AttachmentsPath},
 		{"a blocked registry that is spared for the payload", Set{Payload: "quay.io/ocp/release@sha256:" + strings.Repeat("0", 64), Registries: configv1.RegistrySources{BlockedRegistries: []string{"quay.io"}}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,8 +121,11 @@ additional-layer-store-auth-helper = ""
 func TestRenderedDemands(t *testing.T) {
 	demanding := func(o Object, email string) Object {
 		policy := configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
-			PolicyType:        configv1.FulcioCAWithRekorRootOfTrust,
-			FulcioCAWithRekor: &configv1.ImagePolicyFulcioCAWithRekorRootOfTrust{FulcioSubject: configv1.PolicyFulcioSubject{SignedEmail: email}},
+			PolicyType: configv1.FulcioCAWithRekorRootOfTrust,
+			FulcioCAWithRekor: &configv1.ImagePolicyFulcioCAWithRekorRootOfTrust{
+				FulcioCAData: []byte("ca"), RekorKeyData: []byte("key"),
+				FulcioSubject: configv1.PolicyFulcioSubject{OIDCIssuer: "https://issuer.example.com", SignedEmail: email},
+			},
 		}}
 		switch o := o.(type) {
 		case *configv1.ClusterImagePolicy:
@@ -185,7 +188,7 @@ func TestRenderedFiles(t *testing.T) {
 }
 
 func TestRenderedApplied(t *testing.T) {
-	s := Set{Applied: &Applied{RegistriesConf: []byte("applied")}}
+	s := Set{Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: []byte("applied")}}}
 	files := RenderedApplied(s)
 	if string(files[RegistriesConfPath]) != "applied" || string(files[PolicyJSONPath]) != basePolicyJSON || len(files) != 2 {
 		t.Errorf("got %q", files)

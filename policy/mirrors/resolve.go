@@ -21,7 +21,7 @@ import (
 type Table struct {
 	conf   sysregistriesv2.V2RegistriesConf
 	index  index
-	policy signaturePolicy
+	trust  *trustPolicy
 	makers makers
 }
 
@@ -62,8 +62,9 @@ type built struct {
 	// generated is conf without the files that MachineConfigs lay beside it.
 	generated sysregistriesv2.V2RegistriesConf
 
-	lists  policyLists
-	policy signaturePolicy
+	lists    policyLists
+	policies policyFiles
+	trust    *trustPolicy
 	// encoded is the length of registries.conf as MCO would write it; or a bound of it, if
 	// that is small enough.
 	encoded int
@@ -74,7 +75,7 @@ type built struct {
 }
 
 func (b *built) table() *Table {
-	return &Table{conf: b.conf, index: newIndex(b.conf.Registries), policy: b.policy, makers: b.makers}
+	return &Table{conf: b.conf, index: newIndex(b.conf.Registries), trust: b.trust, makers: b.makers}
 }
 
 // build finds all reasons, where the generator stops at its first.
@@ -82,14 +83,17 @@ func build(s Set) *built {
 	blocked := s.blockedRegistries()
 	b := &built{lists: newPolicyLists(s, blocked)}
 	b.conf, b.reasons = generateAll(s, blocked)
-	if b.encoded = encodedBound(b.conf); encodedSize(s, b) > MaxEncoded {
-		b.encoded = encodedLen(b.conf)
-	}
+	encoded := b.conf // what MCO writes is not normalised
 	b.reasons = append(b.reasons, normalizeAll(&b.conf)...)
-	policy, contradictory := newSignaturePolicy(s, b.lists)
-	b.policy, b.reasons = policy, append(b.reasons, contradictory...)
+	policies, rejected := newPolicyFiles(s, b.lists)
+	b.policies, b.reasons = policies, append(b.reasons, rejected...)
+	b.policies.attached = s.attachedScopes(b.conf)
+	if b.encoded = encodedBound(encoded); encodedSize(s, b) > MaxEncoded {
+		b.encoded = encodedLen(encoded)
+	}
 	b.generated = b.conf
 	b.conf, b.makers = s.withFiles(b.conf)
+	b.trust = s.withPolicyFiles(b.policies.trust(), b.policies.files())
 	return b
 }
 
@@ -230,27 +234,26 @@ const unreadableFile = "nodes could not read the generated file: "
 
 // normalizeAll is normalize, but returns every error separately.
 func normalizeAll(conf *sysregistriesv2.V2RegistriesConf) []Reason {
-	byScope := map[string]*sysregistriesv2.Registry{}
+	byScope := map[string]int{}
 	spellings := map[string][]string{}
 	contradictory := map[string]bool{}
 	var kept []sysregistriesv2.Registry
 	var reasons []Reason
-	for i := range conf.Registries {
-		r := &conf.Registries[i]
+	for _, r := range conf.Registries {
 		spelling := cmp.Or(r.Prefix, r.Location)
-		reasons = append(reasons, normalizeRegistry(r)...)
+		reasons = append(reasons, normalizeRegistry(&r)...)
 		if r.Prefix == "" {
 			continue // it cannot be read at all
 		}
 		spellings[r.Prefix] = append(spellings[r.Prefix], spelling)
-		if other, ok := byScope[r.Prefix]; ok {
-			if other.Insecure != r.Insecure || other.Blocked != r.Blocked {
+		if i, ok := byScope[r.Prefix]; ok {
+			if other := kept[i]; other.Insecure != r.Insecure || other.Blocked != r.Blocked {
 				contradictory[r.Prefix] = true
 			}
 			continue // the first one stands
 		}
-		byScope[r.Prefix] = r
-		kept = append(kept, *r)
+		byScope[r.Prefix] = len(kept)
+		kept = append(kept, r)
 	}
 	for scope := range contradictory {
 		reasons = append(reasons, newReason(DefinedTwice, scope,
@@ -376,27 +379,28 @@ func isQualified(image string) bool {
 	return found && (strings.ContainsAny(host, ".:") || host == "localhost")
 }
 
-// Route returns what a node does to pull image. The error says why no node could
-// parse image; a route that cannot be computed is not an error but Route.Err.
-func (t *Table) Route(image string) (Route, error) {
+// Route returns what a node does to pull image for a pod of a namespace, "" for one without a
+// signature policy of its own. The error says why no node could parse image; a route that
+// cannot be computed is not an error but Route.Err.
+func (t *Table) Route(image, namespace string) (Route, error) {
 	if ref, ok := parsePlain(image); ok {
-		if route, ok := t.plainRoute(ref); ok {
+		if route, ok := t.plainRoute(ref, namespace); ok {
 			return route, nil
 		}
 	}
-	return t.parsedRoute(image)
+	return t.parsedRoute(image, namespace)
 }
 
 // parsedRoute is Route by containers/image alone.
-func (t *Table) parsedRoute(image string) (Route, error) {
+func (t *Table) parsedRoute(image, namespace string) (Route, error) {
 	refs, err := t.candidates(image)
 	if err != nil {
 		return Route{}, err
 	}
-	return t.route(refs), nil
+	return t.route(refs, namespace), nil
 }
 
-func (t *Table) route(refs []reference.Named) Route {
+func (t *Table) route(refs []reference.Named, namespace string) Route {
 	var (
 		route  Route
 		failed error
@@ -408,9 +412,9 @@ func (t *Table) route(refs []reference.Named) Route {
 		if i == 0 {
 			route.Entry = entry
 		}
-		why := t.policy.refuses(ref)
-		if why != "" {
-			route.Refused = why // unless another candidate is allowed
+		rule := t.ruleFor(ref.Name(), ref.String(), namespace)
+		if rule.refused != "" {
+			route.Refused = rule.refused // unless another candidate is allowed
 		} else {
 			allowed = true
 		}
@@ -419,7 +423,10 @@ func (t *Table) route(refs []reference.Named) Route {
 			continue // the next candidate of a short name is another pull
 		}
 		for k := range sources {
-			sources[k].Candidate, sources[k].Refused = i, why != ""
+			s := &sources[k]
+			s.Candidate, s.Refused, s.Trust = i, rule.refused != "", rule.trust
+			name, _ := cutRepository(s.Ref)
+			s.Attachments = t.trust.attachments.at(name, s.Ref[len(name):])
 		}
 		if len(refs) == 1 {
 			route.Sources = sources
@@ -433,39 +440,72 @@ func (t *Table) route(refs []reference.Named) Route {
 	if allowed {
 		route.Refused = ""
 	}
+	if broken := t.trust.attachments.broken; broken != "" {
+		return Route{Entry: route.Entry, Err: &UnreadableError{broken}}
+	}
 	return route
 }
 
-// Compare returns the routes of image in two tables, and whether nodes would do
-// different things; both routes are zero if not. The error says why no node
+// An UnreadableError says why nodes cannot read what they are configured by, for which every
+// pull fails there.
+type UnreadableError struct{ why string }
+
+// Error implements error.
+func (e *UnreadableError) Error() string { return e.why }
+
+// ruleFor returns what policy.json says of a reference, given its repository, its full form
+// and the namespace of the pod.
+func (t *Table) ruleFor(name, ref, namespace string) scopeRule {
+	rule := t.trust.in(namespace).find(name, ref[len(name):])
+	if rule.trust != nil {
+		trust := *rule.trust
+		trust.Reference = ref
+		rule.trust = &trust
+	}
+	return rule
+}
+
+// cutRepository splits a reference that nodes ask for into its repository and its version.
+func cutRepository(ref string) (name, version string) {
+	if name, _, digested := strings.Cut(ref, "@"); digested {
+		return name, ref[len(name):]
+	}
+	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
+		return ref[:i], ref[i:]
+	}
+	return ref, ""
+}
+
+// Compare returns the routes of image in two tables for a pod of a namespace, and whether nodes
+// would do different things; both routes are zero if not. The error says why no node
 // could parse image with either table; if nodes can with from alone, after.Err says so. Compare
 // saves most of the work where no entry of either table covers the image, the common case.
-func Compare(from, to *Table, image string) (before, after Route, changed bool, err error) {
+func Compare(from, to *Table, image, namespace string) (before, after Route, changed bool, err error) {
 	if ref, ok := parsePlain(image); ok {
 		if from.leavesAlone(ref.name) && to.leavesAlone(ref.name) {
 			return Route{}, Route{}, false, nil
 		}
-		before, ok1 := from.plainRoute(ref)
-		after, ok2 := to.plainRoute(ref)
+		before, ok1 := from.plainRoute(ref, namespace)
+		after, ok2 := to.plainRoute(ref, namespace)
 		if ok1 && ok2 {
 			return unlessEqual(before, after)
 		}
 	}
 	refs, err := to.candidates(image)
 	if err != nil {
-		if before, unparsed := from.parsedRoute(image); unparsed == nil {
+		if before, unparsed := from.parsedRoute(image, namespace); unparsed == nil {
 			return before, Route{Err: err}, true, nil
 		}
 		return Route{}, Route{}, false, err
 	}
 	if isQualified(image) {
-		return unlessEqual(from.route(refs), to.route(refs))
+		return unlessEqual(from.route(refs, namespace), to.route(refs, namespace))
 	}
 	// Of a short name, the tables may differ in their search registries.
-	if before, err = from.parsedRoute(image); err != nil {
+	if before, err = from.parsedRoute(image, namespace); err != nil {
 		before = Route{Err: err}
 	}
-	return unlessEqual(before, to.route(refs))
+	return unlessEqual(before, to.route(refs, namespace))
 }
 
 func unlessEqual(before, after Route) (Route, Route, bool, error) {
@@ -477,7 +517,7 @@ func unlessEqual(before, after Route) (Route, Route, bool, error) {
 
 // leavesAlone reports whether nothing in t is about a repository.
 func (t *Table) leavesAlone(name string) bool {
-	return t.policy.isEmpty() && t.index.find(name) == nil
+	return t.index.find(name) == nil && t.trust.leavesAlone(name)
 }
 
 // sources returns the places a node tries for ref, and the scope that covers it.

@@ -254,7 +254,7 @@ func compare(t testing.TB, dir string, g gen) (compared, covered int) {
 	}
 	for range 8 {
 		image := g.image(set)
-		got, err := table.Route(image)
+		got, err := table.Route(image, "")
 		compareTables(t, none, table, image)
 		if err != nil {
 			continue // upper case in the path and the like; TestRoute has those
@@ -360,9 +360,9 @@ func printable(s string) bool {
 
 // compareTables holds Compare to two calls of Route.
 func compareTables(t testing.TB, from, to *Table, image string) {
-	before, errBefore := from.Route(image)
-	after, errAfter := to.Route(image)
-	gotBefore, gotAfter, changed, err := Compare(from, to, image)
+	before, errBefore := from.Route(image, "")
+	after, errAfter := to.Route(image, "")
+	gotBefore, gotAfter, changed, err := Compare(from, to, image, "")
 	if (err == nil) != (errAfter == nil) {
 		t.Fatalf("%s: Compare says %v, Route %v", image, err, errAfter)
 	}

@@ -25,14 +25,18 @@ type ChangedScopes struct {
 // entries, whatever the number of references.
 //
 // A route depends on the entry that covers the reference and, since nodes refuse a place
-// that another entry blocks, on the entries that cover the places that it leads to. So
-// the scopes are those of entries that differ, and those of entries with a place that
-// such an entry covers.
+// that another entry blocks, on the entries that cover the places that it leads to; likewise
+// on what registries.d says of these places. So the scopes are those of entries that differ,
+// and those of entries with a place that such an entry covers; and those on which policies
+// differ.
 func CompareScopes(from, to *Table) ChangedScopes {
-	if from.policy.rest != to.policy.rest || from.policy.isEmpty() != to.policy.isEmpty() {
+	policies, everything := from.trust.differingScopes(to.trust)
+	attached, everywhere := from.trust.attachments.differingScopes(&to.trust.attachments)
+	if everything || everywhere {
 		return ChangedScopes{Everything: true}
 	}
 	changed := differingEntries(from.conf.Registries, to.conf.Registries)
+	maps.Copy(changed, attached)
 	scopes := maps.Clone(changed)
 	index := newScopes(changed)
 	for _, registries := range [][]sysregistriesv2.Registry{from.conf.Registries, to.conf.Registries} {
@@ -42,8 +46,8 @@ func CompareScopes(from, to *Table) ChangedScopes {
 			}
 		}
 	}
-	for _, scope := range from.policy.differingScopes(to.policy) {
-		scopes[repositoryOf(scope)] = true
+	for _, scope := range policies {
+		scopes[scope] = true
 	}
 	return ChangedScopes{Scopes: slices.Sorted(maps.Keys(scopes))}
 }
@@ -118,21 +122,6 @@ func (s scopes) mayCoverBelow(location string) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.wildcards, func(suffix string) bool { return strings.Contains(location, suffix) })
-}
-
-// differingScopes returns the scopes on which two policies differ.
-func (p signaturePolicy) differingScopes(other signaturePolicy) []string {
-	var scopes []string
-	for _, lists := range [][2]map[string]bool{{p.allowed, other.allowed}, {p.blocked, other.blocked}} {
-		for i, list := range lists {
-			for scope := range list {
-				if !lists[1-i][scope] {
-					scopes = append(scopes, scope)
-				}
-			}
-		}
-	}
-	return scopes
 }
 
 // repositoryOf returns scope without a tag or digest, which policy.json may name.

@@ -48,7 +48,7 @@ func differ(t *testing.T, g gen) (images, rerouted, spared int) {
 	d := CompareScopes(from, to)
 	for range 40 {
 		image := g.image(pick(g, []Set{before, after}))
-		_, _, changed, err := Compare(from, to, image)
+		_, _, changed, err := Compare(from, to, image, "")
 		touched := d.touches(image)
 		if changed && !touched {
 			t.Errorf("%s is rerouted, and not covered by %+v\nbefore:\n%s\nafter:\n%s", image, d, dump(before), dump(after))

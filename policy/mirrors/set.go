@@ -20,8 +20,9 @@ import (
 // *configv1.ImagePolicy. Only the last has a namespace.
 type Object = metav1.Object
 
-// A Set is everything in a cluster that ends up in registries.conf. It must be
-// judged together: a deeper scope in one object hides a wider scope in another.
+// A Set is everything in a cluster that ends up in registries.conf, policy.json and
+// registries.d. It must be judged together: a deeper scope in one object hides a wider scope
+// in another.
 type Set struct {
 	// Objects are mirror objects of the first three kinds, in any order: the
 	// generated file does not depend on it.
@@ -31,8 +32,7 @@ type Set struct {
 	// Payload is the release image of the cluster, whose repository MCO exempts from
 	// blockedRegistries; "" if it is not known.
 	Payload string
-	// Policies are the *configv1.ClusterImagePolicy and *configv1.ImagePolicy objects, whose
-	// scopes MCO holds to the registry lists.
+	// Policies are the *configv1.ClusterImagePolicy and *configv1.ImagePolicy objects.
 	Policies []Object
 	// TrustedCA is the ConfigMap of openshift-config that additionalTrustedCA of Image
 	// cluster names, "" for none.
@@ -42,9 +42,9 @@ type Set struct {
 	// change names a different ConfigMap; CAsUnknown says why they could not be read.
 	CAs        map[string]string
 	CAsUnknown string
-	// Applied is the registries.conf that nodes have now, as MachineConfig
-	// 99-worker-generated-registries holds it; nil where it was not read. It counts where
-	// MCO rejects the objects in force, which then do not say what nodes do.
+	// Applied holds what nodes have now by MachineConfig 99-worker-generated-registries; nil
+	// where it was not read. It counts where MCO rejects the objects in force, which then do
+	// not say what nodes do.
 	Applied *Applied
 	// Files are the container runtime's files that MachineConfigs put beside the generated
 	// one, or in its place.
@@ -59,8 +59,7 @@ type File struct {
 	// MachineConfig is the name of the object, Role the value of its label
 	// machineconfiguration.openshift.io/role ("worker").
 	MachineConfig, Role string
-	// Path is /etc/containers/registries.conf or one below
-	// /etc/containers/registries.conf.d/.
+	// Path is one of those for which IsAppliedFile holds.
 	Path     string
 	Contents []byte
 }

@@ -2,13 +2,10 @@ package mirrors
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/BurntSushi/toml"
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
-	configv1 "github.com/openshift/api/config/v1"
 )
 
 // MaxEncoded is how many bytes a configuration may take in MachineConfig
@@ -40,7 +37,10 @@ func tooLarge(s Set, b *built) []Reason {
 // vincent-petithory/dataurl.EncodeBytes).
 func encodedSize(s Set, b *built) int {
 	const overhead = 200 // path, mode and the head of the URL
-	sizes := append(policySizes(s, b.lists), b.encoded, 64*len(s.Registries.ContainerRuntimeSearchRegistries))
+	sizes := []int{b.encoded, 64 * len(s.Registries.ContainerRuntimeSearchRegistries)}
+	for _, file := range b.policies.files() {
+		sizes = append(sizes, len(file))
+	}
 	total := 0
 	for _, n := range sizes {
 		if n > 0 {
@@ -93,71 +93,4 @@ func quotedBound(s string) int {
 		}
 	}
 	return len(`""`) + len(s)
-}
-
-// policySizes returns the lengths of policy.json, of a copy of it for each namespace
-// with an ImagePolicy (updateNamespacedPolicyJSONs), and of the file for signatures in
-// registries.d, within some bytes for each scope.
-func policySizes(s Set, lists policyLists) []int {
-	whole, attached := policyScopesOf(lists), 0
-	namespaced := map[string]map[string][]any{}
-	for _, o := range s.Policies {
-		switch o := o.(type) {
-		case *configv1.ClusterImagePolicy:
-			attached += addScopes(whole, o.Spec.Scopes, o.Spec.Policy)
-		case *configv1.ImagePolicy:
-			if namespaced[o.Namespace] == nil {
-				namespaced[o.Namespace] = map[string][]any{}
-			}
-			attached += addScopes(namespaced[o.Namespace], o.Spec.Scopes, o.Spec.Policy)
-		}
-	}
-	if len(whole) == 0 && len(namespaced) == 0 {
-		return nil
-	}
-	sizes := []int{policyLen(whole), attached}
-	for _, scopes := range namespaced {
-		sizes = append(sizes, sizes[0]+policyLen(scopes))
-	}
-	return sizes
-}
-
-// policyScopesOf returns what the lists put into policy.json, by scope.
-func policyScopesOf(lists policyLists) map[string][]any {
-	scopes := map[string][]any{}
-	for _, scope := range lists.allowed {
-		scopes[scope] = []any{map[string]string{"type": "insecureAcceptAnything"}}
-	}
-	for _, scope := range lists.blocked {
-		scopes[scope] = []any{map[string]string{"type": "reject"}}
-	}
-	return scopes
-}
-
-// addScopes adds what policy demands of scopes, and returns how long the entries in
-// registries.d are. MCO's words for a demand are about as many as those of the object:
-// keys and certificates are all of its length.
-func addScopes(to map[string][]any, scopes []configv1.ImageScope, policy any) int {
-	attached := 0
-	for _, scope := range scopes {
-		to[string(scope)] = append(to[string(scope)], policy)
-		attached += len(scope) + len("  : \n    use-sigstore-attachments: true\n")
-	}
-	return attached
-}
-
-// policyLen returns the length of a policy.json with scopes, indented as MCO does it.
-// Transport "atomic" has the scopes of less than four parts once more.
-func policyLen(scopes map[string][]any) int {
-	atomic := map[string][]any{}
-	for scope, demands := range scopes {
-		if strings.Count(scope, "/") < 3 {
-			atomic[scope] = demands
-		}
-	}
-	data, err := json.MarshalIndent(map[string]any{"transports": map[string]any{"docker": scopes, "atomic": atomic}}, "", "  ")
-	if err != nil {
-		return 0 // there is nothing in it that JSON does not know
-	}
-	return len(data)
 }

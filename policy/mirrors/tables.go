@@ -80,7 +80,7 @@ func (a *Applied) equal(b *Applied) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return bytes.Equal(a.RegistriesConf, b.RegistriesConf) && bytes.Equal(a.SearchDropIn, b.SearchDropIn) && bytes.Equal(a.PolicyJSON, b.PolicyJSON)
+	return maps.EqualFunc(a.Files, b.Files, bytes.Equal)
 }
 
 func equalFile(a, b File) bool {

@@ -39,7 +39,7 @@ func TestSetEqual(t *testing.T) {
 		return Set{
 			Objects: []Object{tags}, Policies: []Object{policy}, Registries: configv1.RegistrySources{BlockedRegistries: []string{"a"}},
 			Payload: "p", TrustedCA: "ca", CAs: map[string]string{"h": "pem"}, CAsUnknown: "u",
-			Applied: &Applied{RegistriesConf: []byte("r"), SearchDropIn: []byte("s"), PolicyJSON: []byte("p")},
+			Applied: &Applied{Files: map[string][]byte{RegistriesConfPath: []byte("r"), SearchDropInPath: []byte("s"), PolicyJSONPath: []byte("p")}},
 			Files:   []File{{MachineConfig: "mc", Role: "worker", Path: "/p", Contents: []byte("c")}}, Pool: "worker",
 		}
 	}
@@ -65,7 +65,7 @@ func TestSetEqual(t *testing.T) {
 		},
 		"a scope":         func(s *Set) { s.Policies[0].(*configv1.ClusterImagePolicy).Spec.Scopes = []configv1.ImageScope{"x"} },
 		"a list":          func(s *Set) { s.Registries.BlockedRegistries[0] = "b" },
-		"what is written": func(s *Set) { s.Applied.PolicyJSON = []byte("q") },
+		"what is written": func(s *Set) { s.Applied.Files[PolicyJSONPath] = []byte("q") },
 		"a file":          func(s *Set) { s.Files[0].Contents = []byte("d") },
 		"a role":          func(s *Set) { s.Files[0].Role = "master" },
 		"a certificate":   func(s *Set) { s.CAs["h"] = "other" },

@@ -97,8 +97,9 @@ type PodSpec struct {
 	Gated bool
 	// Scheduler is the name of its scheduler, "" for the default one.
 	Scheduler string
-	// OwnSecrets says that it names pull secrets of its own.
-	OwnSecrets bool
+	// PullSecrets are the names of those that it names itself, sorted, each once, without that
+	// for the internal registry which OpenShift adds.
+	PullSecrets []string
 }
 
 // A Container is what a kubelet has to pull before a pod starts.

@@ -106,9 +106,12 @@ func (r *Rendered) Routes() (*mirrors.Table, error) {
 }
 
 func tableOf(files Files) (*mirrors.Table, error) {
-	set := mirrors.Set{Applied: &mirrors.Applied{RegistriesConf: files[mirrors.RegistriesConfPath], SearchDropIn: files[mirrors.SearchDropInPath]}}
+	set := mirrors.Set{Applied: &mirrors.Applied{Files: map[string][]byte{}}}
 	for file, contents := range files {
-		if mirrors.IsRegistriesFile(file) && file != mirrors.RegistriesConfPath && file != mirrors.SearchDropInPath {
+		switch {
+		case file == mirrors.RegistriesConfPath || file == mirrors.SearchDropInPath:
+			set.Applied.Files[file] = contents
+		case mirrors.IsRegistriesFile(file):
 			set.Files = append(set.Files, mirrors.File{Role: workerPool, Path: file, Contents: contents})
 		}
 	}

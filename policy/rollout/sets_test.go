@@ -21,7 +21,7 @@ func TestDecisions(t *testing.T) {
 	repaired := func(s Step, applied string) Step {
 		s.BeforeRejected = true
 		if applied != "" {
-			s.Before.Applied = &mirrors.Applied{RegistriesConf: []byte(applied)}
+			s.Before.Applied = &mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: []byte(applied)}}
 		}
 		return s
 	}

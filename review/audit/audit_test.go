@@ -133,7 +133,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 	record := review.Record{Facts: policy.Facts{}, Notes: slicesOf(20, "note")}
 	for i := range 100 {
 		place := mirrors.Location{Ref: fmt.Sprintf("m.io/a:%d", i)}
-		record.Facts[place] = &policy.Fact{Presence: policy.Absent, Time: now.Add(-time.Minute)}
+		record.Facts[place] = &policy.Fact{Presence: policy.Absent, AsNodes: true, Time: now.Add(-time.Minute)}
 		record.Asked = append(record.Asked, place)
 		severity := policy.Deny
 		if i >= 90 {

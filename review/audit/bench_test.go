@@ -20,7 +20,7 @@ func BenchmarkRecord(b *testing.B) {
 		mirror, source := mirrors.Location{Ref: fmt.Sprintf("mirror.example.com/shop/image-%d@sha256:%064d", i, i), Depth: mirrors.DepthBlobs}, mirrors.Location{Ref: image.Ref}
 		record.Plan.Reroutes = append(record.Plan.Reroutes, policy.Reroute{Image: image, After: mirrors.Route{Sources: []mirrors.PullSource{{Location: mirror}, {Location: source}}}})
 		for _, l := range []mirrors.Location{mirror, source} {
-			record.Facts[l] = &policy.Fact{Presence: policy.Absent, Time: now, Detail: "mirror.example.com answers 404: it does not hold this image"}
+			record.Facts[l] = &policy.Fact{Presence: policy.Absent, AsNodes: true, Time: now, Detail: "mirror.example.com answers 404: it does not hold this image"}
 			record.Asked = append(record.Asked, l)
 		}
 		record.Verdict.Findings = append(record.Verdict.Findings, policy.Finding{Rule: "ImageMissing", Severity: policy.Deny, Image: image, Reason: "no mirror holds it", Detail: []string{"one place", "another"}})

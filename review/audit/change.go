@@ -8,6 +8,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
 // A Step is a Change with its objects, to judge it again.
@@ -62,20 +63,32 @@ func readObject(data json.RawMessage) (mirrors.Object, error) {
 func (d *Decision) RecordedFacts() (policy.Facts, error) {
 	facts := policy.Facts{}
 	for _, f := range d.Facts {
-		depth, err := numberOf(f.Depth, mirrors.DepthBlobs)
+		depth, err := numberOf(f.Depth, mirrors.DepthReferrers)
 		if err != nil {
 			return nil, fmt.Errorf("the fact about %s: depth: %w", f.Location, err)
 		}
-		presence, err := numberOf(f.Presence, policy.Incomplete)
+		presence, err := numberOf(f.Presence, policy.Inconclusive)
 		if err != nil {
 			return nil, fmt.Errorf("the fact about %s: presence: %w", f.Location, err)
 		}
 		fact := &policy.Fact{
 			Presence: presence, Detail: f.Detail, Digest: f.Digest, MediaType: f.MediaType, Platforms: f.Platforms, Missing: f.Missing,
-			Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled,
+			Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled, AsNodes: f.AsNodes,
+		}
+		if f.Instances != nil {
+			fact.Instances = []policy.Instance{}
+		}
+		for _, i := range f.Instances {
+			fact.Instances = append(fact.Instances, policy.Instance(i))
 		}
 		if f.Age != nil {
 			fact.Time = d.Time.Add(-time.Duration(*f.Age * float64(time.Second)))
+		}
+		if depth == mirrors.DepthSignatures && presence == policy.Present {
+			fact.Signatures = &signing.Signatures{Read: fact.Time}
+			for _, s := range f.Signatures {
+				fact.Signatures.All = append(fact.Signatures.All, signing.Signature(s))
+			}
 		}
 		facts[mirrors.Location{Ref: f.Location, Insecure: f.Insecure, Depth: depth, ProposedTrust: f.ProposedTrust}] = fact
 	}

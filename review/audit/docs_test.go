@@ -70,7 +70,7 @@ func rows(t *testing.T, b *strings.Builder, path string, of reflect.Type, commen
 			t.Errorf("%s.%s: %q", of.Name(), name, comment)
 		}
 		kind, inner := jsonType(field.Type)
-		if options == "omitempty" {
+		if options == "omitempty" || options == "omitzero" {
 			kind += ", may be left out"
 		}
 		fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", path, name, kind, comment)
@@ -92,6 +92,9 @@ func jsonType(t reflect.Type) (string, reflect.Type) {
 	case reflect.Int, reflect.Float64:
 		return "number", nil
 	case reflect.Slice:
+		if t == reflect.TypeFor[[]byte]() {
+			return "string", nil
+		}
 		if t.Elem().Kind() == reflect.Uint8 {
 			return "object", nil // json.RawMessage
 		}
@@ -102,6 +105,8 @@ func jsonType(t reflect.Type) (string, reflect.Type) {
 			return "time", nil
 		}
 		return "object", t
+	case reflect.Map:
+		return "object", nil
 	default:
 		panic("a field of type " + t.String())
 	}

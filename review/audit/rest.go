@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"encoding/base64"
 	"iter"
 	"maps"
 	"slices"
@@ -129,12 +130,29 @@ func decisive(r review.Record) iter.Seq[mirrors.Location] {
 		routes := routesByImage(r)
 		for _, f := range r.Verdict.Findings {
 			for _, route := range routes[f.Image.Ref] {
-				for _, source := range route.Sources {
-					for _, l := range atEveryDepth(source.Location) {
+				for i := range route.Sources {
+					for l := range decisiveAt(&route.Sources[i], r.Facts) {
 						if !yield(l) {
 							return
 						}
 					}
+				}
+			}
+		}
+	}
+}
+
+// decisiveAt returns what may have been looked up at one place.
+func decisiveAt(source *mirrors.PullSource, facts policy.Facts) iter.Seq[mirrors.Location] {
+	return func(yield func(mirrors.Location) bool) {
+		for _, l := range atEveryDepth(source.Location) {
+			if !yield(l) {
+				return
+			}
+			instances, _ := facts.At(l).Runs()
+			for _, instance := range instances {
+				if at, ok := source.Signatures(instance.Digest); ok && source.WantsSignatures() && !yield(at) {
+					return
 				}
 			}
 		}
@@ -182,7 +200,18 @@ func factOf(l mirrors.Location, f *policy.Fact, now time.Time) Fact {
 	out := Fact{
 		Location: l.Ref, Insecure: l.Insecure, Depth: l.Depth.String(), ProposedTrust: l.ProposedTrust,
 		Presence: f.Presence.String(), Detail: line(f.Detail), Digest: f.Digest, MediaType: f.MediaType,
-		Platforms: f.Platforms, Missing: f.Missing, Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled,
+		Platforms: f.Platforms, Missing: f.Missing, Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled, AsNodes: f.AsNodes,
+	}
+	if f.Instances != nil {
+		out.Instances = []Instance{}
+	}
+	for _, i := range f.Instances {
+		out.Instances = append(out.Instances, Instance(i))
+	}
+	if f.Signatures != nil {
+		for _, s := range f.Signatures.All {
+			out.Signatures = append(out.Signatures, Signature(s))
+		}
 	}
 	if !f.Time.IsZero() {
 		age := now.Sub(f.Time).Round(time.Millisecond).Seconds()
@@ -198,6 +227,15 @@ func (f Fact) size() int {
 	for _, list := range [][]string{f.Platforms, f.Missing, f.Serves, f.Lacks, f.Children} {
 		for _, s := range list {
 			n += len(s) + len(`"",`)
+		}
+	}
+	for _, i := range f.Instances {
+		n += len(i.Platform) + len(i.Digest) + len(`{"platform":"","digest":""},`)
+	}
+	for _, s := range f.Signatures {
+		n += len(s.MediaType) + base64.StdEncoding.EncodedLen(len(s.Payload)) + len(`{"mediaType":"","payload":"","annotations":{}},`)
+		for key, value := range s.Annotations {
+			n += len(key) + len(value) + len(`"":"",`)
 		}
 	}
 	return n

@@ -170,6 +170,12 @@ type Images struct {
 	Pending int `json:"pending,omitempty"`
 	// Malformed is how many references no node could parse.
 	Malformed int `json:"malformed,omitempty"`
+	// Moved is how many images that take no new route the drains of the change have pulled again.
+	Moved int `json:"moved,omitempty"`
+	// MovedLost is how many of these nodes cannot pull.
+	MovedLost int `json:"movedLost,omitempty"`
+	// MovedOpen is of how many of these that could not be determined.
+	MovedOpen int `json:"movedOpen,omitempty"`
 }
 
 // A Fact is what was found at one place.
@@ -178,13 +184,15 @@ type Fact struct {
 	Location string `json:"location"`
 	// Insecure says that plain HTTP and unverified certificates were allowed.
 	Insecure bool `json:"insecure,omitempty"`
-	// Depth is how much was looked up: exists, manifest or blobs.
+	// Depth is how much was looked up: exists, manifest, blobs or, of what belongs to an image,
+	// signatures or referrers.
 	Depth string `json:"depth"`
 	// ProposedTrust says that the registry was asked with the CAs of the change instead of those
 	// in force.
 	ProposedTrust bool `json:"proposedTrust,omitempty"`
 	// Presence is present, absent, denied, unreachable, mismatch (something else is served),
-	// incomplete (blobs are missing) or unknown (no answer in time).
+	// incomplete (blobs are missing), inconclusive (the manifest is there, and nobody knows of
+	// the rest) or unknown (no answer in time).
 	Presence string `json:"presence"`
 	// Age is how many seconds before the decision the registry gave this answer; left out if it
 	// gave none.
@@ -207,9 +215,33 @@ type Fact struct {
 	Guessed bool `json:"guessed,omitempty"`
 	// Children are the digests that an index lists.
 	Children []string `json:"children,omitempty"`
+	// Instances are the manifests that nodes would run; left out where that was not looked up.
+	Instances []Instance `json:"instances,omitzero"`
+	// Signatures are those found, where they were looked up.
+	Signatures []Signature `json:"signatures,omitempty"`
+	// AsNodes says that the registry was asked with the very credentials that nodes have.
+	AsNodes bool `json:"asNodes,omitempty"`
 	// Recalled says that the answer was older than such answers count for a verdict, and was used
 	// for planning only.
 	Recalled bool `json:"recalled,omitempty"`
+}
+
+// An Instance is the manifest that nodes of a platform run of an image.
+type Instance struct {
+	// Platform is that of the nodes; left out for a single image.
+	Platform string `json:"platform,omitempty"`
+	// Digest is that by which its signatures are looked up.
+	Digest string `json:"digest"`
+}
+
+// A Signature is one layer of what is attached to an image.
+type Signature struct {
+	// MediaType is that of the layer; of layers that are no signatures nothing else is recorded.
+	MediaType string `json:"mediaType"`
+	// Payload is the content of the layer, in base64.
+	Payload []byte `json:"payload,omitempty"`
+	// Annotations are those of the layer that nodes read.
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // A Guard is one replica of the guard.

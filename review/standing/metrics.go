@@ -99,7 +99,7 @@ func (m *metrics) knows(facts policy.Facts) {
 			oldest = f.Time
 		}
 	}
-	for p := policy.Unknown; p <= policy.Incomplete; p++ {
+	for p := policy.Unknown; p <= policy.Inconclusive; p++ {
 		m.facts.WithLabelValues(p.String()).Set(float64(counts[p]))
 	}
 	if oldest.IsZero() {

@@ -74,7 +74,7 @@ func (w *world) Known(locs []mirrors.Location) policy.Facts {
 	defer w.mu.Unlock()
 	facts := policy.Facts{}
 	for _, l := range locs {
-		fact := &policy.Fact{Presence: policy.Present, Time: time.Now().Add(-time.Minute)}
+		fact := &policy.Fact{Presence: policy.Present, Time: time.Now().Add(-time.Minute), AsNodes: true}
 		switch {
 		case w.sick != policy.Unknown:
 			fact.Presence = w.sick

@@ -24,6 +24,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 // A Behaviour is how a registry answers for a host or a reference.
@@ -173,6 +176,23 @@ func (f *Front) PushIndex(ref string, index v1.ImageIndex) error {
 		return err
 	}
 	return remote.WriteIndex(target, index)
+}
+
+// PushSignatures pushes an attachment of signatures under a reference.
+func (f *Front) PushSignatures(ref string, signatures ...signing.Signature) error {
+	attachment := signer.Attach(signatures...)
+	image, err := NewAttached(attachment)
+	if err != nil {
+		return err
+	}
+	return f.Push(ref, image)
+}
+
+// IsSet reports whether a host or a reference has been told how to behave.
+func (f *Front) IsSet(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.behaviour[key] != ""
 }
 
 // HubAPI is the host that serves the API of docker.io.

@@ -13,9 +13,10 @@ import (
 // Image makes a small image whose digest depends on its name only, so that a
 // story can refer to it before it is pushed.
 // It is for linux/amd64.
-func Image(name string) (v1.Image, error) { return imageFor(name, "amd64") }
+func Image(name string) (v1.Image, error) { return ImageFor(name, "amd64") }
 
-func imageFor(name, arch string) (v1.Image, error) {
+// ImageFor is Image for an architecture of Linux.
+func ImageFor(name, arch string) (v1.Image, error) {
 	img, err := mutate.AppendLayers(empty.Image, static.NewLayer([]byte("layer of "+name), types.DockerLayer))
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func IndexOf(name string, platforms ...string) (v1.ImageIndex, error) {
 			p = &v1.Platform{OS: fields[0], Architecture: fields[1], Variant: strings.Join(fields[2:], "")}
 			arch = p.Architecture
 		}
-		img, err := imageFor(name+" "+strings.TrimPrefix(platform, "linux/"), arch)
+		img, err := ImageFor(name+" "+strings.TrimPrefix(platform, "linux/"), arch)
 		if err != nil {
 			return nil, err
 		}

@@ -263,11 +263,7 @@ func texts(files map[string][]byte) map[string][]string {
 // policy.json among them.
 func (c *comparison) sameRoutes(table *mirrors.Table) {
 	c.Helper()
-	applied, err := mirrors.ResolveApplied(mirrors.Set{Applied: &mirrors.Applied{
-		RegistriesConf: c.mco.Files[mirrors.RegistriesConfPath],
-		SearchDropIn:   c.mco.Files[mirrors.SearchDropInPath],
-		PolicyJSON:     c.mco.Files[mirrors.PolicyJSONPath],
-	}})
+	applied, err := mirrors.ResolveApplied(mirrors.Set{Applied: &mirrors.Applied{Files: c.mco.Files}})
 	if err != nil {
 		c.differs("the guard cannot read MCO's files: %v", err)
 		return
@@ -278,8 +274,8 @@ func (c *comparison) sameRoutes(table *mirrors.Table) {
 	r := newRandom(c.seed)
 	for range 30 {
 		image := r.image(c.set)
-		ours, err := table.Route(image)
-		theirs, appliedErr := applied.Route(image)
+		ours, err := table.Route(image, "")
+		theirs, appliedErr := applied.Route(image, "")
 		if (err == nil) != (appliedErr == nil) {
 			c.differs("%s: by the files %v, by the objects %v", image, appliedErr, err)
 			continue

@@ -18,7 +18,7 @@ type foresight struct {
 	cluster  rollout.Cluster
 	forecast rollout.Forecast
 	result   simulation.Result
-	pull     func(image, pool string, updated bool) simulation.Pull
+	pull     func(image, namespace, pool string, updated bool) simulation.Pull
 }
 
 // foresee simulates a change, with what the guard's inventory reads from the API server now
@@ -71,8 +71,8 @@ func (c change) edit() mirrors.Edit {
 }
 
 // pulls says whether a registry that is asked for an image serves it.
-func (t *telling) pulls(before, after mirrors.Set) func(image, pool string, updated bool) simulation.Pull {
-	return func(image, pool string, updated bool) simulation.Pull {
+func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool string, updated bool) simulation.Pull {
+	return func(image, namespace, pool string, updated bool) simulation.Pull {
 		set := before
 		if updated {
 			set = after
@@ -81,7 +81,7 @@ func (t *telling) pulls(before, after mirrors.Set) func(image, pool string, upda
 		if err != nil {
 			t.Fatal(err)
 		}
-		route, err := table.Route(image)
+		route, err := table.Route(image, namespace)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func (f foresight) comparePulls() {
 			continue
 		}
 		i := slices.IndexFunc(f.apps, func(a app) bool { return a.name == e.App })
-		pull := f.pull(f.apps[i].image, f.nodes.PoolOf(e.Node), updated[e.Node])
+		pull := f.pull(f.apps[i].image, "app", f.nodes.PoolOf(e.Node), updated[e.Node])
 		if e.Kind == stage.PullFailed && pull != simulation.PullFails || e.Kind == stage.Runs && f.apps[i].always && pull != simulation.PullWorks {
 			f.Errorf("%s (updated: %t), and the route says %d", e, updated[e.Node], pull)
 		}

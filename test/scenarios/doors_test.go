@@ -43,9 +43,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -131,9 +133,6 @@ func writeWant(t *testing.T, s *Scenario, got string) {
 	}
 }
 
-// names are the images and indexes that stories mention.
-var names = []string{"router", "dns", "cart", "web", "payload", "pause", "tag", "router-index", "cart-index", "tag-index"}
-
 // nodePlatforms are the nodes' platforms in every story.
 var nodePlatforms = []string{"linux/amd64", "linux/arm64"}
 
@@ -166,10 +165,12 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	record := review.Record{Subject: edit.Subject()}
 	for {
 		record.Forecast = plan.Forecast(facts, policy.Forecaster{Now: time.Now()})
-		if record.Forecast == nil || len(record.Forecast.Lookups) == 0 {
+		if record.Forecast == nil || len(record.Forecast.Lookups(facts)) == 0 {
 			break
 		}
-		lookUp(record.Forecast.Lookups)
+		for lookups := record.Forecast.Lookups(facts); len(lookups) > 0; lookups = record.Forecast.Lookups(facts) {
+			lookUp(lookups)
+		}
 	}
 	record.Verdict = plan.WithForecast(plan.Decide(facts), record.Forecast)
 	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
@@ -187,6 +188,12 @@ func (s *Scenario) rollout(t *testing.T) rollout.Cluster {
 
 // factAs is fact for nodes that trust what a ConfigMap of openshift-config holds.
 func (s *Scenario) factAs(l mirrors.Location, trusted string) policy.Fact {
+	f := s.factBy(l, trusted)
+	f.AsNodes = true
+	return f
+}
+
+func (s *Scenario) factBy(l mirrors.Location, trusted string) policy.Fact {
 	host, _, _ := strings.Cut(l.Ref, "/")
 	if s.States[host] == registries.Private && !slices.Contains(s.CAs[trusted], host) {
 		return policy.Fact{Presence: policy.Unreachable, Detail: host + " has a certificate of an unknown authority; add its CA to additionalTrustedCA of image.config"}
@@ -261,6 +268,10 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 		registries.Unavailable: policy.Unreachable, registries.Down: policy.Unreachable,
 	}
 	switch {
+	case l.Depth == mirrors.DepthSignatures:
+		return s.signaturesFact(l, presence, detail)
+	case l.Depth == mirrors.DepthReferrers:
+		return policy.Fact{Presence: policy.Absent}
 	case isIndexOf(state):
 		return indexFact(l, state)
 	case state == registries.Forgotten && l.Depth == mirrors.DepthExists, state == registries.HeadFails:
@@ -278,6 +289,30 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	}
 }
 
+// signaturesFact is what a prober learns about signatures.
+func (s *Scenario) signaturesFact(l mirrors.Location, presence map[registries.Behaviour]policy.Presence, detail map[registries.Behaviour]string) policy.Fact {
+	host, _, _ := strings.Cut(l.Ref, "/")
+	found := policy.Fact{Presence: policy.Absent, Detail: apiHost(host) + ` answers 404: it holds no signature, saying "manifest unknown"`}
+	var all []signing.Signature
+	for _, signed := range s.Signed {
+		for _, digest := range s.instances(signed.Ref) {
+			if repositoryOf(signed.Ref)+":"+signer.Tag(digest) != l.Ref {
+				continue
+			}
+			if signed.State == registries.Honest {
+				all = append(all, signed.Key.Sign(signed.As, digest))
+				found = policy.Fact{Presence: policy.Present, Signatures: &signing.Signatures{All: all, Read: time.Now()}}
+				continue
+			}
+			found = policy.Fact{Presence: presence[signed.State], Detail: fmt.Sprintf(detail[signed.State], apiHost(host))}
+			if signed.State == registries.Mismatch {
+				found.Detail = fmt.Sprintf(`%s serves "text/html" in the place of signatures, for which nodes say: unexpected MIME type`, apiHost(host))
+			}
+		}
+	}
+	return found
+}
+
 // presentFact is what a prober learns about an image that is there.
 func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	name := imageName(l.Ref)
@@ -288,7 +323,7 @@ func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	if err != nil {
 		panic(err) // the generator of images takes any name
 	}
-	f := policy.Fact{Presence: policy.Present, Digest: digest}
+	f := policy.Fact{Presence: policy.Present, Digest: digest, MediaType: "application/vnd.docker.distribution.manifest.v2+json"}
 	if state == registries.Honest {
 		if l.Depth >= mirrors.DepthManifest {
 			f.Serves, f.Lacks = nodePlatforms[:1], nodePlatforms[1:]
@@ -298,11 +333,14 @@ func presentFact(l mirrors.Location, state registries.Behaviour) policy.Fact {
 	f.Serves = nodePlatforms
 	f.MediaType = "application/vnd.oci.image.index.v1+json"
 	for _, arch := range []string{"amd64", "arm64"} {
-		child, err := digestOf(strings.TrimSuffix(name, "-index") + " " + arch)
+		child, err := digestOf(strings.TrimSuffix(name, "-index") + "-" + arch)
 		if err != nil {
 			panic(err)
 		}
 		f.Children = append(f.Children, child)
+		if state != Sparse || arch == "amd64" {
+			f.Instances = append(f.Instances, policy.Instance{Platform: "linux/" + arch, Digest: child})
+		}
 	}
 	if state == Sparse {
 		f.Serves, f.Missing = nodePlatforms[:1], nodePlatforms[1:]
@@ -502,15 +540,42 @@ func (w *world) arrange(t *testing.T, s *Scenario) {
 			}
 		}
 	}
+	for _, signed := range s.Signed {
+		w.sign(t, s, signed)
+	}
 	for ref := range w.pushed {
 		host, _, _ := strings.Cut(ref, "/")
-		if s.States[ref] == "" && s.States[host] == "" { // left over from another story
+		if s.States[ref] == "" && s.States[host] == "" && !w.front.IsSet(ref) { // left over from another story
 			w.front.Set(ref, registries.Absent)
 		}
 	}
 	w.store = w.newStore(t, s)
 	w.guard.Store(newMux(t, w.reviewer(s, w.images)))
 	w.populate(t, s)
+}
+
+// sign pushes the signatures of an image, or has the registry answer otherwise where nodes look
+// for them.
+func (w *world) sign(t *testing.T, s *Scenario, signed Signed) {
+	t.Helper()
+	for _, digest := range s.instances(signed.Ref) {
+		ref := repositoryOf(signed.Ref) + ":" + signer.Tag(digest)
+		if signed.State != registries.Honest {
+			w.front.Set(ref, signed.State)
+			continue
+		}
+		var all []signing.Signature
+		for _, other := range s.Signed {
+			if other.State == registries.Honest && repositoryOf(other.Ref) == repositoryOf(signed.Ref) && slices.Contains(s.instances(other.Ref), digest) {
+				all = append(all, other.Key.Sign(other.As, digest))
+			}
+		}
+		if err := w.front.PushSignatures(ref, all...); err != nil {
+			t.Fatal(err)
+		}
+		w.front.Set(ref, registries.Honest)
+		w.pushed[ref] = true
+	}
 }
 
 // reviewer returns one with the settings of the story.
@@ -571,37 +636,6 @@ func (w *world) pushIndexOf(t *testing.T, ref string, state registries.Behaviour
 			w.front.Set(repositoryOf(ref)+"@"+manifest.Manifests[i].Digest.String(), registries.Absent)
 		}
 	}
-}
-
-// repositoryOf strips the tag or digest from a reference.
-func repositoryOf(ref string) string {
-	repo, _, _ := strings.Cut(ref, "@")
-	if i := strings.LastIndex(repo, ":"); i > strings.LastIndex(repo, "/") {
-		repo = repo[:i]
-	}
-	return repo
-}
-
-func indexName(ref string) string {
-	if name := imageName(ref); strings.HasSuffix(name, "-index") {
-		return name
-	}
-	return "tag-index"
-}
-
-// imageName finds the name whose digest the story put into ref; a tag may hold any
-// image.
-func imageName(ref string) string {
-	_, digest, ok := strings.Cut(ref, "@")
-	if !ok {
-		return "tag"
-	}
-	for _, name := range names {
-		if d, err := digestOf(name); err == nil && d == digest {
-			return name
-		}
-	}
-	return "unknown"
 }
 
 func (w *world) newStore(t *testing.T, s *Scenario) *presence.Store {

@@ -7,7 +7,8 @@
 //	-- cluster/*.yaml --  mirror objects in force
 //	-- applied --         the registries.conf that nodes have, if it differs from what the
 //	                      objects in force say
-//	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME puts on nodes
+//	-- files/NAME/ROLE -- a drop-in of registries.conf that MachineConfig NAME puts on nodes;
+//	                      registries.d/NAME/ROLE, one of registries.d
 //	-- cas/NAME --        the hosts, one per line, for which ConfigMap NAME of openshift-config
 //	                      holds the CA that private-ca needs
 //	-- payload --         the release image of the cluster, which ClusterVersion names
@@ -25,6 +26,9 @@
 //	                      index=PLATFORM,... for an index of these platforms: those after
 //	                      a ! are not held, "any" has no platform, and an empty list
 //	                      gives an empty index. A reference that is not named is absent.
+//	                      REFERENCE signed KEY [AS]: it is there with a signature by a key of
+//	                      test/signer, for each of its instances, that names the image AS;
+//	                      REFERENCE signatures STATE: what nodes meet where they look for one
 //	-- put*.yaml --       objects that the change applies, or
 //	-- delete*.yaml --    objects that it deletes, or
 //	-- finalize*.yaml --  objects under deletion whose last finalizer it removes
@@ -33,12 +37,15 @@
 //	                      the change before it asks the guard
 //
 // {name} stands for the digest of an image of that name, {name:12} for its first
-// twelve digits, {name-index} for that of an index. A tag holds the image "tag" or
+// twelve digits, {name-index} for that of an index, {name-amd64} for that of its part,
+// {name.sig} for the tag of its signatures, {key:NAME} for the public half of a key, as an
+// image policy has it. A tag holds the image "tag" or
 // the index "tag-index". There are nodes of both architectures.
 package scenarios
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +69,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 // The states of an image for two architectures, whole and in part.
@@ -107,6 +115,8 @@ type Scenario struct {
 	Objects []string
 	// States say what registries do, by host or reference.
 	States map[string]registries.Behaviour
+	// Signed are the signatures of images.
+	Signed []Signed
 	// Change are the objects that are applied, or deleted, as YAML.
 	Change []string
 	Delete bool
@@ -121,6 +131,15 @@ type Scenario struct {
 	Want string
 
 	written []written // the lines of section "images"
+}
+
+// A Signed is an image at a place with what nodes find where they look for its signatures.
+type Signed struct {
+	Ref string
+	// State is what they meet; registries.Honest for a signature by Key, that names the image As.
+	State registries.Behaviour
+	Key   signer.Key
+	As    string
 }
 
 // A written image is one for which a workload is made up.
@@ -195,7 +214,7 @@ func parse(archive *txtar.Archive) (Scenario, error) {
 			s.Change, s.Delete, s.Finalize = append(s.Change, text), true, true
 		case strings.HasPrefix(f.Name, "cas/"):
 			s.CAs[strings.TrimPrefix(f.Name, "cas/")] = strings.Fields(text)
-		case strings.HasPrefix(f.Name, "files/"):
+		case strings.HasPrefix(f.Name, "files/"), strings.HasPrefix(f.Name, "registries.d/"):
 			err = s.addFile(f.Name, text)
 		case f.Name == "applied":
 			s.Applied = text
@@ -248,10 +267,16 @@ func (s *Scenario) readAs(text string) error {
 	return nil
 }
 
-var placeholder = regexp.MustCompile(`\{([a-z]+(?:-index)?)(:12)?\}`)
+var (
+	placeholder = regexp.MustCompile(`\{([a-z]+(?:-index|-amd64|-arm64)?)(:12|\.sig)?\}`)
+	keyHolder   = regexp.MustCompile(`\{key:([a-z]+)\}`)
+)
 
-// fill replaces {name} by the digest of the image of that name.
+// fill replaces {name} by the digest of the image of that name, and {key:NAME} by a key.
 func fill(text string) (string, error) {
+	text = keyHolder.ReplaceAllStringFunc(text, func(match string) string {
+		return base64.StdEncoding.EncodeToString(signer.Key(keyHolder.FindStringSubmatch(match)[1]).PEM())
+	})
 	var failed error
 	filled := placeholder.ReplaceAllStringFunc(text, func(match string) string {
 		parts := placeholder.FindStringSubmatch(match)
@@ -259,6 +284,9 @@ func fill(text string) (string, error) {
 		if err != nil {
 			failed = err
 			return match
+		}
+		if parts[2] == ".sig" {
+			return signer.Tag(digest)
 		}
 		if parts[2] != "" {
 			return "sha256:" + strings.TrimPrefix(digest, "sha256:")[:12]
@@ -276,6 +304,7 @@ func Unfill(text string, names []string) string {
 			continue
 		}
 		text = strings.ReplaceAll(text, digest, "{"+name+"}")
+		text = strings.ReplaceAll(text, signer.Tag(digest), "{"+name+".sig}")
 		text = strings.ReplaceAll(text, digest[:len("sha256:")+12], "{"+name+":12}")
 	}
 	return text
@@ -291,7 +320,13 @@ func digestOf(name string) (string, error) {
 		digest, err := index.Digest()
 		return digest.String(), err
 	}
-	img, err := registries.Image(name)
+	arch := "amd64"
+	for _, part := range []string{"amd64", "arm64"} {
+		if base, ok := strings.CutSuffix(name, "-"+part); ok {
+			name, arch = base+" "+part, part // as registries.IndexOf calls it
+		}
+	}
+	img, err := registries.ImageFor(name, arch)
 	if err != nil {
 		return "", err
 	}
@@ -409,6 +444,10 @@ func (s *Scenario) readStates(text string) error {
 		if len(fields) == 0 {
 			continue
 		}
+		if len(fields) > 2 && fields[1] == "signed" || len(fields) == 3 && fields[1] == "signatures" {
+			s.readSigned(fields)
+			continue
+		}
 		if len(fields) != 2 {
 			return fmt.Errorf("registries line %q: want HOST or REFERENCE and a state", line)
 		}
@@ -419,6 +458,36 @@ func (s *Scenario) readStates(text string) error {
 		s.States[fields[0]] = b
 	}
 	return nil
+}
+
+// readSigned reads a line about signatures.
+func (s *Scenario) readSigned(fields []string) {
+	signed := Signed{Ref: fields[0], State: registries.Behaviour(fields[2])}
+	if fields[1] == "signed" {
+		signed.State, signed.Key, signed.As = registries.Honest, signer.Key(fields[2]), fields[0]
+		if len(fields) > 3 {
+			signed.As = fields[3]
+		}
+	}
+	s.Signed = append(s.Signed, signed)
+}
+
+// instances returns the digests of the manifests for which nodes look for signatures.
+func (s *Scenario) instances(ref string) []string {
+	names := []string{imageName(ref)}
+	if state := s.States[ref]; state == Index || state == Sparse {
+		base := strings.TrimSuffix(indexName(ref), "-index")
+		names = []string{base + "-amd64", base + "-arm64"}
+	}
+	var digests []string
+	for _, name := range names {
+		digest, err := digestOf(name)
+		if err != nil {
+			panic(err) // the generator of images takes any name
+		}
+		digests = append(digests, digest)
+	}
+	return digests
 }
 
 // Edit returns the change as an edit.
@@ -478,7 +547,7 @@ func (s *Scenario) Set() (mirrors.Set, error) {
 	}
 	set.Payload = s.Payload
 	if s.Applied != "" {
-		set.Applied = &mirrors.Applied{RegistriesConf: []byte(s.Applied)}
+		set.Applied = &mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: []byte(s.Applied)}}
 	}
 	set.Files = s.Files
 	return set, nil
@@ -490,9 +559,11 @@ func (s *Scenario) addFile(section, text string) error {
 	if len(parts) != 3 {
 		return fmt.Errorf("section %q: want files/NAME/ROLE", section)
 	}
-	s.Files = append(s.Files, mirrors.File{
-		MachineConfig: parts[1], Role: parts[2], Path: "/etc/containers/registries.conf.d/" + parts[1] + ".conf", Contents: []byte(text),
-	})
+	path := "/etc/containers/registries.conf.d/" + parts[1] + ".conf"
+	if parts[0] == "registries.d" {
+		path = "/etc/containers/registries.d/" + parts[1] + ".yaml"
+	}
+	s.Files = append(s.Files, mirrors.File{MachineConfig: parts[1], Role: parts[2], Path: path, Contents: []byte(text)})
 	return nil
 }
 
@@ -500,7 +571,7 @@ func (s *Scenario) addFile(section, text string) error {
 func (s *Scenario) Configuration() ([]string, error) {
 	docs := slices.Clone(s.Before)
 	if s.Applied != "" {
-		doc, err := machineConfig(objects.EncodeApplied(mirrors.Applied{RegistriesConf: []byte(s.Applied)}))
+		doc, err := machineConfig(objects.EncodeApplied(mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: []byte(s.Applied)}}))
 		if err != nil {
 			return nil, err
 		}
@@ -557,8 +628,18 @@ func accounts(namespaces []string) []string {
 	return docs
 }
 
-// Namespaces returns the namespaces of the consumers, sorted.
-func (s *Scenario) Namespaces() []string { return namespacesOf(s.Images) }
+// Namespaces returns the namespaces of the consumers and of the mirror objects, sorted.
+func (s *Scenario) Namespaces() []string {
+	all := namespacesOf(s.Images)
+	for _, text := range slices.Concat(s.Before, s.objects()) {
+		var object metav1.PartialObjectMetadata
+		if yaml.Unmarshal([]byte(text), &object) == nil && object.Namespace != "" {
+			all = append(all, object.Namespace)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 func namespacesOf(images []policy.Image) []string {
 	var all []string
@@ -651,4 +732,38 @@ func (s *Scenario) Hosts() []string {
 	}
 	slices.Sort(sorted)
 	return sorted
+}
+
+// names are the images and indexes that stories mention.
+var names = []string{"router", "dns", "cart", "web", "payload", "pause", "tag", "router-index", "cart-index", "tag-index", "router-amd64", "router-arm64", "cart-amd64", "cart-arm64", "tag-amd64", "tag-arm64"}
+
+// repositoryOf strips the tag or digest from a reference.
+func repositoryOf(ref string) string {
+	repo, _, _ := strings.Cut(ref, "@")
+	if i := strings.LastIndex(repo, ":"); i > strings.LastIndex(repo, "/") {
+		repo = repo[:i]
+	}
+	return repo
+}
+
+func indexName(ref string) string {
+	if name := imageName(ref); strings.HasSuffix(name, "-index") {
+		return name
+	}
+	return "tag-index"
+}
+
+// imageName finds the name whose digest the story put into ref; a tag may hold any
+// image.
+func imageName(ref string) string {
+	_, digest, ok := strings.Cut(ref, "@")
+	if !ok {
+		return "tag"
+	}
+	for _, name := range names {
+		if d, err := digestOf(name); err == nil && d == digest {
+			return name
+		}
+	}
+	return "unknown"
 }

@@ -191,7 +191,7 @@ func written(table *mirrors.Table, set mirrors.Set) *mirrors.Applied {
 	if err != nil {
 		return nil
 	}
-	return &mirrors.Applied{RegistriesConf: conf.Bytes(), PolicyJSON: policy}
+	return &mirrors.Applied{Files: map[string][]byte{mirrors.RegistriesConfPath: conf.Bytes(), mirrors.PolicyJSONPath: policy}}
 }
 
 // had returns what nodes do before c.
@@ -261,7 +261,7 @@ func (c *change) draw(g gen) bool {
 	if _, err := c.resolve(); err != nil {
 		return false
 	}
-	if _, _, changed, err := mirrors.Compare(from, c.table, c.image); err != nil || !changed {
+	if _, _, changed, err := mirrors.Compare(from, c.table, c.image, ""); err != nil || !changed {
 		return false
 	}
 	if c.stuck != nil && g.chance(30) && c.isKnown() {
@@ -288,7 +288,7 @@ func (c *change) isKnown() bool {
 		if err != nil {
 			return false
 		}
-		if route, err := table.Route(c.image); err == nil && route.Entry != "" {
+		if route, err := table.Route(c.image, ""); err == nil && route.Entry != "" {
 			return true
 		}
 	}

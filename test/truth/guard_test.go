@@ -64,7 +64,7 @@ func (g *guard) judge(ctx context.Context, r reading) verdict {
 	if err != nil {
 		return verdict{outcome: policy.Fails}
 	}
-	route, err := table.Route(g.scenario.image)
+	route, err := table.Route(g.scenario.image, "")
 	if err != nil {
 		return verdict{outcome: policy.Fails}
 	}

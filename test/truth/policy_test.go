@@ -86,7 +86,7 @@ func mirrored(set mirrors.Set, payload reference.Named) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	route, err := table.Route(payload.String())
+	route, err := table.Route(payload.String(), "")
 	if err == nil {
 		err = route.Err
 	}

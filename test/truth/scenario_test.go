@@ -193,7 +193,7 @@ func (s *scenario) resolve() (mirrors.Route, error) {
 	if s.policy, err = signaturePolicy(s.set); err != nil {
 		return mirrors.Route{}, err
 	}
-	route, err := s.table.Route(s.image)
+	route, err := s.table.Route(s.image, "")
 	if err == nil {
 		s.describe(route)
 	}

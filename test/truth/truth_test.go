@@ -173,7 +173,7 @@ func (w *world) play(t *testing.T, i int) play {
 // met returns traits of the places that the guard looked at.
 func (g *guard) met() []string {
 	seen := map[string]bool{}
-	route, err := g.scenario.table.Route(g.scenario.image)
+	route, err := g.scenario.table.Route(g.scenario.image, "")
 	if err != nil {
 		return nil
 	}

@@ -89,7 +89,7 @@ func (w *world) canEnd(p *pod, v view) bool {
 func (w *world) canEndOn(s *shape, n int32, v view) bool {
 	at := &w.nodes[n]
 	for _, p := range s.pulls {
-		before, after := v.starts(p, n, false, nil), v.starts(p, n, true, nil)
+		before, after := v.starts(p, n, false, holdings{}), v.starts(p, n, true, holdings{})
 		switch {
 		case !at.taken && before:
 		case at.taken && after, at.taken && before && (!at.drained || s.toleratesCordon || p.policy != corev1.PullAlways):
@@ -103,5 +103,5 @@ func (w *world) canEndOn(s *shape, n int32, v view) bool {
 
 // mayBring reports whether a pod that pulls the image may run on the node at any time.
 func (w *world) mayBring(p imagePull, n int32, v view) bool {
-	return v.pulls(p.image, n, false) || w.nodes[n].taken && v.pulls(p.image, n, true)
+	return v.pulls(p, n, false) || w.nodes[n].taken && v.pulls(p, n, true)
 }

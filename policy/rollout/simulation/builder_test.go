@@ -48,7 +48,7 @@ func makePool(words string) *mcfgv1.MachineConfigPool {
 
 // makeNode makes a node: its name and role, with words for what is not as usual: "zone=a",
 // "label=key:value", "taint=key", "images=a,b", "cordoned", "notready", "cpu=4" (cores),
-// "memory=16" (GiB), "pods=250", "bare" (nothing allocatable). Those named later are younger.
+// "memory=16" (GiB), "pods=250", "bare" (nothing allocatable), "kubelet=v1.35.0". Those named later are younger.
 func makeNode(age int, words string) *corev1.Node {
 	fields := strings.Fields(words)
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -82,6 +82,8 @@ func makeNode(age int, words string) *corev1.Node {
 			has[corev1.ResourcePods] = value
 		case "bare":
 			has = nil
+		case "kubelet":
+			n.Status.NodeInfo.KubeletVersion = value
 		default:
 			n.Labels["node-role.kubernetes.io/"+key] = ""
 		}
@@ -106,7 +108,8 @@ func quantities(of map[corev1.ResourceName]string) corev1.ResourceList {
 // "apart" (anti-affinity to its app on a host, "apart=key" in another topology), "with=app"
 // (required affinity to that app on a host), "spread=key", "on=key:value" (nodeSelector),
 // "node=w1" (affinity to its name), "tolerates=key" ("tolerates=*" for all), "cpu=1",
-// "memory=4", "claim=name", "priority=5" (which may preempt), "gated".
+// "memory=4", "claim=name", "priority=5" (which may preempt), "gated", "secret=a" (a pull secret
+// of its own).
 func makeSpec(words string) *rollout.PodSpec {
 	fields := strings.Fields(words)
 	app := fields[0]
@@ -163,6 +166,8 @@ func makeSpec(words string) *rollout.PodSpec {
 		case "priority":
 			_, _ = fmt.Sscan(value, &s.Priority)
 			s.Preempts = true
+		case "secret":
+			s.PullSecrets = append(s.PullSecrets, value)
 		case "gated":
 			s.Gated = true
 		}
@@ -300,7 +305,7 @@ func inputFor(c rollout.Cluster) Input {
 	return Input{Cluster: c, Forecast: rollout.NewForecast(c, decide, rollout.Settings{}), Pull: byName}
 }
 
-func byName(image, _ string, updated bool) Pull {
+func byName(image, _, _ string, updated bool) Pull {
 	switch {
 	case strings.Contains(image, "unknown"):
 		return PullUnknown

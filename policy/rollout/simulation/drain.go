@@ -14,7 +14,7 @@ type run struct {
 	state     []podState
 	image     []int32 // by pod: the image that fails, where state is failing
 	moved     []bool
-	more      map[uint64]bool // images that came to nodes
+	more      holdings // images that came to nodes
 	updated   []bool
 	ready     []int // by budget
 	waiting   []int32
@@ -45,7 +45,7 @@ type drain struct {
 func (w *world) newRun(v view, pessimist bool) *run {
 	r := &run{
 		placement: w.newPlacement(), view: v, pessimist: pessimist,
-		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), more: map[uint64]bool{},
+		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), more: newHoldings(),
 		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
 		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
 	}
@@ -68,7 +68,7 @@ func (r *run) initial(pod int32) podState {
 	p := &r.w.pods[pod]
 	switch {
 	case p.state == failing:
-		r.image[pod] = r.fails(p.shape, p.node, false, nil)
+		r.image[pod] = r.fails(p.shape, p.node, false, holdings{})
 		if r.hopeful && r.image[pod] < 0 {
 			return healthy
 		}
@@ -295,7 +295,7 @@ func (r *run) try(pod int32) {
 	}
 	r.become(pod, healthy)
 	for _, pull := range s.pulls {
-		r.more[heldKey(pull.image, n)] = true
+		r.w.images.started(r.more, pull, n)
 	}
 }
 

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"os"
 	"slices"
@@ -27,6 +28,8 @@ type model struct {
 	pools  []modelPool
 	pool   []int // by node, -1 for none
 	images []string
+	// credentials are those of the pods, by credentialsOf.
+	credentials []string
 }
 
 type modelPool struct {
@@ -76,8 +79,24 @@ func newModel(in Input) *model {
 				m.images = append(m.images, c.Image)
 			}
 		}
+		if c := credentialsOf(p); !slices.Contains(m.credentials, c) {
+			m.credentials = append(m.credentials, c)
+		}
 	}
 	return m
+}
+
+// credentialsOf names the pull secrets of a pod, "" for none.
+func credentialsOf(p rollout.Pod) string {
+	if len(p.Spec.PullSecrets) == 0 {
+		return ""
+	}
+	return p.Namespace + ":" + strings.Join(p.Spec.PullSecrets, ",")
+}
+
+// pulledWith is where a situation holds whether an image was pulled on a node with credentials.
+func (m *model) pulledWith(n int, image, credentials string) int {
+	return (n*len(m.images)+slices.Index(m.images, image))*len(m.credentials) + slices.Index(m.credentials, credentials)
 }
 
 const (
@@ -107,7 +126,7 @@ func (m *model) start() situation {
 		s.state += string([]byte{state})
 		s.list += "0"
 	}
-	s.held = strings.Repeat("0", len(m.nodes)*len(m.images))
+	s.held = strings.Repeat("0", len(m.nodes)*len(m.images)*len(m.credentials))
 	return s
 }
 
@@ -311,24 +330,45 @@ func (m *model) placed(s situation, p int) []situation {
 		}
 		after.state = set(s.state, p, isReady)
 		for _, c := range m.in.Cluster.Pods[p].Spec.Containers {
-			after.held = set(after.held, n*len(m.images)+slices.Index(m.images, c.Image), '1')
+			after.held = set(after.held, m.pulledWith(n, c.Image, credentialsOf(m.in.Cluster.Pods[p])), '1')
 		}
 		out = append(out, after)
 	}
 	return out
 }
 
+// holds says whether the kubelet of a node takes an image from the node for a pod, and whether
+// nobody can tell: it is there, and nobody knows with which credentials it was pulled.
+func (m *model) holds(s situation, p, n int, image string) (held, maybe bool) {
+	uses := func(q rollout.Pod) bool {
+		return slices.ContainsFunc(q.Spec.Containers, func(c rollout.Container) bool { return c.Image == image })
+	}
+	with := map[string]bool{} // which it was pulled with
+	for _, c := range m.credentials {
+		with[c] = s.held[m.pulledWith(n, image, c)] == '1'
+	}
+	mine := credentialsOf(m.in.Cluster.Pods[p])
+	shared := false
+	for _, q := range m.in.Cluster.Pods { // where it runs from the beginning, it is
+		with[credentialsOf(q)] = with[credentialsOf(q)] || q.Started && q.Node == m.nodes[n].Name && uses(q)
+		shared = shared || uses(q) && credentialsOf(q) != mine
+	}
+	listed := slices.ContainsFunc(m.nodes[n].Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) })
+	switch {
+	case with[mine], with[""]:
+		return true, false
+	case m.nodes[n].Status.NodeInfo.KubeletVersion != "" && shared:
+		return false, listed
+	default:
+		return listed || slices.Contains(slices.Collect(maps.Values(with)), true), false
+	}
+}
+
 // startsOn says whether the images of a pod are there or can be pulled.
 func (m *model) startsOn(s situation, p, n int) Pull {
 	worst := PullWorks
 	for _, c := range m.in.Cluster.Pods[p].Spec.Containers {
-		held := s.held[n*len(m.images)+slices.Index(m.images, c.Image)] == '1'
-		for _, image := range m.nodes[n].Status.Images {
-			held = held || slices.Contains(image.Names, c.Image)
-		}
-		for _, q := range m.in.Cluster.Pods { // where it runs from the beginning, it is
-			held = held || q.Started && q.Node == m.nodes[n].Name && slices.ContainsFunc(q.Spec.Containers, func(o rollout.Container) bool { return o.Image == c.Image })
-		}
+		held, maybe := m.holds(s, p, n, c.Image)
 		if held && c.Pull != corev1.PullAlways {
 			continue
 		}
@@ -338,7 +378,10 @@ func (m *model) startsOn(s situation, p, n int) Pull {
 			if m.pool[n] >= 0 {
 				name = m.pools[m.pool[n]].name
 			}
-			pull = m.in.Pull(c.Image, name, s.phase[n] == isUpdated)
+			pull = m.in.Pull(c.Image, m.in.Cluster.Pods[p].Namespace, name, s.phase[n] == isUpdated)
+		}
+		if maybe && c.Pull != corev1.PullAlways && pull == PullFails {
+			pull = PullUnknown
 		}
 		switch pull {
 		case PullFails:
@@ -517,6 +560,10 @@ func randomScene(r *rand.Rand, more int) scene {
 		fmt.Fprintf(&b, "pool %s %s\n", other, pick("max=1", "max=1", "paused", "reload"))
 	}
 	nodes := 2 + r.Intn(3+more)
+	kubelet, secret, images := "", "", []string{"works", "new-fails", "old-fails", "fails", "unknown"}
+	if r.Intn(4) == 0 { // pods that share an image, and not how they pull it
+		kubelet, secret, images = "kubelet=v1.35.2", " secret=a", []string{"new-fails", "new-fails", "old-fails"}
+	}
 	var names []string
 	for i := range nodes {
 		name := fmt.Sprintf("n%d", i)
@@ -529,7 +576,7 @@ func randomScene(r *rand.Rand, more int) scene {
 			role = "label=alone:yes"
 		}
 		fmt.Fprintf(&b, "node %s %s cpu=%s zone=%s label=disk:%s %s %s\n", name, role, pick("4", "4", "8"), pick("a", "a", "b"), pick("ssd", "hdd"),
-			pick("", "", "", "taint=x", "cordoned"), pick("", "", "images=new-fails", "images=fails", "images=unknown"))
+			pick("", "", "", "taint=x", "cordoned")+" "+kubelet, pick("", "", "images=new-fails", "images=fails", "images=unknown"))
 	}
 	left := 5 + more
 	for app := range 1 + r.Intn(3) {
@@ -549,8 +596,8 @@ func randomScene(r *rand.Rand, more int) scene {
 			spec += " " + pick("port=80", "port=80", "apart", "apart="+corev1.LabelTopologyZone, "spread", "spread="+corev1.LabelTopologyZone,
 				"with=app0", "on=disk:ssd", "node=n0", "tolerates=x", "tolerates=*", "claim=c")
 		}
-		if r.Intn(2) == 0 {
-			spec += " image=" + pick("works", "new-fails", "old-fails", "fails", "unknown") + pick("", "", " always", " never")
+		if r.Intn(2) == 0 || secret != "" {
+			spec += " image=" + pick(images...) + pick("", "", " always", " never") + pick("", secret)
 		}
 		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "ReplicaSet", "bare", "DaemonSet"), strings.Join(at, ","), spec)
 		if r.Intn(5) > 0 {

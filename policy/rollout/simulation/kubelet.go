@@ -4,12 +4,27 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // An imagePull is an image that a kubelet needs before a pod starts.
 type imagePull struct {
 	image  int32
 	policy corev1.PullPolicy
+	// namespace is that of the pod, with is what it brings to pull with.
+	namespace string
+	with      credential
+}
+
+// A credential stands for what pods bring to pull with, beside what nodes have: the pull secrets
+// that they name. The zero value is none.
+type credential struct{ namespace, secrets string }
+
+func credentialOf(s *shape) credential {
+	if len(s.spec.PullSecrets) == 0 {
+		return credential{}
+	}
+	return credential{s.namespace, strings.Join(s.spec.PullSecrets, ",")}
 }
 
 // Images are what nodes hold, and what they can pull.
@@ -17,29 +32,82 @@ type images struct {
 	w     *world
 	names []string
 	ids   map[string]int32
-	// held are images on nodes, by heldKey.
-	held map[uint64]bool
+	// held are images on nodes before the rollout. Listed are those that nodes name in their
+	// status, of which it is not known with which credentials they were pulled.
+	held   holdings
+	listed map[uint64]bool
+	// shared says of images that pods with different credentials use them.
+	shared []bool
 	// cut says of nodes that they name only the largest of their images.
 	cut []bool
+	// verifies says of nodes whether their kubelets verify credentials for images that are there.
+	verifies []bool
 	// answers are those of Input.Pull, by image, pool and time.
 	answers map[pullKey]Pull
 }
 
 type pullKey struct {
-	image   int32
-	pool    int
-	updated bool
+	image     int32
+	namespace string
+	pool      int
+	updated   bool
 }
 
+// Holdings are the images on nodes, and with which credentials they are known to have been
+// pulled there, where that matters.
+type holdings struct {
+	held map[uint64]bool
+	with map[heldWith]bool
+}
+
+type heldWith struct {
+	held uint64
+	credential
+}
+
+func newHoldings() holdings { return holdings{map[uint64]bool{}, map[heldWith]bool{}} }
+
 func heldKey(image int32, n int32) uint64 { return uint64(uint32(image))<<32 | uint64(uint32(n)) } //nolint:gosec // both are indexes
+
+// started notes that a pod with the image runs on a node, or ran there.
+func (im *images) started(h holdings, p imagePull, n int32) {
+	key := heldKey(p.image, n)
+	h.held[key] = true
+	if im.shared[p.image] {
+		h.with[heldWith{key, p.with}] = true
+	}
+}
+
+// has reports whether the kubelet of a node takes the image from the node, without asking the
+// registry. Since Kubernetes 1.35 it does so only where it pulled the image with the credentials
+// of the pod, or with none but the node's own (KEP-2535; pkg/kubelet/images/pullmanager,
+// MustAttemptImagePull).
+func (im *images) has(h holdings, p imagePull, n int32) bool {
+	key := heldKey(p.image, n)
+	if !im.shared[p.image] || !im.verifies[n] {
+		return h.held[key] || im.listed[key]
+	}
+	return h.with[heldWith{key, p.with}] || h.with[heldWith{key, credential{}}]
+}
+
+// verifiesCredentials reports whether the kubelet of a node does so: the feature
+// KubeletEnsureSecretPulledImages is on since 1.35.
+func verifiesCredentials(node *corev1.Node) bool {
+	v, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
+	return err == nil && v.AtLeast(version.MajorMinor(1, 35))
+}
 
 // listedImages is how many images a node names in its status, unless nodeStatusMaxImages of
 // its KubeletConfiguration says otherwise; the smaller ones are missing.
 const listedImages = 50
 
 func (w *world) addImages() {
-	im := &images{w: w, ids: map[string]int32{}, held: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), answers: map[pullKey]Pull{}}
+	im := &images{
+		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
+		answers: map[pullKey]Pull{},
+	}
 	w.images = im
+	var users []credential // of images, their first
 	for _, s := range w.shapes {
 		for _, c := range s.spec.Containers {
 			id, ok := im.ids[c.Image]
@@ -47,13 +115,18 @@ func (w *world) addImages() {
 				id = int32(len(im.names)) //nolint:gosec // there are not that many
 				im.ids[c.Image] = id
 				im.names = append(im.names, c.Image)
+				im.shared = append(im.shared, false)
+				users = append(users, credentialOf(s))
 			}
-			s.pulls = append(s.pulls, imagePull{id, c.Pull})
+			pull := imagePull{id, c.Pull, s.namespace, credentialOf(s)}
+			im.shared[id] = im.shared[id] || users[id] != pull.with
+			s.pulls = append(s.pulls, pull)
 		}
 	}
 	for n := range w.nodes {
 		listed := w.nodes[n].obj.Status.Images
 		im.cut[n] = len(listed) >= listedImages
+		im.verifies[n] = verifiesCredentials(w.nodes[n].obj)
 		for _, image := range listed {
 			for _, name := range image.Names {
 				im.hold(name, int32(n))
@@ -70,26 +143,26 @@ func (w *world) addImages() {
 			continue
 		}
 		for _, pull := range p.shape.pulls {
-			im.held[heldKey(pull.image, p.node)] = true
+			im.started(im.held, pull, p.node)
 		}
 	}
 }
 
 func (im *images) hold(name string, n int32) {
 	if id, ok := im.ids[name]; ok {
-		im.held[heldKey(id, n)] = true
+		im.listed[heldKey(id, n)] = true
 	}
 }
 
-func (im *images) pull(image int32, pool int, updated bool) Pull {
-	key := pullKey{image, pool, updated}
+func (im *images) pull(p imagePull, pool int, updated bool) Pull {
+	key := pullKey{p.image, p.namespace, pool, updated}
 	answer, ok := im.answers[key]
 	if !ok {
 		name := ""
 		if pool >= 0 {
 			name = im.w.pools[pool].Name
 		}
-		answer = im.w.in.Pull(im.names[image], name, updated)
+		answer = im.w.in.Pull(im.names[p.image], p.namespace, name, updated)
 		im.answers[key] = answer
 	}
 	return answer
@@ -104,7 +177,7 @@ type view struct {
 
 // fails returns the image that keeps a pod from starting on a node that has one of the two
 // routes, -1 if none does. More are images that came to nodes in the meantime.
-func (v view) fails(s *shape, n int32, updated bool, more map[uint64]bool) int32 {
+func (v view) fails(s *shape, n int32, updated bool, more holdings) int32 {
 	for _, p := range s.pulls {
 		if !v.starts(p, n, updated, more) {
 			return p.image
@@ -115,26 +188,25 @@ func (v view) fails(s *shape, n int32, updated bool, more map[uint64]bool) int32
 
 // starts restates EnsureImageExists of the kubelet (pkg/kubelet/images): Always asks the
 // registry even for an image that is there, and Never asks for none.
-func (v view) starts(p imagePull, n int32, updated bool, more map[uint64]bool) bool {
+func (v view) starts(p imagePull, n int32, updated bool, more holdings) bool {
 	if v.works {
 		return true
 	}
 	here := func() bool {
-		key := heldKey(p.image, n)
-		return v.im.held[key] || more[key] || v.hopeful && v.im.cut[n]
+		return v.im.has(v.im.held, p, n) || v.im.has(more, p, n) || v.hopeful && (v.im.cut[n] || v.im.listed[heldKey(p.image, n)])
 	}
 	switch p.policy {
 	case corev1.PullAlways:
-		return v.pulls(p.image, n, updated)
+		return v.pulls(p, n, updated)
 	case corev1.PullNever:
 		return here()
 	default:
-		return here() || v.pulls(p.image, n, updated)
+		return here() || v.pulls(p, n, updated)
 	}
 }
 
-func (v view) pulls(image int32, n int32, updated bool) bool {
-	switch v.im.pull(image, v.im.w.nodes[n].pool, updated) {
+func (v view) pulls(p imagePull, n int32, updated bool) bool {
+	switch v.im.pull(p, v.im.w.nodes[n].pool, updated) {
 	case PullWorks:
 		return true
 	case PullFails:
@@ -155,7 +227,7 @@ func (v view) anywhereFails(p imagePull) bool {
 	}
 	for pool := -1; pool < len(v.im.w.pools); pool++ {
 		for _, updated := range []bool{false, true} {
-			answer := v.im.pull(p.image, pool, updated)
+			answer := v.im.pull(p, pool, updated)
 			if answer == PullFails || answer == PullUnknown && !v.hopeful {
 				return true
 			}
@@ -174,10 +246,10 @@ func (v view) mayFail(s *shape, nodes []int32) (n, image int32, updated, fails b
 		}
 		for _, n := range nodes {
 			v.im.w.ask(1)
-			if !v.starts(p, n, false, nil) {
+			if !v.starts(p, n, false, holdings{}) {
 				return n, p.image, false, true
 			}
-			if v.im.w.nodes[n].taken && !v.starts(p, n, true, nil) {
+			if v.im.w.nodes[n].taken && !v.starts(p, n, true, holdings{}) {
 				return n, p.image, true, true
 			}
 		}

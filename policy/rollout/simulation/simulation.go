@@ -22,10 +22,10 @@ type Input struct {
 	Cluster rollout.Cluster
 	// Forecast is that of the change for Cluster (rollout.NewForecast).
 	Forecast rollout.Forecast
-	// Pull says whether nodes of a pool can pull an image, by the route that they have before
-	// the change, or after it if updated is set. Pool is "" for nodes of no pool. It is asked
-	// once for each combination that matters; nil knows nothing.
-	Pull func(image, pool string, updated bool) Pull
+	// Pull says whether nodes of a pool can pull an image for a pod of a namespace, by the route
+	// that they have before the change, or after it if updated is set. Pool is "" for nodes of
+	// no pool. It is asked once for each combination that matters; nil knows nothing.
+	Pull func(image, namespace, pool string, updated bool) Pull
 	// Stop is asked every few milliseconds whether to give up; nil never gives up.
 	Stop func() bool
 }
@@ -39,6 +39,9 @@ type Result struct {
 	// Obstacles are what the drains of this change meet, and those of any other of the same
 	// nodes; those of routers first. There are none where no node is drained.
 	Obstacles []Obstacle `json:"obstacles,omitempty"`
+	// Moved are the images that pods which drains evict may have to pull again, whether they can
+	// or not; each once for each namespace and pool.
+	Moved []Moved `json:"-"`
 	// Partial is set where Stop ended the simulation. Neither course is complete then, and
 	// their missing stalls mean nothing.
 	Partial bool `json:"partial,omitempty"`
@@ -70,6 +73,9 @@ func Run(in Input) Result {
 	}
 	if !w.stopped {
 		result.Obstacles = w.obstacles()
+	}
+	if !w.stopped {
+		result.Moved = w.moved()
 	}
 	result.Partial = w.stopped
 	return result

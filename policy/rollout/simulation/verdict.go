@@ -156,7 +156,7 @@ func (w *world) missing(i int32, b *budget, v view, alone bool, home homes) (Mis
 // neverStarted is about a pod that is on a node and has not started.
 func (w *world) neverStarted(i int32, v view, m Missing) (Missing, bool) {
 	p := &w.pods[i]
-	if image := v.fails(p.shape, p.node, false, nil); image >= 0 {
+	if image := v.fails(p.shape, p.node, false, holdings{}); image >= 0 {
 		m.Image = w.images.names[image]
 		return m, true
 	}

@@ -99,7 +99,7 @@ const (
 
 func newWorld(in Input) *world {
 	if in.Pull == nil {
-		in.Pull = func(string, string, bool) Pull { return PullUnknown }
+		in.Pull = func(string, string, string, bool) Pull { return PullUnknown }
 	}
 	w := &world{in: in, byName: map[string]int32{}, largest: map[domainKey]int{}}
 	w.addNodes()

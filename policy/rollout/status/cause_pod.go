@@ -58,7 +58,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	if p.Detail != "" && !strings.HasPrefix(p.Detail, "Back-off pulling image") {
 		w.chain = slices.Insert(w.chain, 1, "its kubelet says: "+p.Detail)
 	}
-	if p.Spec != nil && p.Spec.OwnSecrets {
+	if p.Spec != nil && len(p.Spec.PullSecrets) > 0 {
 		w.chain = append(w.chain, "the pod has pull secrets of its own, with which registries may answer otherwise")
 	}
 	var again []Remedy

@@ -55,7 +55,7 @@ func (d *diagnosis) revert(image string) (Remedy, bool) {
 	if d.rejected != nil || d.MirrorsUnknown != nil {
 		return Remedy{}, false
 	}
-	route, err := d.resolution.Route(image)
+	route, err := d.resolution.Route(image, "")
 	if err != nil || route.Entry == "" {
 		return Remedy{}, false
 	}

@@ -89,7 +89,7 @@ func TestCauses(t *testing.T) {
 		{"the kubelet says why", deadlock(func(in *Input) { in.Cluster.Pods[1].Detail = "manifest unknown" }, failing), CauseImageNotPulled, "its kubelet says: manifest unknown", "oc image mirror " + source + " " + mirror},
 		{"pull secrets of its own", deadlock(func(in *Input) {
 			spec := *in.Cluster.Pods[1].Spec
-			spec.OwnSecrets = true
+			spec.PullSecrets = []string{"vendor"}
 			in.Cluster.Pods[1].Spec = &spec
 		}, failing), CauseImageNotPulled, "the pod has pull secrets of its own", "oc image mirror " + source + " " + mirror},
 		{"no constraint lets it go anywhere", deadlock(func(in *Input) {

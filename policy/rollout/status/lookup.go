@@ -78,7 +78,7 @@ func (l *lookup) routeBy(config, image string) (mirrors.Route, string) {
 	if err != nil {
 		return mirrors.Route{}, err.Error()
 	}
-	r, err := table.Route(image)
+	r, err := table.Route(image, "")
 	switch {
 	case err != nil:
 		return mirrors.Route{}, err.Error()

@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			route, err := table.Route(tt.image)
+			route, err := table.Route(tt.image, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,210 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/containers/image/v5/manifest"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+)
+
+// Nodes read an attachment to its end, whatever its size. What is more than these bounds is
+// unlike any that a signer has made, and is not read here.
+const (
+	// maxLayers bounds the layers of an attachment: each signature, and each attestation that
+	// somebody has put there, is one.
+	maxLayers = 32
+	// maxAttachment bounds what is kept of an attachment, in bytes. A signature with its
+	// certificates and the word of a log has some 10 kB.
+	maxAttachment = 256 << 10
+)
+
+// signatures reads the signatures under the tag of target as nodes do (containers/image
+// docker/docker_image_src.go, appendSignaturesFromSigstoreAttachments): by GET, the manifest and
+// then each of its layers. Only where the registry says in so many words that there is no such
+// manifest do nodes go on without; everything else that is not an attachment fails the pull.
+func (l *lookup) signatures(ctx context.Context) (policy.Fact, error) {
+	host := l.endpoint.api
+	r, err := l.get(ctx, response{})
+	if err != nil {
+		return policy.Fact{}, err
+	}
+	switch {
+	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
+		return policy.Fact{}, l.denied(r)
+	case r.status >= 400 && r.status < 500 && saysUnknown(r):
+		return policy.Fact{}, noSignature(host, r)
+	case r.status == http.StatusNotFound:
+		return policy.Fact{}, unreachable("%s answers 404%s, which does not tell nodes that there is no signature; the pull fails", host, says(r))
+	case r.status != http.StatusOK:
+		return policy.Fact{}, statusFailure(host, r)
+	case r.cut:
+		return policy.Fact{}, mismatch("%s serves more than 4 MiB in the place of signatures, which nodes do not accept", host)
+	}
+	if mediaType := mediaTypeOf(r.header); mediaType != imagespec.MediaTypeImageManifest {
+		return policy.Fact{}, mismatch("%s serves %s in the place of signatures, for which nodes say: unexpected MIME type", host, quote(describeType(r.header)))
+	}
+	attachment, err := manifest.OCI1FromManifest(r.body)
+	if err != nil {
+		return policy.Fact{}, mismatch("%s serves a manifest in the place of signatures that nodes cannot read", host)
+	}
+	fact := policy.Fact{
+		Presence: policy.Present, Digest: string(sum(l.algorithm(), r.body)), MediaType: imagespec.MediaTypeImageManifest, Time: time.Now(),
+	}
+	fact.Signatures, err = l.readLayers(ctx, attachment.Layers, fact.Time)
+	if err != nil {
+		return policy.Fact{}, err
+	}
+	return fact, nil
+}
+
+func noSignature(host string, r response) *failure {
+	f := statusFailure(host, r)
+	f.presence, f.load, f.again = policy.Absent, fine, false
+	f.detail = fmt.Sprintf("%s answers %d: it holds no signature%s", host, r.status, says(r))
+	return f
+}
+
+// saysUnknown reports whether nodes read r, an answer of 4xx, as that there is no such manifest
+// (docker/docker_client.go, isManifestUnknownError; docker/distribution_error.go).
+func saysUnknown(r response) bool {
+	var detailed struct {
+		Details string `json:"details"`
+	}
+	if json.Unmarshal(r.body, &detailed) == nil && detailed.Details != "" {
+		return isNotFound(detailed.Details)
+	}
+	var body struct {
+		Errors []struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(r.body, &body) != nil || len(body.Errors) == 0 {
+		return r.status == http.StatusNotFound
+	}
+	first := body.Errors[0]
+	switch {
+	case first.Code == "MANIFEST_UNKNOWN":
+		return true
+	case knownCodes[first.Code]:
+		return false
+	default: // which nodes read as UNKNOWN
+		return isNotFound(first.Message)
+	}
+}
+
+func isNotFound(message string) bool { return strings.Contains(strings.ToLower(message), "not found") }
+
+// knownCodes are the error codes that nodes know, but for UNKNOWN and MANIFEST_UNKNOWN
+// (docker/distribution registry/api/errcode and registry/api/v2).
+var knownCodes = map[string]bool{
+	"UNSUPPORTED": true, "UNAUTHORIZED": true, "DENIED": true, "UNAVAILABLE": true, "TOOMANYREQUESTS": true,
+	"DIGEST_INVALID": true, "SIZE_INVALID": true, "NAME_INVALID": true, "TAG_INVALID": true, "NAME_UNKNOWN": true,
+	"MANIFEST_INVALID": true, "MANIFEST_UNVERIFIED": true, "MANIFEST_BLOB_UNKNOWN": true, "BLOB_UNKNOWN": true,
+	"BLOB_UPLOAD_UNKNOWN": true, "BLOB_UPLOAD_INVALID": true,
+}
+
+// readLayers reads the layers of an attachment.
+func (l *lookup) readLayers(ctx context.Context, layers []imagespec.Descriptor, now time.Time) (*signing.Signatures, error) {
+	if len(layers) > maxLayers {
+		return nil, unreachable("%s serves an attachment of %d layers in the place of signatures; more than %d are not read", l.endpoint.api, len(layers), maxLayers)
+	}
+	signatures := &signing.Signatures{Read: now}
+	kept := 0
+	for _, layer := range layers {
+		payload, err := l.readLayer(ctx, layer)
+		if err != nil {
+			return nil, err
+		}
+		s := signing.Signature{MediaType: text.OneLine(layer.MediaType, maxQuote)}
+		if s.MediaType == signing.MediaType {
+			s.Payload, s.Annotations = payload, map[string]string{}
+			for _, key := range []string{signing.SignatureAnnotation, signing.SETAnnotation, signing.CertificateAnnotation, signing.ChainAnnotation} {
+				if value, ok := layer.Annotations[key]; ok {
+					s.Annotations[key] = strings.Clone(value) // not the whole manifest
+					kept += len(value)
+				}
+			}
+			kept += len(payload)
+		}
+		if kept > maxAttachment {
+			return nil, unreachable("%s serves signatures of more than %d KiB, which are not judged here", l.endpoint.api, maxAttachment>>10)
+		}
+		signatures.All = append(signatures.All, s)
+	}
+	return signatures, nil
+}
+
+// readLayer reads the content of a layer (docker/docker_client.go, getOCIDescriptorContents).
+func (l *lookup) readLayer(ctx context.Context, layer imagespec.Descriptor) ([]byte, error) {
+	host := l.endpoint.api
+	if layer.Digest.Validate() != nil {
+		return nil, mismatch("%s serves an attachment that names an invalid digest, which nodes do not accept", host)
+	}
+	if (descriptor{URLs: layer.URLs}).isElsewhere() {
+		return nil, unreachable("%s serves an attachment whose content is elsewhere; it is not looked for there", host)
+	}
+	of := *l
+	of.blob, of.whole = layer.Digest, true
+	r, err := of.get(ctx, response{})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden:
+		return nil, of.denied(r)
+	case r.status == http.StatusNotFound, r.status == http.StatusGone:
+		return nil, incomplete("%s serves an attachment and lacks its content (%s)", host, text.ShortDigest(layer.Digest.String()))
+	case r.status != http.StatusOK:
+		return nil, statusFailure(host, r)
+	case r.cut:
+		return nil, mismatch("%s serves an attachment of more than 4 MiB, which nodes do not read", host)
+	case layer.Digest.Algorithm().FromBytes(r.body) != layer.Digest:
+		return nil, mismatch("%s serves other content under the digest of an attachment (%s)", host, text.ShortDigest(layer.Digest.String()))
+	}
+	return r.body, nil
+}
+
+// referrers asks whether a signature refers to target in a way that nodes do not know: by the
+// referrers API or, where the registry has none, the tag that stands in for it (OCI distribution
+// specification 1.1). It is Present if there is one, and its Detail then says of which kind.
+func (l *lookup) referrers(ctx context.Context) (policy.Fact, error) {
+	of := *l
+	of.ofReferrers = true
+	r, err := of.ask(ctx, http.MethodGet)
+	if err == nil && r.status != http.StatusOK {
+		of = *l
+		of.target.digest, of.target.tag = "", strings.Replace(string(l.target.digest), ":", "-", 1)
+		r, err = of.get(ctx, response{})
+	}
+	if err != nil {
+		return policy.Fact{}, err
+	}
+	if r.status != http.StatusOK {
+		return policy.Fact{}, statusFailure(l.endpoint.api, r)
+	}
+	var index struct {
+		Manifests []struct {
+			ArtifactType string `json:"artifactType"`
+		} `json:"manifests"`
+	}
+	if json.Unmarshal(r.body, &index) != nil {
+		return policy.Fact{}, unreachable("%s answers something else where it is asked for referrers", l.endpoint.api)
+	}
+	for _, m := range index.Manifests {
+		kind := m.ArtifactType
+		if strings.HasPrefix(kind, "application/vnd.dev.sigstore.bundle") || strings.HasPrefix(kind, "application/vnd.dev.cosign.") {
+			return policy.Fact{Presence: policy.Present, MediaType: string(types.OCIImageIndex), Detail: "a referrer of type " + text.OneLine(kind, maxQuote), Time: time.Now()}, nil
+		}
+	}
+	return policy.Fact{Presence: policy.Absent, Detail: l.endpoint.api + " knows of no signature that refers to it", Time: time.Now()}, nil
+}

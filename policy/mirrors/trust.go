@@ -1,0 +1,221 @@
+package mirrors
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+)
+
+// A Trust is what nodes require of the signatures of an image before they run it, wherever it
+// comes from. Nodes look it up by the name that was asked for, not by the mirror that
+// served it (docker_image_src.go, Reference), so a mirror does not bypass it.
+type Trust struct {
+	// Reference is that name, with a tag or a digest.
+	Reference string
+	// Scope is the key of policy.json that covers it, "" for the default.
+	Scope string
+	// Requirements have to be met, all of them. Those that any image meets are left out.
+	Requirements *signing.Requirements
+	// Policies are the objects that make them ("ClusterImagePolicy signed"), sorted; none
+	// where a file of a MachineConfig does.
+	Policies []string
+}
+
+// same reports whether nodes require the same, whoever wants it.
+func (t *Trust) same(other *Trust) bool {
+	if t == nil || other == nil {
+		return t == other
+	}
+	return t == other || t.Reference == other.Reference && t.Requirements.Equal(other.Requirements)
+}
+
+// IsMetBy reports whether an image that satisfies other, wherever it comes from, satisfies t.
+// Either may be nil, which any image satisfies.
+func (t *Trust) IsMetBy(other *Trust) bool {
+	return t == nil || other != nil && t.Reference == other.Reference && t.Requirements.IsMetBy(other.Requirements)
+}
+
+// A trustPolicy holds what nodes require of images: of all pods by policy.json, and of those in
+// namespaces with an ImagePolicy by a file of their own (CRI-O's signature_policy_dir).
+type trustPolicy struct {
+	cluster    scopeRules
+	namespaces map[string]*scopeRules
+	// attachments says where nodes look for signatures.
+	attachments attachments
+}
+
+// A scopeRule is what policy.json says of the images in a scope.
+type scopeRule struct {
+	// refused says why nodes do not run them; "" if they may.
+	refused string
+	// trust is what they require; nil for nothing. Its Reference is not set.
+	trust *Trust
+}
+
+func (r scopeRule) isEmpty() bool { return r.refused == "" && r.trust == nil }
+
+// scopeRules are those of one policy.json.
+type scopeRules struct {
+	scopes    map[string]scopeRule
+	wildcards map[string]scopeRule // by the scope without its "*"
+	// versioned is set if a scope names a tag or a digest.
+	versioned bool
+	rest      scopeRule
+}
+
+func (p *trustPolicy) isEmpty() bool {
+	return p.cluster.isEmpty() && len(p.namespaces) == 0 && p.attachments.isEmpty()
+}
+
+func (r *scopeRules) isEmpty() bool {
+	return len(r.scopes)+len(r.wildcards) == 0 && r.rest.isEmpty()
+}
+
+// in returns the rules for pods of a namespace; "" stands for all that have none of their own.
+func (p *trustPolicy) in(namespace string) *scopeRules {
+	if own := p.namespaces[namespace]; own != nil {
+		return own
+	}
+	return &p.cluster
+}
+
+// leavesAlone reports whether nothing in p is about a repository or a place in it.
+func (p *trustPolicy) leavesAlone(name string) bool {
+	if p.isEmpty() {
+		return true
+	}
+	if p.attachments.mayCover(name) || !p.cluster.leavesAlone(name) {
+		return false
+	}
+	for _, own := range p.namespaces {
+		if !own.leavesAlone(name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *scopeRules) leavesAlone(name string) bool {
+	return !r.versioned && r.find(name, "").isEmpty()
+}
+
+// find returns the rule for a reference, given its repository with the host, and its version
+// (":v1", "@sha256:..."): that of the narrowest scope (containers/image
+// signature/policy_eval.go, requirementsForImageRef, and docker/policyconfiguration).
+func (r *scopeRules) find(name, version string) scopeRule {
+	if r.versioned {
+		if rule, ok := r.scopes[name+version]; ok {
+			return rule
+		}
+	}
+	return findScope(name, r.scopes, r.wildcards, r.rest)
+}
+
+// findScope returns the value of the narrowest scope over a repository: the repository
+// itself, the namespaces over it, its host, then "*." and the domains over that. Plain scopes
+// are keys of scopes, the others of wildcards, without their "*".
+func findScope[V any](name string, scopes, wildcards map[string]V, rest V) V {
+	host := name
+	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '/') {
+		host = name[:end]
+		if v, ok := scopes[host]; ok {
+			return v
+		}
+	}
+	if len(wildcards) == 0 {
+		return rest
+	}
+	if i := strings.IndexByte(host, ':'); i >= 0 {
+		host = host[:i]
+	}
+	for i := strings.IndexByte(host, '.'); i >= 0; i = strings.IndexByte(host, '.') {
+		if v, ok := wildcards[host[i:]]; ok {
+			return v
+		}
+		host = host[i+1:]
+	}
+	return rest
+}
+
+// putScope enters a value for a scope, as findScope finds it.
+func putScope[V any](scope string, value V, scopes, wildcards map[string]V) {
+	if suffix, ok := strings.CutPrefix(scope, "*"); ok {
+		wildcards[suffix] = value
+		return
+	}
+	scopes[scope] = value
+}
+
+// isVersionedScope reports whether scope names one image by its tag or digest. A colon in the host
+// stands before a port.
+func isVersionedScope(scope string) bool {
+	_, path, _ := strings.Cut(scope, "/")
+	return strings.ContainsAny(path, ":@")
+}
+
+// OwnPolicies returns the namespaces, sorted, whose pods may pull an image under another
+// signature policy than others; none in most clusters.
+func (t *Table) OwnPolicies() []string {
+	namespaces := make([]string, 0, len(t.trust.namespaces))
+	for namespace := range t.trust.namespaces {
+		namespaces = append(namespaces, namespace)
+	}
+	slices.Sort(namespaces)
+	return namespaces
+}
+
+// DiffersIn reports whether pods of a namespace may pull image under another signature policy
+// than those of namespaces without one of their own.
+func (t *Table) DiffersIn(namespace, image string) bool {
+	own := t.trust.namespaces[namespace]
+	if own == nil {
+		return false
+	}
+	name, ok := Repository(image)
+	if !ok || own.versioned || t.trust.cluster.versioned {
+		return true
+	}
+	return !own.find(name, "").same(t.trust.cluster.find(name, ""))
+}
+
+func (r scopeRule) same(other scopeRule) bool {
+	return (r.refused == "") == (other.refused == "") && r.trust.same(other.trust)
+}
+
+// differingScopes returns the scopes on which two policies differ, and whether they differ on
+// images that no scope covers.
+func (p *trustPolicy) differingScopes(other *trustPolicy) (scopes []string, everything bool) {
+	namespaces := map[string]bool{"": true}
+	for _, of := range []*trustPolicy{p, other} {
+		for namespace := range of.namespaces {
+			namespaces[namespace] = true
+		}
+	}
+	for namespace := range namespaces {
+		a, b := p.in(namespace), other.in(namespace)
+		if !a.rest.same(b.rest) {
+			return nil, true
+		}
+		for _, pair := range [][2]*scopeRules{{a, b}, {b, a}} {
+			scopes = append(scopes, pair[0].beyond(pair[1])...)
+		}
+	}
+	return scopes, false
+}
+
+// beyond returns the scopes of r that other has not, or has with another rule.
+func (r *scopeRules) beyond(other *scopeRules) []string {
+	var scopes []string
+	for scope, rule := range r.scopes {
+		if o, ok := other.scopes[scope]; !ok || !o.same(rule) {
+			scopes = append(scopes, repositoryOf(scope))
+		}
+	}
+	for suffix, rule := range r.wildcards {
+		if o, ok := other.wildcards[suffix]; !ok || !o.same(rule) {
+			scopes = append(scopes, "*"+suffix)
+		}
+	}
+	return scopes
+}

@@ -1,0 +1,93 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// MovedCounts say how many images of pods that drains evict the change leaves on their routes,
+// of how many of them it is known that nodes cannot pull them (Lost), and of how many it is not
+// known (Open).
+type MovedCounts struct{ All, Lost, Open int }
+
+// String continues a forecast, "" if there is nothing to add.
+func (c MovedCounts) String() string {
+	switch all := c.All; {
+	case c.Lost > 0:
+		return fmt.Sprintf("; of %s that the drains have pulled again, %s cannot be pulled", text.Count(all, "other image"), text.Number(c.Lost))
+	case c.Open > 0:
+		return fmt.Sprintf("; of %s that the drains have pulled again, %s could not be verified", text.Count(all, "other image"), text.Number(c.Open))
+	default:
+		return ""
+	}
+}
+
+// A movedImage is one of MovedCounts, with a pod that may have to pull it.
+type movedImage struct {
+	*assessment
+	by simulation.Moved
+}
+
+// countMoved sets f.Moved and f.moved: images of protected namespaces first.
+func (f *Forecast) countMoved(all []simulation.Moved) {
+	counted := map[*assessment]bool{}
+	for _, m := range all {
+		a := f.pulls.of(m.Image, m.Namespace, m.Pool)
+		if a == nil || !a.settled || counted[a] {
+			continue
+		}
+		counted[a] = true
+		f.Moved.All++
+		switch a.pullAfter() {
+		case simulation.PullFails:
+			f.Moved.Lost++
+		case simulation.PullUnknown:
+			f.Moved.Open++
+		}
+		f.moved = append(f.moved, movedImage{a, m})
+	}
+	slices.SortStableFunc(f.moved, func(a, b movedImage) int {
+		return cmp.Or(cmp.Compare(f.pulls.plan.settings.Rank(a.assessment.Image), f.pulls.plan.settings.Rank(b.assessment.Image)), cmp.Compare(a.assessment.Image.Ref, b.assessment.Image.Ref))
+	})
+}
+
+// maxMoved is how many images that do not decide whether the rollout stalls are looked up.
+const maxMoved = 500
+
+// Lookups returns what has yet to be looked up about images that pods have to pull again when
+// nodes are drained, whether the change reroutes them or not: those first for which the rollout
+// may stall. The caller proceeds as with Plan.Lookups, and then has the forecast made again.
+func (f *Forecast) Lookups(facts Facts) []mirrors.Location {
+	if f.Simulation == nil {
+		return nil
+	}
+	f.pulls.facts = facts
+	q := &lookups{facts: facts}
+	for _, stall := range f.Simulation.Worst.Stalls {
+		f.pulls.lookUp(q, stall.Image)
+		for _, missing := range stall.Missing {
+			f.pulls.lookUp(q, missing.Image)
+		}
+	}
+	if len(q.list) > 0 {
+		return q.list
+	}
+	for _, m := range f.moved[:min(len(f.moved), maxMoved)] {
+		f.pulls.lookups(q, m.assessment)
+	}
+	return q.list
+}
+
+func (p *pullOutcomes) lookUp(q *lookups, image string) {
+	if image == "" {
+		return
+	}
+	for _, a := range p.assessedAs(image) {
+		p.lookups(q, a)
+	}
+}

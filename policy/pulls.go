@@ -1,0 +1,217 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// A poolRoutes holds the routes of the nodes of pools, before and after the change of a Plan.
+type poolRoutes struct {
+	pools []string
+	resolution
+	// own are the namespaces with signature policies of their own.
+	own []string
+}
+
+// pullOutcomes say which images nodes can pull before and after a change, whether it reroutes them or
+// not: a drain has all of them pulled again. They are not safe for concurrent use.
+type pullOutcomes struct {
+	plan  *Plan
+	facts Facts
+	// rerouted are those that the change reroutes, by reference.
+	rerouted map[string][]*assessment
+	// known are the answers so far, nil for references that no node can parse.
+	known map[pullOf]*assessment
+}
+
+// A pullOf is an image for pods of a namespace, where those are held to a signature policy of
+// their own, on the nodes of a pool.
+type pullOf struct{ ref, namespace, pool string }
+
+func (p *Plan) pulls(facts Facts) *pullOutcomes {
+	all := &pullOutcomes{plan: p, facts: facts, rerouted: map[string][]*assessment{}, known: map[pullOf]*assessment{}}
+	for i := range p.Reroutes {
+		ref := p.Reroutes[i].Image.Ref
+		all.rerouted[ref] = append(all.rerouted[ref], p.settings.assess(&p.Reroutes[i], facts))
+	}
+	return all
+}
+
+// pull implements simulation.Input. What nobody has looked up is not known.
+func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) simulation.Pull {
+	a := p.of(image, namespace, pool)
+	switch {
+	case a == nil:
+		return simulation.PullFails
+	case updated:
+		return a.pullAfter()
+	default:
+		return pullFor(a.before)
+	}
+}
+
+func (a *assessment) pullAfter() simulation.Pull {
+	switch {
+	case a.After.Err != nil || a.After.Refused != "":
+		return simulation.PullFails
+	default:
+		return pullFor(a.after)
+	}
+}
+
+func pullFor(o Outcome) simulation.Pull {
+	switch {
+	case o.Found():
+		return simulation.PullWorks
+	case o == Fails:
+		return simulation.PullFails
+	default:
+		return simulation.PullUnknown
+	}
+}
+
+// of returns the assessment of an image for pods of a namespace on the nodes of a pool; nil if
+// no node can parse the reference.
+func (p *pullOutcomes) of(image, namespace, pool string) *assessment {
+	ref := strings.TrimSpace(image)
+	routes := p.plan.routesOn(pool)
+	key := pullOf{ref, "", pool}
+	if _, own := slices.BinarySearch(routes.own, namespace); own && routes.differsIn(namespace, ref) {
+		key.namespace = namespace
+	}
+	a, ok := p.known[key]
+	if !ok {
+		if a = p.reroutedAs(key); a == nil {
+			a = p.settled(key, namespace, routes)
+		}
+		p.known[key] = a
+	}
+	return a
+}
+
+// reroutedAs returns the assessment of what the change reroutes, nil for what it does not.
+func (p *pullOutcomes) reroutedAs(key pullOf) *assessment {
+	for _, a := range p.rerouted[key.ref] {
+		if a.Namespace == key.namespace && (len(a.Pools) == 0 || slices.Contains(a.Pools, key.pool)) {
+			return a
+		}
+	}
+	return nil
+}
+
+// settled returns the assessment of what the change leaves on its route.
+func (p *pullOutcomes) settled(key pullOf, namespace string, routes *poolRoutes) *assessment {
+	route, err := routes.after.Route(key.ref, key.namespace)
+	if err != nil {
+		return nil
+	}
+	r := &Reroute{Image: p.plan.images.find(key.ref), Namespace: key.namespace, Before: route, After: route, settled: true}
+	if len(r.Image.Consumers) == 0 {
+		r.Image.Consumers = []Consumer{{Kind: "Pod", Namespace: namespace, Use: Running}}
+	}
+	if p.plan.otherCredentials != nil {
+		r.OtherCredentials = p.plan.otherCredentials(key.ref)
+	}
+	p.plan.setDepth(r)
+	a := p.plan.settings.assess(r, p.facts)
+	a.before = a.after // where the same is proved of both
+	return a
+}
+
+// routesOn returns the routes of the nodes of a pool; of nodes of no pool, those of any.
+func (p *Plan) routesOn(pool string) *poolRoutes {
+	for i := range p.routes {
+		if slices.Contains(p.routes[i].pools, pool) {
+			return &p.routes[i]
+		}
+	}
+	return &p.routes[0]
+}
+
+// lookups adds what has yet to be looked up to know whether nodes get what a is about, by its
+// old route as well: first the mirrors, then the rest.
+func (p *pullOutcomes) lookups(q *lookups, a *assessment) {
+	was := len(q.list) + q.open
+	q.askOn(&a.After, true)
+	q.askOn(&a.Before, true)
+	if len(q.list)+q.open > was {
+		return
+	}
+	q.askAfterMirrors(a.Reroute)
+	if after := a.weighBefore(q.facts); !after.pull(false).Found() {
+		q.askOn(&a.Before, false)
+	}
+	q.askSignatures(a.Reroute, &a.Before, true)
+}
+
+// assessedAs returns the assessments so far of an image, whatever the pods and nodes, in an
+// order of their own.
+func (p *pullOutcomes) assessedAs(image string) []*assessment {
+	ref := strings.TrimSpace(image)
+	found := slices.Clone(p.rerouted[ref])
+	for _, routes := range p.plan.routes {
+		for _, pool := range append([]string{""}, routes.pools...) {
+			for _, namespace := range append([]string{""}, routes.own...) {
+				if a := p.known[pullOf{ref, namespace, pool}]; a != nil && !slices.Contains(found, a) {
+					found = append(found, a)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// worst returns the assessment for which the rollout stalls: of those of the image that a pod
+// of the stall may have to pull, the worst; nil if there is none.
+func (p *pullOutcomes) worst(stall simulation.Stall) *assessment {
+	var worst *assessment
+	for _, m := range stall.Missing {
+		if m.Image != stall.Image {
+			continue
+		}
+		namespace, _, _ := strings.Cut(m.Pod, "/")
+		for _, a := range p.assessedAs(stall.Image) {
+			if (a.Namespace == "" || a.Namespace == namespace) && (worst == nil || badness(a.pullAfter()) > badness(worst.pullAfter())) {
+				worst = a
+			}
+		}
+	}
+	return worst
+}
+
+func badness(p simulation.Pull) int {
+	return slices.Index([]simulation.Pull{simulation.PullWorks, simulation.PullUnknown, simulation.PullFails}, p)
+}
+
+// asksWithOwnSecrets reports whether the only doubt about an image that the change leaves on its
+// route is that its registry refuses the guard, while all of its pods bring pull secrets that
+// the guard does not read, and are not protected. Such a registry refuses the guard for ever.
+// This weakens a denial without a proof that the image can be pulled: see docs/truth.md.
+func (a *assessment) asksWithOwnSecrets() bool {
+	if !a.settled || a.protected || a.pullAfter() != simulation.PullUnknown {
+		return false
+	}
+	for _, c := range a.Image.Consumers {
+		if c.Use != History && (!c.OwnPullSecret || c.PullSecretUnknown) {
+			return false
+		}
+	}
+	for _, l := range a.After.Open() {
+		if p := a.found.At(l).Presence; p != Denied && p != Absent {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the image with a reference; one without consumers if there is none.
+func (x Images) find(ref string) Image {
+	if x.ordered != nil {
+		if found, ok := x.ordered.Get(withKey(Image{Ref: ref})); ok {
+			return found.image
+		}
+	}
+	return Image{Ref: ref}
+}

@@ -1,0 +1,84 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Moved is an image of pods that drains evict and that somebody replaces: a node to which one
+// of them may go does not have it, or its kubelet asks the registry all the same.
+type Moved struct {
+	Image, Namespace string
+	// Pool is that of such a node, "" if it is of none.
+	Pool string
+	// Pods is how many such pods there are, Pod one of them ("namespace/name").
+	Pods int
+	Pod  string
+}
+
+// moved returns those of all pods, sorted by image, namespace and pool.
+func (w *world) moved() []Moved {
+	type key struct {
+		image     int32
+		namespace string
+		pool      int
+	}
+	found := map[key]*Moved{}
+	where := map[*shape][]int{} // by the image that is pulled: a pool, or notPulled
+	for i := range w.pods {
+		p := &w.pods[i]
+		if p.stays || p.node < 0 || p.isBare() || p.Deleted || !w.nodes[p.node].drained {
+			continue
+		}
+		pools, known := where[p.shape]
+		if !known {
+			for _, pull := range p.shape.pulls {
+				pools = append(pools, w.pulledIn(pull, p))
+			}
+			where[p.shape] = pools
+		}
+		for k, pull := range p.shape.pulls {
+			if pools[k] == notPulled {
+				continue
+			}
+			at := key{pull.image, p.Namespace, pools[k]}
+			m := found[at]
+			if m == nil {
+				m = &Moved{Image: w.images.names[pull.image], Namespace: p.Namespace, Pod: w.podName(int32(i))}
+				if pools[k] >= 0 {
+					m.Pool = w.pools[pools[k]].Name
+				}
+				found[at] = m
+			}
+			m.Pods++
+		}
+	}
+	all := make([]Moved, 0, len(found))
+	for _, m := range found {
+		all = append(all, *m)
+	}
+	slices.SortFunc(all, func(a, b Moved) int {
+		return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pool, b.Pool))
+	})
+	return all
+}
+
+// notPulled is no pool, and not that of a node of no pool either.
+const notPulled = -2
+
+// pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image.
+func (w *world) pulledIn(pull imagePull, p *pod) int {
+	nodes := p.shape.eligible.list
+	if p.guard {
+		nodes = []int32{w.byName[p.Node]}
+	}
+	for _, n := range nodes {
+		w.ask(1)
+		if pull.policy == corev1.PullAlways || pull.policy != corev1.PullNever && !w.images.has(w.images.held, pull, n) {
+			return w.nodes[n].pool
+		}
+	}
+	return notPulled
+}

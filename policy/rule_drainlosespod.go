@@ -1,0 +1,41 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
+)
+
+// DrainLosesPod: the drains of a change evict a pod whose image the change leaves where it is
+// pulled from today, and nodes cannot pull it there: the pod does not start again, unless it
+// comes to a node that has the image. It is the drain that does the harm, and the change that
+// drains; that the image is lost is told by the standing verification as well. It is a
+// denial for protected images. Others are often dead for good, as nobody has noticed yet that a
+// registry lost them, and should not hold up everybody's changes; where a rollout would stall
+// for one, RolloutStalls denies.
+func drainLosesPod(_ Plan, f *Forecast) []Finding {
+	var findings []Finding
+	for _, m := range f.moved {
+		if m.pullAfter() != simulation.PullFails || f.stallsFor(m.by.Image) {
+			continue
+		}
+		finding := Finding{
+			Severity: Warn, Image: m.settings.sortConsumers(m.assessment.Image), Moved: true,
+			Reason: fmt.Sprintf("a drain evicts %s of it, and nodes could not pull it again; the change leaves its route as it is", text.Count(m.by.Pods, "pod")),
+			Detail: append(m.places(), "one is "+m.by.Pod),
+			Remedy: []string{"make it pullable before nodes are drained for the change, or for anything else"},
+		}
+		if m.protected {
+			finding.Severity = Deny
+		}
+		findings = append(findings, finding)
+	}
+	return findings
+}
+
+// stallsFor reports whether RolloutStalls tells of an image.
+func (f *Forecast) stallsFor(image string) bool {
+	return slices.ContainsFunc(f.Simulation.Worst.Stalls, func(s simulation.Stall) bool { return s.ByImage && s.Image == image })
+}

@@ -1,0 +1,214 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+)
+
+// SignatureMissing: the place from which nodes would take the image has none of the signatures
+// that an image policy requires. Most tools that copy images leave them behind: they are images
+// of their own, under tags that nobody has asked for (semantics §8).
+func signatureMissing(a *assessment) (Finding, bool) {
+	at, ok := a.stoppedBySignatures(Unsigned)
+	if !ok {
+		return Finding{}, false
+	}
+	f := Finding{
+		Severity: a.unlessBroken(),
+		Reason:   "nodes require a signature of it, and where they would pull it there is none",
+		Detail:   slices.Concat(a.places(), a.requirement(at), a.unseenForms(at)),
+		Remedy:   a.signRemedy(at),
+	}
+	return f, true
+}
+
+// SignatureRejected: there are signatures where nodes would take the image, and they accept
+// none of them, or there is something else in their place.
+func signatureRejected(a *assessment) (Finding, bool) {
+	at, ok := a.stoppedBySignatures(Missigned)
+	if !ok {
+		return Finding{}, false
+	}
+	f := Finding{
+		Severity: a.unlessBroken(),
+		Reason:   "nodes would reject it for its signatures where they would pull it",
+		Detail:   slices.Concat(a.places(), a.requirement(at)),
+		Remedy:   a.signRemedy(at),
+	}
+	if remap := a.remapRemedy(at); remap != "" {
+		f.Remedy = append(f.Remedy, remap)
+	}
+	return f, true
+}
+
+// SignatureUnreadable: nodes look for signatures where they would take the image, and the
+// registry does not let them, or it could not be determined what they would find. They do so
+// wherever registries.d says so, even where no policy requires a signature, and a place that
+// cannot be read for them ends the pull.
+func signatureUnreadable(a *assessment) (Finding, bool) {
+	if at, ok := a.stoppedBySignatures(SignaturesDenied); ok {
+		return Finding{
+			Severity: a.unlessBroken(),
+			Reason:   "nodes could not read its signatures where they would pull it, and would stop there",
+			Detail:   slices.Concat(a.places(), a.requirement(at)),
+			Remedy:   []string{fmt.Sprintf("let nodes read the tags sha256-*.sig of %s", repository(at.Ref))},
+		}, true
+	}
+	at, ok := a.stopAt(Inconclusive)
+	ofSignatures := at.fact == &signaturesNotAsked || slices.ContainsFunc(at.signatures, func(s signatureState) bool { return s.presence == Inconclusive })
+	if ok && ofSignatures && a.after == Unsure {
+		return Finding{
+			Severity: a.unlessBroken(),
+			Reason:   "it could not be determined whether nodes accept its signatures where they would pull it",
+			Detail:   slices.Concat(a.places(), a.requirement(at)),
+			Remedy:   a.verifyRemedy(),
+		}, true
+	}
+	return a.unjudgedSignature()
+}
+
+// unjudgedSignature warns where nodes require something of signatures that is not verified here.
+func (a *assessment) unjudgedSignature() (Finding, bool) {
+	at, ok := a.newRoute.served()
+	if !ok {
+		return Finding{}, false
+	}
+	for _, s := range at.signatures {
+		if s.presence == Present && s.why != "" {
+			return Finding{
+				Severity: Warn,
+				Reason:   "whether nodes accept its signatures was not verified",
+				Detail:   slices.Concat([]string{text.ShortDigest(at.Ref) + ": " + s.why}, a.requirement(at)),
+				Remedy:   []string{"try a pull on a node that has the change"},
+			}, true
+		}
+	}
+	return Finding{}, false
+}
+
+// stoppedBySignatures returns the place at which the pull fails for what p says of signatures.
+func (a *assessment) stoppedBySignatures(p Presence) (place, bool) {
+	if a.After.Err != nil || a.after != Fails {
+		return place{}, false
+	}
+	return a.stopAt(p)
+}
+
+// stopAt returns the first place at which nodes would meet p.
+func (a *assessment) stopAt(p Presence) (place, bool) {
+	for _, at := range a.newRoute.open() {
+		if at.fact.Presence == p {
+			return at, true
+		}
+	}
+	return place{}, false
+}
+
+// requirement says who requires a signature; nothing where nobody does.
+func (a *assessment) requirement(at place) []string {
+	switch trust := at.Trust; {
+	case trust == nil:
+		return []string{"no policy requires a signature of it; nodes look for signatures there because of registries.d"}
+	case len(trust.Policies) == 0:
+		return []string{"required by the policy.json of a MachineConfig" + forScope(trust.Scope)}
+	default:
+		return []string{"required by " + text.Names(trust.Policies, maxConsumers) + forScope(trust.Scope)}
+	}
+}
+
+func forScope(scope string) string {
+	if scope == "" {
+		return ", for all images that no other scope covers"
+	}
+	return ", scope " + scope
+}
+
+// unseenForms says that an image without signatures for nodes is signed in a way that they do
+// not know.
+func (a *assessment) unseenForms(at place) []string {
+	for _, s := range at.signatures {
+		if f := a.found.At(at.Referrers(s.Digest)); s.presence == Unsigned && f.Presence == Present {
+			return []string{"it is signed there, but only as " + f.Detail + ", which nodes do not look for"}
+		}
+	}
+	return nil
+}
+
+// signRemedy returns the commands that copy the signatures of each instance to at from where
+// nodes accept them, or what else to do.
+func (a *assessment) signRemedy(at place) []string {
+	if at.Trust != nil && !at.Attachments {
+		return []string{"let nodes look for signatures there: use-sigstore-attachments for " + repository(at.Ref) + " in registries.d"}
+	}
+	var remedies []string
+	for _, s := range at.signatures {
+		if s.presence == Present {
+			continue
+		}
+		from, ok := a.signedElsewhere(at, s.Instance)
+		switch {
+		case ok:
+			flags := "--preserve-digests"
+			if at.Insecure {
+				flags += " --dest-tls-verify=false"
+			}
+			remedies = append(remedies, fmt.Sprintf("skopeo copy %s docker://%s docker://%s", flags, from.Ref, s.at.Ref))
+		case s.unreadable && at.Trust == nil:
+			return []string{"remove what " + host(at.Ref) + " serves under " + s.at.Ref}
+		default:
+			return []string{fmt.Sprintf("sign it for nodes, under the tag %s, or mirror it with a tool that copies such signatures (oc-mirror v2 does since 4.21)", tagOf(s.at))}
+		}
+	}
+	return remedies
+}
+
+// signedElsewhere returns where the signatures of an instance are that nodes would accept at
+// the place at.
+func (a *assessment) signedElsewhere(at place, instance Instance) (mirrors.Location, bool) {
+	for _, other := range slices.Concat(a.newRoute.open(), a.oldRoute.open()) {
+		from, ok := other.Signatures(instance.Digest)
+		f := a.found.At(from)
+		if !ok || f.Presence != Present || other.Location == at.Location {
+			continue
+		}
+		if at.Trust == nil {
+			return from, true
+		}
+		there := step{Reroute: a.Reroute, route: &mirrors.Route{Sources: []mirrors.PullSource{*at.PullSource}}}
+		if there.judge(signatureState{Instance: instance, presence: Present}, f).presence == Present {
+			return from, true
+		}
+	}
+	return mirrors.Location{}, false
+}
+
+// remapRemedy says how the policy would accept signatures for which only the name is in the
+// way; "" if something else is.
+func (a *assessment) remapRemedy(at place) string {
+	if at.Trust == nil || len(at.Trust.Policies) == 0 {
+		return ""
+	}
+	var signedAs string
+	for _, s := range at.signatures {
+		if s.presence == Present {
+			continue
+		}
+		if s.decision.SignedAs == "" || signedAs != "" && signedAs != s.decision.SignedAs {
+			return ""
+		}
+		signedAs = s.decision.SignedAs
+	}
+	if signedAs == "" {
+		return ""
+	}
+	identity := signing.IdentityFor(at.Trust.Reference, signedAs)
+	if identity == "" {
+		return ""
+	}
+	return fmt.Sprintf("or, as the signature there names %s, and if that is meant, set signedIdentity of %s to %s", signedAs, strings.Join(at.Trust.Policies, " and "), identity)
+}

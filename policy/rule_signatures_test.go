@@ -1,0 +1,276 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
+)
+
+const release = signer.Key("release")
+
+// signedBy is a ClusterImagePolicy for scopes; namespaced, one for the pods of a namespace.
+func signedBy(key signer.Key, scopes ...configv1.ImageScope) mirrors.Object {
+	o := &configv1.ClusterImagePolicy{}
+	o.Name, o.Spec.Scopes, o.Spec.Policy = "signed", scopes, byKey(key)
+	return o
+}
+
+func signedIn(namespace string, key signer.Key, scopes ...configv1.ImageScope) mirrors.Object {
+	o := &configv1.ImagePolicy{}
+	o.Namespace, o.Name, o.Spec.Scopes, o.Spec.Policy = namespace, "own", scopes, byKey(key)
+	return o
+}
+
+func byKey(key signer.Key) configv1.ImageSigstoreVerificationPolicy {
+	return configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
+		PolicyType: configv1.PublicKeyRootOfTrust, PublicKey: &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: key.PEM()},
+	}}
+}
+
+// withPolicies is a set of mirror objects and policies.
+func withPolicies(objects ...mirrors.Object) mirrors.Set {
+	s := mirrors.Set{}
+	for _, o := range objects {
+		s = mirrors.Put(o).Apply(s)
+	}
+	return s
+}
+
+const sumA, sumB = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+// shop is a registry, as far as a fact can tell: each line says what it has.
+//
+//	m.local/x:1 present             the image, a single manifest with the digest sumA
+//	m.local/x:1 index               an index of sumA for amd64, sumB for arm64
+//	m.local/x sumA signed REF       a signature by the key release
+//	m.local/x sumA WORD             signatures: absent, denied, unreachable, mismatch
+//	m.local/x sumA referrer         a signature that nodes do not know
+func shop(lines ...string) Facts {
+	f := Facts{}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		at := mirrors.Location{Ref: words[0]}
+		if len(words) == 2 {
+			fact := &Fact{Presence: Present, Digest: sumA, MediaType: signer.MediaType, AsNodes: true}
+			switch words[1] {
+			case "present":
+			case "index":
+				fact.MediaType, fact.Children = indexTypes[0], []string{sumA, sumB}
+				fact.Serves, fact.Instances = twoPlatforms, []Instance{{"linux/amd64", sumA}, {"linux/arm64", sumB}}
+			default:
+				fact = facts(line)[at]
+			}
+			f[at] = fact
+			continue
+		}
+		sum := map[string]string{"sumA": sumA, "sumB": sumB}[words[1]]
+		at.Ref += ":1"
+		l, _ := at.Signatures(sum)
+		fact := &Fact{Presence: Present, AsNodes: true}
+		switch words[2] {
+		case "signed":
+			fact.Signatures = &signing.Signatures{All: []signing.Signature{release.Sign(words[3], sum)}}
+		case "referrer":
+			l, fact.Detail = at.Referrers(sum), "a referrer of type application/vnd.dev.sigstore.bundle.v0.3+json"
+		default:
+			fact.Presence = facts("x " + words[2])[mirrors.Location{Ref: "x"}].Presence
+		}
+		f[l] = fact
+	}
+	return f
+}
+
+// TestSignaturesDecide: what becomes of one image under a policy.
+func TestSignaturesDecide(t *testing.T) {
+	mirror := itms("a", "quay.io", allow, "m.local")
+	two := itms("a", "quay.io", allow, "m.local", "n.local")
+	signed := signedBy(release, "quay.io/x")
+	bare, mirrored := withPolicies(signed), withPolicies(signed, mirror)
+	good := []string{"m.local/x:1 present", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"}
+	with := func(lines ...string) []string { return append(lines, good...) }
+	for _, tc := range []struct {
+		name          string
+		before, after mirrors.Set
+		facts         []string
+		want          string
+	}{
+		{"the mirror has the signature", bare, mirrored, with("m.local/x sumA signed quay.io/x:1"), ""},
+		{"the mirror has none: nodes ask no other place", bare, mirrored, with("m.local/x sumA absent"), "deny SignatureMissing"},
+		{"nor where the second mirror has one", bare, withPolicies(signed, two), with("m.local/x sumA absent", "n.local/x:1 present", "n.local/x sumA signed quay.io/x:1"), "deny SignatureMissing"},
+		{"a mirror without the image is better than one without its signature", bare, withPolicies(signed, two), with("m.local/x:1 absent", "n.local/x:1 present", "n.local/x sumA signed quay.io/x:1")[:3], ""},
+		{"it names the mirror", bare, mirrored, with("m.local/x sumA signed m.local/x:1"), "deny SignatureRejected"},
+		{"it names another tag", bare, mirrored, with("m.local/x sumA signed quay.io/x:2"), "deny SignatureRejected"},
+		{"it names no tag", bare, mirrored, with("m.local/x sumA signed quay.io/x"), "deny SignatureRejected"},
+		{"by another key", withPolicies(signedBy("other", "quay.io/x")), withPolicies(signedBy("other", "quay.io/x"), mirror), []string{"m.local/x:1 present", "m.local/x sumA signed quay.io/x:1", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"}, "warn SignatureRejected"},
+		{"something else stands there", bare, mirrored, with("m.local/x sumA mismatch"), "deny SignatureRejected"},
+		{"its content is missing", bare, mirrored, with("m.local/x sumA incomplete"), "deny SignatureRejected"},
+		{"nodes may not read it", bare, mirrored, with("m.local/x sumA denied"), "deny SignatureUnreadable"},
+		{"it could not be read", bare, mirrored, with("m.local/x sumA unreachable"), "deny SignatureUnreadable"},
+		{"it was not looked up in time", bare, mirrored, good, "deny SignatureUnreadable"},
+		{"of an index, that of every instance is wanted", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB signed quay.io/x:1"}, "deny SignatureMissing"},
+		{"and none else", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB signed quay.io/x:1"}, ""},
+		{"it is missing today as well", bare, mirrored, []string{"m.local/x:1 present", "m.local/x sumA absent", "quay.io/x:1 present", "quay.io/x sumA absent"}, "warn SignatureMissing"},
+		{"today's could not be read, which proves nothing", bare, mirrored, []string{"m.local/x:1 present", "m.local/x sumA absent", "quay.io/x:1 present", "quay.io/x sumA unreachable"}, "deny SignatureMissing"},
+		{"nor does something else in its place", bare, mirrored, []string{"m.local/x:1 present", "m.local/x sumA absent", "quay.io/x:1 present", "quay.io/x sumA mismatch"}, "deny SignatureMissing"},
+		{"another repository's policy", withPolicies(signedBy(release, "quay.io/y")), withPolicies(signedBy(release, "quay.io/y"), mirror), []string{"m.local/x:1 present"}, ""},
+
+		{"the policy comes, and the source is signed", set(), bare, good, ""},
+		{"the policy comes, and it is not", set(), bare, []string{"quay.io/x:1 present", "quay.io/x sumA absent"}, "deny SignatureMissing"},
+		{"the policy comes over a mirror without signatures", set(mirror), mirrored, with("m.local/x sumA absent"), "deny SignatureMissing"},
+		{"the policy goes", mirrored, set(mirror), nil, "nothing"},
+		{"a key that fits comes for one that does not", withPolicies(signedBy("other", "quay.io/x")), bare, good, ""},
+		{"a key that fits goes for one that does not", bare, withPolicies(signedBy("other", "quay.io/x")), good, "deny SignatureRejected"},
+		{"a key that is none", set(), withPolicies(func() mirrors.Object {
+			o := signedBy(release, "quay.io/x").(*configv1.ClusterImagePolicy)
+			o.Spec.Policy.RootOfTrust.PublicKey.KeyData = []byte("no PEM")
+			return o
+		}()), good, "deny SignatureRejected"},
+		{"a policy for the mirror's own name asks for nothing of what is pulled by another", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, ""},
+		{"but has nodes look there, and stop where they may not", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 present", "m.local/x sumA denied"}, "deny SignatureUnreadable"},
+		{"a policy of another namespace has nodes look there, too", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA mismatch"}, "deny SignatureRejected"},
+		{"and asks for nothing", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, ""},
+		{"a policy of this namespace does", withPolicies(mirror), withPolicies(mirror, signedIn("shop", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA absent"}, "deny SignatureMissing"},
+		{"inside that of the cluster it is skipped", mirrored, withPolicies(signed, mirror, signedIn("shop", "other", "quay.io/x")), nil, "nothing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := shallow(Change{tc.before, tc.after}, []Image{{tag, consumers()}}, Settings{})
+			if tc.want == "nothing" {
+				if len(plan.Reroutes) > 0 {
+					t.Errorf("there is something to look up: %+v", plan.Reroutes)
+				}
+				return
+			}
+			if len(plan.Reroutes) != 1 {
+				t.Fatalf("%d reroutes", len(plan.Reroutes))
+			}
+			if got := summary(plan.Decide(shop(tc.facts...))); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestSignatureLookups: the signatures of each instance are looked up once the place that nodes
+// take is known, and there only, as long as they are good.
+func TestSignatureLookups(t *testing.T) {
+	signed := signedBy(release, "quay.io/x")
+	change := Change{withPolicies(signed), withPolicies(signed, itms("a", "quay.io", allow, "m.local", "n.local"))}
+	for _, tc := range []struct {
+		name  string
+		world []string
+		want  []string // refs, in order
+	}{
+		{
+			"all is there",
+			[]string{"m.local/x:1 index", "n.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB signed quay.io/x:1"},
+			[]string{"m.local/x:1", "n.local/x:1", "m.local/x:" + signer.Tag(sumA), "m.local/x:" + signer.Tag(sumB)},
+		},
+		{
+			"one is missing: who has it?",
+			[]string{"m.local/x:1 present", "n.local/x:1 present", "m.local/x sumA absent", "n.local/x sumA absent", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"},
+			[]string{"m.local/x:1", "n.local/x:1", "m.local/x:" + signer.Tag(sumA), "quay.io/x:1", "n.local/x:" + signer.Tag(sumA), "m.local/x@" + sumA, "quay.io/x:" + signer.Tag(sumA)},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan, world := shallow(change, []Image{{tag, consumers()}}, Settings{}), shop(tc.world...)
+			known := Facts{}
+			var asked []string
+			for lookups := plan.Lookups(known); len(lookups) > 0; lookups = plan.Lookups(known) {
+				for _, l := range lookups {
+					asked = append(asked, l.Ref)
+					known[l] = world.At(l)
+				}
+			}
+			if diff := cmp.Diff(tc.want, asked); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNamespacesAreJudgedApart: of one image, only those of its consumers are held up whose
+// namespace asks for signatures.
+func TestNamespacesAreJudgedApart(t *testing.T) {
+	mirror := itms("a", "quay.io", allow, "m.local")
+	change := Change{withPolicies(signedIn("shop", release, "quay.io/x")), withPolicies(signedIn("shop", release, "quay.io/x"), mirror)}
+	images := []Image{{tag, append(consumers(), Consumer{Kind: "Deployment", Namespace: "bank", Name: "till", Container: "app"})}}
+	plan := shallow(change, images, Settings{})
+	v := plan.Decide(shop("m.local/x:1 present", "m.local/x sumA absent", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"))
+	if got := summary(v); got != "deny SignatureMissing" {
+		t.Fatalf("got %q", got)
+	}
+	if got := v.Findings[0].Image.ConsumerNames(9); got != "Deployment shop/cart (app)" {
+		t.Errorf("it is held up by %s", got)
+	}
+	if v.Counts.Rerouted != 1 {
+		t.Errorf("%d images are rerouted, want 1", v.Counts.Rerouted)
+	}
+}
+
+func TestSignatureTexts(t *testing.T) {
+	mirror := itms("a", "quay.io", allow, "m.local")
+	signed := signedBy(release, "quay.io/x")
+	bare, mirrored := withPolicies(signed), withPolicies(signed, mirror)
+	for _, tc := range []struct {
+		name          string
+		before, after mirrors.Set
+		facts         []string
+		want          string
+	}{
+		{"missing", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "m.local/x sumB referrer", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB signed quay.io/x:1"}, `it is refused: the one image it reroutes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment shop/cart (app)
+   SignatureMissing: nodes require a signature of it, and where they would pull it there is none
+   - m.local/x:1: found; there is no signature of its part for linux/arm64
+   - quay.io/x:1: found
+   - required by ClusterImagePolicy signed, scope quay.io/x
+   - it is signed there, but only as a referrer of type application/vnd.dev.sigstore.bundle.v0.3+json, which nodes do not look for
+   To do: skopeo copy --preserve-digests docker://quay.io/x:sha256-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb.sig docker://m.local/x:sha256-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb.sig
+`},
+		{"missing, and nowhere else", set(), bare, []string{"quay.io/x:1 present", "quay.io/x sumA absent"}, `it is refused: the one image whose signature policy it changes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment shop/cart (app)
+   SignatureMissing: nodes require a signature of it, and where they would pull it there is none
+   - quay.io/x:1: found; there is no signature of it
+   - required by ClusterImagePolicy signed, scope quay.io/x
+   To do: sign it for nodes, under the tag sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.sig, or mirror it with a tool that copies such signatures (oc-mirror v2 does since 4.21)
+`},
+		{"named otherwise", bare, mirrored, []string{"m.local/x:1 present", "m.local/x sumA signed m.local/x:1", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"}, `it is refused: the one image it reroutes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment shop/cart (app)
+   SignatureRejected: nodes would reject it for its signatures where they would pull it
+   - m.local/x:1: found; nodes would reject its signatures: Signature for identity "m.local/x:1" is not accepted
+   - quay.io/x:1: found
+   - required by ClusterImagePolicy signed, scope quay.io/x
+   To do: skopeo copy --preserve-digests docker://quay.io/x:sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.sig docker://m.local/x:sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.sig
+   To do: or, as the signature there names m.local/x:1, and if that is meant, set signedIdentity of ClusterImagePolicy signed to {matchPolicy: RemapIdentity, remapIdentity: {prefix: quay.io/x, signedPrefix: m.local/x}}
+`},
+		{"denied, though nothing is required", withPolicies(mirror), withPolicies(mirror, signedIn("bank", release, "quay.io/x")), []string{"m.local/x:1 present", "m.local/x sumA denied"}, `it is refused: the one image whose signature policy it changes could not be pulled safely afterwards.
+
+1. quay.io/x:1
+   used by Deployment shop/cart (app)
+   SignatureUnreadable: nodes could not read its signatures where they would pull it, and would stop there
+   - m.local/x:1: found; nodes could not read its signatures: access denied
+   - quay.io/x:1: not asked
+   - no policy requires a signature of it; nodes look for signatures there because of registries.d
+   To do: let nodes read the tags sha256-*.sig of m.local/x
+`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := shallow(Change{tc.before, tc.after}, []Image{{tag, consumers()}}, Settings{})
+			got, _, _ := strings.Cut(plan.Decide(shop(tc.facts...)).Report("it"), "\nOnly images in the namespace")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+)
+
+// A signatureState is what is known of the signatures of one instance of an image at a place.
+type signatureState struct {
+	Instance
+	// at is where they are looked up.
+	at mirrors.Location
+	// presence is Present if nodes go on, and otherwise Inconclusive, Unsigned, Missigned or
+	// SignaturesDenied.
+	presence Presence
+	// decision is that on what was found, where something is required.
+	decision signing.Decision
+	// why says what was found, where nodes do not go on, or may not.
+	why string
+	// unreadable is set where something else stands in the place of signatures, awaited where
+	// there was no time to look.
+	unreadable, awaited bool
+}
+
+// withSignatures returns f, which proves that the place has the image, as it counts once the
+// signatures there are considered, and what was concluded of those of each instance. A node takes the first place that serves the manifest, looks
+// for signatures there and nowhere else, and goes on to no other place (semantics §8): a copy
+// without its signature is worse than none. It looks at those of the very manifest that it
+// runs; for an index, that of the instance for its platform.
+func (s step) withSignatures(f *Fact, facts Facts) (*Fact, []signatureState) {
+	if !s.source().Attachments {
+		return f.stopped(Unsigned, "nodes require a signature and, by registries.d, look for none there"), nil
+	}
+	instances, known := f.Runs()
+	if !known {
+		return &signaturesNotAsked, nil
+	}
+	states := make([]signatureState, len(instances))
+	worst := &signatureState{presence: Present}
+	for i, instance := range instances {
+		states[i] = s.signaturesOf(instance, facts)
+		if states[i].presence > worst.presence {
+			worst = &states[i]
+		}
+	}
+	if worst.presence == Present {
+		return f, states
+	}
+	return f.stopped(worst.presence, inWords(worst, states)), states
+}
+
+// stopped returns f with what its signatures make of it.
+func (f *Fact) stopped(presence Presence, detail string) *Fact {
+	of := *f
+	of.Presence, of.Detail = presence, "found; "+detail
+	return &of
+}
+
+// inWords says what worst is, and of which platforms' instances it is true.
+func inWords(worst *signatureState, states []signatureState) string {
+	var platforms []string
+	for _, s := range states {
+		if s.presence == worst.presence && s.Platform != "" {
+			platforms = append(platforms, s.Platform)
+		}
+	}
+	signatures := "its signatures"
+	if len(platforms) > 0 {
+		signatures = "the signatures of its part for " + strings.Join(platforms, ", ")
+	}
+	switch {
+	case worst.awaited:
+		return signatures + " were not looked up in time"
+	case worst.presence == Unsigned && worst.why == "" && len(platforms) > 0:
+		return "there is no signature of its part for " + strings.Join(platforms, ", ")
+	case worst.presence == Unsigned && worst.why == "":
+		return "there is no signature of it"
+	case worst.presence == Unsigned:
+		return "there is something where " + signatures + " should be, and no signature: " + worst.why
+	case worst.presence == SignaturesDenied, worst.unreadable:
+		return "nodes could not read " + signatures + ": " + worst.why
+	case worst.presence == Missigned:
+		return "nodes would reject " + signatures + ": " + worst.why
+	default:
+		return "whether nodes accept " + signatures + " was not determined: " + worst.why
+	}
+}
+
+// signaturesOf says whether nodes accept one instance of the image at the place.
+func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
+	at := s.source()
+	state := signatureState{Instance: instance, presence: Present}
+	var ok bool
+	if state.at, ok = at.Signatures(instance.Digest); !ok {
+		state.unreadable = true
+		return state.as(Missigned, fmt.Sprintf("no tag is long enough for its digest, %s", text.ShortDigest(instance.Digest)))
+	}
+	asked, known := facts[state.at]
+	if !known || asked.Presence == Unknown {
+		state.awaited = true
+		return state.as(Inconclusive, "")
+	}
+	found := s.prove(asked, facts)
+	switch {
+	case found.Presence == Present && at.Trust != nil:
+		return s.judge(state, found)
+	case found.Presence == Present, asked.Presence == Absent && at.Trust == nil: // whichever nodes are told, they go on
+		return state
+	case found.Presence == Absent:
+		return state.as(Unsigned, "")
+	case found.Presence == Denied:
+		return state.as(SignaturesDenied, describe(found))
+	case found.Presence == Mismatch, found.Presence == Incomplete:
+		state.unreadable = true
+		return state.as(Missigned, describe(found))
+	default:
+		return state.as(Inconclusive, describe(found))
+	}
+}
+
+// judge returns state by what policy.json requires of the signatures that were found. On the
+// old route, those that were found a while ago prove no failure: others may have come.
+func (s step) judge(state signatureState, found *Fact) signatureState {
+	trust := s.source().Trust
+	state.decision = found.Signatures.Judge(trust.Requirements, signing.Image{Reference: trust.Reference, Digest: state.Digest})
+	switch reason := state.decision.Reason; state.decision.Outcome {
+	case signing.Accepted:
+		return state
+	case signing.Undecided:
+		state = state.as(Inconclusive, reason)
+		if !s.protected && !s.before {
+			state.presence = Present // with a warning: see unjudgedSignature
+		}
+		return state
+	case signing.Missing:
+		state = state.as(Unsigned, reason)
+	default:
+		state = state.as(Missigned, reason)
+	}
+	if s.before && found.Recalled {
+		state.presence = Inconclusive
+	}
+	return state
+}
+
+func (s signatureState) as(presence Presence, why string) signatureState {
+	s.presence, s.why = presence, why
+	return s
+}
+
+func tagOf(l mirrors.Location) string { return l.Ref[strings.LastIndexByte(l.Ref, ':')+1:] }
