@@ -154,6 +154,9 @@ func (a *assessment) signRemedy(at place) []string {
 		switch {
 		case ok:
 			flags := "--preserve-digests"
+			if from.Insecure {
+				flags += " --src-tls-verify=false"
+			}
 			if at.Insecure {
 				flags += " --dest-tls-verify=false"
 			}

@@ -153,3 +153,65 @@ func (s signatureState) as(presence Presence, why string) signatureState {
 }
 
 func tagOf(l mirrors.Location) string { return l.Ref[strings.LastIndexByte(l.Ref, ':')+1:] }
+
+// A SignatureFinding says what is known of the signatures of one instance of an image at a place.
+type SignatureFinding struct {
+	Instance
+	// At is where nodes look for them, and State what they make of it, in a word: "accepted",
+	// "missing", "rejected", "unreadable", "not required" or "unknown".
+	At    mirrors.Location
+	State string
+	// Detail says why; "" where there is no more to say.
+	Detail string
+}
+
+// SignaturesAt returns what facts say of the signatures that nodes look for at a place of a route:
+// one finding for each instance that they could run, none where they look for none or where the
+// image was not found.
+func SignaturesAt(place mirrors.PullSource, facts Facts) []SignatureFinding {
+	f := facts.At(place.Location)
+	if f.Presence != Present || !place.WantsSignatures() {
+		return nil
+	}
+	asked := step{Reroute: &Reroute{protected: true}, route: &mirrors.Route{Sources: []mirrors.PullSource{place}}}
+	stopped, states := asked.withSignatures(f, facts)
+	if len(states) == 0 {
+		state := "missing"
+		if stopped.Presence == Inconclusive || stopped.Presence == Unknown {
+			state = "unknown"
+		}
+		return []SignatureFinding{{State: state, Detail: strings.TrimPrefix(stopped.Detail, "found; ")}}
+	}
+	findings := make([]SignatureFinding, len(states))
+	for i, s := range states {
+		findings[i] = SignatureFinding{Instance: s.Instance, At: s.at, State: s.word(place.Trust != nil), Detail: s.why}
+	}
+	return findings
+}
+
+// SignatureLookups returns where the findings of SignaturesAt are to be had that facts do not yet
+// allow.
+func SignatureLookups(place mirrors.PullSource, facts Facts) []mirrors.Location {
+	q := lookups{facts: facts}
+	q.askSignatures(&Reroute{}, &mirrors.Route{Sources: []mirrors.PullSource{place}}, true)
+	return q.list
+}
+
+func (s signatureState) word(required bool) string {
+	switch {
+	case s.awaited:
+		return "unknown"
+	case s.presence == Present && required:
+		return "accepted"
+	case s.presence == Present:
+		return "not required"
+	case s.presence == Unsigned:
+		return "missing"
+	case s.presence == SignaturesDenied, s.unreadable:
+		return "unreadable"
+	case s.presence == Missigned:
+		return "rejected"
+	default:
+		return "unknown"
+	}
+}

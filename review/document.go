@@ -109,6 +109,32 @@ type Source struct {
 	Refused bool `json:"refused,omitempty"`
 	// Fact is what was found there, if it was looked up.
 	Fact *Fact `json:"fact,omitempty"`
+	// Required is what nodes require of the image's signatures, wherever it comes from.
+	Required *Required `json:"required,omitempty"`
+	// LooksForSignatures is set if nodes look for signatures there (registries.d), whether or
+	// not they require any, and Signatures is what was found of them.
+	LooksForSignatures bool        `json:"looksForSignatures,omitempty"`
+	Signatures         []Signature `json:"signatures,omitempty"`
+}
+
+// A Required is a mirrors.Trust as JSON.
+type Required struct {
+	// Scope is the key of policy.json that covers the image, "" for its default. Policies are
+	// the objects behind it ("ClusterImagePolicy signed"); none where a MachineConfig is.
+	Scope    string   `json:"scope"`
+	Policies []string `json:"policies"`
+	// Requirements are in words; all of them have to be met.
+	Requirements []string `json:"requirements"`
+}
+
+// A Signature is a policy.SignatureFinding as JSON.
+type Signature struct {
+	// Platform is that of the part of an index ("linux/arm64"), "" for a single image.
+	Platform  string `json:"platform,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+	Reference string `json:"reference,omitempty"`
+	State     string `json:"state"`
+	Detail    string `json:"detail,omitempty"`
 }
 
 // A Fact is a policy.Fact as JSON.
@@ -203,10 +229,31 @@ func RouteDocument(route mirrors.Route, facts policy.Facts) Route {
 		if f, ok := facts[s.Location]; ok && !s.Blocked {
 			source.Fact = factDocument(f)
 			source.Fact.Blobs = s.Depth == mirrors.DepthBlobs
+			source.Signatures = signatureDocuments(s, facts)
 		}
+		source.Required, source.LooksForSignatures = requiredDocument(s.Trust), s.Attachments
 		r.Sources = append(r.Sources, source)
 	}
 	return r
+}
+
+func requiredDocument(trust *mirrors.Trust) *Required {
+	if trust == nil {
+		return nil
+	}
+	required := &Required{Scope: trust.Scope, Policies: append([]string{}, trust.Policies...), Requirements: []string{}}
+	for _, r := range trust.Requirements.List() {
+		required.Requirements = append(required.Requirements, r.String())
+	}
+	return required
+}
+
+func signatureDocuments(place mirrors.PullSource, facts policy.Facts) []Signature {
+	var all []Signature
+	for _, s := range policy.SignaturesAt(place, facts) {
+		all = append(all, Signature{Platform: s.Platform, Digest: s.Digest, Reference: s.At.Ref, State: s.State, Detail: s.Detail})
+	}
+	return all
 }
 
 func factDocument(f *policy.Fact) *Fact {

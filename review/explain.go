@@ -14,6 +14,9 @@ import (
 // An Explainer says where nodes pull images from, before and after a change.
 type Explainer struct {
 	Before, After mirrors.Resolution
+	// Namespace is that of the pods for which routes are explained, "" for those of namespaces
+	// without an ImagePolicy.
+	Namespace string
 	// Images are those that were added, in the order asked.
 	Images []ImageRoutes
 	// Facts are what is known of their places; nil if nothing was looked up.
@@ -24,6 +27,9 @@ type Explainer struct {
 type ImageRoutes struct {
 	Image         string // as asked
 	Before, After mirrors.Route
+	// Elsewhere are other namespaces whose pods may pull it under another signature policy,
+	// before or after.
+	Elsewhere []string
 }
 
 // NewExplainer resolves both configurations. The error says which of them no node would
@@ -66,24 +72,59 @@ func isTooMuch(err error) bool {
 func (e *Explainer) Add(images []string) []error {
 	var malformed []error
 	for _, image := range images {
-		before, errBefore := e.Before.Route(image, "")
-		after, errAfter := e.After.Route(image, "")
+		before, errBefore := e.Before.Route(image, e.Namespace)
+		after, errAfter := e.After.Route(image, e.Namespace)
 		if errBefore != nil || errAfter != nil {
 			malformed = append(malformed, cmp.Or(errBefore, errAfter))
 			continue
 		}
-		e.Images = append(e.Images, ImageRoutes{image, before, after})
+		e.Images = append(e.Images, ImageRoutes{image, readable(before), readable(after), e.elsewhere(image)})
 	}
 	return malformed
 }
 
-// Locations returns the places that nodes ask on any of the routes, each once.
-func (e *Explainer) Locations() []mirrors.Location {
+// readable returns route with the depth that shows whose signatures nodes look for, where they
+// look for any: an index does not tell by HEAD which parts it has.
+func readable(route mirrors.Route) mirrors.Route {
+	route.Sources = slices.Clone(route.Sources)
+	for k := range route.Sources {
+		if s := &route.Sources[k]; s.WantsSignatures() {
+			s.Depth = max(s.Depth, mirrors.DepthManifest)
+		}
+	}
+	return route
+}
+
+func (e *Explainer) elsewhere(image string) []string {
+	var namespaces []string
+	for _, r := range []mirrors.Resolution{e.Before, e.After} {
+		for _, namespace := range r.OwnPolicies() {
+			if namespace != e.Namespace && !slices.Contains(namespaces, namespace) && r.DiffersIn(namespace, image) {
+				namespaces = append(namespaces, namespace)
+			}
+		}
+	}
+	return namespaces
+}
+
+// Lookups returns the places that nodes ask on any of the routes, each once, and then those
+// where they look for signatures, as far as e.Facts has no entry. The caller enters the
+// results and calls it again, until it returns none.
+func (e *Explainer) Lookups() []mirrors.Location {
 	var locs []mirrors.Location
+	add := func(l mirrors.Location) {
+		if _, known := e.Facts[l]; !known && !slices.Contains(locs, l) {
+			locs = append(locs, l)
+		}
+	}
 	for _, img := range e.Images {
-		for _, l := range slices.Concat(img.Before.Open(), img.After.Open()) {
-			if !slices.Contains(locs, l) {
-				locs = append(locs, l)
+		for _, s := range slices.Concat(img.Before.Sources, img.After.Sources) {
+			if !s.Tried() {
+				continue
+			}
+			add(s.Location)
+			for _, l := range policy.SignatureLookups(s, e.Facts) {
+				add(l)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,17 +12,30 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Rendering is registries.conf before and after a change, as JSON (kind Rendering).
+// A Rendering is what nodes get before and after a change, as JSON (kind Rendering).
 type Rendering struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Before and After are TOML. They are equal without a change.
+	// Before and After are registries.conf, as TOML. They are equal without a change.
 	Before string `json:"before"`
 	After  string `json:"after"`
 	// Diff is the unified diff of the two, "" if they are equal.
 	Diff string `json:"diff"`
+	// Files are the others, which say what nodes require of images and where they look for
+	// signatures, sorted by path: policy.json, those of namespaces with an ImagePolicy, and
+	// the one of registries.d.
+	Files []RenderedFile `json:"files"`
 	// MachineConfig compares the objects in force with what nodes are given.
 	MachineConfig Comparison `json:"machineConfig"`
+}
+
+// A RenderedFile is a file of nodes as MCO writes it, "" where there is none.
+type RenderedFile struct {
+	Path   string `json:"path"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Diff is the unified diff of the two, "" if they are equal.
+	Diff string `json:"diff"`
 }
 
 // A Comparison says whether MCO has applied the objects in force.
@@ -75,18 +89,72 @@ func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.App
 	}
 	if rejected != nil {
 		r.MachineConfig = withoutComparison(rejected)
-		return r, nil
+		r.Files, err = renderedFiles(nil, &change.After)
+		return r, err
 	}
 	if r.Before, err = before.RegistriesConf(); err != nil {
 		return nil, err
 	}
 	r.MachineConfig = compare(before, applied)
-	r.Diff, err = difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: splitLines(r.Before), FromFile: "registries.conf in force",
-		B: splitLines(r.After), ToFile: "registries.conf after the change",
+	if r.Diff, err = diff("registries.conf", r.Before, r.After); err != nil {
+		return nil, err
+	}
+	r.Files, err = renderedFiles(&change.Before, &change.After)
+	return r, err
+}
+
+// renderedFiles returns the files that are about signatures. Before is nil where MCO rejects
+// what is in force.
+func renderedFiles(before, after *mirrors.Set) ([]RenderedFile, error) {
+	byPath := map[string]*RenderedFile{}
+	for _, set := range []*mirrors.Set{before, after} {
+		if set == nil {
+			continue
+		}
+		files, err := mirrors.Rendered(*set)
+		if err != nil {
+			return nil, err
+		}
+		for path, contents := range files {
+			if !mirrors.IsPolicyFile(path) {
+				continue
+			}
+			if byPath[path] == nil {
+				byPath[path] = &RenderedFile{Path: path}
+			}
+			if set == before {
+				byPath[path].Before = asText(contents)
+			}
+			if set == after {
+				byPath[path].After = asText(contents)
+			}
+		}
+	}
+	all := []RenderedFile{}
+	for _, path := range slices.Sorted(maps.Keys(byPath)) {
+		f := *byPath[path]
+		if before != nil {
+			var err error
+			if f.Diff, err = diff(path, f.Before, f.After); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// asText returns a file with a line feed at its end, which MCO leaves out.
+func asText(contents []byte) string {
+	return strings.TrimRight(string(contents), "\n") + "\n"
+}
+
+func diff(name, before, after string) (string, error) {
+	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: splitLines(before), FromFile: name + " in force",
+		B: splitLines(after), ToFile: name + " after the change",
 		Context: 3,
 	})
-	return r, err
 }
 
 func newComparison() Comparison {

@@ -9,17 +9,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // explainOptions are the choices of the command explain.
 type explainOptions struct {
-	world   world
-	change  changeFlags
-	output  output
-	probe   bool
-	timeout time.Duration
+	world     world
+	change    changeFlags
+	output    output
+	probe     bool
+	namespace string
+	timeout   time.Duration
 }
 
 func newExplain() *cobra.Command {
@@ -29,7 +29,9 @@ func newExplain() *cobra.Command {
 		Short: "Say where nodes pull an image from, in which order, and why",
 		Long: `explain prints the places a node tries for each image, in order, with the entry
 of registries.conf that decides and the objects that made it; with -f, before and
-after that change. No registry is contacted unless --probe is given.
+after that change. Where an image policy requires signatures, it says which, what
+they have to be, and where nodes look for them. No registry is contacted unless
+--probe is given.
 
 Exit code 0: explained. 2: an image or an object cannot be parsed, or the Machine
 Config Operator would reject the configuration, in which case no node would get it.`,
@@ -43,6 +45,7 @@ Config Operator would reject the configuration, in which case no node would get 
 	o.world.addFlags(cmd.Flags())
 	o.change.addFlags(cmd.Flags())
 	o.output.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "explain it for pods of this namespace; default: those without an ImagePolicy")
 	cmd.Flags().BoolVar(&o.probe, "probe", false, "ask the registries what is there")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "how long --probe asks registries before answering with what is known")
 	return cmd
@@ -69,11 +72,12 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	if err != nil {
 		return err
 	}
+	e.Namespace = o.namespace
 	if err := joined(e.Add(images)); err != nil {
 		return err
 	}
 	if o.probe {
-		e.Facts = o.ask(ctx, w, e.Locations())
+		o.ask(ctx, w, e)
 	}
 	if o.output.format != "table" {
 		return o.output.write(io.out, e.Document())
@@ -94,10 +98,16 @@ func (o *explainOptions) open(ctx context.Context, io streams) (*openWorld, erro
 	return o.world.openMirrors(ctx, io)
 }
 
-func (o *explainOptions) ask(ctx context.Context, w *openWorld, locs []mirrors.Location) policy.Facts {
+func (o *explainOptions) ask(ctx context.Context, w *openWorld, e *review.Explainer) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return w.registries.Presence(ctx, locs)
+	e.Facts = policy.Facts{}
+	for lookups := e.Lookups(); len(lookups) > 0; lookups = e.Lookups() {
+		found := w.registries.Presence(ctx, lookups)
+		for _, l := range lookups {
+			e.Facts[l] = found.At(l)
+		}
+	}
 }
 
 func printProbeNotes(w io.Writer, world *openWorld) {

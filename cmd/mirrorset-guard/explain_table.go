@@ -39,6 +39,9 @@ func (e explanation) print(w io.Writer, changed bool) {
 		}
 		writeLines(w, wrapped(text.ShortDigests(img.Image), tableWidth), 0)
 		e.printRoutes(w, img, changed)
+		if len(img.Elsewhere) > 0 {
+			writeLines(w, wrapped(fmt.Sprintf("Note: an ImagePolicy makes it differ for pods of %s; see --namespace", text.Names(img.Elsewhere, maxMakers)), tableWidth-margin), margin)
+		}
 	}
 	if variants := e.After.Set.Variants(); len(variants) > 1 {
 		fmt.Fprintln(w)
@@ -98,7 +101,7 @@ func (e explanation) candidateParagraphs(r mirrors.Resolution, candidates []stri
 	}
 	tried := 0
 	for _, ref := range candidates {
-		route, err := r.Route(ref, "")
+		route, err := r.Route(ref, e.Namespace)
 		if err != nil {
 			continue // a candidate is a reference
 		}
@@ -107,6 +110,9 @@ func (e explanation) candidateParagraphs(r mirrors.Resolution, candidates []stri
 			head = text.ShortDigests(ref) + ": " + head
 		}
 		all = append(all, paragraph{head: head})
+		if len(route.Sources) > 0 {
+			all = append(all, requiredParagraphs(route.Sources[0].Trust)...)
+		}
 		all = append(all, e.stepParagraphs(r, ref, route, tried)...)
 		tried += len(route.Sources)
 	}
@@ -145,10 +151,53 @@ func (e explanation) remark(r mirrors.Resolution, step mirrors.Step) string {
 	if step.Insecure {
 		tried += " without verifying certificates (" + mirrors.InsecureList + ")"
 	}
-	if f, ok := e.Facts[step.Location]; ok {
+	if step.Attachments {
+		tried += ", signatures looked for"
+	} else if step.Trust != nil {
+		tried += ", no signatures looked for (registries.d)"
+	}
+	source := step.PullSource
+	if step.WantsSignatures() {
+		source.Depth = max(source.Depth, mirrors.DepthManifest)
+	}
+	if f, ok := e.Facts[source.Location]; ok {
 		tried += ": " + factText(f)
 	}
+	for _, s := range policy.SignaturesAt(source, e.Facts) {
+		tried += "; " + signatureText(s)
+	}
 	return tried
+}
+
+// requiredParagraphs say what nodes require of the signatures of an image.
+func requiredParagraphs(trust *mirrors.Trust) []paragraph {
+	if trust == nil {
+		return nil
+	}
+	by := "the policy.json of a MachineConfig"
+	if len(trust.Policies) > 0 {
+		by = text.Names(trust.Policies, maxMakers)
+	}
+	if trust.Scope != "" {
+		by += ", scope " + trust.Scope
+	}
+	var requirements []string
+	for _, r := range trust.Requirements.List() {
+		requirements = append(requirements, r.String())
+	}
+	return []paragraph{{head: "required by " + by + ": " + strings.Join(requirements, "; and ")}}
+}
+
+func signatureText(s policy.SignatureFinding) string {
+	what := "signature"
+	if s.Platform != "" {
+		what += " for " + s.Platform
+	}
+	what += " " + s.State
+	if s.Detail != "" {
+		what += ": " + text.ShortDigests(s.Detail)
+	}
+	return what
 }
 
 func factText(f *policy.Fact) string {

@@ -20,13 +20,14 @@ type renderOptions struct {
 }
 
 func newRender() *cobra.Command {
-	o := renderOptions{output: formats("toml", "diff", "json", "yaml")}
+	o := renderOptions{output: formats("toml", "diff", "files", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:   "render",
-		Short: "Print the registries.conf that nodes get, before and after a change",
+		Short: "Print the files that nodes get, before and after a change",
 		Long: `render prints the registries.conf that the Machine Config Operator makes of the
-mirror objects: of those in force, or with -f, of those after the change. -o diff
-prints what the change does to it.
+mirror objects: of those in force, or with -f, of those after the change. -o files
+adds policy.json, the policies of namespaces and the file of registries.d; -o diff
+prints what the change does to all of them.
 
 On standard error it says whether the Machine Config Operator has applied the
 objects in force, judging by what MachineConfig ` + mirrors.GeneratedRegistries + `
@@ -75,7 +76,7 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 // needsBefore reports whether the configuration in force is printed. Where it is
 // not, a change that repairs an invalid one can be rendered.
 func (o *renderOptions) needsBefore() bool {
-	return len(o.change.files) == 0 || o.output.format != "toml"
+	return len(o.change.files) == 0 || o.output.format != "toml" && o.output.format != "files"
 }
 
 func (o *renderOptions) print(to streams, r *review.Rendering) error {
@@ -84,7 +85,21 @@ func (o *renderOptions) print(to streams, r *review.Rendering) error {
 	case "toml":
 		_, err = io.WriteString(to.out, r.After)
 	case "diff":
-		_, err = io.WriteString(to.out, r.Diff)
+		all := r.Diff
+		for _, f := range r.Files {
+			all += f.Diff
+		}
+		_, err = io.WriteString(to.out, all)
+	case "files":
+		all := "==> " + mirrors.RegistriesConfPath + " <==\n" + r.After
+		for _, f := range r.Files {
+			if f.After == "" {
+				all += "\n==> " + f.Path + " (removed) <==\n"
+				continue
+			}
+			all += "\n==> " + f.Path + " <==\n" + f.After
+		}
+		_, err = io.WriteString(to.out, all)
 	default:
 		return o.output.write(to.out, r) // MachineConfig is in it
 	}

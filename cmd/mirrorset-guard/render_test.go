@@ -165,7 +165,7 @@ RejectedByMCO: the configuration in force is invalid, and no node would get it: 
 `, 0}},
 		{"a policy that MCO rejects", "apiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {registrySources: {allowedRegistries: [allowed.io/namespace1/namespace2]}}\n", "apiVersion: config.openshift.io/v1\nkind: ImagePolicy\nmetadata: {name: signed, namespace: shop}\nspec: {scopes: [allowed.io/app/policysigned], policy: {rootOfTrust: {policyType: PublicKey, publicKey: {keyData: LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KQUEKLS0tLS1FTkQgUFVCTElDIEtFWS0tLS0t}}}}\n", nil, outcome{"", `mirrorset-guard: RejectedByMCO: the configuration after the change is invalid, and no node would get it: scope "allowed.io/app/policysigned" of ImagePolicy shop/signed is outside allowedRegistries of Image cluster (allowed.io/namespace1/namespace2)
 `, exitTrouble}},
-		{"a format that does not exist", emptyImage, "", []string{"-o", "table"}, outcome{"", "mirrorset-guard: --output \"table\": choose one of toml, diff, json, yaml\n", exitTrouble}},
+		{"a format that does not exist", emptyImage, "", []string{"-o", "table"}, outcome{"", "mirrorset-guard: --output \"table\": choose one of toml, diff, files, json, yaml\n", exitTrouble}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -300,6 +300,14 @@ func TestRenderJSON(t *testing.T) {
   "before": "unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]\nshort-name-mode = \"\"\nadditional-layer-store-auth-helper = \"\"\n",
   "after": "unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]\nshort-name-mode = \"\"\nadditional-layer-store-auth-helper = \"\"\n\n[[registry]]\n  prefix = \"\"\n  location = \"quay.io/team\"\n\n  [[registry.mirror]]\n    location = \"m.local/team\"\n    pull-from-mirror = \"digest-only\"\n",
   "diff": "--- registries.conf in force\n+++ registries.conf after the change\n@@ -1,3 +1,11 @@\n unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]\n short-name-mode = \"\"\n additional-layer-store-auth-helper = \"\"\n+\n+[[registry]]\n+  prefix = \"\"\n+  location = \"quay.io/team\"\n+\n+  [[registry.mirror]]\n+    location = \"m.local/team\"\n+    pull-from-mirror = \"digest-only\"\n",
+  "files": [
+    {
+      "path": "/etc/containers/policy.json",
+      "before": "{\n    \"default\": [\n        {\n            \"type\": \"insecureAcceptAnything\"\n        }\n    ],\n    \"transports\":\n        {\n            \"docker-daemon\":\n                {\n                    \"\": [{\"type\":\"insecureAcceptAnything\"}]\n                }\n        }\n}\n",
+      "after": "{\n    \"default\": [\n        {\n            \"type\": \"insecureAcceptAnything\"\n        }\n    ],\n    \"transports\":\n        {\n            \"docker-daemon\":\n                {\n                    \"\": [{\"type\":\"insecureAcceptAnything\"}]\n                }\n        }\n}\n",
+      "diff": ""
+    }
+  ],
   "machineConfig": {
     "name": "99-worker-generated-registries",
     "state": "differs",

@@ -2,11 +2,14 @@ package signing
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/containers/image/v5/docker/reference"
 	configv1 "github.com/openshift/api/config/v1"
@@ -219,3 +222,60 @@ var (
 	remapDomainPrefix = regexp.MustCompile("^" + reference.DomainRegexp.String() + "/")
 	remapName         = regexp.MustCompile("^" + reference.NameRegexp.String() + "$")
 )
+
+// String says what r asks for ("a signature by key 1f2e3d4c5b6a for the repository of the
+// image"). Keys are named by the first bytes of the SHA-256 of their DER.
+func (r *Requirement) String() string {
+	if r.Type != SigstoreSigned {
+		return r.Type
+	}
+	by := "by a key on the nodes (" + strings.Join(append(r.KeyPaths, r.KeyPath), ", ") + ")"
+	switch keys := r.KeyDatas; {
+	case len(r.KeyData) > 0:
+		by = "by key " + fingerprint(r.KeyData)
+	case len(keys) > 0:
+		names := make([]string, len(keys))
+		for i := range keys {
+			names[i] = fingerprint(keys[i])
+		}
+		by = "by one of the keys " + strings.Join(names, ", ")
+	case r.Fulcio != nil:
+		by = fmt.Sprintf("by %s with a Fulcio certificate from %s", r.Fulcio.SubjectEmail, r.Fulcio.OIDCIssuer)
+	case r.PKI != nil:
+		by = "with a certificate for " + strings.TrimPrefix(r.PKI.SubjectEmail+" and "+r.PKI.SubjectHostname, " and ")
+		by = strings.TrimSuffix(by, " and ")
+	}
+	if len(r.RekorPublicKeyData)+len(r.RekorPublicKeyDatas)+len(r.RekorPublicKeyPaths)+len(r.RekorPublicKeyPath) > 0 {
+		by += ", logged by Rekor,"
+	}
+	return "a signature " + by + " " + r.identity().String()
+}
+
+func fingerprint(pemData []byte) string {
+	block, _ := pem.Decode(pemData)
+	if block == nil {
+		return "(unreadable)"
+	}
+	sum := sha256.Sum256(block.Bytes)
+	return hex.EncodeToString(sum[:6])
+}
+
+// String says which image a signature has to name.
+func (id Identity) String() string {
+	switch id.Type {
+	case matchExact:
+		return "for exactly the image's reference"
+	case matchRepoDigestOrExact:
+		return "for the image, with a tag or digest"
+	case matchRepository:
+		return "for the repository of the image"
+	case exactReference:
+		return "for " + id.DockerReference
+	case exactRepository:
+		return "for repository " + id.DockerRepository
+	case remapIdentity:
+		return fmt.Sprintf("for the image, with %s in the place of %s", id.SignedPrefix, id.Prefix)
+	default:
+		return "for " + id.Type
+	}
+}

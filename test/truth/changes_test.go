@@ -66,7 +66,7 @@ var calm = []share[state]{
 // pulled before and cannot be afterwards must have been denied.
 func (w *world) testChanges(t *testing.T) {
 	count := number(t, "TRUTH_CHANGES", min(usualChanges, number(t, "TRUTH_SCENARIOS", usual)))
-	l := changeLedger{caught: map[string]int{}, rules: map[string]int{}}
+	l := changeLedger{caught: map[string]int{}, rules: map[string]int{}, misreadings: misjudgements()}
 	t.Run("each", func(t *testing.T) {
 		for i := range count {
 			t.Run(fmt.Sprintf("%04d", i), func(t *testing.T) {
@@ -372,8 +372,11 @@ type misjudgement struct {
 	// user changes what is known of a consumer, plan what is looked up.
 	user  func(*policy.Consumer)
 	depth bool // whether each place is only asked by HEAD
-	// before changes the configuration in force.
-	before func(mirrors.Set) mirrors.Set
+	// before changes the configuration in force, set that and the one after the change.
+	before, set func(mirrors.Set) mirrors.Set
+	// factOf is fact for what depends on the change, facts for what does on several.
+	factOf func(*change, mirrors.Location, policy.Fact) policy.Fact
+	facts  func(policy.Facts)
 }
 
 func misjudgements() []misjudgement {
@@ -414,12 +417,15 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 			m.user(&users[k])
 		}
 	}
-	before := c.before
+	before, changed := c.before, c.set
 	if m.before != nil {
 		before = m.before(before)
 	}
+	if m.set != nil {
+		before, changed = m.set(before), m.set(changed)
+	}
 	known := policy.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Platforms: c.platforms()}
-	plan := policy.NewPlan(policy.Change{Before: before, After: c.set}, known, policy.Settings{})
+	plan := policy.NewPlan(policy.Change{Before: before, After: changed}, known, policy.Settings{})
 	var after []string
 	for _, i := range plan.Reroutes {
 		for _, l := range i.After.Open() {
@@ -440,7 +446,13 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 			if m.fact != nil {
 				facts[l] = new(m.fact(l, slices.Contains(after, l.Ref), *facts[l]))
 			}
+			if m.factOf != nil {
+				facts[l] = new(m.factOf(c, l, *facts[l]))
+			}
 		}
+	}
+	if m.facts != nil {
+		m.facts(facts)
 	}
 	return plan.Decide(facts)
 }
@@ -595,6 +607,7 @@ type changeLedger struct {
 	all, denied, lost, stranger int
 	stuck                       int
 	caught, rules               map[string]int
+	misreadings                 []misjudgement
 }
 
 func (l *changeLedger) add(c *change, v policy.Verdict, lost string, mistaken map[string]bool) {
@@ -624,13 +637,27 @@ func (l *changeLedger) add(c *change, v policy.Verdict, lost string, mistaken ma
 	}
 }
 
+// addGained notes the misjudgements that deny what every node gets.
+func (l *changeLedger) addGained(v policy.Verdict, gained bool, mistaken map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !gained || !v.Allowed {
+		return
+	}
+	for name, admitted := range mistaken {
+		if !admitted {
+			l.caught[name]++
+		}
+	}
+}
+
 // check reports what would make the comparison worthless.
 func (l *changeLedger) check(t *testing.T) {
 	t.Helper()
 	if l.lost < l.all/10 || l.denied > l.all*4/5 {
 		t.Errorf("of %d changes %d lose the image and %d are denied: too few, or too many", l.all, l.lost, l.denied)
 	}
-	for _, m := range misjudgements() {
+	for _, m := range l.misreadings {
 		if l.caught[m.name] == 0 {
 			t.Errorf("no change shows that it is wrong to think that %s", m.name)
 		}

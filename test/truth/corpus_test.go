@@ -23,6 +23,8 @@ type corpus struct {
 	// single and index are the digests of the image and of the index that
 	// references name.
 	single, index string
+	// parts are the digests of the index's parts by architecture.
+	parts map[string]string
 }
 
 // tags are those that references use; a reference without one means "latest".
@@ -104,7 +106,9 @@ func newCorpus(t *testing.T) *corpus {
 			c.drop(t, odd.repository, "manifests", must(index.IndexManifest())(t).Manifests[odd.lost].Digest.String())
 		}
 	}
+	c.parts = map[string]string{}
 	for _, child := range must(index.IndexManifest())(t).Manifests {
+		c.parts[child.Platform.Architecture] = child.Digest.String()
 		c.drop(t, sparseIndex(child.Platform.Architecture), "manifests", child.Digest.String())
 		c.dropLayer(t, hollowIndex(child.Platform.Architecture), must(index.Image(child.Digest))(t))
 	}

@@ -109,6 +109,8 @@ type host struct {
 	// same later.
 	atReview  manner
 	reviewing atomic.Bool
+	// signed is what it holds of signatures, nil for none.
+	signed *signedHost
 
 	mu       sync.Mutex
 	asked    request // the last
@@ -266,13 +268,28 @@ func (h *host) admits(r *http.Request) bool {
 // serveContent answers for a manifest or a blob.
 func (h *host) serveContent(w http.ResponseWriter, r *http.Request) {
 	repository, kind, id := split(r.URL.Path)
+	if kind == "blobs" && h.signed != nil {
+		if blob, ok := h.signed.blob(id); ok {
+			_, _ = w.Write(blob) // the client may leave
+			return
+		}
+	}
 	if kind != "manifests" {
 		h.forward(w, r, h.repository(repository), kind, id)
 		return
 	}
 	moving, isMoved := strings.CutPrefix(repository, "moved-to/")
+	if isMoved && h.signed != nil && strings.HasSuffix(id, ".sig") {
+		a, ok := h.signed.attachment(signedWell, h.addr+"/"+moving, strings.Replace(strings.TrimSuffix(id, ".sig"), "-", ":", 1))
+		h.signed.write(w, a, ok, signedWell)
+		return
+	}
 	if isMoved {
 		h.forward(w, r, h.repository(moving), kind, id)
+		return
+	}
+	if h.signed != nil && strings.HasSuffix(id, ".sig") && h.places[repository] != "" {
+		h.signed.serve(h, w, r, repository, id)
 		return
 	}
 	h.serveManifest(w, r, repository, id, h.note(r, repository))

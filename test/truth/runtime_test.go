@@ -78,6 +78,9 @@ func newNode(t *testing.T, w *world, s *scenario) node {
 	if err := os.Mkdir(n.path(sigstore), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	for name, contents := range s.attachments {
+		n.write(t, filepath.Join(sigstore, name), contents)
+	}
 	return n
 }
 

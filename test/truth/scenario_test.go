@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 
@@ -23,12 +24,15 @@ type scenario struct {
 	hosts []*host
 	set   mirrors.Set
 	table *mirrors.Table
-	// policy is the policy.json that goes with it.
-	policy []byte
-	image  string
-	index  bool // whether the image is an index
-	arch   string
-	corpus *corpus
+	// policy is the policy.json that goes with it, attachments the files of registries.d.
+	policy      []byte
+	attachments map[string][]byte
+	// namespace is that of the pod, "" for one without a policy of its own.
+	namespace string
+	image     string
+	index     bool // whether the image is an index
+	arch      string
+	corpus    *corpus
 	// pullSecret is the global one; podSecret, "user:password", is the pod's, "" if it has
 	// none.
 	pullSecret []byte
@@ -190,14 +194,39 @@ func (s *scenario) resolve() (mirrors.Route, error) {
 	if s.table, err = mirrors.Resolve(s.set); err != nil {
 		return mirrors.Route{}, err
 	}
-	if s.policy, err = signaturePolicy(s.set); err != nil {
+	if err := s.write(); err != nil {
 		return mirrors.Route{}, err
 	}
-	route, err := s.table.Route(s.image, "")
+	route, err := s.table.Route(s.image, s.namespace)
 	if err == nil {
 		s.describe(route)
 	}
 	return route, err
+}
+
+// write sets the files that nodes get besides registries.conf. Where image policies are in play
+// they are the product's own, which the stage of MCO's controllers compares with theirs.
+func (s *scenario) write() error {
+	if len(s.set.Policies)+len(s.set.Files) == 0 {
+		var err error
+		s.policy, err = signaturePolicy(s.set)
+		s.attachments = nil
+		return err
+	}
+	files, err := mirrors.Rendered(s.set)
+	if err != nil {
+		return err
+	}
+	s.policy, s.attachments = files[mirrors.PolicyJSONPath], map[string][]byte{}
+	if own, ok := files["/etc/crio/policies/"+s.namespace+".json"]; ok {
+		s.policy = own
+	}
+	for file, contents := range files {
+		if path.Dir(file) == path.Dir(mirrors.AttachmentsPath) {
+			s.attachments[path.Base(file)] = contents
+		}
+	}
+	return nil
 }
 
 // digest returns the digest of the image that hosts hold.

@@ -53,6 +53,7 @@ func TestTruth(t *testing.T) {
 		}
 	})
 	t.Run("changes", w.testChanges)
+	t.Run("signed", w.testSigned)
 	t.Log(l.String())
 	if len(l.plays) == count && count >= usual {
 		l.check(t)
