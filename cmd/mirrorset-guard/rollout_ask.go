@@ -174,7 +174,7 @@ func isMissingRight(err error) bool {
 }
 
 // askPlaces asks registries as the nodes do: with their credentials, CAs and proxies.
-func (a *asker) askPlaces(ctx context.Context, places []mirrors.Location) {
+func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
 	if a.places == nil {
 		open, err := a.openRegistries(ctx)
 		if err != nil {
@@ -183,17 +183,12 @@ func (a *asker) askPlaces(ctx context.Context, places []mirrors.Location) {
 		}
 		a.places = open
 	}
-	deep := make([]mirrors.Location, len(places))
-	for i, l := range places {
-		deep[i] = l
-		deep[i].Depth = mirrors.DepthManifest // a HEAD may show what is no longer there
-	}
-	facts := a.places.registries.Presence(ctx, deep)
 	if a.evidence.Places == nil {
-		a.evidence.Places = map[mirrors.Location]status.Answer{}
+		a.evidence.Places = map[status.Place]status.Answer{}
 	}
-	for i, l := range places {
-		a.evidence.Places[l] = answerOf(facts[deep[i]])
+	facts := a.lookUp(ctx, places)
+	for _, p := range places {
+		a.evidence.Places[p.Place] = answerOf(deepened(p.Source), facts)
 	}
 	for _, n := range a.places.registries.Notes() {
 		a.note("%s", n)
@@ -204,6 +199,35 @@ func (a *asker) askPlaces(ctx context.Context, places []mirrors.Location) {
 		}
 	}
 	a.note("registries were asked from this machine; nodes may have other proxies, CAs and name servers")
+}
+
+// deepened returns a place so that its manifest is read: a HEAD may show what is no longer there.
+func deepened(place mirrors.PullSource) mirrors.PullSource {
+	place.Depth = mirrors.DepthManifest
+	return place
+}
+
+// lookUp returns what is at places, and then where nodes look for the signatures of what is there.
+func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.Facts {
+	facts := policy.Facts{}
+	for {
+		var open []mirrors.Location
+		for _, p := range places {
+			place := deepened(p.Source)
+			if _, known := facts[place.Location]; !known {
+				open = append(open, place.Location)
+				continue
+			}
+			open = append(open, policy.SignatureLookups(place, facts)...)
+		}
+		if len(open) == 0 {
+			return facts
+		}
+		found := a.places.registries.Presence(ctx, open)
+		for _, l := range open {
+			facts[l] = found.At(l)
+		}
+	}
 }
 
 // openRegistries returns a client with what nodes have.
@@ -250,14 +274,12 @@ func (a *asker) credentials(ctx context.Context) ([]byte, error) {
 	return secret.Data[".dockerconfigjson"], nil
 }
 
-// answerOf says what a fact says of a place.
-func answerOf(f *policy.Fact) status.Answer {
-	if f == nil {
-		return status.Answer{Holds: status.HoldsNoWord}
-	}
+// answerOf says what facts say of a place.
+func answerOf(place mirrors.PullSource, facts policy.Facts) status.Answer {
+	f := facts.At(place.Location)
 	holds := map[policy.Presence]status.Holds{
 		policy.Present: status.HoldsIt, policy.Absent: status.HoldsNot, policy.Denied: status.HoldsDenied, policy.Unreachable: status.HoldsAway,
-		policy.Mismatch: status.HoldsOther, policy.Incomplete: status.HoldsOther,
+		policy.Mismatch: status.HoldsOther, policy.Incomplete: status.HoldsOther, policy.Inconclusive: status.HoldsNoWord,
 	}[f.Presence]
 	if holds == "" {
 		holds = status.HoldsNoWord
@@ -266,5 +288,15 @@ func answerOf(f *policy.Fact) status.Answer {
 	if lacks := slices.Concat(f.Lacks, f.Missing); holds == status.HoldsIt && len(lacks) > 0 {
 		words = "without " + strings.Join(lacks, ", ")
 	}
-	return status.Answer{Holds: holds, Words: text.Line(words)}
+	answer := status.Answer{Holds: holds, Words: text.Line(words)}
+	for _, s := range policy.SignaturesAt(place, facts) {
+		if s.At.Ref != "" {
+			answer.Signatures = append(answer.Signatures, status.SignatureAnswer{Digest: s.Digest, At: s.At.Ref, Accepted: s.State == "accepted"})
+		}
+		stopped := map[string]status.Holds{"missing": status.HoldsUnsigned, "rejected": status.HoldsMissigned, "unreadable": status.HoldsMissigned, "unknown": status.HoldsUnjudged}[s.State]
+		if stopped != "" && answer.Holds == status.HoldsIt {
+			answer.Holds, answer.Words = stopped, text.Line(strings.TrimPrefix(answer.Words+"; "+s.Detail, "; "))
+		}
+	}
+	return answer
 }

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
@@ -268,7 +270,8 @@ func TestAnswerOf(t *testing.T) {
 		{&policy.Fact{Presence: policy.Present, Lacks: []string{"linux/arm64"}}, status.Answer{Holds: status.HoldsIt, Words: "without linux/arm64"}},
 		{&policy.Fact{Presence: policy.Denied, Detail: "a\nb"}, status.Answer{Holds: status.HoldsDenied, Words: "a b"}},
 	} {
-		if got := answerOf(tt.fact); got != tt.want {
+		place := mirrors.PullSource{Location: mirrors.Location{Ref: "m.local/x:1"}}
+		if got := answerOf(place, policy.Facts{place.Location: tt.fact}); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%+v: got %+v, want %+v", tt.fact, got, tt.want)
 		}
 	}

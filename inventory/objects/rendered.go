@@ -73,13 +73,13 @@ func DecodeRendered(data []byte) (*rollout.Rendered, error) {
 }
 
 // putFile enters a file of an Ignition configuration: with its content if it is one that
-// decides on routes, else with a hash of all that is said of it.
+// decides on pulls, else with a hash of all that is said of it.
 func putFile(files rollout.Files, data []byte) error {
 	var file ignitionFile
 	if err := json.Unmarshal(data, &file); err != nil {
 		return err
 	}
-	if !mirrors.IsRegistriesFile(path.Clean(file.Path)) {
+	if !mirrors.IsAppliedFile(path.Clean(file.Path)) {
 		files[file.Path] = []byte(hashOf(data))
 		return nil
 	}

@@ -120,7 +120,7 @@ func writtenOf(r *rollout.Rendered, numbers numbering) writtenContent {
 		KernelArguments: r.KernelArguments, Extensions: r.Extensions, FIPS: r.FIPS,
 	}
 	for _, file := range slices.Sorted(maps.Keys(r.Files)) {
-		if mirrors.IsRegistriesFile(path.Clean(file)) {
+		if mirrors.IsAppliedFile(path.Clean(file)) {
 			w.Registries[file] = string(r.Files[file])
 			continue
 		}

@@ -109,7 +109,7 @@ func tableOf(files Files) (*mirrors.Table, error) {
 	set := mirrors.Set{Applied: &mirrors.Applied{Files: map[string][]byte{}}}
 	for file, contents := range files {
 		switch {
-		case file == mirrors.RegistriesConfPath || file == mirrors.SearchDropInPath:
+		case file == mirrors.RegistriesConfPath || file == mirrors.SearchDropInPath || mirrors.IsPolicyFile(file):
 			set.Applied.Files[file] = contents
 		case mirrors.IsRegistriesFile(file):
 			set.Files = append(set.Files, mirrors.File{Role: workerPool, Path: file, Contents: contents})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -120,7 +121,7 @@ func (d *diagnosis) systemNotUpdated(p *Pool, n *Node, f *Finding) {
 	f.Chain = append(f.Chain, "the operating system of the node could not be updated; MCO tries again every few minutes")
 	config := d.Rendered[n.Desired]
 	if config != nil && config.OSImage != "" && isPullTrouble(f.Chain[1]) {
-		route, unknown := d.routeBy(n.Desired, config.OSImage) // its files are written first (update in MCO's pkg/daemon/update.go)
+		route, unknown := d.routeBy(n.Desired, "", config.OSImage) // its files are written first (update in MCO's pkg/daemon/update.go)
 		why := d.pullOf(config.OSImage, n.Name, route, unknown)
 		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
 	}
@@ -162,21 +163,40 @@ type why struct {
 func (w why) all() []Remedy { return append(slices.Clone(w.remedies), w.last...) }
 
 // pullOf is why a node cannot pull an image: by which route, and what is there now.
-func (d *diagnosis) pullOf(image, node string, route mirrors.Route, unknown string) why {
+func (d *diagnosis) pullOf(image, node string, route path, unknown string) why {
 	w := why{cause: CauseImageNotPulled, subject: image}
 	if unknown != "" {
 		w.chain = append(w.chain, "where it looks for the image is not known: "+unknown)
 		return w
 	}
-	w.chain = append(w.chain, fmt.Sprintf("node %s looks for it at %s", node, strings.Join(placesOf(route), ", then ")))
+	w.chain = append(w.chain, fmt.Sprintf("node %s looks for it at %s", node, strings.Join(placesOf(route.Route), ", then ")))
 	if route.Refused != "" {
 		w.chain = append(w.chain, "its signature policy refuses the image: "+route.Refused)
 	}
-	open := route.Open()
+	if required := requirement(route.Route); required != "" {
+		w.chain = append(w.chain, required)
+	}
+	open := route.open()
 	d.askPlaces(open)
 	if link := d.answersLink(open); link != "" {
 		w.chain = append(w.chain, link)
 	}
 	w.remedies = d.pullRemedies(image, node, route)
 	return w
+}
+
+// requirement says what nodes require of the signatures of an image, "" for nothing.
+func requirement(route mirrors.Route) string {
+	if len(route.Sources) == 0 || route.Sources[0].Trust == nil {
+		return ""
+	}
+	trust := route.Sources[0].Trust
+	by := "the policy.json of a MachineConfig"
+	if len(trust.Policies) > 0 {
+		by = text.Names(trust.Policies, shown)
+	}
+	if trust.Scope != "" {
+		by += ", scope " + trust.Scope
+	}
+	return "nodes require a signature of it (" + by + "), and look for it only at the first place that has the image"
 }

@@ -51,7 +51,7 @@ func replace(p *rollout.Pod, how string) Remedy {
 // unpulled is about a pod whose image is not pulled.
 func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	image := p.FailingImage()
-	route, unknown := d.routeOn(p.Node, image)
+	route, unknown := d.routeOn(p.Node, p.Namespace, image)
 	w := d.pullOf(image, p.Node, route, unknown)
 	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", podName(p), p.Node, cmp.Or(image, "an image"), p.Failing)
 	w.chain = append([]string{first}, w.chain...)
@@ -65,7 +65,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	if p.Owner != (rollout.Owner{}) { // else its kubelet is to try again
 		again = append(again, replace(p, ", which tries at once"))
 	}
-	for _, l := range route.Open() {
+	for _, l := range route.open() {
 		if d.answer(l) == HoldsIt { // it can be pulled again
 			w.remedies = append(again, w.remedies...)
 			return w
@@ -75,7 +75,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 		}
 	}
 	w.remedies = append(w.remedies, again...)
-	if r, ok := d.revert(image); ok {
+	if r, ok := d.revert(image, p.Namespace); ok {
 		w.last = append(w.last, r)
 	}
 	return w

@@ -12,12 +12,13 @@ import (
 )
 
 // pullRemedies are what can be done for an image that a node cannot pull by its route.
-func (d *diagnosis) pullRemedies(image, node string, route mirrors.Route) []Remedy {
+func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 	var remedies []Remedy
 	if mirror, ok := d.toCopyTo(route); ok {
 		remedies = append(remedies, act(copyCommand(image, mirror.Ref), "copies the image to the mirror, if it can still be had at its source; whoever waits for it tries again by itself"))
 	}
-	for _, l := range route.Open() {
+	remedies = append(remedies, d.signRemedies(route)...)
+	for _, l := range route.open() {
 		switch host, _, _ := strings.Cut(l.Ref, "/"); d.answer(l) {
 		case HoldsDenied:
 			remedies = append(remedies, act("oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE",
@@ -30,13 +31,43 @@ func (d *diagnosis) pullRemedies(image, node string, route mirrors.Route) []Reme
 }
 
 // toCopyTo returns the first mirror that a node asks and that is not known to have the image.
-func (d *diagnosis) toCopyTo(route mirrors.Route) (mirrors.Location, bool) {
-	for _, l := range route.Mirrors() {
-		if holds := d.answer(l); holds == "" || holds == HoldsNot || holds == HoldsOther {
-			return l, true
+func (d *diagnosis) toCopyTo(route path) (mirrors.Location, bool) {
+	for _, l := range route.open() {
+		if holds := d.answer(l); l.Source.Mirror && (holds == "" || holds == HoldsNot || holds == HoldsOther) {
+			return l.Location, true
 		}
 	}
 	return mirrors.Location{}, false
+}
+
+// signRemedies copy signatures that nodes accept from where they are to where nodes look for them:
+// to the first place that has the image, and to the mirror that it is copied to first.
+func (d *diagnosis) signRemedies(route path) []Remedy {
+	to := slices.IndexFunc(route.open(), func(p PlaceAsked) bool {
+		holds := d.answer(p)
+		return p.Source.Mirror && (holds == HoldsNot || holds == HoldsOther) || holds == HoldsUnsigned || holds == HoldsMissigned
+	})
+	if to < 0 {
+		return nil
+	}
+	at := route.open()[to]
+	var remedies []Remedy
+	for _, from := range route.open() {
+		for _, s := range d.Evidence.Places[from.Place].Signatures {
+			there, ok := at.Signatures(s.Digest)
+			if !s.Accepted || !ok || there.Ref == s.At || d.isSigned(at, s.Digest) || slices.ContainsFunc(remedies, func(r Remedy) bool { return strings.HasSuffix(r.Command, " docker://"+arg(there.Ref)) }) {
+				continue
+			}
+			remedies = append(remedies, act(fmt.Sprintf("skopeo copy --preserve-digests docker://%s docker://%s", arg(s.At), arg(there.Ref)),
+				"copies its signature, which nodes accept, to where they look for it"))
+		}
+	}
+	return remedies
+}
+
+// isSigned reports whether nodes accept what is signed of an instance at a place.
+func (d *diagnosis) isSigned(at PlaceAsked, digest string) bool {
+	return slices.ContainsFunc(d.Evidence.Places[at.Place].Signatures, func(s SignatureAnswer) bool { return s.Digest == digest && s.Accepted })
 }
 
 // copyCommand copies an image. What is copied by digest goes without a tag, and as the whole
@@ -51,11 +82,11 @@ func copyCommand(image, to string) string {
 
 // revert is to take back the mirror object by which a pod is sent to a mirror, with what that
 // does to nodes; false if none is.
-func (d *diagnosis) revert(image string) (Remedy, bool) {
+func (d *diagnosis) revert(image, namespace string) (Remedy, bool) {
 	if d.rejected != nil || d.MirrorsUnknown != nil {
 		return Remedy{}, false
 	}
-	route, err := d.resolution.Route(image, "")
+	route, err := d.resolution.Route(image, namespace)
 	if err != nil || route.Entry == "" {
 		return Remedy{}, false
 	}

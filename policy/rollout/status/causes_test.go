@@ -50,6 +50,30 @@ func deadlock(change func(*Input), words ...string) Input {
 	return in
 }
 
+// signed lays image policies on the nodes of in. The source has the image with a good signature, the
+// mirror has it as given.
+func signed(mirrorHolds Holds, signedAt string) func(*Input) {
+	return func(in *Input) {
+		files := in.Rendered["2"].Files
+		files[mirrors.PolicyJSONPath] = []byte(`{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"quay.io/shop":[{"type":"sigstoreSigned","keyData":"a2V5"}]}}}`)
+		files[mirrors.AttachmentsPath] = []byte("docker:\n  quay.io/shop:\n    use-sigstore-attachments: true\n  mirror.example.com/shop:\n    use-sigstore-attachments: true\n")
+		for i := range in.Cluster.Pods {
+			in.Cluster.Pods[i].Detail = "Source image rejected: A signature was required, but no signature exists"
+		}
+		at := Answer{Holds: mirrorHolds}
+		if signedAt != "" {
+			at.Signatures = []SignatureAnswer{{Digest: "sha256:" + hex, At: signedAt}}
+		}
+		in.Evidence.Places = map[Place]Answer{
+			{Location: place("mirror.example.com/shop/cart:v1")}: at,
+			{Location: place("quay.io/shop/cart:v1")}:            {Holds: HoldsIt, Signatures: []SignatureAnswer{{Digest: "sha256:" + hex, At: "quay.io/shop/cart:sha256-" + hex + ".sig", Accepted: true}}},
+		}
+	}
+}
+
+// hex is of no digest.
+const hex = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 // byDeployment makes the pods of in those of Deployment cart.
 func byDeployment(in *Input) {
 	for i := range in.Cluster.Pods {
@@ -69,7 +93,7 @@ func TestCauses(t *testing.T) {
 	const mirror, source = "mirror.example.com/shop/cart:v1", "quay.io/shop/cart:v1"
 	answered := func(mirrorHolds, sourceHolds Holds) func(*Input) {
 		return func(in *Input) {
-			in.Evidence.Places = map[mirrors.Location]Answer{place(mirror): {mirrorHolds, "404"}, place(source): {sourceHolds, ""}}
+			in.Evidence.Places = map[Place]Answer{{Location: place(mirror)}: {Holds: mirrorHolds, Words: "404"}, {Location: place(source)}: {Holds: sourceHolds}}
 		}
 	}
 	gaveUp := func(reason string, words ...string) Input {
@@ -108,6 +132,11 @@ func TestCauses(t *testing.T) {
 			answered(HoldsNot, HoldsIt)(in)
 			in.Cluster.Pods[1].Owner = rollout.Owner{}
 		}, failing), CauseImageNotPulled, source + " has it", "oc image mirror " + source + " " + mirror},
+		{"the mirror lacks the signature", deadlock(signed(HoldsUnsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
+			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig"},
+		{"nodes reject the signature at the mirror", deadlock(signed(HoldsMissigned, "mirror.example.com/shop/cart:sha256-"+hex+".sig"), "failing=SignatureValidationFailed"), CauseImageNotPulled, "mirror.example.com/shop/cart:v1 has it, and signatures that nodes reject",
+			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig"},
+		{"the mirror has neither", deadlock(signed(HoldsNot, ""), failing), CauseImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
 		{"a pod that is not ready", deadlock(nil, "unready"), CausePodNotReady, "pod shop/2 on b is not ready", "oc -n shop delete pod 2"},
 		{"a budget without room", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
@@ -307,8 +336,12 @@ func TestAsks(t *testing.T) {
 	if len(d.Asks.Evictions) != maxEvictions || d.Asks.Evictions[0] != (PodName{"shop", "1"}) || d.Asks.Requests {
 		t.Errorf("got %+v", d.Asks)
 	}
-	if want := []mirrors.Location{place("mirror.example.com/shop/cart:v1"), place("quay.io/shop/cart:v1")}; !slices.Equal(d.Asks.Places, want) {
-		t.Errorf("got %+v, want %+v", d.Asks.Places, want)
+	var places []mirrors.Location
+	for _, p := range d.Asks.Places {
+		places = append(places, p.Location)
+	}
+	if want := []mirrors.Location{place("mirror.example.com/shop/cart:v1"), place("quay.io/shop/cart:v1")}; !slices.Equal(places, want) {
+		t.Errorf("got %+v, want %+v", places, want)
 	}
 	if in := input(worker("1"), node("a")); !Diagnose(in, asked(in)).Asks.IsEmpty() {
 		t.Error("something is asked about a cluster that is well")

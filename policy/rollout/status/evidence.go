@@ -13,7 +13,7 @@ type Asks struct {
 	// Evictions are pods: would the API server let them go now?
 	Evictions []PodName
 	// Places are what nodes ask for the images that they cannot pull: is the image there now?
-	Places []mirrors.Location
+	Places []PlaceAsked
 	// Requests asks which certificates kubelets wait for.
 	Requests bool
 	// Configs asks which MachineConfigs there are.
@@ -23,7 +23,7 @@ type Asks struct {
 // Without returns the questions that have no answer yet.
 func (a Asks) Without(e Evidence) Asks {
 	a.Evictions = slices.DeleteFunc(slices.Clone(a.Evictions), func(p PodName) bool { _, ok := e.Evictions[p]; return ok })
-	a.Places = slices.DeleteFunc(slices.Clone(a.Places), func(l mirrors.Location) bool { _, ok := e.Places[l]; return ok })
+	a.Places = slices.DeleteFunc(slices.Clone(a.Places), func(p PlaceAsked) bool { _, ok := e.Places[p.Place]; return ok })
 	a.Requests = a.Requests && e.Requests == nil
 	a.Configs = a.Configs && e.Configs == nil
 	return a
@@ -31,6 +31,19 @@ func (a Asks) Without(e Evidence) Asks {
 
 // IsEmpty reports whether there is nothing to ask.
 func (a Asks) IsEmpty() bool { return len(a.Evictions)+len(a.Places) == 0 && !a.Requests && !a.Configs }
+
+// A Place is one that nodes ask for an image, for pods of a namespace with an ImagePolicy of its
+// own, "" for all others.
+type Place struct {
+	mirrors.Location
+	Namespace string
+}
+
+// A PlaceAsked is a Place, with what nodes require of the signatures there.
+type PlaceAsked struct {
+	Place
+	Source mirrors.PullSource
+}
 
 // A PodName is the namespace and the name of a pod.
 type PodName struct{ Namespace, Name string }
@@ -43,7 +56,7 @@ type Evidence struct {
 	// Evictions are the answers to evictions that were asked for as a dry run.
 	Evictions map[PodName]Eviction
 	// Places are the answers of registries, by place.
-	Places map[mirrors.Location]Answer
+	Places map[Place]Answer
 	// Requests are the certificates that kubelets wait for, nil if nobody has asked.
 	Requests []CertificateRequest
 	// Configs are the MachineConfigs that MCO has not rendered itself, nil if nobody has asked.
@@ -68,6 +81,15 @@ type Answer struct {
 	// Words are those of the registry, or why it could not be asked; "" where it has the
 	// image.
 	Words string
+	// Signatures are where nodes look for those of the image, where they do.
+	Signatures []SignatureAnswer
+}
+
+// A SignatureAnswer says whether nodes accept what is signed of one instance of an image.
+type SignatureAnswer struct {
+	// Digest is that of the instance, At the reference of its signatures.
+	Digest, At string
+	Accepted   bool
 }
 
 // Holds is whether a place has an image, in words that complete its name.
@@ -81,6 +103,11 @@ const (
 	HoldsAway   Holds = "is out of reach"
 	HoldsOther  Holds = "has something else, or only a part of it"
 	HoldsNoWord Holds = "gave no answer in time"
+	// These two end a pull there, although the image is there.
+	HoldsUnsigned  Holds = "has it without the signature that nodes require"
+	HoldsMissigned Holds = "has it, and signatures that nodes reject or cannot read"
+	// HoldsUnjudged leaves open whether they do.
+	HoldsUnjudged Holds = "has it, and whether nodes accept its signatures is not known"
 )
 
 // A CertificateRequest is a CertificateSigningRequest of a kubelet that nobody has approved.
@@ -107,23 +134,24 @@ func (d *diagnosis) askEviction(p PodName) {
 }
 
 // askPlaces notes that the answers of places would help.
-func (d *diagnosis) askPlaces(places []mirrors.Location) {
-	for _, l := range places {
-		if len(d.Asks.Places) < maxPlaces && !slices.Contains(d.Asks.Places, l) {
-			d.Asks.Places = append(d.Asks.Places, l)
+func (d *diagnosis) askPlaces(places []PlaceAsked) {
+	for _, p := range places {
+		known := slices.ContainsFunc(d.Asks.Places, func(q PlaceAsked) bool { return q.Place == p.Place })
+		if len(d.Asks.Places) < maxPlaces && !known {
+			d.Asks.Places = append(d.Asks.Places, p)
 		}
 	}
 }
 
 // answersLink says what places answered, "" if nobody has asked.
-func (d *diagnosis) answersLink(places []mirrors.Location) string {
+func (d *diagnosis) answersLink(places []PlaceAsked) string {
 	var parts []string
-	for _, l := range places {
-		a, ok := d.Evidence.Places[l]
+	for _, p := range places {
+		a, ok := d.Evidence.Places[p.Place]
 		if !ok {
 			continue
 		}
-		part := l.Ref + " " + string(a.Holds)
+		part := p.Ref + " " + string(a.Holds)
 		if a.Words != "" {
 			part += " (" + a.Words + ")"
 		}
@@ -136,4 +164,4 @@ func (d *diagnosis) answersLink(places []mirrors.Location) string {
 }
 
 // answer returns what a place answered, "" if it was not asked.
-func (d *diagnosis) answer(l mirrors.Location) Holds { return d.Evidence.Places[l].Holds }
+func (d *diagnosis) answer(p PlaceAsked) Holds { return d.Evidence.Places[p.Place].Holds }

@@ -60,32 +60,53 @@ func (l *lookup) routes(config string) (*mirrors.Table, error) {
 	return known.table, known.err
 }
 
-// routeOn returns the route of an image on a node, by the rendered config that the node has,
-// or why it is not known.
-func (l *lookup) routeOn(node, image string) (mirrors.Route, string) {
+// A path is the route of an image for pods of a namespace, "" if they have no signature policy of
+// their own about it.
+type path struct {
+	mirrors.Route
+	namespace string
+}
+
+// open returns the places that nodes ask.
+func (p path) open() []PlaceAsked {
+	var places []PlaceAsked
+	for _, s := range p.Sources {
+		if s.Tried() {
+			places = append(places, PlaceAsked{Place{s.Location, p.namespace}, s})
+		}
+	}
+	return places
+}
+
+// routeOn returns the route of an image for the pods of a namespace on a node, by the rendered
+// config that the node has, or why it is not known.
+func (l *lookup) routeOn(node, namespace, image string) (path, string) {
 	n := l.nodes[node]
 	switch {
 	case image == "":
-		return mirrors.Route{}, "it is not known which image"
+		return path{}, "it is not known which image"
 	case n == nil:
-		return mirrors.Route{}, "the node is not known"
+		return path{}, "the node is not known"
 	}
-	return l.routeBy(rollout.ReportOf(n).Current, image)
+	return l.routeBy(rollout.ReportOf(n).Current, namespace, image)
 }
 
-func (l *lookup) routeBy(config, image string) (mirrors.Route, string) {
+func (l *lookup) routeBy(config, namespace, image string) (path, string) {
 	table, err := l.routes(config)
 	if err != nil {
-		return mirrors.Route{}, err.Error()
+		return path{}, err.Error()
 	}
-	r, err := table.Route(image, "")
+	if !table.DiffersIn(namespace, image) {
+		namespace = ""
+	}
+	r, err := table.Route(image, namespace)
 	switch {
 	case err != nil:
-		return mirrors.Route{}, err.Error()
+		return path{}, err.Error()
 	case r.Err != nil:
-		return mirrors.Route{}, r.Err.Error()
+		return path{}, r.Err.Error()
 	}
-	return r, ""
+	return path{r, namespace}, ""
 }
 
 // placesOf returns the places of a route in words, in order.

@@ -255,8 +255,8 @@ func (v *verification) pullFailure(p *rollout.Pod) PullFailure {
 	if f.Reason == "ErrImagePull" {
 		f.Reason = "ImagePullBackOff" // which it is between two attempts
 	}
-	route, unknown := v.routeOn(p.Node, p.FailingImage())
-	f.Route, f.RouteUnknown = placesOf(route), unknown
+	route, unknown := v.routeOn(p.Node, p.Namespace, p.FailingImage())
+	f.Route, f.RouteUnknown = placesOf(route.Route), unknown
 	return f
 }
 
