@@ -47,13 +47,21 @@ func (a *assessment) fallbackSeverity() Severity {
 	if a.settings.AllowSourceFallback {
 		return Warn
 	}
-	return a.unlessMirrorsFailed()
+	return denyUnless(a.mirrorsFailToday(), a.failsToday(), a.noWorse(), a.keepsPlaces())
 }
 
 // onlySourceHolds reports whether the new route has mirrors and none of them is
 // known to hold the image.
 func (a *assessment) onlySourceHolds() bool {
 	return a.newRoute.hasOpenMirror() && !a.newRoute.isAtMirror()
+}
+
+// stopsForSignatures reports whether a place on the new route has the image, and ends the pull for
+// its signatures. That is then what is wrong with it, whatever other places have.
+func (a *assessment) stopsForSignatures() bool {
+	return a.newRoute.any(false, func(f *Fact) bool {
+		return f.Presence == Unsigned || f.Presence == Missigned || f.Presence == SignaturesDenied
+	})
 }
 
 // absentSomewhere reports whether a place on the new route says that it does not have the

@@ -206,6 +206,31 @@ func (a *assessment) mirrorsFailToday() proof {
 	return proof{a.oldRoute.hasOpenMirror() && a.mirrorsBefore == Fails && !a.BeforeUnknown && !a.Before.SourceBlocked()}
 }
 
+// keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is one
+// of what they require, and no promise that mirrors have the image.
+func (a *assessment) keepsPlaces() proof {
+	return proof{!a.BeforeUnknown && a.Before.SamePlaces(a.After)}
+}
+
+// partsFailToday is proof that nodes reject today, for their signatures, all parts of the image
+// that they would reject at a place of the new route.
+func (a *assessment) partsFailToday(at place) proof {
+	if a.BeforeUnknown || len(at.signatures) == 0 || isShort(a.Before) || isShort(a.After) {
+		return proof{}
+	}
+	for _, today := range a.oldRoute.open() {
+		if today.fact.Presence == Absent && !today.fact.Recalled {
+			continue
+		}
+		return proof{!slices.ContainsFunc(at.signatures, func(s signatureState) bool {
+			return s.presence != Present && !slices.ContainsFunc(today.signatures, func(t signatureState) bool {
+				return t.Platform == s.Platform && (t.presence == Unsigned || t.presence == Missigned)
+			})
+		})}
+	}
+	return proof{}
+}
+
 // noWorse is proof that nodes get the image on the new route if they do
 // today, and from mirrors if they do so today, whatever the places that could not be asked
 // would say. A source's first mirror is judged by what it holds, since it is a promise that

@@ -9,7 +9,7 @@ import "fmt"
 // CRIOCredentialProviderConfig matches the image they are used for mirrors too: what is denied
 // there is for the rule Unverified.
 func credentialsMissing(a *assessment) (Finding, bool) {
-	if a.After.Err != nil || a.After.SourceBlocked() || a.absentSomewhere() {
+	if a.After.Err != nil || a.After.SourceBlocked() || a.absentSomewhere() || a.stopsForSignatures() {
 		return Finding{}, false
 	}
 	denied := a.deniedBy()

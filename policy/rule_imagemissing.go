@@ -7,7 +7,7 @@ package policy
 // as well, with a different reason, unless the settings allow the fallback for a time or the
 // old route was in the same state.
 func imageMissing(a *assessment) (Finding, bool) {
-	if a.After.Err != nil || a.After.SourceBlocked() || !a.absentSomewhere() {
+	if a.After.Err != nil || a.After.SourceBlocked() || !a.absentSomewhere() || a.stopsForSignatures() {
 		return Finding{}, false
 	}
 	switch {

@@ -11,7 +11,7 @@ package policy
 // What is missing and what could not be verified have different reasons, so that
 // messages count them apart.
 func notFullySynced(a *assessment) (Finding, bool) {
-	if !a.After.SourceBlocked() || !a.newRoute.hasOpenMirror() || a.newRoute.isAtMirror() && a.mirrors != Unsure {
+	if !a.After.SourceBlocked() || !a.newRoute.hasOpenMirror() || a.stopsForSignatures() || a.newRoute.isAtMirror() && a.mirrors != Unsure {
 		return Finding{}, false
 	}
 	f := Finding{

@@ -19,7 +19,7 @@ func signatureMissing(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Severity: a.unlessBroken(),
+		Severity: a.unlessPartsBroken(at),
 		Reason:   "nodes require a signature of it, and where they would pull it there is none",
 		Detail:   slices.Concat(a.places(), a.requirement(at), a.unseenForms(at)),
 		Remedy:   a.signRemedy(at),
@@ -35,7 +35,7 @@ func signatureRejected(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{
-		Severity: a.unlessBroken(),
+		Severity: a.unlessPartsBroken(at),
 		Reason:   "nodes would reject it for its signatures where they would pull it",
 		Detail:   slices.Concat(a.places(), a.requirement(at)),
 		Remedy:   a.signRemedy(at),
@@ -53,7 +53,7 @@ func signatureRejected(a *assessment) (Finding, bool) {
 func signatureUnreadable(a *assessment) (Finding, bool) {
 	if at, ok := a.stoppedBySignatures(SignaturesDenied); ok {
 		return Finding{
-			Severity: a.unlessBroken(),
+			Severity: a.unlessPartsBroken(at),
 			Reason:   "nodes could not read its signatures where they would pull it, and would stop there",
 			Detail:   slices.Concat(a.places(), a.requirement(at)),
 			Remedy:   []string{fmt.Sprintf("let nodes read the tags sha256-*.sig of %s", repository(at.Ref))},
@@ -63,7 +63,7 @@ func signatureUnreadable(a *assessment) (Finding, bool) {
 	ofSignatures := at.fact == &signaturesNotAsked || slices.ContainsFunc(at.signatures, func(s signatureState) bool { return s.presence == Inconclusive })
 	if ok && ofSignatures && a.after == Unsure {
 		return Finding{
-			Severity: a.unlessBroken(),
+			Severity: a.unlessPartsBroken(at),
 			Reason:   "it could not be determined whether nodes accept its signatures where they would pull it",
 			Detail:   slices.Concat(a.places(), a.requirement(at)),
 			Remedy:   a.verifyRemedy(),
@@ -89,6 +89,11 @@ func (a *assessment) unjudgedSignature() (Finding, bool) {
 		}
 	}
 	return Finding{}, false
+}
+
+// unlessPartsBroken is unlessBroken for what signatures at a place stop.
+func (a *assessment) unlessPartsBroken(at place) Severity {
+	return denyUnless(a.failsToday(), a.noWorse(), a.partsFailToday(at))
 }
 
 // stoppedBySignatures returns the place at which the pull fails for what p says of signatures.
