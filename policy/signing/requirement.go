@@ -61,14 +61,15 @@ type Fulcio struct {
 	SubjectEmail string `json:"subjectEmail,omitempty"`
 }
 
-// A PKI says which certificates of other authorities are accepted.
+// A PKI says which certificates of other authorities are accepted. Nodes' code writes empty fields
+// out (containers/image signature/policy_types.go, prSigstoreSignedPKI).
 type PKI struct {
-	CARootsPath         string `json:"caRootsPath,omitempty"`
-	CARootsData         []byte `json:"caRootsData,omitempty"`
-	CAIntermediatesPath string `json:"caIntermediatesPath,omitempty"`
-	CAIntermediatesData []byte `json:"caIntermediatesData,omitempty"`
-	SubjectEmail        string `json:"subjectEmail,omitempty"`
-	SubjectHostname     string `json:"subjectHostname,omitempty"`
+	CARootsPath         string `json:"caRootsPath"`
+	CARootsData         []byte `json:"caRootsData"`
+	CAIntermediatesPath string `json:"caIntermediatesPath"`
+	CAIntermediatesData []byte `json:"caIntermediatesData"`
+	SubjectEmail        string `json:"subjectEmail"`
+	SubjectHostname     string `json:"subjectHostname"`
 }
 
 // An Identity says which image a signature has to name.

@@ -215,8 +215,7 @@ func withoutComments(text string) []string {
 }
 
 // sameFiles compares what the guard forecasts by with MCO's files, byte by byte: a rollout
-// takes place if one differs. Left out are the words of image policies' demands, and the
-// file for their signatures, which the guard does not make.
+// takes place if one differs.
 func (c *comparison) sameFiles() {
 	c.Helper()
 	ours, err := mirrors.Rendered(c.set)
@@ -225,7 +224,6 @@ func (c *comparison) sameFiles() {
 		return
 	}
 	theirs := withBase(c.mco.Files)
-	delete(theirs, signaturesPath)
 	// MCO's pin of the library writes other empty settings.
 	var conf sysregistriesv2.V2RegistriesConf
 	if _, generated := c.mco.Files[mirrors.RegistriesConfPath]; generated {
@@ -235,21 +233,10 @@ func (c *comparison) sameFiles() {
 		}
 		theirs[mirrors.RegistriesConfPath] = encode(conf)
 	}
-	if len(c.set.Policies) > 0 {
-		for path := range theirs {
-			if strings.HasSuffix(path, ".json") && ours[path] != nil {
-				ours[path] = theirs[path]
-			}
-		}
-	}
 	if diff := gocmp.Diff(texts(theirs), texts(ours)); diff != "" {
 		c.differs("files, MCO's with -, the guard's with +:\n%s", diff)
 	}
 }
-
-// signaturesPath is the file that makes nodes ask for signatures where image policies want
-// them.
-const signaturesPath = "/etc/containers/registries.d/sigstore-registries.yaml"
 
 func texts(files map[string][]byte) map[string][]string {
 	lines := map[string][]string{}

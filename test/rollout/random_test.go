@@ -112,7 +112,7 @@ func (r random) set() mirrors.Set {
 		s.Objects = append(s.Objects, r.legacy())
 	}
 	s.Registries = r.registries()
-	if r.chance(15) {
+	if r.chance(30) {
 		s.Policies = r.imagePolicies()
 	}
 	return s
@@ -124,19 +124,49 @@ var signaturePolicy = configv1.ImageSigstoreVerificationPolicy{RootOfTrust: conf
 	PublicKey:  &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: []byte("a key")},
 }}
 
+// required is what a policy requires, by any kind of root and identity.
+func (r random) required() configv1.ImageSigstoreVerificationPolicy {
+	p := *signaturePolicy.DeepCopy()
+	switch r.IntN(4) {
+	case 0:
+		p.RootOfTrust = configv1.PolicyRootOfTrust{PolicyType: configv1.FulcioCAWithRekorRootOfTrust, FulcioCAWithRekor: &configv1.ImagePolicyFulcioCAWithRekorRootOfTrust{
+			FulcioCAData: []byte("an authority"), RekorKeyData: []byte("a key"),
+			FulcioSubject: configv1.PolicyFulcioSubject{OIDCIssuer: "https://issuer.example.com", SignedEmail: "ann@example.com"},
+		}}
+	case 1:
+		p.RootOfTrust = configv1.PolicyRootOfTrust{PolicyType: configv1.PKIRootOfTrust, PKI: &configv1.ImagePolicyPKIRootOfTrust{
+			CertificateAuthorityRootsData: []byte("an authority"), PKICertificateSubject: configv1.PKICertificateSubject{Email: pick(r, "", "ann@example.com"), Hostname: "signer.example.com"},
+		}}
+		if r.chance(50) {
+			p.RootOfTrust.PKI.CertificateAuthorityIntermediatesData = []byte("another")
+		}
+	case 2:
+		p.RootOfTrust.PublicKey.RekorKeyData = []byte("a log")
+	}
+	switch r.IntN(5) {
+	case 0:
+		p.SignedIdentity = &configv1.PolicyIdentity{MatchPolicy: configv1.IdentityMatchPolicyMatchRepository}
+	case 1:
+		p.SignedIdentity = &configv1.PolicyIdentity{MatchPolicy: configv1.IdentityMatchPolicyExactRepository, PolicyMatchExactRepository: &configv1.PolicyMatchExactRepository{Repository: "reg.local/team/app"}}
+	case 2:
+		p.SignedIdentity = &configv1.PolicyIdentity{MatchPolicy: configv1.IdentityMatchPolicyRemapIdentity, PolicyMatchRemapIdentity: &configv1.PolicyMatchRemapIdentity{Prefix: "quay.io/team", SignedPrefix: "reg.local/team"}}
+	}
+	return p
+}
+
 // imagePolicies ask for signatures, of one scope or two each.
 func (r random) imagePolicies() []mirrors.Object {
 	var policies []mirrors.Object
 	for i := range r.IntN(2) {
 		o := &configv1.ClusterImagePolicy{}
 		o.Name = fmt.Sprint("cluster-", i)
-		o.Spec.Policy, o.Spec.Scopes = signaturePolicy, []configv1.ImageScope{configv1.ImageScope(r.scope())}
+		o.Spec.Policy, o.Spec.Scopes = r.required(), []configv1.ImageScope{configv1.ImageScope(r.scope())}
 		policies = append(policies, o)
 	}
 	for i := range 1 + r.IntN(2) {
 		o := &configv1.ImagePolicy{}
 		o.Name, o.Namespace = fmt.Sprint("team-", i), "team"
-		o.Spec.Policy, o.Spec.Scopes = signaturePolicy, []configv1.ImageScope{configv1.ImageScope(r.scope()), configv1.ImageScope(r.scope())}
+		o.Spec.Policy, o.Spec.Scopes = r.required(), []configv1.ImageScope{configv1.ImageScope(r.scope()), configv1.ImageScope(r.scope())}
 		policies = append(policies, o)
 	}
 	return policies

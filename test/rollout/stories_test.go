@@ -13,6 +13,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
 // TestStories tells each story on a stage of its own.
@@ -83,6 +84,15 @@ func digestSet(name, source string) mirrors.Object {
 			{Source: source, Mirrors: []configv1.ImageMirror{atMirror}},
 		}},
 	}
+}
+
+// clusterPolicy requires signatures of the images in a scope.
+func clusterPolicy(scope configv1.ImageScope) mirrors.Object {
+	o := &configv1.ClusterImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "signed"}}
+	o.Spec.Scopes, o.Spec.Policy = []configv1.ImageScope{scope}, configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
+		PolicyType: configv1.PublicKeyRootOfTrust, PublicKey: &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: signer.Key("release").PEM()},
+	}}
+	return o
 }
 
 // routers are those of the default ingress controller: two on the network of their nodes, of
@@ -258,6 +268,14 @@ var stories = []story{
 		before: []mirrors.Object{tagSet()},
 		change: change{remove: []mirrors.Object{tagSet()}},
 		want:   &want{drained: names("worker", 1, 3), updated: names("worker", 1, 3), evicted: []string{"web"}},
+	},
+	{
+		name:  "image policy",
+		why:   "a policy that requires signatures, and the files that come with it, are taken without a drain",
+		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1, atMirror + "/web:v1"},
+		before: []mirrors.Object{tagSet()},
+		change: change{apply: []mirrors.Object{clusterPolicy("quay.io/other")}},
+		want:   &want{updated: names("worker", 1, 3)},
 	},
 	{
 		name:  "reboot by policy",

@@ -58,10 +58,33 @@ const (
 )
 
 var signatureStates = []share[signatures]{
-	{unsigned, 50}, {signedWell, 70}, {signedInPart, 8}, {signedAsIndex, 14}, {signedTwice, 6}, {byOther, 10}, {byBoth, 6},
-	{asMirror, 12}, {asRepository, 8}, {asOtherTag, 14}, {asDigest, 6}, {forOther, 4}, {noPayload, 3}, {tampered, 3}, {payloadLost, 3},
-	{attested, 3}, {forbiddenSigs, 6}, {deniedSigs, 4}, {failingSigs, 4}, {nameUnknown, 5}, {bareNotFound, 5}, {typedWrong, 5}, {itself, 4},
-	{htmlSigs, 3}, {garbledSigs, 3}, {movedSigs, 4}, {busySigs, 3},
+	{unsigned, 50},
+	{signedWell, 70},
+	{signedInPart, 8},
+	{signedAsIndex, 14},
+	{signedTwice, 6},
+	{byOther, 10},
+	{byBoth, 6},
+	{asMirror, 12},
+	{asRepository, 8},
+	{asOtherTag, 14},
+	{asDigest, 6},
+	{forOther, 4},
+	{noPayload, 3},
+	{tampered, 3},
+	{payloadLost, 3},
+	{attested, 3},
+	{forbiddenSigs, 6},
+	{deniedSigs, 4},
+	{failingSigs, 4},
+	{nameUnknown, 5},
+	{bareNotFound, 5},
+	{typedWrong, 5},
+	{itself, 4},
+	{htmlSigs, 3},
+	{garbledSigs, 3},
+	{movedSigs, 4},
+	{busySigs, 3},
 }
 
 // The keys of policies.

@@ -132,10 +132,14 @@ func TestCauses(t *testing.T) {
 			answered(HoldsNot, HoldsIt)(in)
 			in.Cluster.Pods[1].Owner = rollout.Owner{}
 		}, failing), CauseImageNotPulled, source + " has it", "oc image mirror " + source + " " + mirror},
-		{"the mirror lacks the signature", deadlock(signed(HoldsUnsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
-			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig"},
-		{"nodes reject the signature at the mirror", deadlock(signed(HoldsMissigned, "mirror.example.com/shop/cart:sha256-"+hex+".sig"), "failing=SignatureValidationFailed"), CauseImageNotPulled, "mirror.example.com/shop/cart:v1 has it, and signatures that nodes reject",
-			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig"},
+		{
+			"the mirror lacks the signature", deadlock(signed(HoldsUnsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
+			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig",
+		},
+		{
+			"nodes reject the signature at the mirror", deadlock(signed(HoldsMissigned, "mirror.example.com/shop/cart:sha256-"+hex+".sig"), "failing=SignatureValidationFailed"), CauseImageNotPulled, "mirror.example.com/shop/cart:v1 has it, and signatures that nodes reject",
+			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig",
+		},
 		{"the mirror has neither", deadlock(signed(HoldsNot, ""), failing), CauseImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
 		{"a pod that is not ready", deadlock(nil, "unready"), CausePodNotReady, "pod shop/2 on b is not ready", "oc -n shop delete pod 2"},
 		{"a budget without room", deadlock(func(in *Input) {

@@ -30,9 +30,11 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -141,6 +143,28 @@ func (s *Stage) startCluster() {
 	s.must(s.connect())
 	err = cluster.InstallCRDs(s.Config, envtest.CRDInstallOptions{Paths: []string{program(s.t, "crds")}, ErrorIfPathMissing: true})
 	s.must(err)
+	s.must(s.serveAlpha("clusterimagepolicies.config.openshift.io"))
+	s.must(s.serveAlpha("imagepolicies.config.openshift.io"))
+}
+
+// serveAlpha has a CRD serve what it serves as v1 as v1alpha1, too: by that name the pinned
+// controllers read image policies, as clusters did when they were released.
+func (s *Stage) serveAlpha(name string) error {
+	crds, err := apiextensions.NewForConfig(s.Config)
+	if err != nil {
+		return err
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		crd, err := crds.ApiextensionsV1().CustomResourceDefinitions().Get(s.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		alpha := *crd.Spec.Versions[0].DeepCopy()
+		alpha.Name, alpha.Storage = "v1alpha1", false
+		crd.Spec.Versions = append(crd.Spec.Versions, alpha)
+		_, err = crds.ApiextensionsV1().CustomResourceDefinitions().Update(s.t.Context(), crd, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 func (s *Stage) connect() error {

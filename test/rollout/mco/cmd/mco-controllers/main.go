@@ -117,7 +117,7 @@ func newStage(config *rest.Config) (*stage, error) {
 	const resync = 10 * time.Minute
 	return &stage{
 		kube: kube, mcfg: mcfg, config: conf,
-		gates:     ctrlcommon.NewFeatureGatesHardcodedHandler(nil, off),
+		gates:     ctrlcommon.NewFeatureGatesHardcodedHandler(on, off),
 		cores:     informers.NewSharedInformerFactory(kube, resync),
 		mcfgs:     mcfginformers.NewSharedInformerFactory(mcfg, resync),
 		layers:    mcfginformers.NewSharedInformerFactory(mcfg, resync),
@@ -126,12 +126,15 @@ func newStage(config *rest.Config) (*stage, error) {
 	}, nil
 }
 
-// off are the gates that the controllers ask about. A controller that asks about one that
-// is not listed ends the program.
-var off = []configv1.FeatureGateName{
-	features.FeatureGateMachineConfigNodes, features.FeatureGatePinnedImages, features.FeatureGateOnClusterBuild,
-	features.FeatureGateSigstoreImageVerification, features.FeatureGateManagedBootImages, features.FeatureGateManagedBootImagesAWS,
-}
+// on and off are the gates that the controllers ask about. A controller that asks about one that
+// is not listed ends the program. Image policies are on in every cluster since 4.20.
+var (
+	on  = []configv1.FeatureGateName{features.FeatureGateSigstoreImageVerification}
+	off = []configv1.FeatureGateName{
+		features.FeatureGateMachineConfigNodes, features.FeatureGatePinnedImages, features.FeatureGateOnClusterBuild,
+		features.FeatureGateManagedBootImages, features.FeatureGateManagedBootImagesAWS,
+	}
+)
 
 func (s *stage) controllers(o options) []ctrlcommon.Controller {
 	m, c, nodes := s.mcfgs.Machineconfiguration().V1(), s.configs.Config().V1(), s.cores.Core().V1().Nodes()
