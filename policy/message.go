@@ -170,6 +170,18 @@ func (v Verdict) doesNone() string {
 	}
 }
 
+// moved says what was verified of the images that a change does not reroute.
+func (c Counts) moved() string {
+	switch verified := c.Moved - c.MovedLost - c.MovedOpen; {
+	case c.Moved == 0:
+		return ": nothing was verified"
+	case verified == c.Moved:
+		return fmt.Sprintf("; %s that drains move: all verified", text.Count(c.Moved, "image"))
+	default:
+		return fmt.Sprintf("; %s that drains move: %s verified", text.Count(c.Moved, "image"), text.Number(verified))
+	}
+}
+
 // unjudged says that nobody knows which images are rerouted.
 func (v Verdict) unjudged() string {
 	return fmt.Sprintf("which of %s it reroutes is not known, and nothing was verified", text.Count(v.Counts.Total, "image"))
@@ -307,7 +319,7 @@ func (v Verdict) Warnings(subject string) []string {
 		warnings = append(warnings, cut(fmt.Sprintf("%s %s %s of %s: %s",
 			subject, v.does(), text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"), v.verified())))
 	case v.Brings: // silence would read as if something had been verified
-		warnings = append(warnings, cut(fmt.Sprintf("%s %s: nothing was verified", subject, v.doesNone())))
+		warnings = append(warnings, cut(fmt.Sprintf("%s %s%s", subject, v.doesNone(), v.Counts.moved())))
 	}
 	warnings = append(warnings, v.exemptionWarnings()...)
 	for _, g := range groupByRule(v.notExempt(Warn)) {
