@@ -120,14 +120,11 @@ func (q *lookups) askSignatures(r *Reroute, route *mirrors.Route, first bool) bo
 		if f.Presence != Present && f != &platformsNotAsked {
 			continue
 		}
-		instances, known := f.Runs()
-		if !known {
+		if _, known := f.Runs(); !known {
 			q.ask(deeper(s.Location))
 		}
-		for _, instance := range instances {
-			if l, ok := s.Signatures(instance.Digest); ok {
-				q.ask(l)
-			}
+		for _, l := range signaturePlaces(s, f) {
+			q.ask(l)
 		}
 		if first {
 			break

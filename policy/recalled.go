@@ -42,12 +42,24 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 }
 
 // lookedAt returns the locations whose facts count for r: where the platforms of a place
-// are wanted, the location that was looked up for them.
+// are wanted, the location that was looked up for them, and where nodes look for signatures
+// of what is there.
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
-	places := slices.Concat(r.After.Open(), r.Before.Open())
-	for k, l := range places {
-		if r.wantsPlatforms(l, facts.At(l)) {
-			places[k] = deeper(l)
+	var places []mirrors.Location
+	for _, route := range []*mirrors.Route{&r.After, &r.Before} {
+		for k := range route.Sources {
+			s := &route.Sources[k]
+			if !s.Tried() {
+				continue
+			}
+			l := s.Location
+			if r.wantsPlatforms(l, facts.At(l)) {
+				l = deeper(l)
+			}
+			places = append(places, l)
+			if s.WantsSignatures() {
+				places = append(places, signaturePlaces(s, r.counted(s.Location, facts.At(s.Location), facts))...)
+			}
 		}
 	}
 	return places

@@ -132,3 +132,21 @@ func TestDecisivePlatforms(t *testing.T) {
 		t.Errorf("decisive: %v", got)
 	}
 }
+
+// TestDecisiveSignatures: whoever has just copied a signature is not told of the miss from before.
+func TestDecisiveSignatures(t *testing.T) {
+	signed := signedBy(release, "quay.io/x")
+	change := Change{withPolicies(signed), withPolicies(signed, itms("a", "quay.io", allow, "m.local"))}
+	for _, found := range []string{"absent", "signed m.local/x:1"} {
+		plan := shallow(change, []Image{{tag, consumers()}}, Settings{})
+		facts := shop("m.local/x:1 present", "m.local/x sumA "+found, "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1")
+		at, _ := mirrors.Location{Ref: "m.local/x:1"}.Signatures(sumA)
+		if got := plan.Decisive(facts); len(got) != 0 {
+			t.Errorf("%s: %v are asked for again, though none is old", found, got)
+		}
+		facts[at].Recalled = true
+		if got := plan.Decisive(facts); !slices.Equal(got, []mirrors.Location{at}) {
+			t.Errorf("%s: got %v, want %v", found, got, at)
+		}
+	}
+}

@@ -94,6 +94,19 @@ func inWords(worst *signatureState, states []signatureState) string {
 	}
 }
 
+// signaturePlaces returns where nodes look for the signatures of what f says is at a place; none if
+// it is not known which manifests they would run.
+func signaturePlaces(s *mirrors.PullSource, f *Fact) []mirrors.Location {
+	var places []mirrors.Location
+	instances, _ := f.Runs()
+	for _, instance := range instances {
+		if l, ok := s.Signatures(instance.Digest); ok {
+			places = append(places, l)
+		}
+	}
+	return places
+}
+
 // signaturesOf says whether nodes accept one instance of the image at the place.
 func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
 	at := s.source()

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -18,15 +19,18 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -50,11 +54,13 @@ type stage struct {
 	mirror  *registries.Process
 	ca      []byte
 	router  string // digest of the router image
-	listen  string // where the guard answers the API server
-	health  string // where it answers /readyz
-	guard   *exec.Cmd
-	logs    *os.File
-	close   []func()
+	// remedies are commands of a refusal, each with what it copies, and to where.
+	remedies [][]string
+	listen   string // where the guard answers the API server
+	health   string // where it answers /readyz
+	guard    *exec.Cmd
+	logs     *os.File
+	close    []func()
 }
 
 // setUp starts everything, up to the registered webhook.
@@ -75,7 +81,7 @@ func setUp(ctx context.Context, binary string, out io.Writer) (_ *stage, err err
 		{"a control plane: kube-apiserver and etcd, with OpenShift's own CRDs", s.startCluster},
 		{"two registries: " + sourceHost + " and " + mirrorHost, s.startRegistries},
 		{"images: the platform's and the shop's at the source, the shop's at the mirror", s.fillRegistries},
-		{"a small cluster as objects: nodes, pools, routers, applications", s.fillCluster},
+		{"a small cluster as objects: nodes, pools, routers, applications, and the policy that asks for signatures of the platform", s.fillCluster},
 		{"the guard, with the rights of its manifests", s.startGuard},
 		{"the webhook, from the manifests", s.register},
 	} {
@@ -161,7 +167,58 @@ func (s *stage) fillRegistries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return remote.WriteIndex(ref, index, s.remote(ctx)...)
+	if err := remote.WriteIndex(ref, index, s.remote(ctx)...); err != nil {
+		return err
+	}
+	return s.signRouter(ctx, index)
+}
+
+// release is the key with which the platform is signed.
+const release = signer.Key("release")
+
+// signRouter pushes the signatures of the router's parts to the source.
+func (s *stage) signRouter(ctx context.Context, index v1.ImageIndex) error {
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	for _, part := range manifest.Manifests {
+		digest := part.Digest.String()
+		signature := release.Sign(sourceHost+"/"+routerRepo+":4.22.1", digest)
+		if err := s.pushSignature(ctx, sourceHost+"/"+routerRepo+":"+signer.Tag(digest), signature); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) pushSignature(ctx context.Context, at string, signature signing.Signature) error {
+	ref, err := name.ParseReference(at)
+	if err != nil {
+		return err
+	}
+	img, err := registries.NewAttached(signer.Attach(signature))
+	if err != nil {
+		return err
+	}
+	return remote.Write(ref, img, s.remote(ctx)...)
+}
+
+// copySignature does what skopeo copy does with the tag of a signature.
+func (s *stage) copySignature(ctx context.Context, from, to string) error {
+	source, err := name.ParseReference(from)
+	if err != nil {
+		return err
+	}
+	target, err := name.ParseReference(to)
+	if err != nil {
+		return err
+	}
+	img, err := remote.Image(source, s.remote(ctx)...)
+	if err != nil {
+		return err
+	}
+	return remote.Write(target, img, s.remote(ctx)...)
 }
 
 func (s *stage) push(ctx context.Context, image string) error {
@@ -211,15 +268,20 @@ func (s *stage) remote(ctx context.Context) []remote.Option {
 // object returns one of the story's files, with the router's digest in it.
 func (s *stage) object(file string) (string, error) {
 	data, err := objects.ReadFile("objects/" + file)
-	return strings.ReplaceAll(string(data), "{router}", s.router), err
+	return strings.NewReplacer("{router}", s.router, "{key}", base64.StdEncoding.EncodeToString(release.PEM())).Replace(string(data)), err
 }
 
 func (s *stage) fillCluster(ctx context.Context) error {
-	text, err := s.object("cluster.yaml")
-	if err != nil {
-		return err
+	for _, file := range []string{"cluster.yaml", "policy.yaml"} {
+		text, err := s.object(file)
+		if err != nil {
+			return err
+		}
+		if err := s.apply(ctx, text); err != nil {
+			return err
+		}
 	}
-	return s.apply(ctx, text)
+	return nil
 }
 
 // apply applies objects that are part of the scenery.

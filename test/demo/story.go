@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -22,17 +23,18 @@ func (s *stage) tell(ctx context.Context) error {
 	}{
 		{"a", "The ITMS of the story: all of quay.io from the mirror, never from the source. The routers are pulled by digest, which a tag mirror does not serve.", s.everything},
 		{"b", "An IDMS for the platform. The shop's images were mirrored; somebody forgot the routers.", s.platformTooEarly},
-		{"c", "The router image is copied, as the refusal says. The same IDMS passes now.", s.platformInTime},
-		{"d", "The source goes away: this cluster is disconnected from now on. A narrow ITMS would take the routers' mirror away.", s.narrow},
-		{"e", "Deleting the IDMS would send the routers back to a source that is gone.", s.deletePlatform},
-		{"f", "The same question from the command line, before anybody types kubectl.", s.check},
+		{"c", "The router image is copied, as the refusal says. What the copy leaves behind is its signature, and nodes look for that at the mirror alone.", s.platformUnsigned},
+		{"d", "The signature is copied as well. The same IDMS passes now.", s.platformInTime},
+		{"e", "The source goes away: this cluster is disconnected from now on. A narrow ITMS would take the routers' mirror away.", s.narrow},
+		{"f", "Deleting the IDMS would send the routers back to a source that is gone.", s.deletePlatform},
+		{"g", "The same question from the command line, before anybody types kubectl.", s.check},
 	} {
 		fmt.Fprintf(s.out, "\n(%s) %s\n", step.letter, step.narration)
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("step %s: %w", step.letter, err)
 		}
 	}
-	fmt.Fprintf(s.out, "\nAll six came out as they should. The guard uses %.1f MB of memory.\n", float64(s.residentKB())/1024)
+	fmt.Fprintf(s.out, "\nAll seven came out as they should. The guard uses %.1f MB of memory.\n", float64(s.residentKB())/1024)
 	return nil
 }
 
@@ -52,11 +54,33 @@ func (s *stage) platformTooEarly(ctx context.Context) error {
 	return s.refused(ctx, "platform.yaml", "apply", "openshift-ingress/router-default (router)", "ImageMissing", s.copyCommand())
 }
 
-func (s *stage) platformInTime(ctx context.Context) error {
+// platformUnsigned copies the image, and keeps the commands that the refusal says.
+func (s *stage) platformUnsigned(ctx context.Context) error {
 	fmt.Fprintf(s.out, "\n$ %s\n", s.copyCommand())
 	ref := "/" + routerRepo + "@" + s.router
 	if err := s.copyImage(ctx, sourceHost+ref, mirrorHost+ref); err != nil {
 		return err
+	}
+	out, err := s.kubectl(ctx, "platform.yaml", "apply")
+	if err == nil {
+		return errors.New("it was admitted")
+	}
+	s.remedies = signatureCopy.FindAllStringSubmatch(out, -1)
+	if len(s.remedies) == 0 {
+		return fmt.Errorf("the refusal names no command:\n%s", out)
+	}
+	return contains(out, "SignatureMissing", "required by ClusterImagePolicy openshift", "denied the request")
+}
+
+// signatureCopy is the command that copies a signature.
+var signatureCopy = regexp.MustCompile(`skopeo copy --preserve-digests docker://(\S+\.sig) docker://(\S+\.sig)`)
+
+func (s *stage) platformInTime(ctx context.Context) error {
+	for _, remedy := range s.remedies {
+		fmt.Fprintf(s.out, "\n$ %s\n", remedy[0])
+		if err := s.copySignature(ctx, remedy[1], remedy[2]); err != nil {
+			return err
+		}
 	}
 	out, err := s.kubectl(ctx, "platform.yaml", "apply")
 	if err != nil {
@@ -83,13 +107,13 @@ func (s *stage) deletePlatform(ctx context.Context) error {
 	return nil
 }
 
-// check runs the command, which must give the webhook's answer of step d.
+// check runs the command, which must give the webhook's answer of step e.
 func (s *stage) check(ctx context.Context) error {
 	refusal, err := s.dryRun(ctx, "narrow.yaml")
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(s.dir, "narrow.yaml") // as step d wrote it
+	file := filepath.Join(s.dir, "narrow.yaml") // as step e wrote it
 	fmt.Fprint(s.out, "\n$ mirrorset-guard check -f narrow.yaml; echo $?\n")
 	cmd := exec.CommandContext(ctx, s.binary, "check", "-f", file, "--kubeconfig", s.cluster.Kubeconfig,
 		"--registry-ca", filepath.Join(s.dir, "tls", "ca.crt"), "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr)
