@@ -17,13 +17,17 @@ type MovedCounts struct{ All, Lost, Open int }
 
 // String continues a forecast, "" if there is nothing to add.
 func (c MovedCounts) String() string {
-	switch all := c.All; {
-	case c.Lost > 0:
-		return fmt.Sprintf("; of %s that the drains have pulled again, %s cannot be pulled", text.Count(all, "other image"), text.Number(c.Lost))
-	case c.Open > 0:
-		return fmt.Sprintf("; of %s that the drains have pulled again, %s could not be verified", text.Count(all, "other image"), text.Number(c.Open))
-	default:
+	n, what := c.Lost, "cannot be pulled"
+	if n == 0 {
+		n, what = c.Open, "could not be verified"
+	}
+	switch {
+	case n == 0:
 		return ""
+	case c.All == 1:
+		return "; the other image that drains move " + what
+	default:
+		return fmt.Sprintf("; of %s that drains move, %s %s", text.Count(c.All, "other image"), text.Number(n), what)
 	}
 }
 
