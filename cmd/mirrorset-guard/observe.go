@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -45,28 +45,13 @@ func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, er
 		return &http.Server{Addr: f.address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}, nil
 	}
 	mux.HandleFunc("GET /inventory", o.list)
-	handler, err := authorized(config, mux, o.log)
+	handler, err := access.New(config, mux, o.log)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics: %w", err)
 	}
 	s := webhook.HTTPServer(handler, nil, o.log)
 	s.Addr = f.address
 	return s, nil
-}
-
-// authorized lets clients through whose token the cluster knows, and whom a role
-// permits the path as a nonResourceURL. It contacts the cluster for a token that it
-// has not seen for a minute.
-func authorized(config *rest.Config, h http.Handler, log logr.Logger) (http.Handler, error) {
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	filter, err := filters.WithAuthenticationAndAuthorization(config, client)
-	if err != nil {
-		return nil, err
-	}
-	return filter(log, h)
 }
 
 // list answers with the list of the command inventory, as JSON.
