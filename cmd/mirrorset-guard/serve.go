@@ -87,6 +87,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.registries.factFile, "fact-file", "", "file in which facts about images survive a restart; empty for none")
 	o.policy.addFlags(flags)
 	o.config.addFlags(flags)
+	o.config.mounted = true
 	o.standing.addFlags(flags)
 	o.audit.addFlags(flags)
 }
@@ -229,8 +230,7 @@ func (g *guard) notReady() error {
 // run serves until ctx ends, and a while longer, so that the API server learns
 // of the end before the port is closed.
 func (g *guard) run(ctx context.Context) error {
-	defer g.client.Close()
-	defer g.store.Close()
+	defer g.close()
 	defer g.recordDecisions(ctx)()
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -263,7 +263,9 @@ func (g *guard) run(ctx context.Context) error {
 	}
 	listening, stopListening := context.WithCancel(serving)
 	defer stopListening()
+	listened := make(chan struct{})
 	group.Go(func() error {
+		defer close(listened)
 		defer cancel() // only now: what is still under way needs the rest
 		return g.listen(listening)
 	})
@@ -273,7 +275,7 @@ func (g *guard) run(ctx context.Context) error {
 		return nil
 	})
 	g.log.Info("Started", "version", version, "listen", g.options.listen, "mode", g.currentSettings().Mode.String())
-	return group.Wait()
+	return g.awaitEnd(group.Wait, listened)
 }
 
 // servers returns what listens where.
