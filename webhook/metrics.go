@@ -92,13 +92,13 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	return nil
 }
 
-func (m *metrics) decided(req admissionv1.AdmissionRequest, d decision, took time.Duration) {
+func (m *metrics) decided(r *request, d decision, took time.Duration) {
 	if m == nil {
 		return
 	}
-	m.reviews.WithLabelValues(kindLabel(req), operationLabel(req), string(d.verdict)).Inc()
+	m.reviews.WithLabelValues(r.kindLabel(), r.operationLabel(), string(d.verdict)).Inc()
 	m.duration.WithLabelValues(string(d.verdict)).Observe(took.Seconds())
-	if d.override != nil && !isDryRun(req) {
+	if d.override != nil && !r.isDryRun() {
 		m.override.WithLabelValues(string(d.override.result)).Inc()
 	}
 }
@@ -129,11 +129,11 @@ func (m *metrics) refusedRequest(reason string) {
 // in the cluster's network from posting it.
 const other = "other"
 
-func kindLabel(req admissionv1.AdmissionRequest) string {
-	if _, err := mirrors.New(kindOf(req)); err != nil {
+func (r *request) kindLabel() string {
+	if _, err := mirrors.New(r.kind()); err != nil {
 		return other
 	}
-	return req.Kind.Kind
+	return r.Kind.Kind
 }
 
 // kinds are those that the webhooks of the manifests match.
@@ -149,9 +149,9 @@ var operations = []admissionv1.Operation{
 	admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect,
 }
 
-func operationLabel(req admissionv1.AdmissionRequest) string {
-	if !slices.Contains(operations, req.Operation) {
+func (r *request) operationLabel() string {
+	if !slices.Contains(operations, r.Operation) {
 		return other
 	}
-	return string(req.Operation)
+	return string(r.Operation)
 }

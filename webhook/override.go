@@ -1,14 +1,12 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -118,13 +116,11 @@ func (o override) hasReason() bool {
 
 // An overriding decides about the override of one request. It is not safe for concurrent use.
 type overriding struct {
-	req        admissionv1.AdmissionRequest
+	req        *request
 	authorizer Authorizer
 	change     boundChange
-	object     partialObject // that has the annotation, if there is one
 	name       string
-	// asked is set where the object has the annotation; override is what it says.
-	asked    bool
+	// override is what the annotation says, if the object has it.
 	override override
 	// permission is what the Authorizer said, which is asked once; nil if it was not asked.
 	permission *permission
@@ -136,24 +132,22 @@ type permission struct {
 	refused string
 }
 
-// overridingOf returns what decides about the override of req; nil where nothing is ever
+// overridingOf returns what decides about the override of r; nil where nothing is ever
 // overridden.
-func (h *Handler) overridingOf(req admissionv1.AdmissionRequest) *overriding {
+func (h *Handler) overridingOf(r *request) *overriding {
 	if h.Authorizer == nil {
 		return nil
 	}
-	object := readPartial(req.Object.Raw)
-	if isRemoval(req) {
-		object = readPartial(req.OldObject.Raw)
-	}
-	o := &overriding{req: req, authorizer: h.Authorizer, object: object, name: cmp.Or(object.Metadata.Name, req.Name)}
-	o.change = boundChangeOf(req, o.name)
-	value, asked := object.Metadata.Annotations[OverrideAnnotation]
-	if asked {
-		o.asked, o.override = true, parseOverride(value)
+	o := &overriding{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name)}
+	o.change = boundChange{request: r, name: o.name}
+	if o.asked() {
+		o.override = parseOverride(r.subject().override)
 	}
 	return o
 }
+
+// asked reports whether the object has the annotation.
+func (o *overriding) asked() bool { return o.req.subject().asked }
 
 // authorizationTime is kept back from a review for asking whether the user may override it: a
 // request to the API server, which may have to ask a webhook of its own.
@@ -162,14 +156,14 @@ const authorizationTime = 2 * time.Second
 // mayMatter reports whether the annotation may turn out to count, so that time has to be kept
 // for asking.
 func (o *overriding) mayMatter() bool {
-	return o != nil && o.asked && o.override.hasReason() &&
+	return o != nil && o.asked() && o.override.hasReason() &&
 		(o.override.code == o.change.code(false) || o.override.code == o.change.code(true))
 }
 
 // honours reports whether the annotation covers the refusal that r is. Someone who accepts
 // that MCO rejects the configuration accepts a lesser danger as well.
 func (o *overriding) honours(ctx context.Context, r review.Record) bool {
-	if o == nil || !o.asked {
+	if o == nil || !o.asked() {
 		return false
 	}
 	o.override.result, o.override.refused = o.judge(ctx, isRejected(r))
@@ -253,7 +247,7 @@ func (o *overriding) settle(ctx context.Context, mode policy.Mode, d *decision) 
 	o.override.of = d.verdict
 	rejected := isRejected(d.record)
 	honoured := o.honours(ctx, d.record)
-	if o.asked {
+	if o.asked() {
 		d.override = &o.override
 	}
 	if !honoured {
@@ -267,7 +261,7 @@ func (o *overriding) settle(ctx context.Context, mode policy.Mode, d *decision) 
 // advice says how the refusal can be overridden.
 func (o *overriding) advice(rejected bool) string {
 	var b strings.Builder
-	if o.asked {
+	if o.asked() {
 		fmt.Fprintf(&b, "\nThe annotation %s does not count: %s.", OverrideAnnotation, o.override.refused)
 	}
 	value := o.change.code(rejected) + ": " + reasonPlaceholder
@@ -275,7 +269,7 @@ func (o *overriding) advice(rejected bool) string {
 	if rejected {
 		who += ", and accept that no mirror change will reach nodes until the configuration is repaired"
 	}
-	if !isRemoval(o.req) {
+	if !o.req.isRemoval() {
 		fmt.Fprintf(&b, "\n%s: add the annotation\n  %s: %q", who, OverrideAnnotation, value)
 		return b.String()
 	}
@@ -307,7 +301,7 @@ func (o *overriding) warnings(refusal string, rejected bool) []string {
 // report is what others are told of an override that was used.
 func (o *overriding) report(d decision) Override {
 	return Override{
-		Kind: kindOf(o.req), Namespace: o.req.Namespace, Name: o.name, UID: types.UID(o.object.Metadata.UID),
+		Kind: o.req.kind(), Namespace: o.req.Namespace, Name: o.name, UID: o.req.subject().uid,
 		User: name(o.req.UserInfo.Username), Reason: o.override.reason, Refusal: text.Lines(d.message),
 	}
 }

@@ -53,7 +53,7 @@ func overriddenHandler(verdict policy.Verdict) *Handler {
 func annotated(t *testing.T, req admission.Request, value string) admission.Request {
 	t.Helper()
 	raw := &req.Object
-	if isRemoval(req.AdmissionRequest) {
+	if readRequest(req.AdmissionRequest).isRemoval() {
 		raw = &req.OldObject
 	}
 	var o map[string]any
@@ -284,7 +284,7 @@ func TestOverrideOfEveryKind(t *testing.T) {
 	seen := map[string]string{}
 	for _, gvk := range everyKind {
 		for _, spec := range []string{`{}`, `{"additionalTrustedCA":{"name":"x"},"registrySources":{"blockedRegistries":["x.io"]},"unknown":1}`} {
-			req := request(admissionv1.Create, gvk, "cluster")
+			req := requestTo(admissionv1.Create, gvk, "cluster")
 			req.Resource = metav1.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: strings.ToLower(gvk.Kind) + "s"}
 			req.Object = rawText(fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"cluster"},"spec":%s}`, gvk.GroupVersion(), gvk.Kind, spec))
 			h := overriddenHandler(refusedBy(policy.ImageMissing))

@@ -3,12 +3,13 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"fmt"
+	"hash"
 	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -29,68 +30,42 @@ import (
 // that went with them could not be used on the day that it is for. Whether MCO would reject
 // the configuration depends on the objects alone, and is a danger of another kind.
 type boundChange struct {
-	// Format keeps codes of another way of computing them apart.
-	Format                             int
-	Operation                          string
-	Group, Resource, Namespace, Object string
-	UID                                string
-	Generation                         int64
-	Spec                               any
-	Rejected                           bool
+	request *request
+	name    string
+	// sum is that of what is the same for both codes, once it has been computed.
+	sum []byte
 }
 
-// A partialObject is what a code and an override need of an object.
-type partialObject struct {
-	Metadata struct {
-		Name        string            `json:"name"`
-		UID         string            `json:"uid"`
-		Generation  int64             `json:"generation"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec any `json:"spec"`
-}
-
-// readPartial reads raw as far as it can: what a deletion overrides need not be an object that
-// can be read in full.
-func readPartial(raw []byte) (o partialObject) {
-	_ = utiljson.Unmarshal(raw, &o) // what is not read is not there
-	return o
-}
-
-// boundChangeOf returns what req changes, as far as it can be read, without Rejected.
-func boundChangeOf(req admissionv1.AdmissionRequest, name string) boundChange {
-	b := boundChange{
-		Format: 1, Operation: string(req.Operation),
-		Group: req.Resource.Group, Resource: req.Resource.Resource, Namespace: req.Namespace, Object: name,
+// hashed returns the sum of what b changes, as far as it can be read. A spec counts as it is
+// written, which one API server always does in the same way.
+func (b *boundChange) hashed() []byte {
+	if b.sum != nil {
+		return b.sum
 	}
-	object, old := readPartial(req.Object.Raw), readPartial(req.OldObject.Raw)
+	r, operation := b.request, string(b.request.Operation)
+	uid, generation, spec := "", int64(0), r.put.spec
 	switch {
-	case isRemoval(req):
-		b.Operation, b.UID, b.Spec = string(admissionv1.Delete), old.Metadata.UID, old.Spec
-	case req.Operation == admissionv1.Update:
-		b.UID, b.Generation, b.Spec = old.Metadata.UID, old.Metadata.Generation, object.Spec
-	default:
-		b.Spec = object.Spec
+	case r.isRemoval():
+		operation, uid, spec = string(admissionv1.Delete), string(r.old.uid), r.old.spec
+	case r.Operation == admissionv1.Update:
+		uid, generation = string(r.old.uid), r.old.generation
 	}
-	return b
-}
-
-// isRemoval reports whether req takes an object out of force.
-func isRemoval(req admissionv1.AdmissionRequest) bool {
-	return req.Operation == admissionv1.Delete || takesAway(req)
+	sum := sha256.New()
+	// The number keeps codes of another way of computing them apart.
+	fmt.Fprintf(sum, "2 %q %q %q %q %q %q %d ", operation, r.Resource.Group, r.Resource.Resource, r.Namespace, b.name, uid, generation)
+	_ = rawjson.Compact(sum, spec) // a hash takes everything
+	b.sum = sum.Sum(nil)
+	return b.sum
 }
 
 // code returns the code that an override of b has to state: as short as a person copies, and
 // long enough for two changes of one object not to have the same by chance. It keeps no
 // secret; who may override is for the API server to say.
-func (b boundChange) code(rejected bool) string {
-	b.Rejected = rejected
-	data, err := json.Marshal(b)
-	if err != nil {
-		panic(err) // it was JSON before
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:codeBytes])
+func (b *boundChange) code(rejected bool) string {
+	var sum hash.Hash = sha256.New()
+	sum.Write(b.hashed())
+	fmt.Fprintf(sum, " %t", rejected)
+	return hex.EncodeToString(sum.Sum(nil)[:codeBytes])
 }
 
 const codeBytes = 4

@@ -109,6 +109,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
 		handler: &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m},
+		bodies:  newBodies(),
 		ready:   o.Ready,
 		log:     o.Log,
 		metrics: m,
