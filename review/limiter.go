@@ -15,7 +15,13 @@ import (
 // A review gives up its slot while it waits for registries. Afterwards it gets one before any
 // review that has not started, so that reviews that were started are finished first. Among those
 // that have not, each sender has its turn.
-type Limiter struct{ slots *fair.Queue }
+//
+// Reviews of large edits take seconds, and have slots of their own, so that they keep no others
+// waiting.
+type Limiter struct{ small, large slots }
+
+// Slots are those for which reviews of one size wait.
+type slots struct{ queue *fair.Queue }
 
 // The ranks of those that wait for a slot, the first first.
 const (
@@ -23,39 +29,58 @@ const (
 	starting
 )
 
-// NewLimiter returns a Limiter that lets n reviews compute at once.
-func NewLimiter(n int) *Limiter { return &Limiter{fair.New(int64(n))} }
+// largeEdit is the number of entries from which on an edit is large: resolving them takes some
+// 100 ms.
+const largeEdit = 1_000
 
-// acquire waits for a slot, until ctx ends. A nil Limiter does not bound anything.
-func (l *Limiter) acquire(ctx context.Context, rank int) error {
-	if l == nil {
+// NewLimiter returns a Limiter that lets n reviews compute at once, and half as many of large
+// edits besides.
+func NewLimiter(n int) *Limiter {
+	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}}
+}
+
+// of returns the slots for an edit. Those of a nil Limiter do not bound anything.
+func (l *Limiter) of(edit mirrors.Edit) slots {
+	switch {
+	case l == nil:
+		return slots{}
+	case len(edit.Apply(mirrors.Set{}).Entries()) >= largeEdit:
+		return l.large
+	default:
+		return l.small
+	}
+}
+
+// acquire waits for a slot, until ctx ends.
+func (s slots) acquire(ctx context.Context, rank int) error {
+	if s.queue == nil {
 		return nil
 	}
-	return l.slots.Acquire(ctx, rank, 1)
+	return s.queue.Acquire(ctx, rank, 1)
 }
 
 // release gives a slot back, to the first of those that wait.
-func (l *Limiter) release() {
-	if l != nil {
-		l.slots.Release(1)
+func (s slots) release() {
+	if s.queue != nil {
+		s.queue.Release(1)
 	}
 }
 
 // contended reports whether somebody waits for a slot.
-func (l *Limiter) contended() bool { return l != nil && l.slots.Contended() }
+func (s slots) contended() bool { return s.queue != nil && s.queue.Contended() }
 
 // yielding returns r for the holder of a slot: the slot is given up while r is asked, and
 // acquired again afterwards, even if ctx has ended, as what is known by then still has to be
 // judged.
-func (l *Limiter) yielding(r Registries) Registries {
-	if l == nil {
+func (s slots) yielding(r Registries) Registries {
+	if s.queue == nil {
 		return r
 	}
-	return yieldingRegistries{l, r}
+	return yieldingRegistries{s, r}
 }
 
 type yieldingRegistries struct {
-	limiter    *Limiter
+	slots      slots
 	registries Registries
 }
 
@@ -73,7 +98,7 @@ func (y yieldingRegistries) Recall(ctx context.Context, locs []mirrors.Location)
 }
 
 func (y yieldingRegistries) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {
-	y.limiter.release()
-	defer func() { _ = y.limiter.acquire(context.WithoutCancel(ctx), resuming) }()
+	y.slots.release()
+	defer func() { _ = y.slots.acquire(context.WithoutCancel(ctx), resuming) }()
 	return by(ctx, locs)
 }

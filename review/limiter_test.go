@@ -3,11 +3,14 @@ package review
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -18,7 +21,7 @@ import (
 // wait leaves, and takes no slot along.
 func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := NewLimiter(1)
+		limiter := NewLimiter(1).small
 		if err := limiter.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +59,7 @@ func TestLimiter(t *testing.T) {
 
 // A slot that comes at the moment when it is not wanted any more is not lost.
 func TestLimiterLosesNoSlot(t *testing.T) {
-	limiter := NewLimiter(2)
+	limiter := NewLimiter(2).small
 	var all sync.WaitGroup
 	for i := range 1000 {
 		all.Go(func() {
@@ -74,7 +77,7 @@ func TestLimiterLosesNoSlot(t *testing.T) {
 }
 
 // free returns how many slots nobody has.
-func free(l *Limiter) (n int) {
+func free(l slots) (n int) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for l.acquire(ended, starting) == nil {
@@ -137,11 +140,11 @@ func TestReviewsYieldSlots(t *testing.T) {
 			}()
 			_, _ = panics.Review(t.Context(), edit)
 		}()
-		if n := free(limiter); n != 1 {
+		if n := free(limiter.small); n != 1 {
 			t.Errorf("%d slots are free after a panic, want 1", n)
 		}
 
-		if err := limiter.acquire(t.Context(), starting); err != nil {
+		if err := limiter.small.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -169,8 +172,7 @@ func collected(c <-chan string) (all []string) {
 
 func TestLimiterContended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var none *Limiter
-		l := NewLimiter(1)
+		none, l := slots{}, NewLimiter(1).small
 		if err := l.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +201,7 @@ func TestLimiterContended(t *testing.T) {
 // TestLimiterIsFair: one review of each sender after the other, and those of higher rank first.
 func TestLimiterIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := NewLimiter(1)
+		limiter := NewLimiter(1).small
 		if err := limiter.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
@@ -224,4 +226,20 @@ func TestLimiterIsFair(t *testing.T) {
 			t.Errorf("first %s, then %s, then %s", first, second, third)
 		}
 	})
+}
+
+// TestLargeEditsKeepNoOthersWaiting: which take seconds, and of which anybody may send many.
+func TestLargeEditsKeepNoOthersWaiting(t *testing.T) {
+	large := tagMirrorSet("quay.io/shop", "mirror.example.com/shop")
+	for i := range largeEdit {
+		large.Spec.ImageTagMirrors = append(large.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: fmt.Sprint("x", i, ".io")})
+	}
+	l := NewLimiter(4)
+	small := tagMirrorSet("quay.io/shop", "mirror.example.com/shop")
+	if l.of(mirrors.Put(large)) != l.large || l.of(mirrors.Put(small)) != l.small || l.of(mirrors.Delete(large)) != l.small {
+		t.Error("edits have the slots of another size")
+	}
+	if n, m := free(l.small), free(l.large); n != 4 || m != 2 {
+		t.Errorf("%d and %d slots", n, m)
+	}
 }

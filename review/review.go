@@ -156,15 +156,16 @@ func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.R
 	change := policy.Change{Before: now.set, After: edit.Apply(now.set)}
 	trust := r.readTrust(ctx, &change)
 	defer trust.release()
-	if err := r.Limiter.acquire(ctx, starting); err != nil {
+	slots := r.Limiter.of(edit)
+	if err := slots.acquire(ctx, starting); err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
-	defer r.Limiter.release()
+	defer slots.release()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
-	record := r.judge(ctx, r.Limiter.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
+	record := r.judge(ctx, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
-	r.forecast(ctx, &record, start)
+	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	return record, nil
 }
@@ -207,12 +208,12 @@ const contendedForecast = 200 * time.Millisecond
 
 // forecast adds to record what the change does to the nodes. What decides that and has not
 // been looked up is looked up first, as long as there is time.
-func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time) {
+func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time, slots slots) {
 	began := time.Now()
 	by := policy.Forecaster{Now: start, Stop: func() bool {
-		return ctx.Err() != nil || r.Limiter.contended() && time.Since(began) > contendedForecast
+		return ctx.Err() != nil || slots.contended() && time.Since(began) > contendedForecast
 	}}
-	registries := r.Limiter.yielding(r.Registries)
+	registries := slots.yielding(r.Registries)
 	for record.Forecast = record.Plan.Forecast(record.Facts, by); record.Forecast != nil && len(record.Forecast.Lookups) > 0 && ctx.Err() == nil; {
 		lookups := record.Forecast.Lookups
 		record.Facts = maps.Clone(record.Facts)
