@@ -24,6 +24,7 @@ import (
 // uid, in which the API server reads nothing but "invalid webhook response".
 type endpoint struct {
 	handler admission.Handler
+	rank    func(sender string) int // of senders, for package fair
 	bodies  *bodies
 	ready   func() error
 	log     logr.Logger
@@ -32,7 +33,8 @@ type endpoint struct {
 
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: senderOf(r)}))
+	sender := senderOf(r)
+	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
 	answer, refused := e.answer(w, r)
 	if refused != nil {
 		e.refuse(w, refused)

@@ -177,14 +177,14 @@ func (h *Handler) decide(ctx context.Context, r *request) (d decision) {
 	return d
 }
 
-// overrode tells of the override d, after which other changes have to be judged together with
-// this one, even if there was no verdict on it.
+// overrode has others told of the override d once it is in force. Other changes have to be judged
+// together with it meanwhile, even if there was no verdict on it.
 func (h *Handler) overrode(ctx context.Context, o *overriding, d decision) {
+	o.telling.made(o.report(d))
 	if d.override.of == none {
-		h.edits().AddAnyway(ctx, d.proposal.edit)
-	}
-	if h.Overridden != nil {
-		h.Overridden(o.report(d))
+		c := recent.Change{Edit: d.proposal.edit}
+		o.follow(&c)
+		h.edits().AddAnyway(ctx, c)
 	}
 }
 
@@ -221,7 +221,7 @@ func (h *Handler) examine(ctx context.Context, r *request, o *overriding) (d dec
 }
 
 func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overriding) decision {
-	rec, err := h.judge(ctx, p, r.requester(), r.isDryRun(), o)
+	rec, err := h.judge(ctx, r, p, o)
 	if err != nil {
 		return noVerdict(r, p, err)
 	}

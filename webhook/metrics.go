@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 		}, []string{"reason"}),
 		override: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_overrides_total",
-			Help: "Refused changes with the annotation " + OverrideAnnotation + " by what became of it (used, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
+			Help: "Refused changes with the annotation " + OverrideAnnotation + " by what became of it (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
 		}, []string{"result"}),
 	}
 	m.initialise()
@@ -75,7 +75,7 @@ func (m *metrics) initialise() {
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(reason)
 	}
-	for _, result := range []overrideResult{overrideUsed, overrideNoReason, overrideWrongCode, overrideForbidden, overrideUnknown} {
+	for _, result := range overrideResults {
 		m.override.WithLabelValues(string(result))
 	}
 }
@@ -98,8 +98,15 @@ func (m *metrics) decided(r *request, d decision, took time.Duration) {
 	}
 	m.reviews.WithLabelValues(r.kindLabel(), r.operationLabel(), string(d.verdict)).Inc()
 	m.duration.WithLabelValues(string(d.verdict)).Observe(took.Seconds())
-	if d.override != nil && !r.isDryRun() {
-		m.override.WithLabelValues(string(d.override.result)).Inc()
+	if d.override != nil && d.override.result != overrideUsed && !r.isDryRun() {
+		m.overrode(d.override.result)
+	}
+}
+
+// overrode counts what became of an override. One that was used counts once it is in force.
+func (m *metrics) overrode(result overrideResult) {
+	if m != nil {
+		m.override.WithLabelValues(string(result)).Inc()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -13,7 +14,9 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 const (
@@ -82,7 +85,12 @@ const (
 	overrideForbidden overrideResult = "forbidden"
 	// overrideUnknown: whether the user may override could not be found out.
 	overrideUnknown overrideResult = "unknown"
+	// overrideUnconfirmed: the change was admitted, and was never seen in force.
+	overrideUnconfirmed overrideResult = "unconfirmed"
 )
+
+// overrideResults are all there are.
+var overrideResults = []overrideResult{overrideUsed, overrideUnconfirmed, overrideNoReason, overrideWrongCode, overrideForbidden, overrideUnknown}
 
 // maxOverrideReason bounds what is told of a reason: an annotation may have 256 KiB.
 const maxOverrideReason = 300
@@ -124,6 +132,8 @@ type overriding struct {
 	override override
 	// permission is what the Authorizer said, which is asked once; nil if it was not asked.
 	permission *permission
+	// telling tells of it once it is in force.
+	telling *telling
 }
 
 // A permission is whether a user may override, and if not, why not.
@@ -138,7 +148,7 @@ func (h *Handler) overridingOf(r *request) *overriding {
 	if h.Authorizer == nil {
 		return nil
 	}
-	o := &overriding{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name)}
+	o := &overriding{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name), telling: &telling{to: h.Overridden, metrics: h.metrics}}
 	o.change = boundChange{request: r, name: o.name}
 	if o.asked() {
 		o.override = parseOverride(r.subject().override)
@@ -296,6 +306,67 @@ func (o *overriding) warnings(refusal string, rejected bool) []string {
 		}
 	}
 	return warnings
+}
+
+// follow has o told of once c is in force with the annotation, if that covers it: whoever can reach
+// the port can ask for an override that no API server has asked for.
+func (o *overriding) follow(c *recent.Change) {
+	if o == nil || o.override.result != overrideUsed {
+		return
+	}
+	c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }
+	c.Done = o.telling.stored
+}
+
+// isIn reports whether the annotation is in force with the object, if it is to be.
+func (o *overriding) isIn(set mirrors.Set) bool {
+	if o.req.isRemoval() {
+		return true
+	}
+	object := o.req.objectIn(set)
+	return object == nil || object.GetAnnotations()[OverrideAnnotation] == o.req.put.override
+}
+
+// A telling tells of an override once it was made and is in force, whichever is known first. It is
+// safe for concurrent use.
+type telling struct {
+	to      func(Override) // nil for nobody
+	metrics *metrics
+
+	mu     sync.Mutex
+	report *Override
+	known  bool // whether it is in force is known
+	is     bool
+}
+
+// made says that the override was made.
+func (t *telling) made(o Override) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report = &o
+	t.tell()
+}
+
+// stored says whether it is in force.
+func (t *telling) stored(is bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known, t.is = true, is
+	t.tell()
+}
+
+func (t *telling) tell() {
+	if t.report == nil || !t.known {
+		return
+	}
+	if !t.is {
+		t.metrics.overrode(overrideUnconfirmed)
+		return
+	}
+	t.metrics.overrode(overrideUsed)
+	if t.to != nil {
+		t.to(*t.report)
+	}
 }
 
 // report is what others are told of an override that was used.

@@ -25,6 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // permits is an Authorizer that permits one user everything.
@@ -143,10 +144,77 @@ func TestOverride(t *testing.T) {
 			if a := admitted.AuditAnnotations; a["verdict"] != "overridden" || a["override"] != "used "+code+": the mirror is being rebuilt" || a["rules"] != "ImageMissing" {
 				t.Errorf("audit annotations %v", a)
 			}
+			if len(told) != 0 {
+				t.Errorf("told %+v, before anything is in force", told)
+			}
+			appear(t, h, req, code+":  the mirror is\nbeing rebuilt ")
 			if len(told) != 1 || told[0].User != "kube:admin" || told[0].Name != "apps" || told[0].Reason != "the mirror is being rebuilt" ||
 				!strings.Contains(told[0].Refusal, "is refused") || strings.Contains(told[0].Refusal, "Break-glass") {
 				t.Errorf("told %+v", told)
 			}
+		})
+	}
+}
+
+// appear has what req asks for be in force, with an annotation.
+func appear(t *testing.T, h *Handler, req admission.Request, value string) {
+	t.Helper()
+	var set mirrors.Set
+	if r := readRequest(req.AdmissionRequest); !r.isRemoval() {
+		o, err := r.decode(r.put)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.SetAnnotations(map[string]string{OverrideAnnotation: value})
+		set.Objects = []mirrors.Object{o}
+	}
+	h.edits().Observe(set, time.Now().Add(time.Second))
+}
+
+// TestForgedOverride: whoever can reach the port can ask for an override that no API server has
+// asked for. It is told nowhere, whatever is in force.
+func TestForgedOverride(t *testing.T) {
+	for _, tt := range []struct {
+		reason  string
+		req     admission.Request
+		inForce func(code string) mirrors.Set
+	}{
+		{"never in force", creation(stored("quay.io", "u", 1)), func(string) mirrors.Set { return mirrors.Set{} }},
+		{"another object of that name", creation(stored("quay.io", "forged", 1)), func(code string) mirrors.Set {
+			o := stored("quay.io", "u", 1)
+			o.Annotations = map[string]string{OverrideAnnotation: code + ": why"}
+			return mirrors.Set{Objects: []mirrors.Object{o}}
+		}},
+		{"without the annotation", update(stored("quay.io", "u", 3), stored("other.io", "u", 4)), func(string) mirrors.Set {
+			return mirrors.Set{Objects: []mirrors.Object{stored("other.io", "u", 4)}}
+		}},
+		{"with another reason", update(stored("quay.io", "u", 3), stored("other.io", "u", 4)), func(code string) mirrors.Set {
+			o := stored("other.io", "u", 4)
+			o.Annotations = map[string]string{OverrideAnnotation: code + ": another"}
+			return mirrors.Set{Objects: []mirrors.Object{o}}
+		}},
+		{"not deleted", deletion(stored("quay.io", "u", 3)), func(string) mirrors.Set {
+			return mirrors.Set{Objects: []mirrors.Object{stored("quay.io", "u", 3)}}
+		}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				req := onResource(tt.req)
+				h := overriddenHandler(refusedBy(policy.ImageMissing))
+				h.metrics = newMetrics()
+				h.Overridden = func(o Override) { t.Errorf("told %+v", o) }
+				code := codeIn(t, h.Handle(quiet(t), req).Result.Message)
+				if got := h.Handle(quiet(t), annotated(t, req, code+": why")); !got.Allowed {
+					t.Fatal(got.Result.Message)
+				}
+				h.edits().Observe(tt.inForce(code), time.Now().Add(time.Second))
+				time.Sleep(recent.MaxStoringTime)
+				h.edits().Observe(mirrors.Set{}, time.Time{})
+				used, never := testutil.ToFloat64(h.metrics.override.WithLabelValues("used")), testutil.ToFloat64(h.metrics.override.WithLabelValues("unconfirmed"))
+				if used != 0 || never != 1 {
+					t.Errorf("%v count as used, %v as not confirmed", used, never)
+				}
+			})
 		})
 	}
 }
@@ -473,7 +541,7 @@ func TestOverrideMetricFromTheStart(t *testing.T) {
 	if err := newMetrics().register(registry); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := testutil.GatherAndCount(registry, "mirrorset_guard_overrides_total"); n != 5 || err != nil {
+	if n, err := testutil.GatherAndCount(registry, "mirrorset_guard_overrides_total"); n != len(overrideResults) || err != nil {
 		t.Errorf("%d series, %v", n, err)
 	}
 }

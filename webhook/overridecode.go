@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -62,7 +61,7 @@ func (b *boundChange) hashed() []byte {
 // long enough for two changes of one object not to have the same by chance. It keeps no
 // secret; who may override is for the API server to say.
 func (b *boundChange) code(rejected bool) string {
-	var sum hash.Hash = sha256.New()
+	sum := sha256.New()
 	sum.Write(b.hashed())
 	fmt.Fprintf(sum, " %t", rejected)
 	return hex.EncodeToString(sum.Sum(nil)[:codeBytes])

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -90,6 +91,33 @@ func (r *request) subject() *manifest {
 		return r.old
 	}
 	return r.put
+}
+
+// isMadeIn reports whether it is by r that a configuration is as r asks for: an API server gives an
+// object its uid before it asks about it, and nobody else knows that one.
+func (r *request) isMadeIn(set mirrors.Set) bool {
+	if r.isRemoval() || r.put.uid == "" {
+		return true
+	}
+	o := r.objectIn(set)
+	return o == nil || o.GetUID() == "" || o.GetUID() == r.put.uid
+}
+
+// objectIn returns the object of r as a configuration has it, nil if it does not: it has the lists
+// of Image cluster, and not the object.
+func (r *request) objectIn(set mirrors.Set) mirrors.Object {
+	wanted, err := mirrors.New(r.kind())
+	if err != nil {
+		return nil
+	}
+	wanted.SetName(r.subject().nameOr(r.Name))
+	wanted.SetNamespace(r.Namespace)
+	for _, o := range slices.Concat(set.Objects, set.Policies) {
+		if mirrors.NameOf(o) == mirrors.NameOf(wanted) {
+			return o
+		}
+	}
+	return nil
 }
 
 // A manifest is an object as a request holds it: the metadata that matter, and the raw spec.

@@ -72,7 +72,7 @@ func (l *Log) Configure(s Settings) error {
 	}
 	l.use(s, to)
 	if old != nil {
-		go old.Close() //nolint:errcheck // each line was written by a call of its own, which said whether it failed
+		go old.Close() // each line was written by a call of its own, which said whether it failed
 	}
 	return nil
 }
