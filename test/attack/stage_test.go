@@ -68,6 +68,7 @@ func must(t testing.TB, err error) {
 // A stage is a cluster with an image in use, cart, which its source has and no mirror.
 type stage struct {
 	dir     string
+	binary  string // the guard's; "" for the one that program returns
 	cluster *cluster.Cluster
 	kube    kubernetes.Interface
 	front   *registries.Front
@@ -113,9 +114,11 @@ func newStage(t *testing.T, options ...cluster.Option) *stage {
 // startGuards starts guards that share what they admit, and has the API server ask them by turns.
 func (s *stage) startGuards(t *testing.T, n int, flags ...string) {
 	t.Helper()
-	binary := program(t, s.dir)
+	if s.binary == "" {
+		s.binary = program(t, s.dir)
+	}
 	for range n {
-		s.guards = append(s.guards, s.start(t, binary, append([]string{"--leader-elect"}, flags...)...))
+		s.guards = append(s.guards, s.start(t, s.binary, append([]string{"--leader-elect"}, flags...)...))
 	}
 	for _, g := range s.guards {
 		g.AwaitReady(t)
@@ -226,7 +229,7 @@ func (s *stage) register(t *testing.T) {
 		s.guards[s.next.Add(1)%uint64(len(s.guards))].proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.server.Close)
-	config, err := manifests.WebhookConfigurationAt(s.server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw}))
+	config, err := manifests.WebhookConfigurationAt(s.server.URL, certificateOf(s.server))
 	must(t, err)
 	for i := range config.Webhooks {
 		config.Webhooks[i].MatchConditions = append(config.Webhooks[i].MatchConditions, admissionregistrationv1.MatchCondition{
@@ -241,6 +244,11 @@ func (s *stage) register(t *testing.T) {
 		err := alice.dryRun(t.Context(), tagSet("probe", "quay.io/shop", "mirror.example.com/empty"))
 		return err != nil && strings.Contains(err.Error(), "is refused")
 	})
+}
+
+// certificateOf returns the certificate of a server, which signs itself.
+func certificateOf(server *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
 // A guard is a running process, behind a proxy that stands for the API server's way to it.
@@ -447,17 +455,24 @@ func (s *sample) String() string {
 }
 
 // others makes small changes, one after the other, until ctx ends: each is a creation that is
-// admitted and deleted again.
+// admitted, and deleted again after the next.
 func (s *stage) others(ctx context.Context, t *testing.T, who, prefix string) *sample {
 	u, hand := s.as(t, who), s.as(t, stageHand)
-	took := new(sample)
+	took, before := new(sample), ""
+	remove := func() {
+		if before != "" {
+			must(t, hand.remove(t.Context(), before))
+		}
+	}
+	defer func() { remove() }()
 	for i := 0; ctx.Err() == nil; i++ {
 		text := tagSet(fmt.Sprint(prefix, "-", i), fmt.Sprintf("%s-%d.example.com", prefix, i), "mirror.example.com/x")
 		start := time.Now()
 		err := u.create(t.Context(), text)
 		took.add(time.Since(start), err)
 		if err == nil {
-			must(t, hand.remove(t.Context(), text))
+			remove()
+			before = text
 		}
 	}
 	return took
