@@ -104,7 +104,11 @@ func (j *judging) enter(ctx context.Context) (err error) {
 		defer cancel()
 		ctx = short
 	}
-	j.seat, err = j.edits().Enter(ctx)
+	if j.seat == nil {
+		j.seat, err = j.edits().Enter(ctx)
+	} else {
+		j.seat, err = j.seat.Again(ctx)
+	}
 	return j.unlessRemoval(err)
 }
 

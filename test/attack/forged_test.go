@@ -52,9 +52,25 @@ func testForgedOverride(t *testing.T, s *stage) {
 	}
 }
 
+// introduce makes changes until each guard has seen one in force that the API server had asked
+// about, as in any cluster where somebody has made changes.
+func (s *stage) introduce(t *testing.T) {
+	t.Helper()
+	alice, hand := s.as(t, "alice"), s.as(t, stageHand)
+	for i := range 2 * len(s.guards) {
+		set := tagSet(fmt.Sprint("known-", i), fmt.Sprintf("known-%d.example.com", i), "mirror.example.com/x")
+		must(t, alice.create(t.Context(), set))
+		defer func() { must(t, hand.remove(t.Context(), set)) }()
+	}
+	for _, g := range s.guards {
+		g.Eventually(t, "a change is confirmed", func() bool { return g.Value("mirrorset_guard_admitted_changes_total", "confirmed") > 0 })
+	}
+}
+
 // testFlood: strangers who have changes of a source admitted that never come keep others' changes of
 // it out for seconds at most, and others' changes of other sources not at all.
 func testFlood(t *testing.T, s *stage) {
+	s.introduce(t)
 	for _, attack := range []struct {
 		what      string
 		strangers int
@@ -87,16 +103,24 @@ func testFlood(t *testing.T, s *stage) {
 			time.Sleep(2 * time.Second) // it is under way
 			alice, hand := s.as(t, "alice"), s.as(t, stageHand)
 			victim, refused := new(sample), 0
-			for range times(3, 20) {
-				set := tagSet("victim", "victim.example.com", "mirror.example.com/x")
+			before := ""
+			for i := range times(3, 20) {
+				set := tagSet(fmt.Sprint("victim-", i), "victim.example.com", "mirror.example.com/x")
 				start := time.Now()
 				err := alice.create(t.Context(), set)
 				victim.add(time.Since(start), nil)
 				if err != nil {
+					t.Log(err)
 					refused++
 					continue
 				}
-				must(t, hand.remove(t.Context(), set))
+				if before != "" {
+					must(t, hand.remove(t.Context(), before))
+				}
+				before = set
+			}
+			if before != "" {
+				must(t, hand.remove(t.Context(), before))
 			}
 			short, end := context.WithTimeout(ctx, time.Duration(times(3, 15))*time.Second)
 			defer end()

@@ -455,24 +455,26 @@ func (s *sample) String() string {
 }
 
 // others makes small changes, one after the other, until ctx ends: each is a creation that is
-// admitted, and deleted again after the next.
+// admitted, and deleted again after some more, when guards have seen it.
 func (s *stage) others(ctx context.Context, t *testing.T, who, prefix string) *sample {
+	const kept = 10
 	u, hand := s.as(t, who), s.as(t, stageHand)
-	took, before := new(sample), ""
-	remove := func() {
-		if before != "" {
-			must(t, hand.remove(t.Context(), before))
+	took := new(sample)
+	var made []string
+	removeAllBut := func(n int) {
+		for ; len(made) > n; made = made[1:] {
+			must(t, hand.remove(t.Context(), made[0]))
 		}
 	}
-	defer func() { remove() }()
+	defer removeAllBut(0)
 	for i := 0; ctx.Err() == nil; i++ {
 		text := tagSet(fmt.Sprint(prefix, "-", i), fmt.Sprintf("%s-%d.example.com", prefix, i), "mirror.example.com/x")
 		start := time.Now()
 		err := u.create(t.Context(), text)
 		took.add(time.Since(start), err)
 		if err == nil {
-			remove()
-			before = text
+			made = append(made, text)
+			removeAllBut(kept)
 		}
 	}
 	return took

@@ -150,9 +150,21 @@ type Seat struct {
 
 // Enter waits until the sender of ctx may have one more edit admitted, or ctx ends. Nobody who has
 // the right to decide waits for it: it may take long. The caller calls Leave.
-func (e *Edits) Enter(ctx context.Context) (*Seat, error) {
+func (e *Edits) Enter(ctx context.Context) (*Seat, error) { return e.enter(ctx, newcomer) }
+
+// Again is Enter for one that had a seat, and left it for others while it had no use for it. It goes
+// before those of the same rank that had none.
+func (s *Seat) Again(ctx context.Context) (*Seat, error) { return s.edits.enter(ctx, returning) }
+
+// The claims to a seat, as package fair has them.
+const (
+	returning = iota
+	newcomer
+)
+
+func (e *Edits) enter(ctx context.Context, claim int) (*Seat, error) {
 	sender := fair.ClaimantOf(ctx).Name
-	room, err := e.senders.enter(ctx, sender)
+	room, err := e.senders.enter(ctx, sender, claim)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +187,7 @@ func (s *Seat) Leave() {
 
 // enter waits until a sender may have one more edit admitted, or ctx ends. room says whether it takes
 // a part of what those share who are not known.
-func (s *senders) enter(ctx context.Context, name string) (room bool, err error) {
+func (s *senders) enter(ctx context.Context, name string, claim int) (room bool, err error) {
 	if name == "" {
 		return false, nil
 	}
@@ -185,7 +197,7 @@ func (s *senders) enter(ctx context.Context, name string) (room bool, err error)
 		case news == nil && wait == 0:
 			return false, nil
 		case news == nil:
-			if err := s.room.Acquire(ctx, 0, 1); err != nil {
+			if err := s.room.Acquire(ctx, claim, 1); err != nil {
 				s.leave(name, false)
 				return false, fmt.Errorf("too many changes are admitted that have not come: %w", err)
 			}
