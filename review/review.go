@@ -34,6 +34,12 @@ type GapSource interface {
 	Gaps() []policy.Gap
 }
 
+// A PatientSource has parts that may be out of reach for a moment. An Inventory may be one.
+type PatientSource interface {
+	// Await waits for these for some seconds at most, less if ctx ends. It is called before Gaps.
+	Await(ctx context.Context)
+}
+
 // A PlatformSource knows the platforms of the nodes. An Inventory may be one.
 type PlatformSource interface {
 	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
@@ -232,6 +238,9 @@ type state struct {
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	if now.set, err = r.ReadInForce(ctx); err != nil {
 		return state{}, err
+	}
+	if inventory, ok := r.Inventory.(PatientSource); ok {
+		inventory.Await(ctx)
 	}
 	if inventory, ok := r.Inventory.(GapSource); ok {
 		now.cluster.Gaps = inventory.Gaps()

@@ -70,6 +70,7 @@ type stage struct {
 	dir     string
 	binary  string // the guard's; "" for the one that program returns
 	cluster *cluster.Cluster
+	wire    *cluster.Wire // the guards' way to the API server
 	kube    kubernetes.Interface
 	front   *registries.Front
 	ca      []byte
@@ -117,6 +118,10 @@ func (s *stage) startGuards(t *testing.T, n int, flags ...string) {
 	if s.binary == "" {
 		s.binary = program(t, s.dir)
 	}
+	var err error
+	s.wire, err = cluster.NewWire(s.cluster.Config)
+	must(t, err)
+	t.Cleanup(s.wire.Close)
 	for range n {
 		s.guards = append(s.guards, s.start(t, s.binary, append([]string{"--leader-elect"}, flags...)...))
 	}
@@ -262,7 +267,9 @@ var hosts = []string{"quay.io", "mirror.example.com"}
 
 func (s *stage) start(t *testing.T, binary string, flags ...string) *guard {
 	t.Helper()
-	args := []string{"--kubeconfig", process.Kubeconfig(t, s.cluster, s.dir), "--tls-dir", filepath.Join(s.dir, "tls"), "--registry-ca", s.registryCA()}
+	throughWire := *s.cluster
+	throughWire.Config = s.wire.Config
+	args := []string{"--kubeconfig", process.Kubeconfig(t, &throughWire, s.dir), "--tls-dir", filepath.Join(s.dir, "tls"), "--registry-ca", s.registryCA()}
 	for _, host := range hosts {
 		args = append(args, "--resolve", host+"="+s.front.Addr(host))
 	}
