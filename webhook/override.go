@@ -167,7 +167,7 @@ const authorizationTime = 2 * time.Second
 // for asking.
 func (o *overriding) mayMatter() bool {
 	return o != nil && o.asked() && o.override.hasReason() &&
-		(o.override.code == o.change.code(false) || o.override.code == o.change.code(true))
+		(o.change.is(o.override.code, false) || o.change.is(o.override.code, true))
 }
 
 // honours reports whether the annotation covers the refusal that r is. Someone who accepts
@@ -183,7 +183,7 @@ func (o *overriding) honours(ctx context.Context, r review.Record) bool {
 func (o *overriding) judge(ctx context.Context, rejected bool) (overrideResult, string) {
 	code := o.override.code
 	switch {
-	case code != o.change.code(true) && (rejected || code != o.change.code(false)):
+	case !o.change.is(code, true) && (rejected || !o.change.is(code, false)):
 		return overrideWrongCode, o.explainCode(rejected)
 	case !o.override.hasReason():
 		return overrideNoReason, "it gives no reason"
@@ -200,10 +200,10 @@ func (o *overriding) explainCode(rejected bool) string {
 	switch code := o.override.code; {
 	case code == "":
 		return "it does not begin with the code of this change"
-	case rejected && code == o.change.code(false):
+	case rejected && o.change.is(code, false):
 		return fmt.Sprintf("its code %q is for this change as long as the Machine Config Operator accepts the configuration, which it no longer would", code)
 	default:
-		return fmt.Sprintf("its code %q is for another change, or for an earlier state of the object", code)
+		return fmt.Sprintf("its code %q is for another change or user, or for an earlier state of the object", code)
 	}
 }
 

@@ -273,7 +273,7 @@ func TestOverrideDoesNotCount(t *testing.T) {
 		{"another code without a colon", "0123abcd because: it is", nil, "", `its code "0123abcd" is for another change`, overrideWrongCode},
 		{"a reason alone", "I know what I do", nil, "", "it does not begin with the code of this change", overrideWrongCode},
 		{"empty", "", nil, "", "it does not begin with the code of this change", overrideWrongCode},
-		{"another code", "0123abcd: because", nil, "", `its code "0123abcd" is for another change, or for an earlier state of the object`, overrideWrongCode},
+		{"another code", "0123abcd: because", nil, "", `its code "0123abcd" is for another change or user, or for an earlier state of the object`, overrideWrongCode},
 		{"garbage", "\x1b[2J\x00: because", nil, "", "is for another change", overrideWrongCode},
 		{"huge", strings.Repeat("a", 1<<18) + ": because", nil, "", "is for another change", overrideWrongCode},
 		{"a new danger", code + ": because", nil, policy.RejectedByMCO, "as long as the Machine Config Operator accepts the configuration", overrideWrongCode},
@@ -344,6 +344,59 @@ func TestOverrideCode(t *testing.T) {
 		if a, b := code(tt.a), code(tt.b); (a == b) != tt.same {
 			t.Errorf("%s: codes %s and %s", tt.reason, a, b)
 		}
+	}
+}
+
+// TestOverrideIsItsAuthors: what one user wrote on the stored object does not count for another who
+// deletes it, though that one may override too; each has a code.
+func TestOverrideIsItsAuthors(t *testing.T) {
+	h := overriddenHandler(refusedBy(policy.ImageMissing))
+	h.Authorizer = AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
+	})
+	by := func(user string, req admission.Request) admission.Request {
+		req.UserInfo.Username = user
+		return onResource(req)
+	}
+	req := deletion(stored("quay.io", "u", 3))
+	code := codeIn(t, h.Handle(quiet(t), by("alice", req)).Result.Message)
+	left := annotated(t, by("alice", req), code+": alice was here")
+	refused := h.Handle(quiet(t), by("admin", left))
+	if refused.Allowed || !strings.Contains(refused.Result.Message, "is for another change or user") {
+		t.Fatalf("allowed %t: %v", refused.Allowed, refused.Result)
+	}
+	if again := h.Handle(quiet(t), annotated(t, by("admin", req), codeIn(t, refused.Result.Message)+": I have seen it")); !again.Allowed {
+		t.Errorf("with a code of their own: %s", again.Result.Message)
+	}
+	if own := h.Handle(quiet(t), by("alice", left)); !own.Allowed {
+		t.Errorf("for the author: %s", own.Result.Message)
+	}
+}
+
+// TestOverrideOfACreationEnds: the annotation of an object that was created with it does not cover the
+// same creation on another day. An update is bound to what it replaces, and takes its time.
+func TestOverrideOfACreationEnds(t *testing.T) {
+	for _, tt := range []struct {
+		reason string
+		req    admission.Request
+		after  time.Duration
+		counts bool
+	}{
+		{"at once", creation(tagMirrorSet("apps", "quay.io")), 0, true},
+		{"after a pipeline", creation(tagMirrorSet("apps", "quay.io")), creationPeriod, true},
+		{"another day", creation(tagMirrorSet("apps", "quay.io")), 2 * creationPeriod, false},
+		{"an update", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), 2 * creationPeriod, true},
+		{"a deletion", deletion(stored("quay.io", "u", 3)), 2 * creationPeriod, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := overriddenHandler(refusedBy(policy.ImageMissing))
+			req := onResource(tt.req)
+			code := codeIn(t, h.Handle(quiet(t), req).Result.Message)
+			time.Sleep(tt.after)
+			if got := h.Handle(quiet(t), annotated(t, req, code+": why")); got.Allowed != tt.counts {
+				t.Errorf("%s: allowed %t: %v", tt.reason, got.Allowed, got.Result)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 
@@ -20,10 +21,14 @@ import (
 //     spec (metadata.generation). So the same spec, reverted and applied again, is another
 //     change. What only alters metadata, such as adding the annotation, leaves the generation
 //     as it is.
-//   - A creation has no generation to replace, and no uid before it is admitted: the same
-//     object, deleted and created once more with the annotation, has the same code.
+//   - A creation has no generation to replace, and no uid before it is admitted. It is bound to the
+//     time: the same object, deleted and created once more with the annotation, has the same code for
+//     a day at most.
 //   - A deletion is bound to the object and the spec that goes with it. It has the same code as
 //     the removal of the last finalizer, which completes it; deleting counts as a generation.
+//
+// All are bound to the user who was refused. The annotation of a deletion is on the stored object:
+// somebody else who deletes it, perhaps with all others, has not read it.
 //
 // The findings are not part of it, save one: answers of registries come and go, and a code
 // that went with them could not be used on the day that it is for. Whether MCO would reject
@@ -51,7 +56,7 @@ func (b *boundChange) hashed() []byte {
 	}
 	sum := sha256.New()
 	// The number keeps codes of another way of computing them apart.
-	fmt.Fprintf(sum, "2 %q %q %q %q %q %q %d ", operation, r.Resource.Group, r.Resource.Resource, r.Namespace, b.name, uid, generation)
+	fmt.Fprintf(sum, "3 %q %q %q %q %q %q %q %d ", r.UserInfo.Username, operation, r.Resource.Group, r.Resource.Resource, r.Namespace, b.name, uid, generation)
 	_ = rawjson.Compact(sum, spec) // a hash takes everything
 	b.sum = sum.Sum(nil)
 	return b.sum
@@ -60,10 +65,30 @@ func (b *boundChange) hashed() []byte {
 // code returns the code that an override of b has to state: as short as a person copies, and
 // long enough for two changes of one object not to have the same by chance. It keeps no
 // secret; who may override is for the API server to say.
-func (b *boundChange) code(rejected bool) string {
+func (b *boundChange) code(rejected bool) string { return b.codeIn(b.period(), rejected) }
+
+// is reports whether code is the one of b, printed now or some time ago.
+func (b *boundChange) is(code string, rejected bool) bool {
+	now := b.period()
+	return code == b.codeIn(now, rejected) || now > 0 && code == b.codeIn(now-1, rejected)
+}
+
+// creationPeriod is how long the code of a creation stays the same. It counts for as long again: for
+// who reads a refusal, and has what a pipeline applies approved.
+const creationPeriod = 12 * time.Hour
+
+// period returns in which period b is made, 0 where that does not matter.
+func (b *boundChange) period() int64 {
+	if b.request.isRemoval() || b.request.Operation != admissionv1.Create {
+		return 0
+	}
+	return time.Now().Unix() / int64(creationPeriod/time.Second)
+}
+
+func (b *boundChange) codeIn(period int64, rejected bool) string {
 	sum := sha256.New()
 	sum.Write(b.hashed())
-	fmt.Fprintf(sum, " %t", rejected)
+	fmt.Fprintf(sum, " %d %t", period, rejected)
 	return hex.EncodeToString(sum.Sum(nil)[:codeBytes])
 }
 
