@@ -162,6 +162,7 @@ type guard struct {
 	audit     *auditlog.Log
 	replica   string
 	recent    *recent.Edits
+	keeper    keeper
 }
 
 func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
@@ -170,7 +171,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	o.registries.configured = &configured
-	g := &guard{options: o, log: log, registry: prometheus.NewRegistry()}
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper()}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
 	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.NodePlatforms() }); err != nil {
@@ -210,7 +211,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keepForNextTry, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: g.overrides, Overridden: g.overrides.events.tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
@@ -249,6 +250,10 @@ func (g *guard) run(ctx context.Context) error {
 	g.runServing(serving, group)
 	group.Go(func() error {
 		g.overrides.events.run(serving)
+		return nil
+	})
+	group.Go(func() error {
+		g.keeper.run(serving, g.store.Keep)
 		return nil
 	})
 	group.Go(func() error {
