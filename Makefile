@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets rollout-assets demo check test truth rollout alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build assets rollout-assets demo check test truth rollout campaign alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,11 @@ truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (
 # deployed has a package of its own, and is under load.
 rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) of them, and with its controllers; drain the guard under load
 	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 go test -race -count=1 -p 1 -parallel 3 -timeout 40m ./...
+
+# No race detector: memory and times are what is measured. BEFORE names the program of an earlier
+# version, to compare how long changes take.
+campaign: assets ## attack two guards from inside a cluster, as often as it takes to find rare faults (half an hour; BEFORE=program compares times)
+	@CAMPAIGN=1 go test -count=1 -v -timeout 120m ./test/attack | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
 
 # No race detector: there is nothing of the guard's in it, and Prometheus takes long to compile.
 alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine (two minutes the first time)

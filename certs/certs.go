@@ -3,7 +3,7 @@
 // The files come from the cluster's certificate issuer (OpenShift's service CA,
 // cert-manager) in a mounted secret, and change while the process runs. A Reloader serves
 // what is in the folder without a restart, and never less than before: if a pair is half
-// written, does not match or is gone, the previous one stays in use, and that is reported.
+// written, does not match, is gone or hangs, the previous one stays in use, and that is reported.
 //
 //	reloader, err := certs.Load(dir)
 //	go reloader.Run(ctx, logger)
@@ -19,7 +19,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -27,6 +26,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
 // The files of a folder, named as in a secret of type kubernetes.io/tls.
@@ -44,7 +44,10 @@ const interval = 5 * time.Second
 // A Reloader serves the newest usable certificate of a folder. It is safe for
 // concurrent use.
 type Reloader struct {
-	dir string
+	dir       string
+	cert, key *mounted.File
+
+	reloading sync.Mutex // held by Reload
 
 	mu      sync.RWMutex
 	pair    *tls.Certificate
@@ -56,7 +59,9 @@ type Reloader struct {
 // Load returns a Reloader for the files CertFile and KeyFile in dir. It is an
 // error if there is no usable pair now.
 func Load(dir string) (*Reloader, error) {
-	r := &Reloader{dir: dir}
+	r := &Reloader{
+		dir: dir, cert: mounted.New(filepath.Join(dir, CertFile), maxFile), key: mounted.New(filepath.Join(dir, KeyFile), maxFile),
+	}
 	if _, err := r.Reload(); err != nil {
 		return nil, err
 	}
@@ -94,7 +99,9 @@ func (r *Reloader) reloadAndLog(log logr.Logger) {
 // Reload reads the files now and reports whether they hold a new pair. On an error the pair
 // that was in use stays in use.
 func (r *Reloader) Reload() (changed bool, err error) {
-	certPEM, keyPEM, pair, err := read(r.dir)
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	certPEM, keyPEM, pair, err := r.read()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = err
@@ -113,24 +120,27 @@ func (r *Reloader) Reload() (changed bool, err error) {
 // the new one.
 const attempts = 3
 
-func read(dir string) (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
+// maxFile is as much as a Secret may hold.
+const maxFile = 1 << 20
+
+func (r *Reloader) read() (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
 	for range attempts {
-		if certPEM, keyPEM, pair, err = readOnce(dir); err == nil {
+		if certPEM, keyPEM, pair, err = r.readOnce(); err == nil {
 			return certPEM, keyPEM, pair, nil
 		}
 	}
 	return nil, nil, nil, fmt.Errorf("reading the serving certificate: %w", err)
 }
 
-func readOnce(dir string) (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
-	certPEM, certErr := os.ReadFile(filepath.Join(dir, CertFile))
-	keyPEM, keyErr := os.ReadFile(filepath.Join(dir, KeyFile))
+func (r *Reloader) readOnce() (certPEM, keyPEM []byte, pair *tls.Certificate, err error) {
+	certPEM, certErr := r.cert.Read()
+	keyPEM, keyErr := r.key.Read()
 	if err := errors.Join(certErr, keyErr); err != nil {
 		return nil, nil, nil, err
 	}
 	p, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("%s and %s in %s: %w", CertFile, KeyFile, dir, err)
+		return nil, nil, nil, fmt.Errorf("%s and %s in %s: %w", CertFile, KeyFile, r.dir, err)
 	}
 	return certPEM, keyPEM, &p, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,15 @@ func copyFile(t testing.TB, from, to, name string) {
 	}
 }
 
+// pipe puts a named pipe in the place of a file, into which nobody writes.
+func pipe(t testing.TB, dir, name string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestLoadErrors(t *testing.T) {
 	_, err := Load(t.TempDir())
 	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "reading the serving certificate: open ") {
@@ -93,6 +103,8 @@ func TestReloadKeepsThePair(t *testing.T) {
 		{"the key is half written", func(t *testing.T, dir, _ string) {
 			write(t, dir, KeyFile, "-----BEGIN PRIVATE KEY-----\nMIG")
 		}},
+		{"the certificate is a pipe", func(t *testing.T, dir, _ string) { pipe(t, dir, CertFile) }},
+		{"the key is a pipe", func(t *testing.T, dir, _ string) { pipe(t, dir, KeyFile) }},
 		{"the files are gone", func(t *testing.T, dir, _ string) {
 			if err := errors.Join(os.Remove(filepath.Join(dir, CertFile)), os.Remove(filepath.Join(dir, KeyFile))); err != nil {
 				t.Fatal(err)
@@ -111,8 +123,12 @@ func TestReloadKeepsThePair(t *testing.T) {
 			if r.pair != before {
 				t.Error("the pair in use was lost")
 			}
-			copyFile(t, other, dir, CertFile)
-			copyFile(t, other, dir, KeyFile)
+			for _, name := range []string{CertFile, KeyFile} {
+				if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+				copyFile(t, other, dir, name)
+			}
 			if changed, err := r.Reload(); !changed || err != nil || r.Err() != nil {
 				t.Errorf("once repaired: got %t, %v and Err %v, want a change", changed, err, r.Err())
 			}

@@ -438,6 +438,8 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 	want = append(want, // how long other webhooks may take, and the Lease that replicas share
 		grant{"", "list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""},
 		grant{webhook.Namespace, "get", "coordination.k8s.io", "leases", recent.LeaseName},
+		grant{webhook.Namespace, "list", "coordination.k8s.io", "leases", recent.LeaseName},
+		grant{webhook.Namespace, "watch", "coordination.k8s.io", "leases", recent.LeaseName},
 		grant{webhook.Namespace, "update", "coordination.k8s.io", "leases", recent.LeaseName})
 	want = append(want, // what leader election does to its Lease
 		grant{webhook.Namespace, "create", "coordination.k8s.io", "leases", ""},

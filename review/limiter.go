@@ -2,9 +2,8 @@ package review
 
 import (
 	"context"
-	"slices"
-	"sync"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -14,106 +13,74 @@ import (
 // memory: 200 at once of 2,000 images took 700 MB together.
 //
 // A review gives up its slot while it waits for registries. Afterwards it gets one before any
-// review that has not started, so that reviews that were started are finished first.
-type Limiter struct {
-	mu      sync.Mutex
-	free    int
-	waiting [2][]chan struct{} // by priority, in the order in which they came
-}
+// review that has not started, so that reviews that were started are finished first. Among those
+// that have not, each sender has its turn.
+//
+// Reviews of large edits take seconds, and have slots of their own, so that they keep no others
+// waiting.
+type Limiter struct{ small, large slots }
 
-// The priorities of those that wait for a slot, the highest first.
+// Slots are those for which reviews of one size wait.
+type slots struct{ queue *fair.Queue }
+
+// The ranks of those that wait for a slot, the first first.
 const (
 	resuming = iota
 	starting
 )
 
-// NewLimiter returns a Limiter that lets n reviews compute at once.
-func NewLimiter(n int) *Limiter { return &Limiter{free: n} }
+// largeEdit is the number of entries from which on an edit is large: resolving them takes some
+// 100 ms.
+const largeEdit = 1_000
 
-// acquire waits for a slot, until ctx ends. A nil Limiter does not bound anything.
-func (l *Limiter) acquire(ctx context.Context, priority int) error {
-	if l == nil {
-		return nil
-	}
-	slot := l.enqueue(priority)
-	if slot == nil {
-		return nil
-	}
-	select {
-	case <-slot:
-		return nil
-	case <-ctx.Done():
-	}
-	if !l.dequeue(slot, priority) {
-		l.release() // it came at the same moment
-	}
-	return ctx.Err()
+// NewLimiter returns a Limiter that lets n reviews compute at once, and half as many of large
+// edits besides.
+func NewLimiter(n int) *Limiter {
+	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}}
 }
 
-// enqueue takes a free slot and returns nil; or it returns a channel that is closed when
-// the caller gets one.
-func (l *Limiter) enqueue(priority int) chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.free > 0 {
-		l.free--
-		return nil
+// of returns the slots for an edit. Those of a nil Limiter do not bound anything.
+func (l *Limiter) of(edit mirrors.Edit) slots {
+	switch {
+	case l == nil:
+		return slots{}
+	case len(edit.Apply(mirrors.Set{}).Entries()) >= largeEdit:
+		return l.large
+	default:
+		return l.small
 	}
-	slot := make(chan struct{})
-	l.waiting[priority] = append(l.waiting[priority], slot)
-	return slot
 }
 
-// dequeue stops waiting for slot, and reports false if it has come already.
-func (l *Limiter) dequeue(slot chan struct{}, priority int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.waiting[priority], slot)
-	if i >= 0 {
-		l.waiting[priority] = slices.Delete(l.waiting[priority], i, i+1)
+// acquire waits for a slot, until ctx ends.
+func (s slots) acquire(ctx context.Context, rank int) error {
+	if s.queue == nil {
+		return nil
 	}
-	return i >= 0
+	return s.queue.Acquire(ctx, rank, 1)
 }
 
 // release gives a slot back, to the first of those that wait.
-func (l *Limiter) release() {
-	if l == nil {
-		return
+func (s slots) release() {
+	if s.queue != nil {
+		s.queue.Release(1)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for priority, waiting := range l.waiting {
-		if len(waiting) > 0 {
-			l.waiting[priority] = waiting[1:]
-			close(waiting[0])
-			return
-		}
-	}
-	l.free++
 }
 
 // contended reports whether somebody waits for a slot.
-func (l *Limiter) contended() bool {
-	if l == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.waiting[resuming]) > 0 || len(l.waiting[starting]) > 0
-}
+func (s slots) contended() bool { return s.queue != nil && s.queue.Contended() }
 
 // yielding returns r for the holder of a slot: the slot is given up while r is asked, and
 // acquired again afterwards, even if ctx has ended, as what is known by then still has to be
 // judged.
-func (l *Limiter) yielding(r Registries) Registries {
-	if l == nil {
+func (s slots) yielding(r Registries) Registries {
+	if s.queue == nil {
 		return r
 	}
-	return yieldingRegistries{l, r}
+	return yieldingRegistries{s, r}
 }
 
 type yieldingRegistries struct {
-	limiter    *Limiter
+	slots      slots
 	registries Registries
 }
 
@@ -139,7 +106,7 @@ func (y yieldingRegistries) Renew(ctx context.Context, locs []mirrors.Location) 
 }
 
 func (y yieldingRegistries) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {
-	y.limiter.release()
-	defer func() { _ = y.limiter.acquire(context.WithoutCancel(ctx), resuming) }()
+	y.slots.release()
+	defer func() { _ = y.slots.acquire(context.WithoutCancel(ctx), resuming) }()
 	return by(ctx, locs)
 }

@@ -3,12 +3,16 @@ package review
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -17,7 +21,7 @@ import (
 // wait leaves, and takes no slot along.
 func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter := NewLimiter(1)
+		limiter := NewLimiter(1).small
 		if err := limiter.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
@@ -47,15 +51,15 @@ func TestLimiter(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if limiter.free != 1 {
-			t.Errorf("%d slots are free afterwards, want the one there is", limiter.free)
+		if n := free(limiter); n != 1 {
+			t.Errorf("%d slots are free afterwards, want the one there is", n)
 		}
 	})
 }
 
 // A slot that comes at the moment when it is not wanted any more is not lost.
 func TestLimiterLosesNoSlot(t *testing.T) {
-	limiter := NewLimiter(2)
+	limiter := NewLimiter(2).small
 	var all sync.WaitGroup
 	for i := range 1000 {
 		all.Go(func() {
@@ -67,9 +71,22 @@ func TestLimiterLosesNoSlot(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if limiter.free != 2 || len(limiter.waiting[resuming])+len(limiter.waiting[starting]) != 0 {
-		t.Errorf("%d slots are free, queues %v", limiter.free, limiter.waiting)
+	if n := free(limiter); n != 2 || limiter.contended() {
+		t.Errorf("%d slots are free, somebody waits: %t", n, limiter.contended())
 	}
+}
+
+// free returns how many slots nobody has.
+func free(l slots) (n int) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for l.acquire(ended, starting) == nil {
+		n++
+	}
+	for range n {
+		l.release()
+	}
+	return n
 }
 
 // oneImage is an inventory.
@@ -123,11 +140,11 @@ func TestReviewsYieldSlots(t *testing.T) {
 			}()
 			_, _ = panics.Review(t.Context(), edit)
 		}()
-		if limiter.free != 1 {
-			t.Errorf("%d slots are free after a panic, want 1", limiter.free)
+		if n := free(limiter.small); n != 1 {
+			t.Errorf("%d slots are free after a panic, want 1", n)
 		}
 
-		if err := limiter.acquire(t.Context(), starting); err != nil {
+		if err := limiter.small.acquire(t.Context(), starting); err != nil {
 			t.Fatal(err)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -154,22 +171,75 @@ func collected(c <-chan string) (all []string) {
 }
 
 func TestLimiterContended(t *testing.T) {
-	var none *Limiter
-	l := NewLimiter(1)
-	if err := l.acquire(t.Context(), starting); err != nil {
-		t.Fatal(err)
-	}
-	if l.contended() || none.contended() {
-		t.Error("nobody waits")
-	}
-	for _, priority := range []int{starting, resuming} {
-		slot := l.enqueue(priority)
-		if !l.contended() {
-			t.Error("somebody waits")
+	synctest.Test(t, func(t *testing.T) {
+		none, l := slots{}, NewLimiter(1).small
+		if err := l.acquire(t.Context(), starting); err != nil {
+			t.Fatal(err)
 		}
-		l.dequeue(slot, priority)
+		if l.contended() || none.contended() {
+			t.Error("nobody waits")
+		}
+		for _, rank := range []int{starting, resuming} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			left := make(chan error)
+			go func() { left <- l.acquire(ctx, rank) }()
+			synctest.Wait()
+			if !l.contended() {
+				t.Error("somebody waits")
+			}
+			if <-left == nil {
+				t.Error("there are two slots")
+			}
+			cancel()
+		}
+		if l.contended() {
+			t.Error("nobody waits any more")
+		}
+	})
+}
+
+// TestLimiterIsFair: one review of each sender after the other, and those of higher rank first.
+func TestLimiterIsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewLimiter(1).small
+		if err := limiter.acquire(t.Context(), starting); err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan string, 7)
+		for _, c := range []fair.Claimant{{Name: "stranger", Rank: 1}, {Name: "stranger", Rank: 1}, {Name: "other", Rank: 1}, {Name: "API server"}} {
+			for _, rank := range []int{starting, resuming} {
+				go func() {
+					if limiter.acquire(fair.WithClaimant(t.Context(), c), rank) == nil {
+						order <- c.Name
+						limiter.release()
+					}
+				}()
+				synctest.Wait()
+				if c.Rank == 0 {
+					break
+				}
+			}
+		}
+		limiter.release()
+		synctest.Wait()
+		if first, second, third := <-order, <-order, <-order; first != "API server" || second != "stranger" || third != "other" {
+			t.Errorf("first %s, then %s, then %s", first, second, third)
+		}
+	})
+}
+
+// TestLargeEditsKeepNoOthersWaiting: which take seconds, and of which anybody may send many.
+func TestLargeEditsKeepNoOthersWaiting(t *testing.T) {
+	large := tagMirrorSet("quay.io/shop", "mirror.example.com/shop")
+	for i := range largeEdit {
+		large.Spec.ImageTagMirrors = append(large.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: fmt.Sprint("x", i, ".io")})
 	}
-	if l.contended() {
-		t.Error("nobody waits any more")
+	l := NewLimiter(4)
+	small := tagMirrorSet("quay.io/shop", "mirror.example.com/shop")
+	if l.of(mirrors.Put(large)) != l.large || l.of(mirrors.Put(small)) != l.small || l.of(mirrors.Delete(large)) != l.small {
+		t.Error("edits have the slots of another size")
+	}
+	if n, m := free(l.small), free(l.large); n != 4 || m != 2 {
+		t.Errorf("%d and %d slots", n, m)
 	}
 }

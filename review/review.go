@@ -34,6 +34,12 @@ type GapSource interface {
 	Gaps() []policy.Gap
 }
 
+// A PatientSource has parts that may be out of reach for a moment. An Inventory may be one.
+type PatientSource interface {
+	// Await waits for these for some seconds at most, less if ctx ends. It is called before Gaps.
+	Await(ctx context.Context)
+}
+
 // A PlatformSource knows the platforms of the nodes. An Inventory may be one.
 type PlatformSource interface {
 	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
@@ -159,15 +165,16 @@ func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.R
 	change := policy.Change{Before: now.set, After: edit.Apply(now.set)}
 	trust := r.readTrust(ctx, &change)
 	defer trust.release()
-	if err := r.Limiter.acquire(ctx, starting); err != nil {
+	slots := r.Limiter.of(edit)
+	if err := slots.acquire(ctx, starting); err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
-	defer r.Limiter.release()
+	defer slots.release()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
-	record := r.judge(ctx, r.Limiter.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
+	record := r.judge(ctx, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
-	r.forecast(ctx, &record, start)
+	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	return record, nil
 }
@@ -210,13 +217,13 @@ const contendedForecast = 200 * time.Millisecond
 
 // forecast adds to record what the change does to the nodes. What decides that and has not
 // been looked up is looked up first, as long as there is time.
-func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time) {
+func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time, slots slots) {
 	began := time.Now()
 	by := policy.Forecaster{Now: start, Stop: func() bool {
-		return ctx.Err() != nil || r.Limiter.contended() && time.Since(began) > contendedForecast
+		return ctx.Err() != nil || slots.contended() && time.Since(began) > contendedForecast
 	}}
 	record.Forecast = record.Plan.Forecast(record.Facts, by)
-	for record.Forecast != nil && r.lookUpMoved(ctx, record) {
+	for record.Forecast != nil && r.lookUpMoved(ctx, record, slots) {
 		again := record.Plan.Forecast(record.Facts, by)
 		if again.Simulation.Partial && !record.Forecast.Simulation.Partial {
 			break // with less known, it saw no less harm
@@ -228,13 +235,13 @@ func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time
 
 // lookUpMoved looks up what record.Forecast says, for no more than half of the time that is
 // left: simulating takes some as well. It reports whether anything was looked up.
-func (r *Reviewer) lookUpMoved(ctx context.Context, record *Record) bool {
+func (r *Reviewer) lookUpMoved(ctx context.Context, record *Record, slots slots) bool {
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
 		defer cancel()
 	}
-	registries := r.Limiter.yielding(r.Registries)
+	registries := slots.yielding(r.Registries)
 	asked := false
 	for ctx.Err() == nil {
 		lookups := record.Forecast.Lookups(record.Facts)
@@ -259,6 +266,9 @@ type state struct {
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	if now.set, err = r.ReadInForce(ctx); err != nil {
 		return state{}, err
+	}
+	if inventory, ok := r.Inventory.(PatientSource); ok {
+		inventory.Await(ctx)
 	}
 	if inventory, ok := r.Inventory.(GapSource); ok {
 		now.cluster.Gaps = inventory.Gaps()

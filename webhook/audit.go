@@ -7,7 +7,6 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -33,25 +32,22 @@ const (
 // where it cannot be read.
 type specs struct{ before, after *audit.Spec }
 
-func specsOf(req admissionv1.AdmissionRequest) (s specs) {
-	if req.Operation != admissionv1.Create {
-		s.before = specOf(req, req.OldObject.Raw)
+func (r *request) specs() (s specs) {
+	if r.Operation != admissionv1.Create {
+		s.before = r.specOf(r.old)
 	}
-	if !isRemoval(req) {
-		s.after = specOf(req, req.Object.Raw)
+	if !r.isRemoval() {
+		s.after = r.specOf(r.put)
 	}
 	return s
 }
 
-func specOf(req admissionv1.AdmissionRequest, raw []byte) *audit.Spec {
-	obj, err := decodeObject(req, raw)
+func (r *request) specOf(m *manifest) *audit.Spec {
+	obj, err := r.decode(m)
 	if err != nil {
 		return nil
 	}
-	if obj.GetName() == "" {
-		obj.SetName(req.Name)
-	}
-	spec, err := audit.SpecOf(obj, kindOf(req))
+	spec, err := audit.SpecOf(obj, r.kind())
 	if err != nil {
 		return nil
 	}
@@ -59,8 +55,8 @@ func specOf(req admissionv1.AdmissionRequest, raw []byte) *audit.Spec {
 }
 
 // of sets which request d is about.
-func (d *decision) of(req admissionv1.AdmissionRequest) {
-	d.uid, d.operation, d.dryRun = text.Cut(text.Line(string(req.UID)), maxNameRunes), name(string(req.Operation)), isDryRun(req)
+func (d *decision) of(r *request) {
+	d.uid, d.operation, d.dryRun = name(string(r.UID)), name(string(r.Operation)), r.isDryRun()
 }
 
 // annotate adds which request d is about. The API server's log has its verb instead of the
@@ -79,7 +75,7 @@ func (d decision) annotate(a map[string]string) {
 
 // record hands the record of d to the audit log. Whatever goes wrong with that is logged, and
 // does not change the answer.
-func (h *Handler) record(log logr.Logger, req admissionv1.AdmissionRequest, d decision, took time.Duration) {
+func (h *Handler) record(log logr.Logger, r *request, d decision, took time.Duration) {
 	if h.Audit == nil {
 		return
 	}
@@ -90,13 +86,13 @@ func (h *Handler) record(log logr.Logger, req admissionv1.AdmissionRequest, d de
 	}()
 	detail := h.Audit.Detail()
 	if detail.Covers(string(d.verdict)) {
-		h.Audit.Record(d.recorded(req, detail, time.Now().UTC(), took))
+		h.Audit.Record(d.recorded(r, detail, time.Now().UTC(), took))
 	}
 }
 
 // recorded returns the record of d.
-func (d decision) recorded(req admissionv1.AdmissionRequest, detail audit.Detail, now time.Time, took time.Duration) audit.Decision {
-	r := audit.Decision{
+func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took time.Duration) audit.Decision {
+	record := audit.Decision{
 		Time:      now.Round(time.Microsecond),
 		UID:       d.uid,
 		Verdict:   string(d.verdict),
@@ -104,39 +100,39 @@ func (d decision) recorded(req admissionv1.AdmissionRequest, detail audit.Detail
 		Mode:      d.mode.String(),
 		Operation: d.operation,
 		DryRun:    d.dryRun,
-		User:      audit.UserOf(requesterOf(req)),
+		User:      audit.UserOf(r.requester()),
 		Object: audit.Object{
-			Group: name(req.Kind.Group), Version: name(req.Kind.Version), Kind: name(req.Kind.Kind),
-			Namespace: name(req.Namespace), Name: name(d.proposal.name),
+			Group: name(r.Kind.Group), Version: name(r.Kind.Version), Kind: name(r.Kind.Kind),
+			Namespace: name(r.Namespace), Name: name(d.proposal.name),
 		},
 		Seconds: took.Round(time.Microsecond).Seconds(),
 	}
 	if d.message != "" {
-		r.Reason = audit.Text(d.message)
+		record.Reason = audit.Text(d.message)
 	}
 	if spec := d.specs.before; spec != nil {
-		r.OldSpecHash = spec.Hash
+		record.OldSpecHash = spec.Hash
 	}
 	if spec := d.specs.after; spec != nil {
-		r.NewSpecHash = spec.Hash
+		record.NewSpecHash = spec.Hash
 	}
 	if d.override != nil {
-		r.Override = d.override.recorded()
+		record.Override = d.override.recorded()
 	}
 	if d.isReviewed() {
-		r.Rest(d.record, detail.Facts)
+		record.Rest(d.record, detail.Facts)
 	}
 	if detail.Changes && d.verdict != skipped && d.verdict != malformed {
-		r.Change = changeOf(req, d.specs)
+		record.Change = r.changeOf(d.specs)
 	}
-	return r
+	return record
 }
 
 // changeOf says of an object that could not be read, which a deletion does without, that it is
 // left out.
-func changeOf(req admissionv1.AdmissionRequest, s specs) *audit.Change {
-	c := audit.ChangeOf(stepOf(req), s.before, s.after)
-	if s.before == nil && req.Operation != admissionv1.Create {
+func (r *request) changeOf(s specs) *audit.Change {
+	c := audit.ChangeOf(r.step, s.before, s.after)
+	if s.before == nil && r.Operation != admissionv1.Create {
 		c.Omit("the old object could not be read")
 	}
 	if s.after == nil && c.Step == audit.StepPut {
@@ -151,14 +147,3 @@ func (o override) recorded() *audit.Override {
 
 // isReviewed reports whether d rests on a review.
 func (d decision) isReviewed() bool { return d.verdict != skipped && d.err == nil }
-
-func stepOf(req admissionv1.AdmissionRequest) string {
-	switch {
-	case req.Operation == admissionv1.Delete:
-		return audit.StepDelete
-	case takesAway(req):
-		return audit.StepRemoveFinally
-	default:
-		return audit.StepPut
-	}
-}

@@ -43,7 +43,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 	gone.Finalizers = nil
 	broken := creation(tagMirrorSet("apps", "quay.io"))
 	broken.Object.Raw = []byte(`{"spec":"x"}`)
-	connection := request(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")
+	connection := requestTo(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")
 	denial := policy.Verdict{Findings: findings, Counts: policy.Counts{Rerouted: 5}}
 	admitted := policy.Verdict{Allowed: true}
 	for _, tt := range []struct {

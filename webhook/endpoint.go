@@ -4,19 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
@@ -26,93 +24,71 @@ import (
 // uid, in which the API server reads nothing but "invalid webhook response".
 type endpoint struct {
 	handler admission.Handler
+	rank    func(sender string) int // of senders, for package fair
+	bodies  *bodies
 	ready   func() error
 	log     logr.Logger
 	metrics *metrics
 }
 
-// maxBody is a little more than the largest review: two objects of 3 MiB at most
-// (MaxRequestBodyBytes in k8s.io/apiserver, pkg/server/config.go), and what the
-// request says about itself.
-const maxBody = 8 << 20
-
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	req, refusal := e.read(w, r)
-	if refusal != nil {
-		e.refuse(w, refusal)
+	sender := senderOf(r)
+	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
+	answer, refused := e.answer(w, r)
+	if refused != nil {
+		e.refuse(w, refused)
 		return
 	}
-	ctx := log.IntoContext(r.Context(), e.log)
-	resp := e.handler.Handle(ctx, admission.Request{AdmissionRequest: *req})
+	e.write(w, http.StatusOK, answer)
+}
+
+// answer returns the answer to r, or why there will be none. What the body of r takes is free when
+// it returns.
+func (e *endpoint) answer(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, *refusal) {
+	body, refused := e.bodies.read(w, r)
+	if refused != nil {
+		return nil, refused
+	}
+	defer body.release()
+	if err := e.ready(); err != nil {
+		return nil, notNow(fmt.Errorf("mirrorset-guard is not ready to review changes: %w", err))
+	}
+	req, refused := decodeReview(r.Header.Get("Content-Type"), body.text)
+	if refused != nil {
+		return nil, refused
+	}
+	resp := e.handler.Handle(log.IntoContext(r.Context(), e.log), admission.Request{AdmissionRequest: *req})
 	resp.UID = req.UID
-	review := admissionv1.AdmissionReview{Response: &resp.AdmissionResponse}
+	review := &admissionv1.AdmissionReview{Response: &resp.AdmissionResponse}
 	review.SetGroupVersionKind(reviewKind)
-	e.write(w, http.StatusOK, review)
+	return review, nil
 }
 
 var reviewKind = admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")
 
-// read returns the request that r holds, or why there will be no answer to it.
-// The body is read in any case: where it is not, the server hangs up, and the
-// API server may fail to send before it reads what was answered.
-func (e *endpoint) read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, *refusal) {
-	body, refused := readBody(w, r)
-	if refused != nil {
-		return nil, refused
-	}
-	if err := e.ready(); err != nil {
-		return nil, notReady(err)
-	}
-	return decodeReview(r.Header.Get("Content-Type"), body)
-}
-
-// readBody reads the body of r by the time its context ends.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	setReadDeadline(w, r)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, refusef(http.StatusRequestEntityTooLarge, tooLarge,
-			"the review has more than %d bytes, which is the limit", maxBody)
-	}
-	if err != nil {
-		return nil, refusef(http.StatusBadRequest, unreadable, "reading the review: %v", err)
-	}
-	// Left in place it would pass while the server listens for a client that hangs
-	// up, and be taken for one.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return body, nil
-}
-
-// setReadDeadline ends the reading of r with its context. A ResponseWriter that
-// has no deadlines is no server's.
-func setReadDeadline(w http.ResponseWriter, r *http.Request) {
-	if deadline, ok := r.Context().Deadline(); ok {
-		_ = http.NewResponseController(w).SetReadDeadline(deadline)
-	}
-}
-
+// decodeReview returns the request in a body.
 func decodeReview(contentType string, body []byte) (*admissionv1.AdmissionRequest, *refusal) {
 	if media, _, _ := mime.ParseMediaType(contentType); media != runtime.ContentTypeJSON {
 		return nil, refusef(http.StatusUnsupportedMediaType, badType,
 			"Content-Type is %q, want %q", text.Cut(contentType, maxNameRunes), runtime.ContentTypeJSON)
 	}
-	var review admissionv1.AdmissionReview
-	if err := utiljson.Unmarshal(body, &review); err != nil {
-		return nil, refusef(http.StatusBadRequest, noReview, "the body is not an AdmissionReview: %v", explain(err))
+	review, req, err := readReview(body)
+	if err != nil {
+		return nil, refusef(http.StatusBadRequest, noReview, "the body is not an AdmissionReview: %v", err)
 	}
 	if gvk := review.GroupVersionKind(); gvk != reviewKind {
 		return nil, refusef(http.StatusBadRequest, badVersion,
 			"the body is %q of %q, want %q of %q: admissionReviewVersions of the webhook configuration has to be [v1]",
 			text.Cut(gvk.Kind, maxNameRunes), text.Cut(gvk.GroupVersion().String(), maxNameRunes), reviewKind.Kind, reviewKind.GroupVersion())
 	}
-	if review.Request == nil {
+	if req == nil {
 		return nil, refusef(http.StatusBadRequest, noReview, "the AdmissionReview holds no request")
 	}
-	if review.Request.UID == "" {
+	if req.UID == "" {
 		return nil, refusef(http.StatusBadRequest, noReview, "the request of the AdmissionReview has no uid")
 	}
-	return review.Request, nil
+	return req, nil
 }
 
 // A refusal is why a request is not answered with an AdmissionReview. The API
@@ -130,24 +106,28 @@ const (
 	tooLarge   = "too_large"
 	unreadable = "unreadable"
 	unready    = "not_ready"
+	crowded    = "crowded"
 	badType    = "content_type"
 	noReview   = "malformed"
 	badVersion = "version"
 )
 
 // refusals are all reasons there are.
-var refusals = []string{tooLarge, unreadable, unready, badType, noReview, badVersion}
+var refusals = []string{tooLarge, unreadable, unready, crowded, badType, noReview, badVersion}
 
 func refusef(code int, reason, format string, args ...any) *refusal {
 	return &refusal{code: code, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// notReady asks the API server to try again, which it does up to ten times in
+// notNow asks the API server to try again, which it does up to ten times in
 // its timeout if, and only if, told after how many seconds (k8s.io/client-go,
 // rest/with_retry.go). It announces the whole timeout each time.
-func notReady(err error) *refusal {
-	r := refusef(http.StatusServiceUnavailable, unready,
-		"mirrorset-guard is not ready to review changes: %v", err)
+func notNow(err error) *refusal {
+	reason := unready
+	if errors.Is(err, errCrowded) {
+		reason = crowded
+	}
+	r := refusef(http.StatusServiceUnavailable, reason, "%v", err)
 	r.retry = true
 	return r
 }

@@ -154,7 +154,7 @@ func TestEndpointReadsTheLargestReview(t *testing.T) {
 		ext := raw(o)
 		return &ext
 	}
-	req := request(admissionv1.Update, mirrors.TagMirrorSetGVK, "apps")
+	req := requestTo(admissionv1.Update, mirrors.TagMirrorSetGVK, "apps")
 	req.Object, req.OldObject = *padded("new"), *padded("old")
 	r := &records{verdict: policy.Verdict{Allowed: true}}
 	if w := post(muxFor(t, Options{Reviewer: r}), "application/json", reviewOf(req)); w.Code != http.StatusOK {
@@ -531,7 +531,7 @@ func FuzzEndpoint(f *testing.F) {
 		creation(tagMirrorSet("apps", "quay.io")),
 		update(tagMirrorSet("apps", "a"), tagMirrorSet("apps", "b")),
 		deletion(tagMirrorSet("apps", "a")),
-		request(admissionv1.Connect, mirrors.ImageConfigGVK, "cluster"),
+		requestTo(admissionv1.Connect, mirrors.ImageConfigGVK, "cluster"),
 	} {
 		f.Add(reviewOf(req))
 	}

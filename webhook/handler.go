@@ -73,13 +73,14 @@ var _ admission.Handler = (*Handler)(nil)
 // stops waiting. The decision is logged, in one line, to the logger in ctx.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	start := time.Now()
-	d := h.decide(ctx, req.AdmissionRequest)
+	r := readRequest(req.AdmissionRequest)
+	d := h.decide(ctx, r)
 	d.waive(h.mode())
-	d.of(req.AdmissionRequest)
+	d.of(r)
 	took := time.Since(start)
-	logDecision(log.FromContext(ctx), req.AdmissionRequest, d, took)
-	h.record(log.FromContext(ctx), req.AdmissionRequest, d, took)
-	h.metrics.decided(req.AdmissionRequest, d, took)
+	logDecision(log.FromContext(ctx), r, d, took)
+	h.record(log.FromContext(ctx), r, d, took)
+	h.metrics.decided(r, d, took)
 	h.metrics.usedUp(ctx, d.verdict, start, took)
 	return d.response()
 }
@@ -162,49 +163,49 @@ func (d *decision) waive(mode policy.Mode) {
 	}
 }
 
-// decide answers req. A panic anywhere in it, the writing of the Record's texts
+// decide answers r. A panic anywhere in it, the writing of the Record's texts
 // included, is a refusal: a dropped connection would let a deletion pass.
-func (h *Handler) decide(ctx context.Context, req admissionv1.AdmissionRequest) (d decision) {
-	d.proposal = proposal{name: req.Name, subject: nameIn(req)}
-	defer refusePanic(req, &d)
-	o := h.overridingOf(req)
-	d = h.examine(ctx, req, o)
+func (h *Handler) decide(ctx context.Context, r *request) (d decision) {
+	d.proposal = proposal{name: r.Name, subject: r.title()}
+	defer refusePanic(r, &d)
+	o := h.overridingOf(r)
+	d = h.examine(ctx, r, o)
 	o.settle(ctx, h.mode(), &d)
-	if d.verdict == overridden && !isDryRun(req) {
+	if d.verdict == overridden && !r.isDryRun() {
 		h.overrode(ctx, o, d)
 	}
 	return d
 }
 
-// overrode tells of the override d, after which other changes have to be judged together with
-// this one, even if there was no verdict on it.
+// overrode has others told of the override d once it is in force. Other changes have to be judged
+// together with it meanwhile, even if there was no verdict on it.
 func (h *Handler) overrode(ctx context.Context, o *overriding, d decision) {
+	o.telling.made(o.report(d))
 	if d.override.of == none {
-		h.edits().AddAnyway(ctx, d.proposal.edit)
-	}
-	if h.Overridden != nil {
-		h.Overridden(o.report(d))
+		c := recent.Change{Edit: d.proposal.edit}
+		o.follow(&c)
+		h.edits().AddAnyway(ctx, c)
 	}
 }
 
 // refusePanic, deferred, makes d a refusal if there was a panic.
-func refusePanic(req admissionv1.AdmissionRequest, d *decision) {
+func refusePanic(r *request, d *decision) {
 	if p := recover(); p != nil {
-		*d = noVerdict(req, d.proposal, fmt.Errorf("panic: %v", p))
+		*d = noVerdict(r, d.proposal, fmt.Errorf("panic: %v", p))
 		d.stack = string(debug.Stack())
 	}
 }
 
-// examine answers req as if it could not be overridden, save that a change which o covers
+// examine answers r as if it could not be overridden, save that a change which o covers
 // counts as admitted for the changes after it.
-func (h *Handler) examine(ctx context.Context, req admissionv1.AdmissionRequest, o *overriding) (d decision) {
-	d.proposal = proposal{name: req.Name, subject: nameIn(req)}
-	defer refusePanic(req, &d)
-	if req.Operation == admissionv1.Connect || req.SubResource != "" {
+func (h *Handler) examine(ctx context.Context, r *request, o *overriding) (d decision) {
+	d.proposal = proposal{name: r.Name, subject: r.title()}
+	defer refusePanic(r, &d)
+	if r.Operation == admissionv1.Connect || r.SubResource != "" {
 		d.verdict = skipped
 		return d
 	}
-	p, err := decode(req)
+	p, err := r.propose()
 	if err != nil {
 		d.verdict, d.message, d.err = malformed, brief(err), err
 		return d
@@ -214,15 +215,15 @@ func (h *Handler) examine(ctx context.Context, req admissionv1.AdmissionRequest,
 		d.verdict = skipped
 		return d
 	}
-	d = h.review(ctx, req, p, o)
-	d.specs = specsOf(req)
+	d = h.review(ctx, r, p, o)
+	d.specs = r.specs()
 	return d
 }
 
-func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, p proposal, o *overriding) decision {
-	rec, err := h.judge(ctx, p, requesterOf(req), isDryRun(req), o)
+func (h *Handler) review(ctx context.Context, r *request, p proposal, o *overriding) decision {
+	rec, err := h.judge(ctx, r, p, o)
 	if err != nil {
-		return noVerdict(req, p, err)
+		return noVerdict(r, p, err)
 	}
 	d := decision{proposal: p, verdict: allowed, record: rec, warnings: rec.Warnings()}
 	switch {
@@ -231,18 +232,16 @@ func (h *Handler) review(ctx context.Context, req admissionv1.AdmissionRequest, 
 	case rec.Verdict.Waived():
 		d.verdict, d.message = waived, rec.Waived()
 	}
-	if h.ComesAgain != nil && (d.verdict == denied || isDryRun(req)) {
+	if h.ComesAgain != nil && (d.verdict == denied || r.isDryRun()) {
 		h.ComesAgain(rec)
 	}
 	return d
 }
 
-// requesterOf returns who makes req, as the API server has authenticated them.
-func requesterOf(req admissionv1.AdmissionRequest) policy.Requester {
-	return policy.Requester{User: req.UserInfo.Username, Groups: req.UserInfo.Groups}
+// requester returns who makes r, as the API server has authenticated them.
+func (r *request) requester() policy.Requester {
+	return policy.Requester{User: r.UserInfo.Username, Groups: r.UserInfo.Groups}
 }
-
-func isDryRun(req admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *req.DryRun }
 
 // maxErrorRunes is room for a chain of wrapped errors, and not for the page that
 // a proxy may have sent instead of an answer.
@@ -252,20 +251,20 @@ const maxErrorRunes = 1000
 func brief(err error) string { return text.Cut(text.Line(err.Error()), maxErrorRunes) }
 
 // noVerdict refuses p because of err, and says what to do about it.
-func noVerdict(req admissionv1.AdmissionRequest, p proposal, err error) decision {
+func noVerdict(r *request, p proposal, err error) decision {
 	message := fmt.Sprintf("%s is refused because there is no verdict: %s.\n%s",
-		p.subject, brief(err), advice(req, err))
+		p.subject, brief(err), advice(r, err))
 	return decision{proposal: p, verdict: none, message: message, err: err}
 }
 
 // advice says what to try where there is no verdict.
-func advice(req admissionv1.AdmissionRequest, err error) string {
+func advice(r *request, err error) string {
 	retry := "Try again"
 	if errors.Is(err, context.DeadlineExceeded) {
 		retry = "Time ran out; what was found so far is kept, so try again in 10 seconds"
 	}
 	text := retry + "; if that does not help, see: " + logsCommand
-	if req.Operation == admissionv1.Delete {
+	if r.Operation == admissionv1.Delete {
 		text += "\nA deletion that cannot wait is let through while the guard is stopped: " + stopCommand
 	}
 	return text

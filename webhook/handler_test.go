@@ -66,9 +66,17 @@ func tagMirrorSet(name, source string) *configv1.ImageTagMirrorSet {
 	}
 }
 
+// raw returns o as an API server writes what is of a CustomResourceDefinition: fields are sorted.
 func raw(o any) runtime.RawExtension {
 	data, err := json.Marshal(o)
 	if err != nil {
+		panic(err)
+	}
+	var fields any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		panic(err)
+	}
+	if data, err = json.Marshal(fields); err != nil {
 		panic(err)
 	}
 	return runtime.RawExtension{Raw: data}
@@ -76,8 +84,8 @@ func raw(o any) runtime.RawExtension {
 
 func rawText(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
 
-// request returns a request as the API server makes it.
-func request(op admissionv1.Operation, gvk schema.GroupVersionKind, name string) admission.Request {
+// requestTo returns a request as the API server makes it.
+func requestTo(op admissionv1.Operation, gvk schema.GroupVersionKind, name string) admission.Request {
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID:       "b7f3a1c2",
 		Kind:      metav1.GroupVersionKind(gvk),
@@ -89,19 +97,19 @@ func request(op admissionv1.Operation, gvk schema.GroupVersionKind, name string)
 }
 
 func creation(o *configv1.ImageTagMirrorSet) admission.Request {
-	req := request(admissionv1.Create, mirrors.TagMirrorSetGVK, o.Name)
+	req := requestTo(admissionv1.Create, mirrors.TagMirrorSetGVK, o.Name)
 	req.Object = raw(o)
 	return req
 }
 
 func update(from, to *configv1.ImageTagMirrorSet) admission.Request {
-	req := request(admissionv1.Update, mirrors.TagMirrorSetGVK, to.Name)
+	req := requestTo(admissionv1.Update, mirrors.TagMirrorSetGVK, to.Name)
 	req.Object, req.OldObject = raw(to), raw(from)
 	return req
 }
 
 func deletion(o *configv1.ImageTagMirrorSet) admission.Request {
-	req := request(admissionv1.Delete, mirrors.TagMirrorSetGVK, o.Name)
+	req := requestTo(admissionv1.Delete, mirrors.TagMirrorSetGVK, o.Name)
 	req.OldObject = raw(o)
 	return req
 }
@@ -114,7 +122,7 @@ func TestOtherCAs(t *testing.T) {
 		return i
 	}
 	reviewer := &records{verdict: policy.Verdict{Allowed: true}}
-	req := request(admissionv1.Update, mirrors.ImageConfigGVK, "cluster")
+	req := requestTo(admissionv1.Update, mirrors.ImageConfigGVK, "cluster")
 	req.OldObject, req.Object = raw(image("old")), raw(image("new"))
 	if got := (&Handler{Reviewer: reviewer}).Handle(quiet(t), req); !got.Allowed {
 		t.Fatal(got.Result)
@@ -182,7 +190,7 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 	const image = `{"apiVersion":"config.openshift.io/v1","kind":"Image","metadata":{"name":"cluster"},` +
 		`"spec":{"registrySources":{"blockedRegistries":["docker.io"]}}}`
 	put := func(op admissionv1.Operation, gvk schema.GroupVersionKind, name, object string) admission.Request {
-		req := request(op, gvk, name)
+		req := requestTo(op, gvk, name)
 		req.Object = rawText(object)
 		return req
 	}
@@ -247,11 +255,11 @@ func TestHandlerReviewsTheEdit(t *testing.T) {
 		},
 		{
 			"an object that cannot be read can still be deleted",
-			withOld(request(admissionv1.Delete, mirrors.TagMirrorSetGVK, "apps"), `{"metadata":{"name":"apps"},"spec":7}`),
+			withOld(requestTo(admissionv1.Delete, mirrors.TagMirrorSetGVK, "apps"), `{"metadata":{"name":"apps"},"spec":7}`),
 			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
-			"a deletion without the old object has the name at least", request(admissionv1.Delete, mirrors.TagMirrorSetGVK, "apps"),
+			"a deletion without the old object has the name at least", requestTo(admissionv1.Delete, mirrors.TagMirrorSetGVK, "apps"),
 			"Deleting ImageTagMirrorSet apps", nil, nil,
 		},
 		{
@@ -288,7 +296,7 @@ func TestHandlerReviewsImagePolicies(t *testing.T) {
 		return req
 	}
 	put := func(gvk schema.GroupVersionKind, scope string) admission.Request {
-		req := request(admissionv1.Create, gvk, "signed")
+		req := requestTo(admissionv1.Create, gvk, "signed")
 		req.Object = rawText(`{"metadata":{"name":"signed"},"spec":{"scopes":["` + scope + `"]}}`)
 		return req
 	}
@@ -301,13 +309,13 @@ func TestHandlerReviewsImagePolicies(t *testing.T) {
 		{"one of the cluster", put(mirrors.ClusterPolicyGVK, "quay.io/x"), "ClusterImagePolicy signed", []string{"ImagePolicy shop/signed", "ClusterImagePolicy signed"}},
 		{"one of another namespace", in("web", put(mirrors.NamespacePolicyGVK, "quay.io/x")), "ImagePolicy web/signed", []string{"ImagePolicy shop/signed", "ImagePolicy web/signed"}},
 		{"an update of the one that is there", in("shop", put(mirrors.NamespacePolicyGVK, "quay.io/y")), "ImagePolicy shop/signed", []string{"ImagePolicy shop/signed"}},
-		{"a deletion", in("shop", request(admissionv1.Delete, mirrors.NamespacePolicyGVK, "signed")), "Deleting ImagePolicy shop/signed", nil},
-		{"a deletion elsewhere", in("web", request(admissionv1.Delete, mirrors.NamespacePolicyGVK, "signed")), "Deleting ImagePolicy web/signed", []string{"ImagePolicy shop/signed"}},
+		{"a deletion", in("shop", requestTo(admissionv1.Delete, mirrors.NamespacePolicyGVK, "signed")), "Deleting ImagePolicy shop/signed", nil},
+		{"a deletion elsewhere", in("web", requestTo(admissionv1.Delete, mirrors.NamespacePolicyGVK, "signed")), "Deleting ImagePolicy web/signed", []string{"ImagePolicy shop/signed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			there := &configv1.ImagePolicy{}
 			there.Namespace, there.Name = "shop", "signed"
-			p, err := decode(tc.req.AdmissionRequest)
+			p, err := readRequest(tc.req.AdmissionRequest).propose()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -337,7 +345,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 		name string
 		req  admission.Request
 	}{
-		{"a connection changes nothing", request(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")},
+		{"a connection changes nothing", requestTo(admissionv1.Connect, mirrors.TagMirrorSetGVK, "apps")},
 		{"no subresource holds mirrors", status},
 		{"only metadata changed", update(tagMirrorSet("apps", "quay.io/old"), labelled)},
 		{"an empty list is no list", update(empty, none)},
@@ -361,7 +369,7 @@ func TestHandlerAdmitsWithoutReview(t *testing.T) {
 
 func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 	object := func(s string) admission.Request {
-		req := request(admissionv1.Create, mirrors.TagMirrorSetGVK, "apps")
+		req := requestTo(admissionv1.Create, mirrors.TagMirrorSetGVK, "apps")
 		req.Object = rawText(s)
 		return req
 	}
@@ -418,7 +426,7 @@ func TestHandlerRefusesWhatItCannotRead(t *testing.T) {
 		{"no kind", kindless, "object without a kind apps: (no kind): not a mirror object"},
 		{"an operation there is not", patch, `ImageTagMirrorSet apps: unknown operation "PATCH"`},
 		{
-			"a deletion of nothing", request(admissionv1.Delete, mirrors.TagMirrorSetGVK, ""),
+			"a deletion of nothing", requestTo(admissionv1.Delete, mirrors.TagMirrorSetGVK, ""),
 			"ImageTagMirrorSet without a name: the request names no object to delete",
 		},
 	} {

@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 		}, []string{"reason"}),
 		override: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_overrides_total",
-			Help: "Refused changes with the annotation " + OverrideAnnotation + " by what became of it (used, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
+			Help: "Refused changes with the annotation " + OverrideAnnotation + " by what became of it (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
 		}, []string{"result"}),
 	}
 	m.initialise()
@@ -75,7 +75,7 @@ func (m *metrics) initialise() {
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(reason)
 	}
-	for _, result := range []overrideResult{overrideUsed, overrideNoReason, overrideWrongCode, overrideForbidden, overrideUnknown} {
+	for _, result := range overrideResults {
 		m.override.WithLabelValues(string(result))
 	}
 }
@@ -92,14 +92,21 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	return nil
 }
 
-func (m *metrics) decided(req admissionv1.AdmissionRequest, d decision, took time.Duration) {
+func (m *metrics) decided(r *request, d decision, took time.Duration) {
 	if m == nil {
 		return
 	}
-	m.reviews.WithLabelValues(kindLabel(req), operationLabel(req), string(d.verdict)).Inc()
+	m.reviews.WithLabelValues(r.kindLabel(), r.operationLabel(), string(d.verdict)).Inc()
 	m.duration.WithLabelValues(string(d.verdict)).Observe(took.Seconds())
-	if d.override != nil && !isDryRun(req) {
-		m.override.WithLabelValues(string(d.override.result)).Inc()
+	if d.override != nil && d.override.result != overrideUsed && !r.isDryRun() {
+		m.overrode(d.override.result)
+	}
+}
+
+// overrode counts what became of an override. One that was used counts once it is in force.
+func (m *metrics) overrode(result overrideResult) {
+	if m != nil {
+		m.override.WithLabelValues(string(result)).Inc()
 	}
 }
 
@@ -129,11 +136,11 @@ func (m *metrics) refusedRequest(reason string) {
 // in the cluster's network from posting it.
 const other = "other"
 
-func kindLabel(req admissionv1.AdmissionRequest) string {
-	if _, err := mirrors.New(kindOf(req)); err != nil {
+func (r *request) kindLabel() string {
+	if _, err := mirrors.New(r.kind()); err != nil {
 		return other
 	}
-	return req.Kind.Kind
+	return r.Kind.Kind
 }
 
 // kinds are those that the webhooks of the manifests match.
@@ -149,9 +156,9 @@ var operations = []admissionv1.Operation{
 	admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect,
 }
 
-func operationLabel(req admissionv1.AdmissionRequest) string {
-	if !slices.Contains(operations, req.Operation) {
+func (r *request) operationLabel() string {
+	if !slices.Contains(operations, r.Operation) {
 		return other
 	}
-	return string(req.Operation)
+	return string(r.Operation)
 }

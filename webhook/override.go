@@ -1,21 +1,22 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 const (
@@ -84,7 +85,12 @@ const (
 	overrideForbidden overrideResult = "forbidden"
 	// overrideUnknown: whether the user may override could not be found out.
 	overrideUnknown overrideResult = "unknown"
+	// overrideUnconfirmed: the change was admitted, and was never seen in force.
+	overrideUnconfirmed overrideResult = "unconfirmed"
 )
+
+// overrideResults are all there are.
+var overrideResults = []overrideResult{overrideUsed, overrideUnconfirmed, overrideNoReason, overrideWrongCode, overrideForbidden, overrideUnknown}
 
 // maxOverrideReason bounds what is told of a reason: an annotation may have 256 KiB.
 const maxOverrideReason = 300
@@ -118,16 +124,16 @@ func (o override) hasReason() bool {
 
 // An overriding decides about the override of one request. It is not safe for concurrent use.
 type overriding struct {
-	req        admissionv1.AdmissionRequest
+	req        *request
 	authorizer Authorizer
 	change     boundChange
-	object     partialObject // that has the annotation, if there is one
 	name       string
-	// asked is set where the object has the annotation; override is what it says.
-	asked    bool
+	// override is what the annotation says, if the object has it.
 	override override
 	// permission is what the Authorizer said, which is asked once; nil if it was not asked.
 	permission *permission
+	// telling tells of it once it is in force.
+	telling *telling
 }
 
 // A permission is whether a user may override, and if not, why not.
@@ -136,24 +142,22 @@ type permission struct {
 	refused string
 }
 
-// overridingOf returns what decides about the override of req; nil where nothing is ever
+// overridingOf returns what decides about the override of r; nil where nothing is ever
 // overridden.
-func (h *Handler) overridingOf(req admissionv1.AdmissionRequest) *overriding {
+func (h *Handler) overridingOf(r *request) *overriding {
 	if h.Authorizer == nil {
 		return nil
 	}
-	object := readPartial(req.Object.Raw)
-	if isRemoval(req) {
-		object = readPartial(req.OldObject.Raw)
-	}
-	o := &overriding{req: req, authorizer: h.Authorizer, object: object, name: cmp.Or(object.Metadata.Name, req.Name)}
-	o.change = boundChangeOf(req, o.name)
-	value, asked := object.Metadata.Annotations[OverrideAnnotation]
-	if asked {
-		o.asked, o.override = true, parseOverride(value)
+	o := &overriding{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name), telling: &telling{to: h.Overridden, metrics: h.metrics}}
+	o.change = boundChange{request: r, name: o.name}
+	if o.asked() {
+		o.override = parseOverride(r.subject().override)
 	}
 	return o
 }
+
+// asked reports whether the object has the annotation.
+func (o *overriding) asked() bool { return o.req.subject().asked }
 
 // authorizationTime is kept back from a review for asking whether the user may override it: a
 // request to the API server, which may have to ask a webhook of its own.
@@ -162,14 +166,14 @@ const authorizationTime = 2 * time.Second
 // mayMatter reports whether the annotation may turn out to count, so that time has to be kept
 // for asking.
 func (o *overriding) mayMatter() bool {
-	return o != nil && o.asked && o.override.hasReason() &&
-		(o.override.code == o.change.code(false) || o.override.code == o.change.code(true))
+	return o != nil && o.asked() && o.override.hasReason() &&
+		(o.change.is(o.override.code, false) || o.change.is(o.override.code, true))
 }
 
 // honours reports whether the annotation covers the refusal that r is. Someone who accepts
 // that MCO rejects the configuration accepts a lesser danger as well.
 func (o *overriding) honours(ctx context.Context, r review.Record) bool {
-	if o == nil || !o.asked {
+	if o == nil || !o.asked() {
 		return false
 	}
 	o.override.result, o.override.refused = o.judge(ctx, isRejected(r))
@@ -179,7 +183,7 @@ func (o *overriding) honours(ctx context.Context, r review.Record) bool {
 func (o *overriding) judge(ctx context.Context, rejected bool) (overrideResult, string) {
 	code := o.override.code
 	switch {
-	case code != o.change.code(true) && (rejected || code != o.change.code(false)):
+	case !o.change.is(code, true) && (rejected || !o.change.is(code, false)):
 		return overrideWrongCode, o.explainCode(rejected)
 	case !o.override.hasReason():
 		return overrideNoReason, "it gives no reason"
@@ -196,10 +200,10 @@ func (o *overriding) explainCode(rejected bool) string {
 	switch code := o.override.code; {
 	case code == "":
 		return "it does not begin with the code of this change"
-	case rejected && code == o.change.code(false):
+	case rejected && o.change.is(code, false):
 		return fmt.Sprintf("its code %q is for this change as long as the Machine Config Operator accepts the configuration, which it no longer would", code)
 	default:
-		return fmt.Sprintf("its code %q is for another change, or for an earlier state of the object", code)
+		return fmt.Sprintf("its code %q is for another change or user, or for an earlier state of the object", code)
 	}
 }
 
@@ -253,7 +257,7 @@ func (o *overriding) settle(ctx context.Context, mode policy.Mode, d *decision) 
 	o.override.of = d.verdict
 	rejected := isRejected(d.record)
 	honoured := o.honours(ctx, d.record)
-	if o.asked {
+	if o.asked() {
 		d.override = &o.override
 	}
 	if !honoured {
@@ -267,7 +271,7 @@ func (o *overriding) settle(ctx context.Context, mode policy.Mode, d *decision) 
 // advice says how the refusal can be overridden.
 func (o *overriding) advice(rejected bool) string {
 	var b strings.Builder
-	if o.asked {
+	if o.asked() {
 		fmt.Fprintf(&b, "\nThe annotation %s does not count: %s.", OverrideAnnotation, o.override.refused)
 	}
 	value := o.change.code(rejected) + ": " + reasonPlaceholder
@@ -275,7 +279,7 @@ func (o *overriding) advice(rejected bool) string {
 	if rejected {
 		who += ", and accept that no mirror change will reach nodes until the configuration is repaired"
 	}
-	if !isRemoval(o.req) {
+	if !o.req.isRemoval() {
 		fmt.Fprintf(&b, "\n%s: add the annotation\n  %s: %q", who, OverrideAnnotation, value)
 		return b.String()
 	}
@@ -304,10 +308,71 @@ func (o *overriding) warnings(refusal string, rejected bool) []string {
 	return warnings
 }
 
+// follow has o told of once c is in force with the annotation, if that covers it: whoever can reach
+// the port can ask for an override that no API server has asked for.
+func (o *overriding) follow(c *recent.Change) {
+	if o == nil || o.override.result != overrideUsed {
+		return
+	}
+	c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }
+	c.Done = o.telling.stored
+}
+
+// isIn reports whether the annotation is in force with the object, if it is to be.
+func (o *overriding) isIn(set mirrors.Set) bool {
+	if o.req.isRemoval() {
+		return true
+	}
+	object := o.req.objectIn(set)
+	return object == nil || object.GetAnnotations()[OverrideAnnotation] == o.req.put.override
+}
+
+// A telling tells of an override once it was made and is in force, whichever is known first. It is
+// safe for concurrent use.
+type telling struct {
+	to      func(Override) // nil for nobody
+	metrics *metrics
+
+	mu     sync.Mutex
+	report *Override
+	known  bool // whether it is in force is known
+	is     bool
+}
+
+// made says that the override was made.
+func (t *telling) made(o Override) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report = &o
+	t.tell()
+}
+
+// stored says whether it is in force.
+func (t *telling) stored(is bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known, t.is = true, is
+	t.tell()
+}
+
+func (t *telling) tell() {
+	if t.report == nil || !t.known {
+		return
+	}
+	if !t.is {
+		t.metrics.overrode(overrideUnconfirmed)
+		return
+	}
+	t.metrics.overrode(overrideUsed)
+	if t.to != nil {
+		t.to(*t.report)
+	}
+}
+
 // report is what others are told of an override that was used.
 func (o *overriding) report(d decision) Override {
 	return Override{
-		Kind: kindOf(o.req), Namespace: o.req.Namespace, Name: o.name, UID: types.UID(o.object.Metadata.UID),
+		Kind: o.req.kind(), Namespace: o.req.Namespace, Name: o.name, UID: o.req.subject().uid,
 		User: name(o.req.UserInfo.Username), Reason: o.override.reason, Refusal: text.Lines(d.message),
 	}
 }

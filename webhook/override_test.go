@@ -25,6 +25,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // permits is an Authorizer that permits one user everything.
@@ -53,7 +54,7 @@ func overriddenHandler(verdict policy.Verdict) *Handler {
 func annotated(t *testing.T, req admission.Request, value string) admission.Request {
 	t.Helper()
 	raw := &req.Object
-	if isRemoval(req.AdmissionRequest) {
+	if readRequest(req.AdmissionRequest).isRemoval() {
 		raw = &req.OldObject
 	}
 	var o map[string]any
@@ -143,10 +144,77 @@ func TestOverride(t *testing.T) {
 			if a := admitted.AuditAnnotations; a["verdict"] != "overridden" || a["override"] != "used "+code+": the mirror is being rebuilt" || a["rules"] != "ImageMissing" {
 				t.Errorf("audit annotations %v", a)
 			}
+			if len(told) != 0 {
+				t.Errorf("told %+v, before anything is in force", told)
+			}
+			appear(t, h, req, code+":  the mirror is\nbeing rebuilt ")
 			if len(told) != 1 || told[0].User != "kube:admin" || told[0].Name != "apps" || told[0].Reason != "the mirror is being rebuilt" ||
 				!strings.Contains(told[0].Refusal, "is refused") || strings.Contains(told[0].Refusal, "Break-glass") {
 				t.Errorf("told %+v", told)
 			}
+		})
+	}
+}
+
+// appear has what req asks for be in force, with an annotation.
+func appear(t *testing.T, h *Handler, req admission.Request, value string) {
+	t.Helper()
+	var set mirrors.Set
+	if r := readRequest(req.AdmissionRequest); !r.isRemoval() {
+		o, err := r.decode(r.put)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.SetAnnotations(map[string]string{OverrideAnnotation: value})
+		set.Objects = []mirrors.Object{o}
+	}
+	h.edits().Observe(set, time.Now().Add(time.Second))
+}
+
+// TestForgedOverride: whoever can reach the port can ask for an override that no API server has
+// asked for. It is told nowhere, whatever is in force.
+func TestForgedOverride(t *testing.T) {
+	for _, tt := range []struct {
+		reason  string
+		req     admission.Request
+		inForce func(code string) mirrors.Set
+	}{
+		{"never in force", creation(stored("quay.io", "u", 1)), func(string) mirrors.Set { return mirrors.Set{} }},
+		{"another object of that name", creation(stored("quay.io", "forged", 1)), func(code string) mirrors.Set {
+			o := stored("quay.io", "u", 1)
+			o.Annotations = map[string]string{OverrideAnnotation: code + ": why"}
+			return mirrors.Set{Objects: []mirrors.Object{o}}
+		}},
+		{"without the annotation", update(stored("quay.io", "u", 3), stored("other.io", "u", 4)), func(string) mirrors.Set {
+			return mirrors.Set{Objects: []mirrors.Object{stored("other.io", "u", 4)}}
+		}},
+		{"with another reason", update(stored("quay.io", "u", 3), stored("other.io", "u", 4)), func(code string) mirrors.Set {
+			o := stored("other.io", "u", 4)
+			o.Annotations = map[string]string{OverrideAnnotation: code + ": another"}
+			return mirrors.Set{Objects: []mirrors.Object{o}}
+		}},
+		{"not deleted", deletion(stored("quay.io", "u", 3)), func(string) mirrors.Set {
+			return mirrors.Set{Objects: []mirrors.Object{stored("quay.io", "u", 3)}}
+		}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				req := onResource(tt.req)
+				h := overriddenHandler(refusedBy(policy.ImageMissing))
+				h.metrics = newMetrics()
+				h.Overridden = func(o Override) { t.Errorf("told %+v", o) }
+				code := codeIn(t, h.Handle(quiet(t), req).Result.Message)
+				if got := h.Handle(quiet(t), annotated(t, req, code+": why")); !got.Allowed {
+					t.Fatal(got.Result.Message)
+				}
+				h.edits().Observe(tt.inForce(code), time.Now().Add(time.Second))
+				time.Sleep(recent.MaxStoringTime)
+				h.edits().Observe(mirrors.Set{}, time.Time{})
+				used, never := testutil.ToFloat64(h.metrics.override.WithLabelValues("used")), testutil.ToFloat64(h.metrics.override.WithLabelValues("unconfirmed"))
+				if used != 0 || never != 1 {
+					t.Errorf("%v count as used, %v as not confirmed", used, never)
+				}
+			})
 		})
 	}
 }
@@ -205,7 +273,7 @@ func TestOverrideDoesNotCount(t *testing.T) {
 		{"another code without a colon", "0123abcd because: it is", nil, "", `its code "0123abcd" is for another change`, overrideWrongCode},
 		{"a reason alone", "I know what I do", nil, "", "it does not begin with the code of this change", overrideWrongCode},
 		{"empty", "", nil, "", "it does not begin with the code of this change", overrideWrongCode},
-		{"another code", "0123abcd: because", nil, "", `its code "0123abcd" is for another change, or for an earlier state of the object`, overrideWrongCode},
+		{"another code", "0123abcd: because", nil, "", `its code "0123abcd" is for another change or user, or for an earlier state of the object`, overrideWrongCode},
 		{"garbage", "\x1b[2J\x00: because", nil, "", "is for another change", overrideWrongCode},
 		{"huge", strings.Repeat("a", 1<<18) + ": because", nil, "", "is for another change", overrideWrongCode},
 		{"a new danger", code + ": because", nil, policy.RejectedByMCO, "as long as the Machine Config Operator accepts the configuration", overrideWrongCode},
@@ -279,12 +347,65 @@ func TestOverrideCode(t *testing.T) {
 	}
 }
 
+// TestOverrideIsItsAuthors: what one user wrote on the stored object does not count for another who
+// deletes it, though that one may override too; each has a code.
+func TestOverrideIsItsAuthors(t *testing.T) {
+	h := overriddenHandler(refusedBy(policy.ImageMissing))
+	h.Authorizer = AuthorizerFunc(func(context.Context, authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+		return authorizationv1.SubjectAccessReviewStatus{Allowed: true}, nil
+	})
+	by := func(user string, req admission.Request) admission.Request {
+		req.UserInfo.Username = user
+		return onResource(req)
+	}
+	req := deletion(stored("quay.io", "u", 3))
+	code := codeIn(t, h.Handle(quiet(t), by("alice", req)).Result.Message)
+	left := annotated(t, by("alice", req), code+": alice was here")
+	refused := h.Handle(quiet(t), by("admin", left))
+	if refused.Allowed || !strings.Contains(refused.Result.Message, "is for another change or user") {
+		t.Fatalf("allowed %t: %v", refused.Allowed, refused.Result)
+	}
+	if again := h.Handle(quiet(t), annotated(t, by("admin", req), codeIn(t, refused.Result.Message)+": I have seen it")); !again.Allowed {
+		t.Errorf("with a code of their own: %s", again.Result.Message)
+	}
+	if own := h.Handle(quiet(t), by("alice", left)); !own.Allowed {
+		t.Errorf("for the author: %s", own.Result.Message)
+	}
+}
+
+// TestOverrideOfACreationEnds: the annotation of an object that was created with it does not cover the
+// same creation on another day. An update is bound to what it replaces, and takes its time.
+func TestOverrideOfACreationEnds(t *testing.T) {
+	for _, tt := range []struct {
+		reason string
+		req    admission.Request
+		after  time.Duration
+		counts bool
+	}{
+		{"at once", creation(tagMirrorSet("apps", "quay.io")), 0, true},
+		{"after a pipeline", creation(tagMirrorSet("apps", "quay.io")), creationPeriod, true},
+		{"another day", creation(tagMirrorSet("apps", "quay.io")), 2 * creationPeriod, false},
+		{"an update", update(stored("quay.io", "u", 3), stored("x.io", "u", 4)), 2 * creationPeriod, true},
+		{"a deletion", deletion(stored("quay.io", "u", 3)), 2 * creationPeriod, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := overriddenHandler(refusedBy(policy.ImageMissing))
+			req := onResource(tt.req)
+			code := codeIn(t, h.Handle(quiet(t), req).Result.Message)
+			time.Sleep(tt.after)
+			if got := h.Handle(quiet(t), annotated(t, req, code+": why")); got.Allowed != tt.counts {
+				t.Errorf("%s: allowed %t: %v", tt.reason, got.Allowed, got.Result)
+			}
+		})
+	}
+}
+
 // TestOverrideOfEveryKind: the code is bound to the kind, and follows the spec of each.
 func TestOverrideOfEveryKind(t *testing.T) {
 	seen := map[string]string{}
 	for _, gvk := range everyKind {
 		for _, spec := range []string{`{}`, `{"additionalTrustedCA":{"name":"x"},"registrySources":{"blockedRegistries":["x.io"]},"unknown":1}`} {
-			req := request(admissionv1.Create, gvk, "cluster")
+			req := requestTo(admissionv1.Create, gvk, "cluster")
 			req.Resource = metav1.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: strings.ToLower(gvk.Kind) + "s"}
 			req.Object = rawText(fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"cluster"},"spec":%s}`, gvk.GroupVersion(), gvk.Kind, spec))
 			h := overriddenHandler(refusedBy(policy.ImageMissing))
@@ -473,7 +594,7 @@ func TestOverrideMetricFromTheStart(t *testing.T) {
 	if err := newMetrics().register(registry); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := testutil.GatherAndCount(registry, "mirrorset_guard_overrides_total"); n != 5 || err != nil {
+	if n, err := testutil.GatherAndCount(registry, "mirrorset_guard_overrides_total"); n != len(overrideResults) || err != nil {
 		t.Errorf("%d series, %v", n, err)
 	}
 }

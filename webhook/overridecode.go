@@ -3,12 +3,13 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	"fmt"
 	"slices"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -20,77 +21,75 @@ import (
 //     spec (metadata.generation). So the same spec, reverted and applied again, is another
 //     change. What only alters metadata, such as adding the annotation, leaves the generation
 //     as it is.
-//   - A creation has no generation to replace, and no uid before it is admitted: the same
-//     object, deleted and created once more with the annotation, has the same code.
+//   - A creation has no generation to replace, and no uid before it is admitted. It is bound to the
+//     time: the same object, deleted and created once more with the annotation, has the same code for
+//     a day at most.
 //   - A deletion is bound to the object and the spec that goes with it. It has the same code as
 //     the removal of the last finalizer, which completes it; deleting counts as a generation.
+//
+// All are bound to the user who was refused. The annotation of a deletion is on the stored object:
+// somebody else who deletes it, perhaps with all others, has not read it.
 //
 // The findings are not part of it, save one: answers of registries come and go, and a code
 // that went with them could not be used on the day that it is for. Whether MCO would reject
 // the configuration depends on the objects alone, and is a danger of another kind.
 type boundChange struct {
-	// Format keeps codes of another way of computing them apart.
-	Format                             int
-	Operation                          string
-	Group, Resource, Namespace, Object string
-	UID                                string
-	Generation                         int64
-	Spec                               any
-	Rejected                           bool
+	request *request
+	name    string
+	// sum is that of what is the same for both codes, once it has been computed.
+	sum []byte
 }
 
-// A partialObject is what a code and an override need of an object.
-type partialObject struct {
-	Metadata struct {
-		Name        string            `json:"name"`
-		UID         string            `json:"uid"`
-		Generation  int64             `json:"generation"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec any `json:"spec"`
-}
-
-// readPartial reads raw as far as it can: what a deletion overrides need not be an object that
-// can be read in full.
-func readPartial(raw []byte) (o partialObject) {
-	_ = utiljson.Unmarshal(raw, &o) // what is not read is not there
-	return o
-}
-
-// boundChangeOf returns what req changes, as far as it can be read, without Rejected.
-func boundChangeOf(req admissionv1.AdmissionRequest, name string) boundChange {
-	b := boundChange{
-		Format: 1, Operation: string(req.Operation),
-		Group: req.Resource.Group, Resource: req.Resource.Resource, Namespace: req.Namespace, Object: name,
+// hashed returns the sum of what b changes, as far as it can be read. A spec counts as it is
+// written, which one API server always does in the same way.
+func (b *boundChange) hashed() []byte {
+	if b.sum != nil {
+		return b.sum
 	}
-	object, old := readPartial(req.Object.Raw), readPartial(req.OldObject.Raw)
+	r, operation := b.request, string(b.request.Operation)
+	uid, generation, spec := "", int64(0), r.put.spec
 	switch {
-	case isRemoval(req):
-		b.Operation, b.UID, b.Spec = string(admissionv1.Delete), old.Metadata.UID, old.Spec
-	case req.Operation == admissionv1.Update:
-		b.UID, b.Generation, b.Spec = old.Metadata.UID, old.Metadata.Generation, object.Spec
-	default:
-		b.Spec = object.Spec
+	case r.isRemoval():
+		operation, uid, spec = string(admissionv1.Delete), string(r.old.uid), r.old.spec
+	case r.Operation == admissionv1.Update:
+		uid, generation = string(r.old.uid), r.old.generation
 	}
-	return b
-}
-
-// isRemoval reports whether req takes an object out of force.
-func isRemoval(req admissionv1.AdmissionRequest) bool {
-	return req.Operation == admissionv1.Delete || takesAway(req)
+	sum := sha256.New()
+	// The number keeps codes of another way of computing them apart.
+	fmt.Fprintf(sum, "3 %q %q %q %q %q %q %q %d ", r.UserInfo.Username, operation, r.Resource.Group, r.Resource.Resource, r.Namespace, b.name, uid, generation)
+	_ = rawjson.Compact(sum, spec) // a hash takes everything
+	b.sum = sum.Sum(nil)
+	return b.sum
 }
 
 // code returns the code that an override of b has to state: as short as a person copies, and
 // long enough for two changes of one object not to have the same by chance. It keeps no
 // secret; who may override is for the API server to say.
-func (b boundChange) code(rejected bool) string {
-	b.Rejected = rejected
-	data, err := json.Marshal(b)
-	if err != nil {
-		panic(err) // it was JSON before
+func (b *boundChange) code(rejected bool) string { return b.codeIn(b.period(), rejected) }
+
+// is reports whether code is the one of b, printed now or some time ago.
+func (b *boundChange) is(code string, rejected bool) bool {
+	now := b.period()
+	return code == b.codeIn(now, rejected) || now > 0 && code == b.codeIn(now-1, rejected)
+}
+
+// creationPeriod is how long the code of a creation stays the same. It counts for as long again: for
+// who reads a refusal, and has what a pipeline applies approved.
+const creationPeriod = 12 * time.Hour
+
+// period returns in which period b is made, 0 where that does not matter.
+func (b *boundChange) period() int64 {
+	if b.request.isRemoval() || b.request.Operation != admissionv1.Create {
+		return 0
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:codeBytes])
+	return time.Now().Unix() / int64(creationPeriod/time.Second)
+}
+
+func (b *boundChange) codeIn(period int64, rejected bool) string {
+	sum := sha256.New()
+	sum.Write(b.hashed())
+	fmt.Fprintf(sum, " %d %t", period, rejected)
+	return hex.EncodeToString(sum.Sum(nil)[:codeBytes])
 }
 
 const codeBytes = 4

@@ -106,14 +106,14 @@ func name(s string) string { return text.Cut(text.Line(s), maxNameRunes) }
 
 // logDecision writes the one line about d: who wanted what, and what came of it.
 // What was not reviewed is logged at verbosity 1 only.
-func logDecision(log logr.Logger, req admissionv1.AdmissionRequest, d decision, took time.Duration) {
+func logDecision(log logr.Logger, r *request, d decision, took time.Duration) {
 	log = log.WithValues(
-		"kind", name(req.Kind.Kind),
+		"kind", name(r.Kind.Kind),
 		"name", name(d.proposal.name),
-		"operation", name(string(req.Operation)),
-		"user", name(req.UserInfo.Username),
-		"uid", name(string(req.UID)),
-		"dryRun", isDryRun(req),
+		"operation", name(string(r.Operation)),
+		"user", name(r.UserInfo.Username),
+		"uid", name(string(r.UID)),
+		"dryRun", r.isDryRun(),
 		"allowed", d.admitted(),
 		"verdict", string(d.verdict),
 	)

@@ -22,6 +22,9 @@ type InForceReader interface {
 // requests to the API server, and a review that finds the registries asked.
 const decidingTime = time.Second
 
+// removalLook is how long what replicas share is waited for where an object is taken away.
+const removalLook = 2 * time.Second
+
 // togetherNote goes with a refusal on account of changes that are not in force yet, as it is not
 // known whether they ever will be.
 const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in some seconds"
@@ -50,18 +53,20 @@ func isDenial(r review.Record) bool { return !r.Verdict.Allowed || r.Verdict.Wai
 type judging struct {
 	*Handler
 
-	edit   mirrors.Edit
-	by     policy.Requester
-	dryRun bool
-	o      *overriding
+	request *request
+	edit    mirrors.Edit
+	o       *overriding
+	seat    *recent.Seat  // nil for none
+	claim   *recent.Claim // nil for none
+	tries   int
 }
 
-// judge reviews p alone and, if it would be admitted, together with what was admitted and may
-// not be stored yet, here or by another replica: see package recent. That second step takes one
+// judge reviews the change alone and, if it would be admitted, together with what was admitted and
+// may not be stored yet, here or by another replica: see package recent. That second step takes one
 // change at a time; it is fast, as the registries have been asked by then. A refusal that o
 // covers counts as an admission.
-func (h *Handler) judge(ctx context.Context, p proposal, by policy.Requester, dryRun bool, o *overriding) (review.Record, error) {
-	j := judging{h, p.edit, by, dryRun, o}
+func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overriding) (review.Record, error) {
+	j := judging{Handler: h, request: r, edit: p.edit, o: o}
 	look, _ := h.edits().Look(ctx) // an error matters only if the change would be admitted; it is looked again then
 	record, err := j.askAlone(ctx)
 	if err != nil {
@@ -71,38 +76,144 @@ func (h *Handler) judge(ctx context.Context, p proposal, by policy.Requester, dr
 	if !j.admits(ctx, record) {
 		return record, nil
 	}
+	defer func() { j.seat.Leave() }()
+	if err := j.enter(ctx); err != nil {
+		return review.Record{}, err
+	}
 	if err := h.edits().Acquire(ctx); err != nil {
 		return review.Record{}, err
 	}
 	defer h.edits().Release()
-	for {
-		verdict, err := j.together(ctx, &look, &record)
-		if err != nil || dryRun || !j.admits(ctx, verdict) {
-			return verdict, err
+	defer func() {
+		if j.claim != nil {
+			j.claim.Withdraw()
 		}
-		err = h.edits().Add(ctx, look, p.edit, record.Change.Before, record.Read)
-		if !errors.Is(err, recent.ErrChanged) {
+	}()
+	return j.decide(ctx, look, record)
+}
+
+// enter waits until the sender may have one more change admitted. It comes before the right to
+// decide, so that those whose changes never come are slowed down and no others. A removal is waited
+// for a moment only.
+func (j *judging) enter(ctx context.Context) (err error) {
+	if j.request.isDryRun() {
+		return nil
+	}
+	if j.request.isRemoval() {
+		short, cancel := context.WithTimeout(ctx, removalLook)
+		defer cancel()
+		ctx = short
+	}
+	if j.seat == nil {
+		j.seat, err = j.edits().Enter(ctx)
+	} else {
+		j.seat, err = j.seat.Again(ctx)
+	}
+	return j.unlessRemoval(err)
+}
+
+// decide decides together with others on the change that record is about alone. It holds the right
+// to decide, save while it waits.
+func (j *judging) decide(ctx context.Context, look recent.Look, record review.Record) (review.Record, error) {
+	for {
+		verdict, others, err := j.together(ctx, &look, &record)
+		switch {
+		case err != nil, j.request.isDryRun():
 			return verdict, err
+		case !j.admits(ctx, verdict):
+			if !others || j.await(ctx) != nil {
+				return verdict, nil
+			}
+		default:
+			err = j.add(ctx, look, record)
+			if added := j.added(err, record); added || !errors.Is(err, recent.ErrChanged) {
+				return verdict, j.unlessRemoval(err)
+			}
 		}
 		look = recent.Look{} // it is out of date
 	}
 }
 
+// await waits for something to become of the changes without which this one is admitted: once they
+// are in force it is known what is wrong, and if they never come, nothing is. Those whose turn is
+// later do not get in its way meanwhile.
+func (j *judging) await(ctx context.Context) error {
+	if !j.edits().MayClaim(ctx) {
+		return errors.New("it is not the turn of who sends such as never come")
+	}
+	if j.claim == nil {
+		j.claim = j.edits().Claim(ctx, j.edit)
+	}
+	j.edits().Release()
+	j.seat.Leave() // others have changes admitted meanwhile
+	waiting, cancel := keepBack(ctx, decidingTime)
+	err := j.claim.Await(waiting)
+	cancel()
+	if err == nil {
+		err = j.enter(ctx)
+	}
+	if again := j.edits().Acquire(context.WithoutCancel(ctx)); err == nil {
+		err = again
+	}
+	return err
+}
+
+// change is what is added of the change that r is about alone.
+func (j *judging) change(r review.Record) recent.Change {
+	c := recent.Change{Edit: j.edit, InForce: r.Change.Before, Read: r.Read, Confirms: j.request.isMadeIn, Seat: j.seat}
+	j.o.follow(&c)
+	return c
+}
+
+// add adds the change that r is about alone. A removal whose sender has no seat does without what
+// replicas share.
+func (j *judging) add(ctx context.Context, look recent.Look, r review.Record) error {
+	c := j.change(r)
+	if j.seat == nil {
+		j.edits().AddHere(c)
+		return nil
+	}
+	return j.edits().Add(ctx, look, c)
+}
+
+// maxTries is how often a removal is added to what replicas share before it does without.
+const maxTries = 3
+
+// added reports whether the change that r is about alone counts from now on, err being what came
+// of adding it. What takes an object away is not kept waiting by a list that changes all the time,
+// or cannot be read.
+func (j *judging) added(err error, r review.Record) bool {
+	if j.tries++; err == nil || !j.request.isRemoval() || j.tries < maxTries {
+		return err == nil
+	}
+	j.edits().AddHere(j.change(r))
+	return true
+}
+
+// unlessRemoval returns err, or nil if the change only takes an object away: that must be possible
+// whatever is wrong with what replicas share.
+func (j *judging) unlessRemoval(err error) error {
+	if j.request.isRemoval() {
+		return nil
+	}
+	return err
+}
+
 // admits reports whether the change that r is about would be admitted.
-func (j judging) admits(ctx context.Context, r review.Record) bool {
+func (j *judging) admits(ctx context.Context, r review.Record) bool {
 	return r.Verdict.Allowed || j.o.honours(ctx, r)
 }
 
 // askAlone reviews the change in the time of ctx, less what is needed afterwards: registries
 // that do not answer take all the time there is.
-func (j judging) askAlone(ctx context.Context) (review.Record, error) {
+func (j *judging) askAlone(ctx context.Context) (review.Record, error) {
 	reserve := decidingTime
 	if j.o.mayMatter() {
 		reserve += authorizationTime
 	}
 	ctx, cancel := keepBack(ctx, reserve)
 	defer cancel()
-	return j.ask(ctx, j.edit, j.by)
+	return j.ask(ctx, j.edit, j.request.requester())
 }
 
 // keepBack returns a context that ends so much before ctx does, or after half of the time that
@@ -118,33 +229,61 @@ func keepBack(ctx context.Context, d time.Duration) (context.Context, context.Ca
 // keptBack returns how much of the time left is kept back where d is wanted.
 func keptBack(d, left time.Duration) time.Duration { return min(d, left/2) }
 
-// together returns the verdict on the change with what look holds. Both look and record, which
-// is about the change alone, are brought up to date first if something may have been admitted
-// since, save for a dry run, after which nothing can go wrong.
-func (j judging) together(ctx context.Context, look *recent.Look, record *review.Record) (review.Record, error) {
-	verdict := *record
-	if upToDate := look.Fresh(record.Read) || j.dryRun && look.Known(); !upToDate {
+// together returns the verdict on the change with what look holds, and whether it is because of
+// that. Both look and record, which is about the change alone, are brought up to date first if
+// something may have been admitted since, save for a dry run, after which nothing can go wrong.
+func (j *judging) together(ctx context.Context, look *recent.Look, record *review.Record) (verdict review.Record, others bool, err error) {
+	verdict = *record
+	if upToDate := look.Fresh(record.Read) || j.request.isDryRun() && look.Known(); !upToDate {
 		renewed, err := j.renew(ctx, look, *record)
 		if err != nil || !j.admits(ctx, renewed) {
-			return renewed, err
+			return renewed, false, err
 		}
 		verdict, *record = renewed, renewed
 	}
-	others := look.Others(j.edit, record.Change.Before, record.Read)
-	if len(others) == 0 {
-		return verdict, nil
+	for _, edits := range j.alternatives(ctx, *look, *record) {
+		with, err := j.ask(ctx, j.edit.With(edits...), j.request.requester())
+		if err != nil {
+			return with, true, err
+		}
+		if isDenial(with) && !isDenial(verdict) {
+			with.Notes = append(slices.Clone(with.Notes), togetherNote)
+		}
+		if !j.admits(ctx, with) {
+			return with, true, nil
+		}
+		verdict = worse(verdict, with)
 	}
-	with, err := j.ask(ctx, j.edit.With(others...), j.by)
-	if err != nil {
-		return with, err
+	return verdict, false, nil
+}
+
+// alternatives returns the edits together with which the change has to be judged. These are also
+// those that others wait for whose turn is first, each by itself, as they may conflict with each
+// other.
+func (j *judging) alternatives(ctx context.Context, look recent.Look, r review.Record) [][]mirrors.Edit {
+	others := look.Others(j.edit, r.Change.Before, r.Read)
+	all := orders(others)
+	for _, claim := range look.Claims(ctx, j.edit) {
+		all = append(all, append(slices.Clone(others), claim))
 	}
-	if isDenial(with) && !isDenial(verdict) {
-		with.Notes = append(slices.Clone(with.Notes), togetherNote)
+	return all
+}
+
+// orders returns those in which edits may come: where several are of one object, any of
+// them may be the last to be stored.
+func orders(edits []mirrors.Edit) [][]mirrors.Edit {
+	if len(edits) == 0 {
+		return nil
 	}
-	if !j.admits(ctx, with) {
-		return with, nil
+	all := [][]mirrors.Edit{edits}
+	for i, e := range edits {
+		if slices.ContainsFunc(edits[:i], e.Overlaps) {
+			reversed := slices.Clone(edits)
+			slices.Reverse(reversed)
+			return append(all, reversed)
+		}
 	}
-	return worse(verdict, with), nil
+	return all
 }
 
 // worse returns b if the rules deny it and not a: it is admitted because of the mode or an
@@ -158,9 +297,9 @@ func worse(a, b review.Record) review.Record {
 
 // renew looks again, and reviews the change again unless the configuration in force is still
 // the one of record.
-func (j judging) renew(ctx context.Context, look *recent.Look, record review.Record) (review.Record, error) {
+func (j *judging) renew(ctx context.Context, look *recent.Look, record review.Record) (review.Record, error) {
 	var err error
-	if *look, err = j.edits().LookUntil(ctx); err != nil {
+	if *look, err = j.look(ctx); err != nil {
 		return review.Record{}, err
 	}
 	if reader, ok := j.Reviewer.(InForceReader); ok {
@@ -174,5 +313,20 @@ func (j judging) renew(ctx context.Context, look *recent.Look, record review.Rec
 			return record, nil
 		}
 	}
-	return j.ask(ctx, j.edit, j.by)
+	return j.ask(ctx, j.edit, j.request.requester())
+}
+
+// look looks until it is known what others have admitted. A removal does with what is known
+// here after a moment.
+func (j *judging) look(ctx context.Context) (recent.Look, error) {
+	if j.request.isRemoval() {
+		short, cancel := context.WithTimeout(ctx, removalLook)
+		defer cancel()
+		look, err := j.edits().Look(short)
+		if err != nil {
+			look = j.edits().LookHere()
+		}
+		return look, nil
+	}
+	return j.edits().LookUntil(ctx)
 }

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -9,8 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -47,6 +53,12 @@ func (c *cluster) Review(ctx context.Context, edit mirrors.Edit) (review.Record,
 		sources[e.Source] = true
 	}
 	return review.Record{Subject: edit.Subject(), Verdict: verdict, Change: change, Read: read}, nil
+}
+
+func (c *cluster) inForce() mirrors.Set {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stored
 }
 
 func (c *cluster) store(o mirrors.Object) {
@@ -202,12 +214,179 @@ func TestNoSlotToDecide(t *testing.T) {
 	})
 }
 
+// TestSlowedDown: a sender whose changes never come is slowed down, and keeps no others waiting
+// meanwhile.
+func TestSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{}
+		edits := recent.New(recent.Options{
+			InForce:       func(context.Context) (mirrors.Set, error) { return c.inForce(), nil },
+			OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil },
+		})
+		go edits.Run(t.Context())
+		synctest.Wait()
+		h := &Handler{Reviewer: c, Recent: edits}
+		ask := func(sender, name string) (answer admission.Response, took time.Duration) {
+			ctx, cancel := context.WithTimeout(fair.WithClaimant(quiet(t), fair.Claimant{Name: sender, Rank: edits.Rank(sender)}), 10*time.Second)
+			defer cancel()
+			start := time.Now()
+			answer = h.Handle(ctx, creation(tagMirrorSet(name, name+".example.com")))
+			return answer, time.Since(start)
+		}
+		for i := range 6 {
+			ask("10.0.0.1", fmt.Sprint("never-", i))
+			time.Sleep(5 * time.Second)
+		}
+		ask("10.0.0.1", "never-6")
+		go ask("10.0.0.1", "waits")
+		synctest.Wait()
+		if answer, took := ask("10.0.0.2", "good"); !answer.Allowed || took > time.Second {
+			t.Errorf("another waits for %s: %v", took, answer.Result)
+		}
+		if answer, took := ask("10.0.0.1", "too-many"); answer.Allowed || took < 9*time.Second {
+			t.Errorf("it is not slowed down: allowed %t after %s", answer.Allowed, took)
+		}
+	})
+}
+
+// TestWaits: a change that only what may never come is in the way of waits for that. It is judged
+// with what comes of it, and what is asked for later does not get in its way.
+func TestWaits(t *testing.T) {
+	for _, tt := range []struct {
+		reason string
+		stored time.Duration // when the first change is; 0 for never
+		sender string
+		want   bool
+		says   string
+		within time.Duration
+	}{
+		{"the first never comes", 0, "", true, "", 5 * time.Second},
+		{"the first is stored", 500 * time.Millisecond, "", false, "ImageTagMirrorSet b is refused: two objects differ.", 2 * time.Second},
+		{"a suspect", 0, "10.0.0.1", false, "ImageTagMirrorSet b together with ImageTagMirrorSet a, admitted a moment ago, is refused: two objects differ.", time.Millisecond},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &cluster{}
+				edits := recent.New(recent.Options{
+					InForce:       func(context.Context) (mirrors.Set, error) { return c.inForce(), nil },
+					OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil },
+				})
+				go edits.Run(t.Context())
+				synctest.Wait()
+				h := &Handler{Reviewer: c, Recent: edits}
+				for i := 0; tt.sender != "" && i < 3; i++ {
+					ctx := fair.WithClaimant(quiet(t), fair.Claimant{Name: tt.sender})
+					h.Handle(ctx, creation(tagMirrorSet("never", fmt.Sprintf("never%d.io", i))))
+					time.Sleep(10 * time.Second)
+				}
+				if first := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); !first.Allowed {
+					t.Fatal(first.Result.Message)
+				}
+				start := time.Now()
+				second, third := make(chan admission.Response, 1), make(chan admission.Response, 1)
+				go func() {
+					ctx, cancel := context.WithTimeout(fair.WithClaimant(quiet(t), fair.Claimant{Name: tt.sender}), 10*time.Second)
+					defer cancel()
+					second <- h.Handle(ctx, creation(tagMirrorSet("b", "quay.io")))
+				}()
+				synctest.Wait()
+				go func() {
+					ctx, cancel := context.WithTimeout(fair.WithClaimant(quiet(t), fair.Claimant{Name: "10.0.0.2"}), 30*time.Second)
+					defer cancel()
+					third <- h.Handle(ctx, creation(tagMirrorSet("c", "quay.io")))
+				}()
+				if tt.stored > 0 {
+					time.Sleep(tt.stored)
+					c.store(tagMirrorSet("a", "quay.io"))
+				}
+				got := <-second
+				if took := time.Since(start); got.Allowed != tt.want || took > tt.within || got.Result != nil && !strings.HasPrefix(got.Result.Message, tt.says) {
+					t.Errorf("after %s: allowed %t, %v", took, got.Allowed, got.Result)
+				}
+				if got.Allowed {
+					c.store(tagMirrorSet("b", "quay.io"))
+				}
+				if last := <-third; last.Allowed != (tt.sender != "") {
+					t.Errorf("what a stranger asked for later: allowed %t", last.Allowed)
+				}
+			})
+		})
+	}
+}
+
+// TestRemovalsGoOn: whatever is wrong with what replicas share, an object can be taken away.
+func TestRemovalsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}
+		// It is never run, so nothing is known of other replicas.
+		h := &Handler{Reviewer: c, Recent: recent.New(recent.Options{Lease: recent.NewLease(noLeases{}, noLeases{}, "n", "a")})}
+		ctx, cancel := context.WithTimeout(quiet(t), 10*time.Second)
+		defer cancel()
+		if got := h.Handle(ctx, creation(tagMirrorSet("b", "other.io"))); got.Allowed || !strings.Contains(got.Result.Message, "no verdict: reading which changes other replicas have admitted") {
+			t.Errorf("allowed %t: %v", got.Allowed, got.Result)
+		}
+		start := time.Now()
+		ctx, cancel = context.WithTimeout(quiet(t), 10*time.Second)
+		defer cancel()
+		if got := h.Handle(ctx, deletion(tagMirrorSet("a", "quay.io"))); !got.Allowed || time.Since(start) > 2*removalLook {
+			t.Errorf("after %s: allowed %t: %v", time.Since(start), got.Allowed, got.Result)
+		}
+		if others := othersOf(t, h, c.stored); len(others) != 1 {
+			t.Errorf("it does not count: %v", others)
+		}
+	})
+}
+
+// noLeases are those of an API server that is out of reach.
+type noLeases struct {
+	clientcoordinationv1.LeasesGetter
+	clientcoordinationv1.LeaseInterface
+}
+
+func (n noLeases) Leases(string) clientcoordinationv1.LeaseInterface { return n }
+
+func (noLeases) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return nil, errors.New("no route to host")
+}
+
+// TestPanicWhileDeciding: it costs nobody else the right to decide.
+func TestPanicWhileDeciding(t *testing.T) {
+	reviews := 0
+	h := &Handler{Reviewer: ReviewerFunc(func(_ context.Context, edit mirrors.Edit) (review.Record, error) {
+		if reviews++; reviews == 2 {
+			panic("the second time")
+		}
+		return review.Record{Subject: edit.Subject(), Verdict: policy.Verdict{Allowed: true}}, nil
+	})}
+	if got := h.Handle(quiet(t), creation(tagMirrorSet("a", "quay.io"))); got.Allowed {
+		t.Error("admitted in spite of a panic")
+	}
+	ctx, cancel := context.WithTimeout(quiet(t), 10*time.Second)
+	defer cancel()
+	if got := h.Handle(ctx, creation(tagMirrorSet("a", "quay.io"))); !got.Allowed {
+		t.Error(got.Result.Message)
+	}
+}
+
+// TestOrders: which of several edits of one object is stored last is not known.
+func TestOrders(t *testing.T) {
+	put := func(name string) mirrors.Edit { return mirrors.Put(tagMirrorSet(name, "quay.io")) }
+	for _, tt := range []struct {
+		edits []mirrors.Edit
+		want  int
+	}{
+		{nil, 0},
+		{[]mirrors.Edit{put("a"), put("b")}, 1},
+		{[]mirrors.Edit{put("a"), put("b"), mirrors.Delete(tagMirrorSet("a", ""))}, 2},
+	} {
+		if got := orders(tt.edits); len(got) != tt.want || tt.want == 2 && got[1][0].Subject() != "Deleting ImageTagMirrorSet a" {
+			t.Errorf("%v", got)
+		}
+	}
+}
+
 // othersOf returns the edits that h still counts, if inForce is in force.
 func othersOf(t *testing.T, h *Handler, inForce mirrors.Set) []mirrors.Edit {
 	t.Helper()
-	look, err := h.edits().Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return look.Others(mirrors.Put(tagMirrorSet("none", "")), inForce, time.Now())
+	return h.edits().LookHere().Others(mirrors.Put(tagMirrorSet("none", "")), inForce, time.Now())
 }

@@ -51,7 +51,7 @@ func TestUnchanged(t *testing.T) {
 			"nothing":                    {``, ``},
 			"the generation":             {``, `"generation":2,`},
 		} {
-			req := request(admissionv1.Update, gvk, "cluster")
+			req := requestTo(admissionv1.Update, gvk, "cluster")
 			req.OldObject, req.Object = rawText(object(metadata[0])), rawText(object(metadata[1]))
 			got := h.Handle(quiet(t), req)
 			if !got.Allowed || got.AuditAnnotations != nil || len(got.Warnings) != 0 {
@@ -62,7 +62,7 @@ func TestUnchanged(t *testing.T) {
 			t.Fatalf("%s: reviewed", gvk.Kind)
 		}
 		// What makes the table above mean something: the same with another spec is reviewed.
-		req := request(admissionv1.Update, gvk, "cluster")
+		req := requestTo(admissionv1.Update, gvk, "cluster")
 		req.OldObject, req.Object = rawText(object("")), rawText(fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"cluster"}}`, gvk.GroupVersion(), gvk.Kind))
 		if h.Handle(quiet(t), req); asked != 1 {
 			t.Errorf("%s: another spec is not reviewed", gvk.Kind)

@@ -82,8 +82,8 @@ type Options struct {
 	Mode func() policy.Mode
 	// Authorizer says who may override a refusal by OverrideAnnotation; nil: nobody may.
 	Authorizer Authorizer
-	// Overridden receives each Override, dry runs excepted. It may be nil. It is called before
-	// the answer is sent, and must not block.
+	// Overridden receives each Override once it was seen in force. It may be nil, and must not
+	// block.
 	Overridden func(Override)
 	// Audit keeps a record of each decision; nil for none.
 	Audit AuditLog
@@ -106,9 +106,12 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
+	handler := &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
-		handler: &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m},
+		handler: handler,
+		rank:    handler.edits().Rank,
+		bodies:  newBodies(),
 		ready:   o.Ready,
 		log:     o.Log,
 		metrics: m,

@@ -19,6 +19,9 @@ import (
 // the file leaves out.
 type configFlags struct {
 	path string
+	// mounted is set where the file comes from a ConfigMap; else a person names it, as a pipe
+	// perhaps.
+	mounted bool
 
 	given *pflag.FlagSet // nil: none
 }
@@ -78,10 +81,13 @@ type configuration struct {
 
 // read returns what the file, if there is one, and the flags say.
 func (c *configFlags) read(p *policyFlags, r *registryFlags) (configuration, error) {
-	file := config.Default()
+	file, read := config.Default(), config.Read
+	if c.mounted {
+		read = config.ReadMounted
+	}
 	if c.path != "" {
 		var err error
-		if file, err = config.Read(c.path); err != nil {
+		if file, err = read(c.path); err != nil {
 			return configuration{}, configError(err)
 		}
 	}

@@ -14,6 +14,9 @@ const (
 	// maxExtension is how much longer than --drain a replica waits for that. With
 	// shutdownTimeout it leaves room in terminationGracePeriodSeconds.
 	maxExtension = 10 * time.Second
+	// endTime is how long the guard waits for what still runs when it has stopped listening. What
+	// hangs in a file system cannot be called off, and must not keep the process from ending.
+	endTime = 5 * time.Second
 )
 
 // waitForEnd returns some time after ctx has ended, so that the API server learns of the end
@@ -51,4 +54,34 @@ func (g *guard) noteReviews(h http.Handler) http.Handler {
 		g.lastReview.Store(new(time.Now()))
 		h.ServeHTTP(w, r)
 	})
+}
+
+// awaitEnd returns what wait does or, some time after listened was closed, that the rest does not
+// end, which is no failure.
+func (g *guard) awaitEnd(wait func() error, listened <-chan struct{}) error {
+	ended := make(chan error, 1)
+	go func() { ended <- wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-listened:
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(endTime):
+		g.log.Info("Ending without what does not end: something hangs in a file system, or in the network", "waited", endTime.String())
+		return nil
+	}
+}
+
+// close ends what asks registries and keeps what they said, as awaitEnd does.
+func (g *guard) close() {
+	now := make(chan struct{})
+	close(now)
+	_ = g.awaitEnd(func() error {
+		g.store.Close()
+		g.client.Close()
+		return nil
+	}, now)
 }

@@ -42,9 +42,9 @@ func registryAt(t *testing.T, handler http.HandlerFunc) (flags []string) {
 
 // askGuard puts the creation of a mirror object to g, as an API server does that waits
 // for so long.
-func askGuard(t *testing.T, g *guard, object string, timeout time.Duration) *admissionv1.AdmissionResponse {
+func askGuard(t *testing.T, g *guard, object string, timeout time.Duration, as ...func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionResponse {
 	t.Helper()
-	answer := sendReview(t, g, object, timeout)
+	answer := sendReview(t, g, object, timeout, as...)
 	var reply admissionv1.AdmissionReview
 	if err := json.Unmarshal(answer.Body.Bytes(), &reply); err != nil || reply.Response == nil {
 		t.Fatalf("status %d, %v: %s", answer.Code, err, answer.Body)
@@ -52,8 +52,11 @@ func askGuard(t *testing.T, g *guard, object string, timeout time.Duration) *adm
 	return reply.Response
 }
 
+// dryRun makes a dry run of a request.
+func dryRun(r *admissionv1.AdmissionRequest) { r.DryRun = new(true) }
+
 // sendReview is askGuard where the answer may be none of a review.
-func sendReview(t *testing.T, g *guard, object string, timeout time.Duration) *httptest.ResponseRecorder {
+func sendReview(t *testing.T, g *guard, object string, timeout time.Duration, as ...func(*admissionv1.AdmissionRequest)) *httptest.ResponseRecorder {
 	t.Helper()
 	o, err := mirrors.Parse([]byte(object))
 	if err != nil {
@@ -65,6 +68,9 @@ func sendReview(t *testing.T, g *guard, object string, timeout time.Duration) *h
 		UID: "u", Operation: admissionv1.Create, Name: o.GetName(), Object: runtime.RawExtension{Raw: []byte(object)},
 	}
 	question.Request.Kind.Group, question.Request.Kind.Version, question.Request.Kind.Kind = "config.openshift.io", "v1", mirrors.KindOf(o)
+	for _, change := range as {
+		change(question.Request)
+	}
 	body, err := json.Marshal(question)
 	if err != nil {
 		t.Fatal(err)

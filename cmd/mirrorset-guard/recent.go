@@ -20,7 +20,12 @@ const recentTimeout = 3 * time.Second
 // share where there is an election among them.
 func (g *guard) newRecent(config *rest.Config, reviewer *review.Reviewer) (*recent.Edits, error) {
 	config = rest.CopyConfig(config)
-	config.Timeout, config.QPS = recentTimeout, -1 // a person waits for the answer
+	config.QPS = -1 // a person waits for the answer
+	watching, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for recent changes: %w", err)
+	}
+	config.Timeout = recentTimeout
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for recent changes: %w", err)
@@ -31,7 +36,7 @@ func (g *guard) newRecent(config *rest.Config, reviewer *review.Reviewer) (*rece
 		Log:           g.log.WithName("recent"),
 	}
 	if standing := g.options.standing; standing.elect {
-		options.Lease = recent.NewLease(kube.CoordinationV1(), standing.namespace, g.replica)
+		options.Lease = recent.NewLease(kube.CoordinationV1(), watching.CoordinationV1(), standing.namespace, g.replica)
 	}
 	edits := recent.New(options)
 	g.registry.MustRegister(recent.Collector{Edits: edits})

@@ -87,6 +87,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.registries.factFile, "fact-file", "", "file in which facts about images survive a restart; empty for none")
 	o.policy.addFlags(flags)
 	o.config.addFlags(flags)
+	o.config.mounted = true
 	o.standing.addFlags(flags)
 	o.audit.addFlags(flags)
 }
@@ -161,6 +162,7 @@ type guard struct {
 	audit     *auditlog.Log
 	replica   string
 	recent    *recent.Edits
+	keeper    keeper
 }
 
 func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
@@ -169,7 +171,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	o.registries.configured = &configured
-	g := &guard{options: o, log: log, registry: prometheus.NewRegistry()}
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper()}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
 	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.NodePlatforms() }); err != nil {
@@ -209,7 +211,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keepForNextTry, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: g.overrides, Overridden: g.overrides.events.tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
@@ -229,8 +231,7 @@ func (g *guard) notReady() error {
 // run serves until ctx ends, and a while longer, so that the API server learns
 // of the end before the port is closed.
 func (g *guard) run(ctx context.Context) error {
-	defer g.client.Close()
-	defer g.store.Close()
+	defer g.close()
 	defer g.recordDecisions(ctx)()
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -252,6 +253,10 @@ func (g *guard) run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
+		g.keeper.run(serving, g.store.Keep)
+		return nil
+	})
+	group.Go(func() error {
 		g.recent.Run(serving)
 		return nil
 	})
@@ -263,7 +268,9 @@ func (g *guard) run(ctx context.Context) error {
 	}
 	listening, stopListening := context.WithCancel(serving)
 	defer stopListening()
+	listened := make(chan struct{})
 	group.Go(func() error {
+		defer close(listened)
 		defer cancel() // only now: what is still under way needs the rest
 		return g.listen(listening)
 	})
@@ -273,7 +280,7 @@ func (g *guard) run(ctx context.Context) error {
 		return nil
 	})
 	g.log.Info("Started", "version", version, "listen", g.options.listen, "mode", g.currentSettings().Mode.String())
-	return group.Wait()
+	return g.awaitEnd(group.Wait, listened)
 }
 
 // servers returns what listens where.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
@@ -111,7 +112,33 @@ func (g *guard) verify(ctx context.Context) {
 // that was tried.
 const nextTry = 15 * time.Minute
 
-// keepForNextTry keeps fresh what a verdict rests on, so that the next try finds it.
-func (g *guard) keepForNextTry(r review.Record) {
-	g.store.Keep("asked for: "+r.Subject, r.Asked, nextTry)
+// A keeper keeps fresh what verdicts rest on, so that the next try finds it. That takes seconds where
+// it is tens of thousands of images, so it does so after the answer.
+type keeper struct{ reviews chan review.Record }
+
+// maxToKeep is how many reviews wait to be kept. What does not fit is looked up again in its next try.
+const maxToKeep = 4
+
+func newKeeper() keeper { return keeper{make(chan review.Record, maxToKeep)} }
+
+// add takes r to be kept. It does not wait.
+func (k keeper) add(r review.Record) {
+	// The rest of the record would be kept in memory.
+	r = review.Record{Subject: r.Subject, Asked: r.Asked}
+	select {
+	case k.reviews <- r:
+	default:
+	}
+}
+
+// run has what is taken kept, until ctx ends.
+func (k keeper) run(ctx context.Context, keep func(topic string, locations []mirrors.Location, lasts time.Duration)) {
+	for {
+		select {
+		case r := <-k.reviews:
+			keep("asked for: "+r.Subject, r.Asked, nextTry)
+		case <-ctx.Done():
+			return
+		}
+	}
 }

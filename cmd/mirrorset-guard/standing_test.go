@@ -70,8 +70,13 @@ func TestKeepForNextTry(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- store.Run(ctx) }()
 
-		g := &guard{store: store}
-		g.keepForNextTry(review.Record{Subject: "ImageTagMirrorSet apps", Asked: []mirrors.Location{{Ref: "mirror.example.com/app:1"}}})
+		k := newKeeper()
+		kept := make(chan struct{})
+		go func() {
+			k.run(ctx, store.Keep)
+			close(kept)
+		}()
+		k.add(review.Record{Subject: "ImageTagMirrorSet apps", Asked: []mirrors.Location{{Ref: "mirror.example.com/app:1"}}})
 		time.Sleep(nextTry)
 		synctest.Wait()
 		during := probes.Load()
@@ -80,8 +85,30 @@ func TestKeepForNextTry(t *testing.T) {
 			t.Errorf("%d probes within %s and %d afterwards, want about one a minute and none", during, nextTry, after)
 		}
 		cancel()
+		<-kept
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestKeepingHoldsNoAnswerUp: whatever is kept takes its time after the answer, and not before it.
+func TestKeepingHoldsNoAnswerUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, start := newKeeper(), time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			k.run(ctx, func(string, []mirrors.Location, time.Duration) { time.Sleep(time.Minute) })
+			close(ended)
+		}()
+		for range 2 * maxToKeep {
+			k.add(review.Record{Subject: "ImageTagMirrorSet apps"})
+		}
+		if took := time.Since(start); took > 0 {
+			t.Errorf("answers wait for %s", took)
+		}
+		cancel()
+		<-ended
 	})
 }

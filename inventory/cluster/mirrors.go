@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -144,10 +146,24 @@ func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, err
 // get reads what is at path into out, and leaves out as it is if there is
 // nothing there.
 func (r mirrorReader) get(ctx context.Context, path string, query map[string]string, out any) error {
-	if err := r.read(ctx, path, query, out); err != nil {
+	err := r.read(ctx, path, query, out)
+	for try := 1; try < readTries && isCutOff(err) && ctx.Err() == nil; try++ {
+		err = r.read(ctx, path, query, out)
+	}
+	if err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	return nil
+}
+
+// readTries is how often a request is made whose connection ends before there is an answer. That
+// happens to all of them at once where an API server goes, and a load balancer has another.
+const readTries = 3
+
+// isCutOff reports whether err means that a connection ended, be it before there was one.
+func isCutOff(err error) bool {
+	var failed *url.Error
+	return errors.As(err, &failed) && !failed.Timeout()
 }
 
 func (r mirrorReader) read(ctx context.Context, path string, query map[string]string, out any) error {

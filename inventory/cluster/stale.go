@@ -1,15 +1,60 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// Gaps returns the stale sources of images, in their order. The images they last
+const (
+	// patience is how long a source may fail before a review does without it.
+	patience = 3 * time.Second
+	// lastTry is how long a review waits at least, as a source that has failed for long may be
+	// back. Three of them fit into the time for a review.
+	lastTry = time.Second
+	// hurryEvery is how often sources that fail are asked again meanwhile.
+	hurryEvery = 50 * time.Millisecond
+)
+
+// Await waits for sources of images that fail to be read again. It gives up a source that has failed
+// for some seconds and does so again, of which Gaps tells.
+func (c *Inventory) Await(ctx context.Context) {
+	start := time.Now()
+	if deadline, ok := ctx.Deadline(); ok {
+		short, cancel := context.WithTimeout(ctx, time.Until(deadline)/4) // the rest is for the review
+		defer cancel()
+		ctx = short
+	}
+	ticker := time.NewTicker(hurryEvery)
+	defer ticker.Stop()
+	for c.hurry(start) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hurry has sources that fail asked again, and reports whether there is one worth the wait.
+func (c *Inventory) hurry(start time.Time) (waits bool) {
+	for _, s := range c.sources {
+		status := s.Status()
+		if s.kind == "" || !status.IsBlind() {
+			continue
+		}
+		s.Hurry()
+		waits = waits || time.Since(start) < lastTry || time.Since(status.Failing) < patience && status.Err != nil
+	}
+	return waits
+}
+
+// Gaps returns the sources of images that fail or are stale, in their order. The images they last
 // named are still among Images. What the cluster does not serve is no gap.
 //
 // To get both, call Gaps before Images: a source that comes back in between is then
@@ -17,14 +62,14 @@ import (
 func (c *Inventory) Gaps() []policy.Gap {
 	var gaps []policy.Gap
 	for _, s := range c.sources {
-		if status := s.Status(); status.Stale && s.kind != "" {
+		if status := s.Status(); status.IsBlind() && s.kind != "" {
 			gaps = append(gaps, policy.Gap{Source: status.Name, Kind: s.kind, Detail: status.Staleness()})
 		}
 	}
 	return gaps
 }
 
-// Notes lists what the inventory lacks: a line for the sources that are stale, one for each
+// Notes lists what the inventory lacks: a line for the sources that fail or are stale, one for each
 // that has never been read, and one for those that may not be read. What the cluster does
 // not serve is no gap, and only Sources has it: hardly any cluster has HyperShift, and to
 // say so with each answer would teach people not to read warnings.
@@ -36,7 +81,7 @@ func (c *Inventory) Notes() []string {
 		switch {
 		case status.IsForbidden() && !s.isSecret:
 			forbidden = append(forbidden, status.Name)
-		case status.Stale:
+		case status.IsBlind():
 			stale = append(stale, status)
 		case !status.Synced && status.Err != nil:
 			notes = append(notes, fmt.Sprintf("%s could not be read: %v", status.Name, status.Err))

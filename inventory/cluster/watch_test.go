@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -95,6 +96,7 @@ func refs(t *testing.T, c *Inventory) []string {
 	return refs
 }
 
+// A source that cannot be read is told of at once, and waited for where it may be back.
 func TestInventorySaysWhenAWatchIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newFlakyAPI(runningPod("a", "quay.io/a:1"))
@@ -107,24 +109,37 @@ func TestInventorySaysWhenAWatchIsBroken(t *testing.T) {
 
 		api.cut.Store(true)
 		(<-api.watches).Stop()
-		time.Sleep(4 * time.Minute)
-		if notes, gaps := c.Notes(), c.Gaps(); len(notes) != 0 || len(gaps) != 0 {
-			t.Errorf("after 4m: Notes() = %q, Gaps() = %v, want none yet", notes, gaps)
+		time.Sleep(time.Second)
+		if diff := cmp.Diff([]string{"pods out of reach for 1s: connection refused"}, c.Notes()); diff != "" {
+			t.Errorf("after 1s: Notes() -want +got:\n%s", diff)
 		}
-		time.Sleep(2 * time.Minute)
-		if diff := cmp.Diff([]string{"pods out of reach for 6m0s: connection refused"}, c.Notes()); diff != "" {
-			t.Errorf("after 6m: Notes() -want +got:\n%s", diff)
+		start := time.Now()
+		c.Await(t.Context())
+		if took := time.Since(start); took < time.Second || took > patience {
+			t.Errorf("pods were waited for for %s", took)
 		}
+		time.Sleep(6*time.Minute - time.Second - time.Since(start))
 		gap := policy.Gap{Source: "pods", Kind: "Pod", Detail: "out of reach for 6m0s: connection refused"}
 		if diff := cmp.Diff([]policy.Gap{gap}, c.Gaps()); diff != "" {
 			t.Errorf("after 6m: Gaps() -want +got:\n%s", diff)
+		}
+		start = time.Now()
+		short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		c.Await(short)
+		if took := time.Since(start); took > time.Second/2 {
+			t.Errorf("pods were waited for for %s, of 2s", took)
 		}
 		if err := c.Ready(); err != nil {
 			t.Errorf("Ready() = %v, though it has been", err)
 		}
 
 		api.cut.Store(false)
-		time.Sleep(16 * time.Second) // the longest wait between two attempts is 15 s
+		start = time.Now()
+		c.Await(t.Context()) // else the longest wait between two attempts is 15 s
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("pods were waited for for %s, though they can be read", took)
+		}
 		if notes, gaps := c.Notes(), c.Gaps(); len(notes) != 0 || len(gaps) != 0 {
 			t.Errorf("mended: Notes() = %q, Gaps() = %v, want none", notes, gaps)
 		}

@@ -27,20 +27,36 @@ func (s *Source) list(ctx context.Context, _ metav1.ListOptions) (runtime.Object
 	all := &metainternalversion.List{}
 	options := metav1.ListOptions{Limit: cmp.Or(s.PageSize, DefaultPageSize)}
 	s.selects(&options)
+	if s.streamFailed {
+		s.streamFailed = false // this is the same attempt
+	} else {
+		s.beforeListing(ctx)
+	}
 	for {
 		page, err := s.listPage(ctx, options)
-		if err != nil {
-			return nil, s.fail(err)
+		if err == nil {
+			err = s.appendPage(all, page)
 		}
-		if err := s.appendPage(all, page); err != nil {
+		if err != nil {
+			s.retries.step(s.delays())
 			return nil, s.fail(err)
 		}
 		if all.Continue == "" {
-			s.health.succeed()
+			s.health.heard()
 			return all, nil
 		}
 		options.Continue, all.Continue = all.Continue, ""
 	}
+}
+
+// beforeListing waits until all may be listed.
+func (s *Source) beforeListing(ctx context.Context) {
+	if s.streamFailed { // and is tried again, as it may have been the connection
+		s.retries.step(s.delays())
+	} else if s.retries.listing(s.delays()) && s.Status().Err == nil {
+		s.health.failed(errCut)
+	}
+	s.retries.wait(ctx)
 }
 
 func (s *Source) listPage(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

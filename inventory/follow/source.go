@@ -34,7 +34,7 @@ type Source struct {
 	// has, from those that mean there was no answer. Nil means that none is an answer. See
 	// NotServedOrForbidden.
 	IsAnswer func(error) bool
-	// Retry is how long to wait after a failure; nil means RetryPromptly.
+	// Retry is how long to wait after a failure; nil means RetryPromptly. See Hurry.
 	Retry *wait.Backoff
 	// Trim returns what is kept of an object; nil keeps it whole.
 	Trim func(runtime.Object) any
@@ -52,7 +52,11 @@ type Source struct {
 	OnSync         func()
 	OnServedChange func(lacking error)
 
-	health health
+	health  health
+	retries retries
+	// streamFailed is set between a streamed list that failed and the list instead of it. Only the
+	// Reflector's goroutine has to do with it.
+	streamFailed bool
 }
 
 // DefaultStaleAfter spans the restart of an API server behind a load balancer,
@@ -112,13 +116,12 @@ func (o *Object) DeepCopyObject() runtime.Object {
 // called once.
 func (s *Source) Run(ctx context.Context, log logr.Logger) {
 	log = quiet(log, s.isNoFault)
-	retry := cmp.Or(s.Retry, &RetryPromptly)
 	lw := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
 	r := cache.NewReflectorWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(lw, s.Client),
 		nil, // any type: lists are trimmed already, events are not
 		store{s},
-		cache.ReflectorOptions{Name: s.Name, TypeDescription: s.Name, Logger: &log, Backoff: retry},
+		cache.ReflectorOptions{Name: s.Name, TypeDescription: s.Name, Logger: &log, Backoff: &soon},
 	)
 	r.RunWithContext(klog.NewContext(ctx, log))
 }
@@ -135,7 +138,7 @@ func (s *Source) selects(options *metav1.ListOptions) {
 // selectors.
 func (s *Source) wants(name string) bool { return s.Object == "" || s.Object == name }
 
-// fail notes err and returns it, so that the Reflector backs off.
+// fail notes err and returns it.
 func (s *Source) fail(err error) error {
 	switch {
 	case s.IsAnswer == nil || !s.IsAnswer(err):
@@ -147,6 +150,8 @@ func (s *Source) fail(err error) error {
 	}
 	return err
 }
+
+func (s *Source) delays() wait.Backoff { return *cmp.Or(s.Retry, &RetryPromptly) }
 
 // synced says that the Sink has all objects, or why there are none.
 func (s *Source) synced(lacking error) {

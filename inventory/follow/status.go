@@ -25,6 +25,8 @@ type Status struct {
 	// Err is why the source is not being read at the moment; nil if it is, or if the
 	// failure has not been noticed yet.
 	Err error
+	// Failing is since when there is an Err; zero if there is none.
+	Failing time.Time
 	// Stale is set when a source that is served has been out of reach for too long
 	// (Source.StaleAfter): objects may have come, changed and gone since Heard.
 	Stale bool
@@ -43,6 +45,10 @@ func (s Status) IsReadable() bool { return s.Synced && s.Lacking == nil }
 
 // IsForbidden reports whether the source may not be read.
 func (s Status) IsForbidden() bool { return apierrors.IsForbidden(s.Lacking) }
+
+// IsBlind reports whether objects of a source that is served may come, change and go unnoticed: it
+// is stale, or will be unless it is read again.
+func (s Status) IsBlind() bool { return s.Stale || s.IsReadable() && s.Err != nil }
 
 // Waiting says that a source has not synced yet, and what was wrong when it was last asked.
 func (s Status) Waiting() string {
@@ -90,8 +96,26 @@ func (h *health) succeed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.status.Heard = time.Now()
-	h.status.Err = nil
+	h.fails(nil)
 	h.refused = time.Time{}
+}
+
+// heard says that there is an answer, of which it is not known yet whether it is all there is.
+func (h *health) heard() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Heard = time.Now()
+}
+
+// fails notes why the source is not being read. It is called with the lock held.
+func (h *health) fails(err error) {
+	if (h.status.Err == nil) != (err == nil) {
+		h.status.Failing = time.Time{}
+		if err != nil {
+			h.status.Failing = time.Now()
+		}
+	}
+	h.status.Err = err
 }
 
 // expect says that something will be heard within d: the end of a watch, if
@@ -105,7 +129,7 @@ func (h *health) expect(d time.Duration) {
 func (h *health) failed(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.status.Err = err
+	h.fails(err)
 	h.refused = time.Time{}
 }
 
@@ -123,7 +147,7 @@ func (h *health) forbidden(err error, lasts time.Duration) bool {
 	if !h.status.IsReadable() && time.Since(h.refused) >= lasts {
 		return true
 	}
-	h.status.Err = err
+	h.fails(err)
 	return false
 }
 
@@ -137,7 +161,7 @@ func (h *health) sync(lacking error) (first, changed bool) {
 	h.status.Synced = true
 	h.status.Lacking = lacking
 	h.status.Heard = time.Now()
-	h.status.Err = nil
+	h.fails(nil)
 	if !apierrors.IsForbidden(lacking) {
 		h.refused = time.Time{}
 	}

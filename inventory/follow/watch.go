@@ -25,8 +25,14 @@ const (
 // do. That tells a source where nothing happens from one that is out of reach.
 func (s *Source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	s.selects(&options)
+	streams := options.SendInitialEvents != nil
+	if streams {
+		s.beforeListing(ctx)
+	} else {
+		s.retries.wait(ctx)
+	}
 	lasts := watchFor + rand.N(watchFor) //nolint:gosec // not a secret
-	if options.SendInitialEvents != nil && options.TimeoutSeconds != nil {
+	if streams && options.TimeoutSeconds != nil {
 		lasts = time.Duration(*options.TimeoutSeconds) * time.Second // to stream a long list takes its time
 	}
 	options.TimeoutSeconds = new(int64(lasts / time.Second))
@@ -37,9 +43,17 @@ func (s *Source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	}
 	if err != nil {
 		end()
+		if s.streamFailed = streams; !streams { // else the Reflector lists at once
+			s.retries.step(s.delays())
+		}
 		return nil, s.fail(err)
 	}
-	s.health.succeed()
+	s.streamFailed = false
+	if streams {
+		s.health.heard()
+	} else {
+		s.health.succeed()
+	}
 	s.health.expect(lasts + watchGrace)
 	context.AfterFunc(ctx, w.Stop)
 	return endingWatch{w, end}, nil

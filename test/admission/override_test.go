@@ -56,8 +56,12 @@ func testOverrideCreation(t *testing.T, s *stage) {
 	text, args = create("the mirror is being rebuilt")
 	s.mustFail(t, "alice", text, "it does not begin with the code of this change", args...)
 	text, args = create(code + ": the mirror is being rebuilt")
+	bobs := codeIn(t, s.mustFail(t, "bob", text, "is for another change or user", args...))
+	carols := codeIn(t, s.mustFail(t, "carol", text, "is for another change or user", append(args, "--as-group=on-call")...))
+	text, args = create(bobs + ": the mirror is being rebuilt")
 	s.mustFail(t, "bob", text, `user "bob" may not override imagetagmirrorsets.config.openshift.io "cart"`, args...)
-	for _, user := range []string{"alice", "carol"} {
+	for user, code := range map[string]string{"alice": code, "carol": carols} {
+		text, args = create(code + ": the mirror is being rebuilt")
 		dry := append(args, "--dry-run=server")
 		if user == "carol" {
 			dry = append(dry, "--as-group=on-call")
@@ -70,6 +74,7 @@ func testOverrideCreation(t *testing.T, s *stage) {
 		t.Errorf("%v overrides are counted after dry runs", n)
 	}
 
+	text, args = create(code + ": the mirror is being rebuilt")
 	out := s.mustDo(t, "alice", text, args...)
 	for _, want := range []string{"Warning: OVERRIDDEN by alice, and admitted although it was refused: the mirror is being rebuilt", "ImageMissing"} {
 		if !strings.Contains(out, want) {
@@ -101,7 +106,9 @@ func testOverrideUpdate(t *testing.T, s *stage) {
 	}
 	code := codeIn(t, s.mustFail(t, "alice", "", "is refused", patch("quay.io/shop/cart")...))
 	annotate("bob", code+": bob says so")
+	annotate("bob", codeIn(t, s.mustFail(t, "bob", "", "is for another change or user", patch("quay.io/shop/cart")...))+": bob says so")
 	s.mustFail(t, "bob", "", `user "bob" may not override`, patch("quay.io/shop/cart")...)
+	annotate("bob", code+": bob says so")
 	s.mustDo(t, "alice", "", patch("quay.io/shop/cart")...) // two steps, the first by another
 
 	s.mustFail(t, "alice", "", "is for another change", patch("legacy.example.com/app")...)
@@ -111,7 +118,7 @@ func testOverrideUpdate(t *testing.T, s *stage) {
 	// A file that holds both, as a GitOps tool applies it, and applies again.
 	code = codeIn(t, s.mustFail(t, "alice", tagSet("other", "quay.io/shop/cart", ""), "is refused", apply...))
 	file := tagSet("other", "quay.io/shop/cart", code+": as reviewed in change 7")
-	s.mustFail(t, "bob", file, `user "bob" may not override`, apply...)
+	s.mustFail(t, "bob", file, "is for another change or user", apply...)
 	s.mustDo(t, "alice", file, apply...)
 	if out := s.mustDo(t, "bob", file, apply...); strings.Contains(out, "OVERRIDDEN") {
 		t.Errorf("the spec is the same, and was overridden again:\n%s", out)
@@ -119,7 +126,8 @@ func testOverrideUpdate(t *testing.T, s *stage) {
 	s.stage(t, "", "delete", set)
 }
 
-// testOverrideDeletion: the annotation is on the stored object, and counts for who deletes it.
+// testOverrideDeletion: the annotation is on the stored object, and counts for who was refused
+// before, and no others who delete it.
 func testOverrideDeletion(t *testing.T, s *stage) {
 	const set = "imagetagmirrorset/legacy"
 	remove := []string{"delete", set}
@@ -129,14 +137,15 @@ func testOverrideDeletion(t *testing.T, s *stage) {
 		t.Errorf("it does not say how:\n%s", refused)
 	}
 	s.mustDo(t, "bob", "", "annotate", set, webhook.OverrideAnnotation+"="+code+": it is retired")
-	s.mustFail(t, "bob", "", `user "bob" may not override imagetagmirrorsets.config.openshift.io "legacy"`, remove...)
+	s.mustFail(t, "bob", "", "is for another change or user", remove...)
+	s.mustFail(t, "carol", "", "is for another change or user", "delete", "imagetagmirrorsets", "--all", "--as-group=on-call") // who may override, and has not read it
 	s.mustDo(t, "alice", "", "delete", set, "--dry-run=server")
 	s.mustDo(t, "alice", "", "get", set)
 	// A finalizer of somebody's: the deletion marks it, and the last finalizer has the same code.
 	s.stage(t, "", "patch", set, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/hold"]}}`)
 	s.mustDo(t, "alice", "", append(remove, "--wait=false")...)
 	release := []string{"patch", set, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`}
-	s.mustFail(t, "bob", "", "may not override", release...)
+	s.mustFail(t, "bob", "", "is for another change or user", release...)
 	s.mustDo(t, "alice", "", release...)
 	s.mustFail(t, "alice", "", "not found", "get", set)
 }

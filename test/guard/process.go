@@ -129,6 +129,19 @@ func (p *Process) Stop(t testing.TB) {
 	}
 }
 
+// Resident returns how many bytes the guard has resident, 0 if it has ended.
+func (p *Process) Resident() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
 // AwaitReady waits until the guard is ready.
 func (p *Process) AwaitReady(t testing.TB) {
 	t.Helper()

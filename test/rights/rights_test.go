@@ -354,8 +354,9 @@ func (s *stage) testReaders(t *testing.T, g *guard) {
 		{"no role", "/metrics", stranger, http.StatusForbidden, ""},
 		{"no token", "/inventory", "", http.StatusUnauthorized, ""},
 		{"no token", "/metrics", "", http.StatusUnauthorized, ""},
-		// controller-runtime's filter does not distinguish a bad token from a failure to ask.
-		{"a token of nobody", "/inventory", "x" + reader, http.StatusInternalServerError, ""},
+		{"a token of nobody", "/inventory", "x" + reader, http.StatusUnauthorized, ""},
+		{"a token of nobody", "/metrics", "x" + reader, http.StatusUnauthorized, ""},
+		{"no token at all", "/metrics", "garbage", http.StatusUnauthorized, ""},
 		{"another path is not in the role", "/", reader, http.StatusForbidden, ""},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.observe+tt.path, nil)

@@ -7,10 +7,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -21,6 +23,8 @@ const (
 	// maxDecoded bounds what is unpacked: MaxEntries objects of 128 KiB, or one as large as an
 	// API server takes.
 	maxDecoded = 8 << 20
+	// maxValues bounds what is decoded of one entry: as much as of a review.
+	maxValues = 100_000
 	// format is the version of an encodedEntry.
 	format = 1
 )
@@ -31,6 +35,7 @@ type encodedEntry struct {
 	Format int           `json:"v"`
 	ID     string        `json:"id"`
 	By     string        `json:"by"`
+	Claim  int           `json:"claim,omitempty"`
 	Edit   *mirrors.Edit `json:"edit,omitempty"`
 }
 
@@ -56,9 +61,9 @@ func encode(entries []entry, instance string) (string, error) {
 func pack(entries []entry, instance string, whole bool) (string, error) {
 	list := []json.RawMessage{}
 	for i, en := range entries {
-		raw := en.raw
+		raw := json.RawMessage(en.raw)
 		if raw == nil {
-			e := encodedEntry{Format: format, ID: en.id, By: instance}
+			e := encodedEntry{Format: format, ID: en.id, By: instance, Claim: en.claim}
 			if whole || i < len(entries)-1 {
 				e.Edit = &en.edit
 			}
@@ -106,7 +111,7 @@ func decode(text string) []entry {
 	return entries
 }
 
-func unpack(text string) (list []json.RawMessage, err error) {
+func unpack(text string) (list [][]byte, err error) {
 	packed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return nil, err
@@ -116,34 +121,65 @@ func unpack(text string) (list []json.RawMessage, err error) {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxDecoded+1))
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(data) > maxDecoded {
+	case len(data) > maxDecoded:
 		return nil, fmt.Errorf("more than %d bytes", maxDecoded)
+	case !json.Valid(data) || rawjson.KindOf(data) != rawjson.Array:
+		return nil, errors.New("it is not a list")
 	}
-	return list, json.Unmarshal(data, &list)
+	for raw := range rawjson.Elements(data) {
+		if len(list) == MaxEntries {
+			return nil, fmt.Errorf("more than %d entries", MaxEntries)
+		}
+		list = append(list, bytes.Clone(raw)) // the rest of data is not kept
+	}
+	return list, nil
 }
 
-func decodeEntry(raw json.RawMessage) entry {
-	var e encodedEntry
+func decodeEntry(raw []byte) entry {
 	en := entry{raw: raw}
-	err := json.Unmarshal(raw, &e)
+	var head struct {
+		Format int    `json:"v"`
+		ID     string `json:"id"`
+		By     string `json:"by"`
+		Claim  int    `json:"claim"`
+	}
+	err := json.Unmarshal(raw, &head)
 	switch {
 	case err != nil:
 		en.unreadable = err.Error()
-	case e.Format != format:
-		en.unreadable = fmt.Sprintf("it has format %d", e.Format)
-	case e.Edit == nil:
-		en.unreadable = "it is too large to be shared"
+	case head.Format != format:
+		en.unreadable, en.newer = fmt.Sprintf("it has format %d", head.Format), head.Format > format
+	case rawjson.Values(raw, maxValues+1) > maxValues:
+		en.unreadable = "it holds more than is read"
 	default:
-		en.edit = *e.Edit
+		en.edit, en.unreadable = decodeEdit(raw)
+		en.claim = head.Claim
 	}
-	if en.id, en.by = e.ID, e.By; en.id == "" {
-		en.id = idOf(raw)
+	if en.id, en.by = head.ID, head.By; en.id == "" || len(en.id) > maxID || len(en.by) > maxID {
+		en.id, en.by = idOf(raw), ""
 	}
 	return en
 }
+
+// tooLarge is why an entry cannot be read for which there was no room in the list.
+const tooLarge = "it is too large to be shared"
+
+func decodeEdit(raw []byte) (edit mirrors.Edit, unreadable string) {
+	var e encodedEntry
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return edit, err.Error()
+	}
+	if e.Edit == nil {
+		return edit, tooLarge
+	}
+	return *e.Edit, ""
+}
+
+// maxID is more than an id has, or the name of a replica.
+const maxID = 300
 
 // idOf returns the id of what has none that can be read.
 func idOf(data []byte) string {

@@ -10,7 +10,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 const (
@@ -21,35 +25,72 @@ const (
 	annotation = "mirrorset-guard.io/recent"
 	// leaseSeconds is no more than a form: nothing is held. See Lease.
 	leaseSeconds = int32(MaxStoringTime / time.Second)
+	// maxManager bounds what is told of who wrote a Lease.
+	maxManager = 60
 )
 
 // A Lease keeps recent edits in a Lease, for all replicas. It is an object that all of them may
 // update and nothing else reads. Its holder is the replica that admitted a change last; the
 // Lease is never held against anybody.
+//
+// It may be deleted, emptied or filled with garbage by whoever has the right. So it is created
+// empty, an edit is added only by an update of the very object that was looked at (uid and
+// resourceVersion), and each replica follows it: the API server tells of every version that there
+// was, whatever became of it since.
 type Lease struct {
-	client   clientcoordinationv1.LeaseInterface
+	client clientcoordinationv1.LeaseInterface
+	// watching is client without a limit of time for requests.
+	watching clientcoordinationv1.LeaseInterface
 	instance string
 }
 
-// NewLease returns the Lease in a namespace, used by a replica called instance.
-func NewLease(client clientcoordinationv1.LeasesGetter, namespace, instance string) *Lease {
-	return &Lease{client.Leases(namespace), instance}
+// NewLease returns the Lease in a namespace, used by a replica called instance. Requests of
+// watching must have no limit of time.
+func NewLease(client, watching clientcoordinationv1.LeasesGetter, namespace, instance string) *Lease {
+	return &Lease{client.Leases(namespace), watching.Leases(namespace), instance}
 }
 
-// read implements store. A Lease that is not there yet holds nothing.
+// read implements store. A Lease that is not there is created.
 func (l *Lease) read(ctx context.Context) (content, error) {
-	lease, err := l.client.Get(ctx, LeaseName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return content{}, nil
+	for {
+		lease, err := l.client.Get(ctx, LeaseName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			lease, err = l.client.Create(ctx, l.empty(), metav1.CreateOptions{})
+		}
+		switch {
+		case err == nil:
+			return contentOf(lease), nil
+		case apierrors.IsAlreadyExists(err) && ctx.Err() == nil: // another replica was faster
+		default:
+			return content{}, l.explain(err)
+		}
 	}
-	if err != nil {
-		return content{}, l.explain(err)
+}
+
+func (l *Lease) empty() *coordinationv1.Lease {
+	now := metav1.NowMicro()
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Labels: map[string]string{"app.kubernetes.io/name": "mirrorset-guard"}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &l.instance, LeaseDurationSeconds: new(leaseSeconds), AcquireTime: &now, RenewTime: &now},
 	}
-	return contentOf(lease), nil
 }
 
 func contentOf(lease *coordinationv1.Lease) content {
-	return content{version: lease.ResourceVersion, entries: decode(lease.Annotations[annotation])}
+	return content{
+		uid: string(lease.UID), version: lease.ResourceVersion, writer: writerOf(lease),
+		entries: decode(lease.Annotations[annotation]),
+	}
+}
+
+// writerOf returns which program wrote lease last, as far as that is known: it says so itself.
+func writerOf(lease *coordinationv1.Lease) string {
+	var last metav1.ManagedFieldsEntry
+	for _, m := range lease.ManagedFields {
+		if last.Time == nil || m.Time != nil && !m.Time.Before(last.Time) {
+			last = m
+		}
+	}
+	return text.Cut(text.Line(last.Manager), maxManager)
 }
 
 // write implements store.
@@ -64,34 +105,87 @@ func (l *Lease) try(ctx context.Context, from content) error {
 }
 
 func (l *Lease) put(ctx context.Context, from content, entries []entry, dryRun ...string) (content, error) {
-	text, err := encode(entries, l.instance)
+	list, err := encode(entries, l.instance)
 	if err != nil {
 		return content{}, err
 	}
-	now := metav1.NowMicro()
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: LeaseName, ResourceVersion: from.version,
-			Labels: map[string]string{"app.kubernetes.io/name": "mirrorset-guard"}, Annotations: map[string]string{annotation: text},
-		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &l.instance, LeaseDurationSeconds: new(leaseSeconds), AcquireTime: &now, RenewTime: &now},
-	}
-	if from.version == "" {
-		lease, err = l.client.Create(ctx, lease, metav1.CreateOptions{DryRun: dryRun})
-	} else {
-		lease, err = l.client.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun})
-	}
+	lease := l.empty()
+	// The uid is what keeps the API server from making a new Lease of it, which it does for an
+	// update of one that is not there.
+	lease.UID, lease.ResourceVersion = from.id(), from.version
+	lease.Annotations = map[string]string{annotation: list}
+	lease, err = l.client.Update(ctx, lease, metav1.UpdateOptions{DryRun: dryRun})
 	if err != nil {
 		return content{}, l.explain(err)
 	}
 	return contentOf(lease), nil
 }
 
+// follow implements store.
+func (l *Lease) follow(ctx context.Context, seen func(content)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, LeaseName).String()}
+	list, err := l.client.List(ctx, options)
+	if err != nil {
+		return l.explain(err)
+	}
+	now := content{version: list.ResourceVersion, absent: true}
+	if len(list.Items) > 0 {
+		now = contentOf(&list.Items[0])
+	}
+	seen(now)
+	options.ResourceVersion, options.AllowWatchBookmarks = list.ResourceVersion, true
+	for ctx.Err() == nil {
+		w, err := l.watching.Watch(ctx, options)
+		if err != nil {
+			return l.explain(err)
+		}
+		err = l.pass(ctx, w, &options.ResourceVersion, seen)
+		w.Stop()
+		if err != nil {
+			return err
+		}
+		if wait(ctx) != nil { // a watch that ends at once must not keep a processor busy
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// pass passes on what w tells until it ends, and notes how far it got.
+func (l *Lease) pass(ctx context.Context, w watch.Interface, version *string, seen func(content)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case event, ok := <-w.ResultChan():
+			if !ok {
+				return nil // the next goes on from there
+			}
+			lease, isLease := event.Object.(*coordinationv1.Lease)
+			switch {
+			case event.Type == watch.Error:
+				return l.explain(apierrors.FromObject(event.Object)) // from the start
+			case !isLease:
+				return fmt.Errorf("Lease %s: the API server tells of a %T", LeaseName, event.Object)
+			}
+			*version = lease.ResourceVersion
+			switch event.Type {
+			case watch.Added, watch.Modified:
+				seen(contentOf(lease))
+			case watch.Deleted:
+				seen(content{uid: string(lease.UID), version: lease.ResourceVersion, absent: true})
+			}
+		}
+	}
+}
+
 // explain tells errors apart: what another replica did, what trying again would not change, and
-// all else. A Lease that was deleted is created the next time.
+// all else.
 func (l *Lease) explain(err error) error {
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err) && !isNamespaceMissing(err):
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !isNamespaceMissing(err):
 		return fmt.Errorf("%w: %w", ErrChanged, err)
 	case apierrors.IsForbidden(err), isNamespaceMissing(err), apierrors.ReasonForError(err) == metav1.StatusReasonMethodNotAllowed:
 		return fmt.Errorf("Lease %s %w: %w", LeaseName, errUnusable, err)

@@ -1,27 +1,49 @@
 package recent
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"fmt"
+	"time"
 
-// A Collector exports to Prometheus whether replicas share their recent edits.
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Collector exports to Prometheus whether replicas share their recent edits, what somebody does
+// to the list, and what came of the edits that were admitted.
 type Collector struct{ Edits *Edits }
 
-var sharedDesc = prometheus.NewDesc("mirrorset_guard_recent_edits_shared",
-	"1 if replicas share which changes they admit, so that two made at the same moment are judged together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.", nil, nil)
+var (
+	sharedDesc = prometheus.NewDesc("mirrorset_guard_recent_edits_shared",
+		"1 if replicas share which changes they admit, so that two made at the same moment are judged together; 0 if the Lease for it cannot be used. Missing if that is not known yet, or this process is the only one.", nil, nil)
+	disturbedDesc = prometheus.NewDesc("mirrorset_guard_recent_edits_disturbed_total",
+		"How often somebody other than the guards wrote the Lease in which replicas share which changes they admit, by what was done (deleted, emptied, garbage).", []string{"what"}, nil)
+	outcomesDesc = prometheus.NewDesc("mirrorset_guard_admitted_changes_total",
+		"Changes that were admitted by what came of them: confirmed once they were seen in force, unconfirmed if they never were, as another webhook refused them or no API server had asked.", []string{"result"}, nil)
+)
 
 // Describe implements prometheus.Collector.
-func (Collector) Describe(descs chan<- *prometheus.Desc) { descs <- sharedDesc }
+func (Collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sharedDesc, disturbedDesc, outcomesDesc} {
+		descs <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (c Collector) Collect(metrics chan<- prometheus.Metric) {
-	shared, known := c.Edits.areShared()
-	if !known {
-		return
+	if shared, known := c.Edits.areShared(); known {
+		value := 0.0
+		if shared {
+			value = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, value)
 	}
-	value := 0.0
-	if shared {
-		value = 1
+	c.Edits.mu.Lock()
+	defer c.Edits.mu.Unlock()
+	for kind := range kindsOfTrouble {
+		metrics <- prometheus.MustNewConstMetric(disturbedDesc, prometheus.CounterValue, float64(c.Edits.trouble.counts[kind]), kind.String())
 	}
-	metrics <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, value)
+	for result, n := range map[string]uint64{"confirmed": c.Edits.confirmed, "unconfirmed": c.Edits.unconfirmed} {
+		metrics <- prometheus.MustNewConstMetric(outcomesDesc, prometheus.CounterValue, float64(n), result)
+	}
 }
 
 // areShared reports whether the list was shared when that was tried last, which Run does now
@@ -29,5 +51,19 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 func (e *Edits) areShared() (shared, known bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.broken == nil, e.tried
+	return e.link.broken() == nil, e.link.tried
+}
+
+// Notes say what keeps replicas from sharing their recent edits, and who disturbs it.
+func (e *Edits) Notes() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var notes []string
+	if err := e.link.broken(); err != nil {
+		notes = append(notes, fmt.Sprintf("changes made at the same moment through different replicas are not judged together (%v): apply the guard's manifests anew", err))
+	}
+	if what := e.trouble.text(time.Now()); what != "" {
+		notes = append(notes, what)
+	}
+	return notes
 }

@@ -9,13 +9,19 @@
 //	look, err := edits.Look(ctx)
 //	set := ... // read the configuration
 //	others := look.Others(edit, set, read) // judge with them, and without
-//	err = edits.Add(ctx, look, edit, set, read) // ErrChanged: look again
+//	err = edits.Add(ctx, look, Change{Edit: edit, InForce: set, Read: read}) // ErrChanged: look again
 //
 // With a Lease, all replicas add to the same list: the API server takes an update of it only
 // from who has seen the last one. Nothing is held between two requests, so a replica that dies
 // keeps nobody out. What it leaves behind is at most an edit in the list, which for some
 // seconds counts as one that may still be stored. Clocks are never compared: an edit ages from
 // when this process first saw it.
+//
+// The list may be deleted, emptied or filled with garbage by whoever has the right to (lease.go).
+// Therefore each replica follows it, and goes by every edit that was ever in it, until the cluster
+// shows it or it cannot come any more; what has gone from the list for another reason is put back
+// by whose it is. And whoever can reach the port can have edits admitted that no API server has
+// asked about (senders.go).
 package recent
 
 import (
@@ -23,14 +29,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -44,9 +51,15 @@ const (
 	MaxReadAge = 250 * time.Millisecond
 	// MaxEntries bounds the list. More than these at once have to wait for some to be stored.
 	MaxEntries = 64
+	// maxKnown bounds what is remembered of other replicas: what is in the list, and what has gone
+	// from it in the last seconds.
+	maxKnown = 4 * MaxEntries
 	// again is how long to wait before the list is read again, for room in it or for an entry
 	// that is not understood to go.
 	again = 50 * time.Millisecond
+	// settleTime is how long what is followed anew is not relied on: what was in the list before
+	// may have been lost, and those whose it is put it back within a sweep.
+	settleTime = 2 * sweepEvery
 )
 
 // ErrChanged is returned by Add if the list is no longer what it was. Test with errors.Is.
@@ -59,25 +72,36 @@ var errUnusable = errors.New("cannot be used")
 // errFull is returned by a Store for more than it can hold.
 var errFull = errors.New("too many changes are admitted and not stored yet")
 
-// An entry is an edit that was admitted.
+// An entry is an edit that was admitted, as a list has it.
 type entry struct {
 	// id tells it from all others, by is the replica that admitted it.
 	id, by string
 	edit   mirrors.Edit
 	// raw is how the store has it; nil for one that it does not have yet.
 	raw []byte
-	// unreadable is why it is not understood. wholeList is set if it stands for a list that is
-	// not, which therefore cannot be written back.
-	unreadable string
-	wholeList  bool
+	// claim is the rank of the sender of one that waits to be admitted, 0 for an admitted one: see
+	// Claim.
+	claim int
+	// unreadable is why it is not understood; newer, that a later version of the guard wrote it.
+	// wholeList is set if it stands for a list that is not, which therefore cannot be written back.
+	unreadable       string
+	newer, wholeList bool
 }
 
-// A content is what a store holds: entries, and the version that an update has to name, ""
-// before the first one. Later versions are greater, as resource versions are.
+// A content is what a store holds: entries, and the object and the version of it that an update
+// has to name. Later versions are greater, as resource versions are.
 type content struct {
-	version string
+	uid, version string
+	// absent is set where there is no such object.
+	absent bool
+	// writer is which program wrote it, as that says itself.
+	writer  string
 	entries []entry
 }
+
+func (c content) id() types.UID { return types.UID(c.uid) }
+
+func (c content) same(other content) bool { return c.uid == other.uid && c.version == other.version }
 
 // A store keeps a content that several processes share.
 type store interface {
@@ -87,6 +111,9 @@ type store interface {
 	write(ctx context.Context, from content, entries []entry) (content, error)
 	// try returns the error that a write of what was read would, and writes nothing.
 	try(ctx context.Context, from content) error
+	// follow passes on what it holds now, and then each version after that, in order and without
+	// leaving any out, until ctx ends or it cannot go on.
+	follow(ctx context.Context, seen func(content)) error
 }
 
 // Options are what New needs. The zero value is for a process that is the only one.
@@ -104,42 +131,77 @@ type Options struct {
 
 // Edits are the recent edits. They are safe for concurrent use.
 type Edits struct {
-	options Options
-	shared  store // nil for none
-	slot    chan struct{}
-	added   chan struct{} // wakes Run
+	options  Options
+	shared   store // nil for none
+	instance string
+	slot     *fair.Queue   // the right to decide
+	added    chan struct{} // wakes Run
+	claims   chan struct{} // wakes it for claims
+	senders  senders
 
-	mu     sync.Mutex
-	seen   map[string]sighting // of entries, by id
-	own    map[string]*ownEdit
-	latest content // of shared, as last seen
-	local  []entry // what was added while there is nothing shared
-	count  int     // of changes of local
-	broken error   // why shared cannot be used; nil if it can
-	tried  bool    // whether broken says what came of using shared
+	mu      sync.Mutex
+	pending []*pending           // what may still be stored, in the order in which it was seen
+	over    map[string]time.Time // what is not, though it may be in the list: since when
+	latest  content              // of shared, as last seen
+	count   int                  // of what was ever added to pending
+	news    chan struct{}        // closed whenever pending or latest change
+	link    link
+	trouble trouble
+	// confirmed and unconfirmed count what came of own edits.
+	confirmed, unconfirmed uint64
+	running                bool // whether Run does
 }
 
-// A sighting is when this process first saw an entry, and whether it has seen it stored since.
-type sighting struct {
-	at     time.Time
-	stored bool
+// A pending is an entry that may still be stored.
+type pending struct {
+	entry
+	// at is since when it ages: when it was first seen or, of an own one, when it was admitted.
+	at time.Time
+	// listed is set while it is in the list, as last seen; lost, once it will not come any more.
+	listed, lost bool
+	own          *own // nil for another replica's
 }
 
-// An ownEdit is one that this process admits. It is listed once it was seen among what is
-// shared, and told once this process knows that: only then is the change admitted.
-type ownEdit struct {
-	edit         mirrors.Edit
-	listed, told bool
+// An own entry is one of this process. It is told once this process knows that others know of it:
+// only then is the change admitted.
+type own struct {
+	// told is set once it is admitted, shared once it was in the list, withdrawn if it is not to be
+	// admitted after all.
+	told, shared, withdrawn bool
+	seat                    *Seat // nil for one that was added without
+	confirms                func(mirrors.Set) bool
+	done                    func(stored bool)
+}
+
+// A link is how things stand with what replicas share.
+type link struct {
+	// worked is set once it was shared. unread and unwritten are why it cannot be, since is since
+	// when.
+	worked            bool
+	unread, unwritten error
+	since             time.Time
+	// tried says whether these say what came of using it.
+	tried bool
+	// followed is set while it is followed; settled, when that can be relied on.
+	followed bool
+	settled  time.Time
+}
+
+func (l *link) broken() error {
+	if l.unread != nil {
+		return l.unread
+	}
+	return l.unwritten
 }
 
 // New returns Edits without any.
 func New(o Options) *Edits {
 	e := &Edits{
-		options: o, slot: make(chan struct{}, 1), added: make(chan struct{}, 1),
-		seen: map[string]sighting{}, own: map[string]*ownEdit{},
+		options: o, slot: fair.New(1), added: make(chan struct{}, 1), claims: make(chan struct{}, 1), senders: newSenders(),
+		over: map[string]time.Time{}, news: make(chan struct{}),
 	}
 	if o.Lease != nil {
-		e.shared = o.Lease
+		e.shared, e.instance = o.Lease, o.Lease.instance
 	}
 	return e
 }
@@ -147,53 +209,116 @@ func New(o Options) *Edits {
 // Acquire waits for the right to decide within this process, until ctx ends. The caller calls
 // Release.
 func (e *Edits) Acquire(ctx context.Context) error {
-	select {
-	case e.slot <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for another change to be decided: %w", ctx.Err())
+	if err := e.slot.Acquire(ctx, 0, 1); err != nil {
+		return fmt.Errorf("waiting for another change to be decided: %w", err)
 	}
+	return nil
 }
 
 // Release gives the right back.
-func (e *Edits) Release() { <-e.slot }
+func (e *Edits) Release() { e.slot.Release(1) }
 
 // A Look is the recent edits as they were at one moment.
 type Look struct {
-	content content // of what is shared
-	local   []entry
+	content content    // of what is shared
+	pending []*pending // what might still be stored
 	count   int
-	// at is when it began. shared is set if it holds what every replica admitted before that.
-	at     time.Time
+	// shared is set if all that other replicas had admitted when it began is known.
 	shared bool
 	edits  *Edits
 }
 
 // Look looks at the recent edits. An error means that nobody can tell what other replicas have
 // admitted. Where there is nothing that replicas share, for lack of rights, Look makes do with
-// what this process admitted, and Notes say so.
-func (e *Edits) Look(ctx context.Context) (Look, error) {
-	at := time.Now()
-	var shared content
-	err := errUnusable
-	if e.shared != nil {
-		shared, err = e.shared.read(ctx)
+// what this process admitted, and Notes say so; but where something was shared before, only once
+// nothing can come of that any more.
+func (e *Edits) Look(ctx context.Context) (Look, error) { return e.look(ctx, e.settled) }
+
+// look is Look once isReached does not return an error for what the list is.
+func (e *Edits) look(ctx context.Context, isReached func(content) error) (Look, error) {
+	if e.shared == nil {
+		return e.alone(), nil
+	}
+	shared, err := e.shared.read(ctx)
+	if err == nil {
+		err = e.reach(ctx, shared, isReached)
+	}
+	if errors.Is(err, errUnusable) {
+		if err = e.breakLink(err); err == nil {
+			return e.alone(), nil
+		}
+	}
+	if err != nil {
+		return Look{}, fmt.Errorf("reading which changes other replicas have admitted: %w", err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err != nil && !errors.Is(err, errUnusable) {
-		return Look{}, fmt.Errorf("reading which changes other replicas have admitted: %w", err)
+	return Look{content: shared, pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, nil
+}
+
+// alone returns what is known without asking.
+func (e *Edits) alone() Look {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Look{pending: slices.Clone(e.pending), count: e.count, edits: e}
+}
+
+// LookHere is Look without other replicas: it returns what this process knows.
+func (e *Edits) LookHere() Look { return e.alone() }
+
+// reach waits until isReached does not return an error for c, or ctx ends.
+func (e *Edits) reach(ctx context.Context, c content, isReached func(content) error) error {
+	for {
+		e.mu.Lock()
+		err, news := isReached(c), e.news
+		e.mu.Unlock()
+		if err == nil || errors.Is(err, errUnusable) {
+			return err
+		}
+		timer := time.NewTimer(again)
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", err, ctx.Err())
+		}
+		timer.Stop()
 	}
-	if err != nil {
-		e.note(err)
+}
+
+var (
+	errNotFollowed = errors.New("the list is not followed yet")
+	errNotSettled  = errors.New("the list has just begun to be followed")
+)
+
+// followed returns why the list was not followed until it became c, nil if it was. It is called with
+// the lock held.
+func (e *Edits) followed(c content) error {
+	switch {
+	case e.link.broken() != nil:
+		return e.link.broken()
+	case !e.link.followed || isOlder(e.latest.version, c.version):
+		return errNotFollowed
+	default:
+		return nil
 	}
-	look := Look{content: shared, local: slices.Clone(e.local), count: e.count, at: at, shared: err == nil, edits: e}
-	e.remember(shared, at)
-	return look, nil
+}
+
+// settled returns why it is not known what was in the list before it became c, nil if it is. It is
+// called with the lock held.
+func (e *Edits) settled(c content) error {
+	if err := e.followed(c); err != nil {
+		return err
+	}
+	if time.Now().Before(e.link.settled) {
+		return errNotSettled
+	}
+	return nil
 }
 
 // LookUntil looks until it is known what other replicas have admitted, or ctx ends. An entry
-// that cannot be read may conflict with anything, so it waits until that is gone.
+// that cannot be read may conflict with anything, so it waits until that is over.
 func (e *Edits) LookUntil(ctx context.Context) (Look, error) {
 	for {
 		look, err := e.Look(ctx)
@@ -220,61 +345,13 @@ func wait(ctx context.Context) error {
 	}
 }
 
-// remember takes note of what is shared as it was read at a time. Answers may overtake each
-// other; an older one says nothing about what was added since.
-func (e *Edits) remember(c content, at time.Time) {
-	if isOlder(c.version, e.latest.version) {
-		return
-	}
-	e.latest = c
-	present := map[string]bool{}
-	for _, en := range slices.Concat(c.entries, e.local) {
-		present[en.id] = true
-		if _, ok := e.seen[en.id]; !ok {
-			e.seen[en.id] = sighting{at: at}
-		}
-	}
-	for id, own := range e.own {
-		own.listed = own.listed || present[id]
-		if own.listed && !present[id] {
-			delete(e.own, id)
-		}
-	}
-	maps.DeleteFunc(e.seen, func(id string, _ sighting) bool { return !present[id] && e.own[id] == nil })
-}
-
 // isOlder reports whether version a came before b.
 func isOlder(a, b string) bool {
 	if a == "" || b == "" {
-		return false // the list was not there
+		return a != b && a == ""
 	}
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
-}
-
-// note keeps why nothing is shared, and says it once.
-func (e *Edits) note(err error) {
-	if e.shared == nil {
-		return
-	}
-	if (err == nil) != (e.broken == nil) {
-		if err != nil {
-			e.options.Log.Error(err, "Replicas do not share which changes they admit")
-		} else {
-			e.options.Log.Info("Replicas share which changes they admit")
-		}
-	}
-	e.broken, e.tried = err, true
-}
-
-// Notes say what keeps replicas from sharing their recent edits.
-func (e *Edits) Notes() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.broken == nil {
-		return nil
-	}
-	return []string{fmt.Sprintf("changes made at the same moment through different replicas are not judged together (%v): apply the guard's manifests anew", e.broken)}
 }
 
 // Known reports whether l holds what was admitted, and all of it can be read.
@@ -289,7 +366,7 @@ func (l Look) Fresh(read time.Time) bool {
 	e := l.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.count != l.count || l.shared && e.latest.version != l.content.version {
+	if e.count != l.count || l.shared && isOlder(l.content.version, e.latest.version) {
 		return false
 	}
 	return l.shared || time.Since(read) <= MaxReadAge
@@ -298,128 +375,268 @@ func (l Look) Fresh(read time.Time) bool {
 // Others returns the edits that may not be stored yet, of other objects than that of edit.
 // InForce is the configuration in force, read at a time not before l.
 func (l Look) Others(edit mirrors.Edit, inForce mirrors.Set, read time.Time) []mirrors.Edit {
+	e := l.edits
+	e.Observe(inForce, read)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var others []mirrors.Edit
-	for _, en := range l.pending(inForce, read) {
-		if en.unreadable == "" && !en.edit.Overlaps(edit) {
-			others = append(others, en.edit)
+	// What is over by now may have become so after inForce was read, which then does not have it.
+	for _, p := range l.pending {
+		if p.unreadable == "" && p.claim == 0 && !p.lost && !p.edit.Overlaps(edit) && !p.isIn(inForce, read) {
+			others = append(others, p.edit)
 		}
 	}
 	return others
 }
 
-// Observe takes note of which edits were in force when the configuration was read.
-func (e *Edits) Observe(inForce mirrors.Set, read time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.kept(e.latest.entries, inForce, read)
-	e.kept(e.local, inForce, read)
+// isIn reports whether a configuration that was read holds p. One that was first seen later than it
+// was read is not in it, even if it looks as if it were: that may be the state before an edit in
+// between.
+func (p *pending) isIn(set mirrors.Set, read time.Time) bool {
+	return p.unreadable == "" && p.at.Before(read) && set.Holds(p.edit)
 }
 
-// pending returns the entries that count.
-func (l Look) pending(inForce mirrors.Set, read time.Time) []entry {
+// Observe takes note of which edits were in force when the configuration was read, and of those
+// that are too old to come any more.
+func (e *Edits) Observe(inForce mirrors.Set, read time.Time) {
+	e.mu.Lock()
+	var outcomes []func()
+	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool {
+		switch {
+		case p.own != nil && (p.claim != 0 || !p.own.told): // it is withdrawn, or admitted
+			return false
+		case p.isIn(inForce, read):
+			outcomes = append(outcomes, e.end(p, &inForce))
+		case time.Since(p.at) >= MaxStoringTime:
+			outcomes = append(outcomes, e.end(p, nil))
+		default:
+			return false
+		}
+		return true
+	})
+	if len(outcomes) > 0 {
+		e.notify()
+	}
+	e.mu.Unlock()
+	for _, tell := range outcomes {
+		tell()
+	}
+}
+
+// end takes note that p is over: it is in force in a configuration, or never came. It returns what
+// tells of it, which is to be called without the lock.
+func (e *Edits) end(p *pending, in *mirrors.Set) (tell func()) {
+	e.over[p.id] = time.Now()
+	p.lost = in == nil
+	if p.own == nil {
+		return func() {}
+	}
+	own := *p.own
+	return func() {
+		stored := in != nil && (own.confirms == nil || own.confirms(*in))
+		e.tally(stored)
+		e.senders.outcome(own, stored)
+		if own.done != nil {
+			own.done(stored)
+		}
+	}
+}
+
+// tally counts what came of an own edit.
+func (e *Edits) tally(stored bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if stored {
+		e.confirmed++
+	} else {
+		e.unconfirmed++
+	}
+}
+
+// notify wakes who waits for news. It is called with the lock held.
+func (e *Edits) notify() {
+	close(e.news)
+	e.news = make(chan struct{})
+}
+
+// unreadable returns an error if an entry that may still be stored cannot be read.
+func (l Look) unreadable() error {
 	e := l.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append(e.kept(l.content.entries, inForce, read), e.kept(l.local, inForce, read)...)
-}
-
-// kept returns the entries that count, with what this process knows of them. One that was
-// first seen later than the configuration was read is kept, even if the configuration looks as
-// if it were in force: that may be the state before an edit in between.
-func (e *Edits) kept(entries []entry, inForce mirrors.Set, read time.Time) []entry {
-	var kept []entry
-	for _, en := range entries {
-		if own := e.own[en.id]; own != nil {
-			en.edit, en.unreadable = own.edit, ""
-		}
-		seen, ok := e.seen[en.id]
-		if ok && en.unreadable == "" && seen.at.Before(read) && inForce.Holds(en.edit) {
-			seen.stored = true
-			e.seen[en.id] = seen
-		}
-		if !seen.stored && (!ok || time.Since(seen.at) < MaxStoringTime) {
-			kept = append(kept, en)
-		}
-	}
-	return kept
-}
-
-// unreadable returns an error if an entry that counts cannot be read.
-func (l Look) unreadable() error {
-	for _, en := range l.pending(mirrors.Set{}, time.Time{}) {
-		if en.unreadable != "" {
-			return fmt.Errorf("another replica has admitted a change that cannot be read here: %s", en.unreadable)
+	for _, p := range e.pending {
+		if p.unreadable != "" && time.Since(p.at) < MaxStoringTime {
+			return fmt.Errorf("another replica has admitted a change that cannot be read here: %s", p.unreadable)
 		}
 	}
 	return nil
 }
 
-// Add adds edit, which was judged with what look held and with inForce, read at a time not
-// before look. It returns ErrChanged if something was added since; then edit is not added, and
-// has to be judged again. Any other error means that other replicas cannot know of edit. Edit
-// replaces earlier edits of the same object.
-func (e *Edits) Add(ctx context.Context, look Look, edit mirrors.Edit, inForce mirrors.Set, read time.Time) error {
-	en := entry{id: rand.Text(), edit: edit}
-	if !look.shared {
-		return e.addLocal(look, en)
-	}
-	e.mu.Lock()
-	entries := e.kept(look.content.entries, inForce, read)
-	e.own[en.id] = &ownEdit{edit: edit}
-	e.seen[en.id] = sighting{at: time.Now()}
-	e.mu.Unlock()
-	entries = slices.DeleteFunc(entries, func(old entry) bool { return old.unreadable == "" && old.edit.Overlaps(edit) })
-	return e.write(ctx, look, append(entries, en), en)
+// A Change is an edit that was judged, and is to be admitted.
+type Change struct {
+	Edit mirrors.Edit
+	// InForce is the configuration that it was judged with, Read when that was read.
+	InForce mirrors.Set
+	Read    time.Time
+	// Confirms reports whether it is by this change that a configuration holds Edit; nil: always.
+	Confirms func(mirrors.Set) bool
+	// Done is told whether the change is in force, once that is known. It may be nil, and must not
+	// block.
+	Done func(stored bool)
+	// Seat is what the sender has it admitted by, see Enter; nil: Add enters.
+	Seat *Seat
 }
 
-// write puts entries where look was, among them en, until ctx ends. An answer may get lost on
-// the way, so what is there is looked at before it is tried again.
-func (e *Edits) write(ctx context.Context, look Look, entries []entry, en entry) error {
+// Add adds c, which was judged with what look held, and is admitted with that. It returns
+// ErrChanged if something was added since; then c is not added, and has to be judged again. Any
+// other error means that other replicas cannot know of c. What the configuration holds already is
+// not added, as nothing changes.
+func (e *Edits) Add(ctx context.Context, look Look, c Change) error {
+	if c.InForce.Holds(c.Edit) {
+		if c.Done != nil {
+			c.Done(false)
+		}
+		return nil
+	}
+	if c.Seat == nil {
+		seat, err := e.Enter(ctx)
+		if err != nil {
+			return err
+		}
+		defer seat.Leave()
+		c.Seat = seat
+	}
+	p := &pending{
+		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit}, at: time.Now(),
+		own: &own{seat: c.Seat, confirms: c.Confirms, done: c.Done},
+	}
+	var err error
+	if look.shared {
+		err = e.share(ctx, look, p)
+	} else {
+		err = e.addHere(look, p)
+	}
+	if errors.Is(err, errFull) && wait(ctx) == nil {
+		err = fmt.Errorf("%w: %w", ErrChanged, err)
+	}
+	if err == nil {
+		e.admit(p)
+	}
+	return err
+}
+
+// admit takes note that p is admitted from now on.
+func (e *Edits) admit(p *pending) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p.own.told, p.own.seat.taken = true, true
+	p.at = time.Now()
+	e.wake()
+}
+
+// addHere adds p to what only this process knows.
+func (e *Edits) addHere(look Look, p *pending) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.count != look.count {
+		return ErrChanged
+	}
+	if len(e.pending) >= MaxEntries {
+		return errFull
+	}
+	e.insert(p)
+	return nil
+}
+
+// insert adds p. It is called with the lock held.
+func (e *Edits) insert(p *pending) {
+	e.pending = append(e.pending, p)
+	e.count++
+	e.notify()
+	e.wake()
+}
+
+// share puts p into the list where look was, until ctx ends. An answer may get lost on the way, so
+// what is there is looked at before it is tried again. While it is under way, p counts here
+// already, so that it is known for what it is when it is seen in the list.
+func (e *Edits) share(ctx context.Context, look Look, p *pending) error {
+	e.mu.Lock()
+	if e.count != look.count {
+		e.mu.Unlock()
+		return ErrChanged
+	}
+	e.insert(p)
+	entries := e.list(look.content)
+	e.mu.Unlock()
+	err := e.write(ctx, look, entries, p)
+	if err != nil {
+		e.remove(p)
+	}
+	return err
+}
+
+// list returns what the list is to hold instead of c: what may still be stored, and what others
+// wrote that cannot be read here, as long as it counts. It is called with the lock held.
+func (e *Edits) list(c content) []entry {
+	var entries []entry
+	listed := map[string]bool{}
+	for _, en := range c.entries {
+		if _, over := e.over[en.id]; !over || en.newer {
+			entries, listed[en.id] = append(entries, en), true
+		}
+	}
+	for _, p := range e.pending {
+		if p.own != nil && !p.own.withdrawn && !listed[p.id] {
+			entries = append(entries, p.entry)
+		}
+	}
+	return entries
+}
+
+func (e *Edits) write(ctx context.Context, look Look, entries []entry, p *pending) error {
 	for {
 		err := e.put(ctx, look.content, entries)
 		switch {
 		case err == nil:
-			e.tell(en.id)
 			return nil
 		case errors.Is(err, errUnusable):
-			e.abandon(en.id)
-			return e.addLocal(look, en)
+			return e.breakLink(err) // nil: it counts here, and that has to do
 		case errors.Is(err, errFull) && wait(ctx) == nil:
 			err = fmt.Errorf("%w: %w", ErrChanged, err)
 		}
 		if errors.Is(err, ErrChanged) || wait(ctx) != nil {
-			e.abandon(en.id)
 			return fmt.Errorf("telling other replicas of this change: %w", err)
 		}
 		now, readErr := e.shared.read(ctx)
 		switch {
 		case readErr != nil: // perhaps next time
-		case slices.ContainsFunc(now.entries, func(other entry) bool { return other.id == en.id }):
-			e.know(now)
-			e.tell(en.id)
+		case slices.ContainsFunc(now.entries, func(other entry) bool { return other.id == p.id }):
 			return nil
-		case now.version != look.content.version:
-			e.abandon(en.id)
+		case !now.same(look.content):
 			return fmt.Errorf("telling other replicas of this change: %w", ErrChanged)
 		}
 	}
 }
 
-// know remembers what is shared.
-func (e *Edits) know(c content) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.remember(c, time.Now())
+// put writes entries where from is.
+func (e *Edits) put(ctx context.Context, from content, entries []entry) error {
+	_, err := e.shared.write(ctx, from, entries)
+	if err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.link.worked, e.link.tried = true, true
+	}
+	return err
 }
 
-// tell takes note that others know of an own edit, which is admitted now and ages from now on.
-func (e *Edits) tell(id string) {
+// remove takes note that p is not admitted. It may be in the list, where Run finds it.
+func (e *Edits) remove(p *pending) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if own := e.own[id]; own != nil {
-		own.told = true
-		e.seen[id] = sighting{at: time.Now()}
-	}
+	e.pending = slices.DeleteFunc(e.pending, func(other *pending) bool { return other == p })
+	e.over[p.id] = time.Now()
+	p.own.withdrawn = true
+	e.notify()
 	e.wake()
 }
 
@@ -431,50 +648,31 @@ func (e *Edits) wake() {
 	}
 }
 
-// abandon forgets that an edit is this process' own: it was not admitted. It may be in the list
-// all the same, where Run finds it.
-func (e *Edits) abandon(id string) {
+// AddHere adds a change that is admitted, for this process alone.
+func (e *Edits) AddHere(c Change) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.own, id)
-	e.wake()
-}
-
-// addLocal adds en to what only this process knows.
-func (e *Edits) addLocal(look Look, en entry) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.count != look.count {
-		return ErrChanged
+	if len(e.pending) >= maxKnown {
+		e.options.Log.Error(errFull, "Others cannot be judged with a change that is admitted all the same", "change", c.Edit.Subject())
+		return
 	}
-	e.addUnseen(en)
-	return nil
-}
-
-func (e *Edits) addUnseen(en entry) {
-	e.local = slices.DeleteFunc(e.local, func(old entry) bool {
-		return old.edit.Overlaps(en.edit) || time.Since(e.seen[old.id].at) >= MaxStoringTime
+	e.insert(&pending{
+		entry: entry{id: rand.Text(), by: e.instance, edit: c.Edit}, at: time.Now(),
+		own: &own{told: true, confirms: c.Confirms, done: c.Done},
 	})
-	e.local = append(e.local, en)
-	e.local = slices.Delete(e.local, 0, max(0, len(e.local)-MaxEntries))
-	e.count++
-	e.seen[en.id] = sighting{at: time.Now()}
-	e.wake()
 }
 
-// AddAnyway adds an edit that is admitted although nothing is known. It is told to other
+// AddAnyway adds a change that is admitted although nothing is known. It is told to other
 // replicas if that can be done before ctx ends.
-func (e *Edits) AddAnyway(ctx context.Context, edit mirrors.Edit) {
+func (e *Edits) AddAnyway(ctx context.Context, c Change) {
 	look, err := e.Look(ctx)
 	for err == nil && look.shared {
-		if err = e.Add(ctx, look, edit, mirrors.Set{}, time.Time{}); err == nil {
+		if err = e.Add(ctx, look, c); err == nil {
 			return
 		}
 		if errors.Is(err, ErrChanged) && wait(ctx) == nil {
 			look, err = e.Look(ctx)
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.addUnseen(entry{id: rand.Text(), edit: edit})
+	e.AddHere(c)
 }

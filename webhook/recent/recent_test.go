@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,11 +18,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// shared is a store as replicas share one.
+// shared is a store as replicas share one, in which each version is remembered.
 type shared struct {
-	mu      sync.Mutex
-	version int
-	text    string
+	mu       sync.Mutex
+	uid      int
+	versions []content
 	// fail is what requests get instead of an answer; lost, whether a write counts all the same.
 	fail error
 	lost bool
@@ -30,6 +31,9 @@ type shared struct {
 	writes   int
 	// slow is how long the answer to a write takes that was made.
 	slow time.Duration
+	// deaf is set if nothing is told to those who follow.
+	deaf    bool
+	changed chan struct{}
 }
 
 // by is the way of one replica to it.
@@ -38,34 +42,84 @@ type by struct {
 	instance string
 }
 
-func (b by) read(context.Context) (content, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.fail != nil && !b.lost {
-		return content{}, b.fail
-	}
-	return b.content(), nil
+func newShared() *shared {
+	s := &shared{changed: make(chan struct{})}
+	s.make("")
+	return s
 }
 
-func (s *shared) content() content {
-	if s.version == 0 {
-		return content{}
+// make makes the object, with a list.
+func (s *shared) make(list string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makeNow(list)
+}
+
+func (s *shared) makeNow(list string) {
+	s.uid++
+	s.append(content{uid: fmt.Sprint("u", s.uid), entries: decode(list), writer: "kubectl"})
+}
+
+// remove removes the object.
+func (s *shared) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.append(content{uid: s.now().uid, absent: true})
+}
+
+// put puts a list into the object, as somebody else does.
+func (s *shared) put(list string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.append(content{uid: s.now().uid, entries: decode(list), writer: "kubectl"})
+}
+
+func (s *shared) append(c content) {
+	c.version = strconv.Itoa(len(s.versions) + 1)
+	s.versions = append(s.versions, c)
+	s.notify()
+}
+
+func (s *shared) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *shared) now() content { return s.versions[len(s.versions)-1] }
+
+func (b by) read(context.Context) (content, error) {
+	b.mu.Lock()
+	if b.fail != nil && !b.lost {
+		defer b.mu.Unlock()
+		return content{}, b.fail
 	}
-	return content{version: strconv.Itoa(s.version), entries: decode(s.text)}
+	defer b.mu.Unlock()
+	if b.now().absent {
+		b.makeNow("")
+	}
+	return b.now(), nil
+}
+
+// left0 reports whether there is nothing to put anything into.
+func (s *shared) left0() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now().absent
 }
 
 // left returns the entries in it.
 func (s *shared) left() []entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.content().entries
+	return s.now().entries
 }
 
-// answer sets how late answers are.
-func (s *shared) answer(after time.Duration) {
+// set changes how it behaves.
+func (s *shared) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slow = after
+	change()
+	s.notify()
 }
 
 func (b by) write(_ context.Context, from content, entries []entry) (content, error) {
@@ -76,18 +130,21 @@ func (b by) write(_ context.Context, from content, entries []entry) (content, er
 	}(b.slow)
 	b.writes++
 	fail := b.fail
-	if fail != nil && !b.lost {
+	switch {
+	case fail != nil && !b.lost:
 		return content{}, fail
-	}
-	if from.version != b.content().version {
+	case b.readOnly:
+		return content{}, fmt.Errorf("it %w: forbidden", errUnusable)
+	case !from.same(b.now()) || b.now().absent:
 		return content{}, ErrChanged
 	}
 	text, err := encode(entries, b.instance)
 	if err != nil {
 		return content{}, err
 	}
-	b.version, b.text, b.fail = b.version+1, text, nil
-	return b.content(), fail
+	b.fail = nil
+	b.append(content{uid: from.uid, entries: decode(text)})
+	return b.now(), fail
 }
 
 func (b by) try(_ context.Context, from content) error {
@@ -98,17 +155,64 @@ func (b by) try(_ context.Context, from content) error {
 		return b.fail
 	case b.readOnly:
 		return fmt.Errorf("it %w: forbidden", errUnusable)
-	case from.version != b.content().version:
+	case !from.same(b.now()):
 		return ErrChanged
 	}
 	return nil
 }
 
-func (s *shared) replica(name string, o Options) *Edits {
+func (b by) follow(ctx context.Context, seen func(content)) error {
+	b.mu.Lock()
+	next := len(b.versions) - 1
+	b.mu.Unlock()
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		fail, changed := b.fail, b.changed
+		if b.lost {
+			fail = nil
+		}
+		var versions []content
+		if !b.deaf {
+			versions = b.versions[next:]
+		}
+		b.mu.Unlock()
+		if fail != nil {
+			return fail
+		}
+		for _, c := range versions {
+			seen(c)
+		}
+		next += len(versions)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// replica returns the Edits of a replica, which run until the test ends.
+func (s *shared) replica(t *testing.T, name string, o Options) *Edits {
+	t.Helper()
 	o.Lease = &Lease{instance: name}
 	e := New(o)
 	e.shared = by{s, name}
+	run(t, e)
+	time.Sleep(settleTime)
 	return e
+}
+
+// run runs e until the test ends or stop is called.
+func run(t *testing.T, e *Edits) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { e.Run(ctx) })
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 func set(name, source string) *configv1.ImageTagMirrorSet {
@@ -131,7 +235,7 @@ func look(t *testing.T, e *Edits) Look {
 
 func add(t *testing.T, e *Edits, edit mirrors.Edit) {
 	t.Helper()
-	if err := e.Add(t.Context(), look(t, e), edit, mirrors.Set{}, time.Time{}); err != nil {
+	if err := e.Add(t.Context(), look(t, e), Change{Edit: edit}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,15 +257,18 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
+// await waits until what another replica wrote is known to e, as far as that is told at once.
+func await() { synctest.Wait() }
+
 // TestShared: a replica counts what another has admitted, until it is in force; and who has not
 // seen that may not add.
 func TestShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		a, b := s.replica("a", Options{}), s.replica("b", Options{})
+		s := newShared()
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
 		early := look(t, b)
 		add(t, a, put("one"))
-		if err := b.Add(t.Context(), early, put("two"), mirrors.Set{}, time.Time{}); !errors.Is(err, ErrChanged) {
+		if err := b.Add(t.Context(), early, Change{Edit: put("two")}); !errors.Is(err, ErrChanged) {
 			t.Fatalf("added without knowing of the other: %v", err)
 		}
 		for name, e := range map[string]*Edits{"a": a, "b": b} {
@@ -176,8 +283,28 @@ func TestShared(t *testing.T) {
 			t.Errorf("%q was in force, and may be gone since", got)
 		}
 		add(t, b, put("two")) // leaves out what it knows to be stored
-		if got := others(t, a); got != "ImageTagMirrorSet two" {
-			t.Errorf("a counts %q", got)
+		if left := s.left(); len(left) != 1 {
+			t.Errorf("%d entries are in the list", len(left))
+		}
+		if got := others(t, a); got != "ImageTagMirrorSet one, ImageTagMirrorSet two" {
+			t.Errorf("a counts %q, and does not know that one is stored", got)
+		}
+	})
+}
+
+// TestNothingChanges: what is in force already is not added.
+func TestNothingChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		e := s.replica(t, "a", Options{})
+		told := 0
+		c := Change{Edit: put("one"), InForce: mirrors.Set{Objects: []mirrors.Object{set("one", "one.example.com")}}, Done: func(stored bool) {
+			if told++; stored {
+				t.Error("it is said to be by this change")
+			}
+		}}
+		if err := e.Add(t.Context(), look(t, e), c); err != nil || others(t, e) != "" || told != 1 {
+			t.Errorf("%v, counts %q, told %d times", err, others(t, e), told)
 		}
 	})
 }
@@ -185,19 +312,23 @@ func TestShared(t *testing.T) {
 // TestFresh: a look is out of date as soon as this process knows of a later one.
 func TestFresh(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		a, b := s.replica("a", Options{}), s.replica("b", Options{})
+		s := newShared()
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
 		l := look(t, a)
 		if !l.Fresh(time.Now()) {
 			t.Error("nothing has happened")
 		}
-		add(t, b, put("one"))
+		s.set(func() { s.deaf = true })
+		await()
+		go func() { _ = b.Add(t.Context(), look(t, b), Change{Edit: put("one")}) }()
+		await()
 		if !l.Fresh(time.Now()) {
 			t.Error("it is for Add to find out what another replica does")
 		}
-		look(t, a)
+		s.set(func() { s.deaf = false })
+		await()
 		if l.Fresh(time.Now()) || (Look{}).Fresh(time.Now()) {
-			t.Error("a later look has shown more")
+			t.Error("a later version has shown more")
 		}
 		time.Sleep(time.Hour)
 		if l = look(t, a); !l.Fresh(time.Now().Add(-time.Hour)) {
@@ -206,26 +337,105 @@ func TestFresh(t *testing.T) {
 	})
 }
 
-// TestOvertaken: an answer that comes late must not hide what is known already.
+// TestOvertaken: what comes late must not hide what is known already.
 func TestOvertaken(t *testing.T) {
-	var s shared
-	s.version = 9
-	e := s.replica("a", Options{})
-	late := s.content()
-	add(t, e, put("one"))
-	e.mu.Lock()
-	e.remember(late, time.Now())
-	e.mu.Unlock()
-	if e.latest.version != "10" || len(e.own) != 1 {
-		t.Errorf("version %s, own edits %d", e.latest.version, len(e.own))
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		e := s.replica(t, "a", Options{})
+		late := s.versions[0]
+		add(t, e, put("one"))
+		await()
+		e.see(late)
+		if e.latest.version != "2" || others(t, e) != "ImageTagMirrorSet one" || len(s.left()) != 1 {
+			t.Errorf("version %s, counts %q", e.latest.version, others(t, e))
+		}
+	})
+}
+
+// TestEveryVersionCounts: what became of the list in the meantime hides nothing that was in it.
+// That is what makes it safe from who may write it.
+func TestEveryVersionCounts(t *testing.T) {
+	for _, tt := range []struct {
+		reason  string
+		disturb func(*shared)
+		what    kindOfTrouble
+	}{
+		{"deleted", func(s *shared) { s.remove() }, deleted},
+		{"deleted, and there again", func(s *shared) { s.remove(); s.make("") }, deleted},
+		{"emptied", func(s *shared) { s.put("") }, emptied},
+		{"garbage", func(s *shared) { s.put("garbage") }, garbage},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newShared()
+				nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+				options := Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 10 * time.Second, nil }}
+				a, b := s.replica(t, "a", options), s.replica(t, "b", options)
+				early := look(t, b)
+				add(t, a, put("one"))
+				tt.disturb(s)
+				if err := b.Add(t.Context(), early, Change{Edit: put("two")}); !errors.Is(err, ErrChanged) {
+					t.Errorf("added without knowing of the other: %v", err)
+				}
+				others := look(t, b).Others(put("two"), mirrors.Set{}, time.Now())
+				if len(others) == 0 || others[0].Subject() != "ImageTagMirrorSet one" {
+					t.Errorf("b counts %v", others)
+				}
+				time.Sleep(2 * sweepEvery)
+				await()
+				if left := s.left(); tt.what != garbage && (len(left) != 1 || left[0].by != "a") {
+					t.Errorf("a does not put back what is its own: %v", left)
+				}
+				if a.trouble.counts[tt.what] == 0 || len(a.Notes()) != 1 || !strings.Contains(a.Notes()[0], "was disturbed") {
+					t.Errorf("it is not told: %v, %q", a.trouble.counts, a.Notes())
+				}
+			})
+		})
 	}
+}
+
+// TestBeginsAnew: what a replica has not followed it does not rely on for a moment, in which those
+// whose edits are lost put them back. Where nothing has happened, that is not needed.
+func TestBeginsAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		a := s.replica(t, "a", Options{OtherWebhooks: func(context.Context) (time.Duration, error) { return time.Minute, nil }})
+		b := s.replica(t, "b", Options{})
+		s.set(func() { s.fail = errors.New("410 Gone") })
+		await()
+		s.set(func() { s.fail = nil })
+		time.Sleep(again)
+		await()
+		start := time.Now()
+		if _, err := b.LookUntil(t.Context()); err != nil || time.Since(start) >= settleTime {
+			t.Errorf("nothing has happened, and it waited %s: %v", time.Since(start), err)
+		}
+		add(t, a, put("one"))
+		s.set(func() { s.deaf = true }) // b does not see what comes now
+		s.put("")
+		s.set(func() { s.fail, s.deaf = errors.New("410 Gone"), false })
+		await()
+		s.set(func() { s.fail = nil })
+		ctx, cancel := context.WithTimeout(t.Context(), settleTime/2)
+		defer cancel()
+		if _, err := b.LookUntil(ctx); !errors.Is(err, errNotSettled) && !errors.Is(err, errNotFollowed) {
+			t.Errorf("it relies on what it sees: %v", err)
+		}
+		if _, err := b.LookUntil(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := others(t, b); got != "ImageTagMirrorSet one" {
+			t.Errorf("counts %q", got)
+		}
+	})
 }
 
 // TestLostAnswer: a write that was made, and whose answer got lost, is made once.
 func TestLostAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := shared{fail: errors.New("connection reset"), lost: true}
-		e := s.replica("a", Options{})
+		s := newShared()
+		e := s.replica(t, "a", Options{})
+		s.set(func() { s.fail, s.lost = errors.New("connection reset"), true })
 		add(t, e, put("one"))
 		if s.writes != 1 || others(t, e) != "ImageTagMirrorSet one" {
 			t.Errorf("%d writes, %q", s.writes, others(t, e))
@@ -236,17 +446,13 @@ func TestLostAnswer(t *testing.T) {
 // TestSlowAnswer: an edit whose answer is late is not admitted yet, so it is not given up.
 func TestSlowAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
+		s := newShared()
 		nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
-		e := s.replica("a", Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go e.Run(ctx)
-		synctest.Wait()
+		e := s.replica(t, "a", Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
 		add(t, e, put("first"))
-		s.answer(10 * time.Second)
+		s.set(func() { s.slow = 10 * time.Second })
 		add(t, e, put("one"))
-		s.answer(0)
+		s.set(func() { s.slow = 0 })
 		if got := others(t, e); got != "ImageTagMirrorSet one" {
 			t.Errorf("counts %q", got)
 		}
@@ -260,16 +466,16 @@ func TestSlowAnswer(t *testing.T) {
 // TestOutOfReach: what other replicas have admitted is not known; nobody may go on.
 func TestOutOfReach(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		e := s.replica("a", Options{})
+		s := newShared()
+		e := s.replica(t, "a", Options{})
 		l := look(t, e)
-		s.fail = errors.New("no route to host")
+		s.set(func() { s.fail = errors.New("no route to host") })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := e.LookUntil(ctx); err == nil || !strings.Contains(err.Error(), "no route to host") {
 			t.Errorf("looked: %v", err)
 		}
-		if err := e.Add(ctx, l, put("one"), mirrors.Set{}, time.Time{}); err == nil || errors.Is(err, ErrChanged) {
+		if err := e.Add(ctx, l, Change{Edit: put("one")}); err == nil || errors.Is(err, ErrChanged) {
 			t.Errorf("added: %v", err)
 		}
 		if len(e.Notes()) != 0 {
@@ -278,11 +484,15 @@ func TestOutOfReach(t *testing.T) {
 	})
 }
 
-// TestNoRight: guards without the right to the Lease go on by themselves, and say so.
+var errForbidden = fmt.Errorf("it %w: forbidden", errUnusable)
+
+// TestNoRight: guards without the right to the Lease, which they never had, go on by themselves,
+// and say so.
 func TestNoRight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := shared{fail: fmt.Errorf("it %w: forbidden", errUnusable)}
-		e := s.replica("a", Options{})
+		s := newShared()
+		s.fail = errForbidden
+		e := s.replica(t, "a", Options{})
 		l := look(t, e)
 		add(t, e, put("one"))
 		if got := others(t, e); got != "ImageTagMirrorSet one" {
@@ -299,24 +509,64 @@ func TestNoRight(t *testing.T) {
 		if l.Fresh(time.Now().Add(-MaxReadAge - 1)) {
 			t.Error("another replica may have admitted something")
 		}
-		s.fail = nil
+		s.set(func() { s.fail = nil })
+		time.Sleep(announceEvery)
 		add(t, e, put("two"))
-		if got := others(t, e); got != "ImageTagMirrorSet two, ImageTagMirrorSet one" || len(e.Notes()) != 0 {
+		if got := others(t, e); got != "ImageTagMirrorSet two" || len(e.Notes()) != 0 {
 			t.Errorf("with the right: counts %q, notes %q", got, e.Notes())
 		}
 	})
+}
+
+// TestRightLost: whoever has shared before waits until nothing can come any more of what others
+// have admitted, and then goes on by itself and says so.
+func TestRightLost(t *testing.T) {
+	for reason, lose := range map[string]func(*shared){
+		"to read":  func(s *shared) { s.fail = errForbidden },
+		"to write": func(s *shared) { s.readOnly = true },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newShared()
+				e := s.replica(t, "a", Options{})
+				add(t, e, put("zero"))
+				s.set(func() { lose(s) })
+				lost := time.Now()
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				l, err := e.LookUntil(short)
+				if err == nil {
+					err = e.Add(short, l, Change{Edit: put("one")})
+				}
+				if !errors.Is(err, errUnusable) || !strings.Contains(err.Error(), "may still come") {
+					t.Fatalf("it goes on at once: %v", err)
+				}
+				if l := e.LookHere(); len(l.Others(put("-"), mirrors.Set{}, time.Time{})) != 1 {
+					t.Error("what is known here is forgotten")
+				}
+				if got := exported(t, e); got != "0" || len(e.Notes()) != 1 {
+					t.Errorf("the gauge is %q, notes %q", got, e.Notes())
+				}
+				if l, err = e.LookUntil(t.Context()); err != nil || time.Since(lost) < MaxStoringTime-time.Second {
+					t.Fatalf("after %s: %v", time.Since(lost), err)
+				}
+				if err := e.Add(t.Context(), l, Change{Edit: put("two")}); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // TestRightsChange: that the list can no longer be shared, and that it can again, is found out
 // without a change that is reviewed.
 func TestRightsChange(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		s := shared{fail: errors.New("no route to host")}
-		e := s.replica("a", Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go e.Run(ctx)
-		forbidden := fmt.Errorf("it %w: forbidden", errUnusable)
+		s := newShared()
+		s.fail = errors.New("no route to host")
+		e := New(Options{Lease: &Lease{instance: "a"}})
+		e.shared = by{s, "a"}
+		run(t, e)
 		for _, step := range []struct {
 			fail     error
 			readOnly bool
@@ -325,16 +575,14 @@ func TestRightsChange(t *testing.T) {
 			{errors.New("no route to host"), false, ""},
 			{nil, false, "1"},
 			{errors.New("no route to host"), false, "1"}, // and then there are no verdicts
-			{forbidden, false, "0"},
+			{errForbidden, false, "0"},
 			{nil, false, "1"},
 			{nil, true, "0"},
 			{nil, false, "1"},
 		} {
-			s.mu.Lock()
-			s.fail, s.readOnly = step.fail, step.readOnly
-			s.mu.Unlock()
+			s.set(func() { s.fail, s.readOnly = step.fail, step.readOnly })
 			time.Sleep(announceEvery)
-			synctest.Wait()
+			await()
 			if got := exported(t, e); got != step.want {
 				t.Errorf("after %v: the gauge is %q, want %q", step.fail, got, step.want)
 			}
@@ -360,41 +608,27 @@ func exported(t *testing.T, e *Edits) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) == 0 {
-		return ""
+	for _, f := range families {
+		if f.GetName() == "mirrorset_guard_recent_edits_shared" {
+			return fmt.Sprint(f.GetMetric()[0].GetGauge().GetValue())
+		}
 	}
-	return fmt.Sprint(families[0].GetMetric()[0].GetGauge().GetValue())
-}
-
-// TestRightToReadOnly: the right to update is missing.
-func TestRightToReadOnly(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var s shared
-		e := s.replica("a", Options{})
-		l := look(t, e)
-		s.fail = fmt.Errorf("it %w: forbidden", errUnusable)
-		if err := e.Add(t.Context(), l, put("one"), mirrors.Set{}, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		s.fail = nil
-		if got := others(t, e); got != "ImageTagMirrorSet one" || len(e.Notes()) != 1 {
-			t.Errorf("counts %q, notes %q", got, e.Notes())
-		}
-	})
+	return ""
 }
 
 // TestDeadReplica: what a replica leaves behind counts as long as it may still be stored, from
 // when it was first seen, however the clocks are set; then the others take it off the list.
 func TestDeadReplica(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		add(t, s.replica("dead", Options{}), put("one"))
+		s := newShared()
+		dead := New(Options{Lease: &Lease{instance: "dead"}})
+		dead.shared = by{s, "dead"}
+		stop := run(t, dead)
+		time.Sleep(settleTime)
+		add(t, dead, put("one"))
+		stop()
 		time.Sleep(24 * time.Hour)
-		e := s.replica("b", Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { e.Run(ctx) })
-		synctest.Wait()
+		e := s.replica(t, "b", Options{})
 		if got := others(t, e); got != "ImageTagMirrorSet one" {
 			t.Errorf("counts %q", got)
 		}
@@ -407,12 +641,11 @@ func TestDeadReplica(t *testing.T) {
 		if left := s.left(); len(left) != 0 {
 			t.Errorf("%d entries are left", len(left))
 		}
-		cancel()
-		running.Wait()
 	})
 }
 
-// TestSweep: an edit goes as soon as it is in force, or can no longer be stored.
+// TestSweep: an edit goes as soon as it is in force, or can no longer be stored, and it is told
+// which.
 func TestSweep(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
@@ -421,7 +654,8 @@ func TestSweep(t *testing.T) {
 		within time.Duration
 		longer time.Duration // that it stays at least
 	}{
-		{"stored", 100 * time.Millisecond, nil, 2 * sweepEvery, 0},
+		{"stored", firstSweeps[0] / 2, nil, firstSweeps[0] + 1, 0},
+		{"stored late", 300 * time.Millisecond, nil, 2 * sweepEvery, 0},
 		{"refused, and no other webhook is slow", 0, func(context.Context) (time.Duration, error) { return 0, nil }, storingMargin + 2*sweepEvery, storingMargin - time.Millisecond},
 		{"refused by a webhook with 5 s", 0, func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }, 5*time.Second + storingMargin + 2*sweepEvery, 5*time.Second + storingMargin - time.Millisecond},
 		{"refused, and nothing is known of others", 0, func(context.Context) (time.Duration, error) { return 0, errors.New("forbidden") }, MaxStoringTime + 2*sweepEvery, MaxStoringTime - sweepEvery},
@@ -430,29 +664,33 @@ func TestSweep(t *testing.T) {
 		for _, alone := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, alone %t", tt.reason, alone), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					start := time.Now()
-					var s shared
-					options := Options{OtherWebhooks: tt.others, InForce: func(context.Context) (mirrors.Set, error) {
-						if tt.stored == 0 || time.Since(start) < tt.stored {
-							return mirrors.Set{}, nil
-						}
-						return mirrors.Set{Objects: []mirrors.Object{set("one", "one.example.com")}}, nil
-					}}
+					s := newShared()
+					var c cluster
+					options := Options{OtherWebhooks: tt.others, InForce: c.inForce}
 					e := New(options)
-					if !alone {
-						e = s.replica("a", options)
+					if alone {
+						run(t, e)
+					} else {
+						e = s.replica(t, "a", options)
 					}
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					go e.Run(ctx)
-					add(t, e, put("one"))
+					if tt.stored > 0 {
+						time.AfterFunc(tt.stored, func() { c.store(set("one", "one.example.com")) })
+					}
+					told := make(chan bool, 2)
+					if err := e.Add(t.Context(), look(t, e), Change{Edit: put("one"), Done: func(stored bool) { told <- stored }}); err != nil {
+						t.Fatal(err)
+					}
 					time.Sleep(tt.longer)
 					if got := others(t, e); tt.longer > 0 && got == "" {
 						t.Errorf("gone before %s", tt.longer)
 					}
 					time.Sleep(tt.within - tt.longer)
+					await()
 					if got := others(t, e); got != "" || len(s.left()) != 0 {
 						t.Errorf("%q is still there after %s", got, tt.within)
+					}
+					if stored := <-told; stored != (tt.stored > 0) || len(told) > 0 {
+						t.Errorf("told that it is stored: %t, and %d times more", stored, len(told))
 					}
 				})
 			})
@@ -460,25 +698,81 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what another version wrote may be anything, so nothing is decided until it
-// goes, or can no longer be stored.
+// TestOthersTakeOff: that another replica takes its edit off the list is its word for its being
+// over, once it should be stored; before that it may be somebody else's doing.
+func TestOthersTakeOff(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+		webhooks := func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{InForce: nothing, OtherWebhooks: webhooks})
+		add(t, a, put("one"))
+		await()
+		a.Observe(mirrors.Set{Objects: []mirrors.Object{set("one", "one.example.com")}}, time.Now().Add(time.Millisecond))
+		time.Sleep(2 * sweepEvery)
+		if len(s.left()) != 0 {
+			t.Error("a leaves what is stored in the list")
+		}
+		if got := others(t, b); got != "ImageTagMirrorSet one" {
+			t.Errorf("b counts %q", got)
+		}
+		time.Sleep(5*time.Second + storingMargin)
+		if got := others(t, b); got != "" {
+			t.Errorf("b counts %q for ever", got)
+		}
+	})
+}
+
+// TestUnreadable: what another version wrote may be anything, so a change waits for as long as
+// storing may take, once; then it is kept if a later version wrote it, and replaced if not.
 func TestUnreadable(t *testing.T) {
-	for _, text := range []string{"garbage", "H4sIAAAAAAAA", packed(t, `[{"v":2,"id":"x","by":"b"}]`), packed(t, `[{"v":1,"id":"x","edit":[{"do":"dance","object":{}}]}]`), packed(t, `[7]`), packed(t, `{}`)} {
+	for _, tt := range []struct {
+		text string
+		kept bool
+	}{
+		{"garbage", false},
+		{"H4sIAAAAAAAA", false},
+		{packed(t, `[{"v":2,"id":"x","by":"b"}]`), true},
+		{packed(t, `[{"v":2,"id":"x","by":"b","edit":7}]`), true},
+		{packed(t, `[{"v":1,"id":"x","edit":[{"do":"dance","object":{}}]}]`), false},
+		{packed(t, `[7]`), false},
+		{packed(t, `{}`), false},
+		{packed(t, "["+strings.Repeat("{},", MaxEntries)+"{}]"), false},
+		{packed(t, `[{"v":1,"id":"x","edit":[`+strings.Repeat("{},", maxValues)+`{}]}]`), false},
+		{packed(t, "["+strings.Repeat(" ", maxDecoded)+"]"), false},
+	} {
 		inBubble(t, func(t *testing.T) {
-			s := shared{version: 3, text: text}
-			e := s.replica("a", Options{})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			if _, err := e.LookUntil(ctx); err == nil || !strings.Contains(err.Error(), "cannot be read here") {
-				t.Errorf("%s: %v", text, err)
+			s := newShared()
+			nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+			e := s.replica(t, "a", Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }})
+			for round := range 3 {
+				s.put(tt.text + strings.Repeat("\n", round)) // another text, which says the same
+				await()
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				_, err := e.LookUntil(ctx)
+				cancel()
+				if waits := err != nil && strings.Contains(err.Error(), "cannot be read here"); waits != (round == 0) {
+					t.Errorf("%.40s: round %d: %v", tt.text, round, err)
+				}
+				if _, err := e.LookUntil(t.Context()); err != nil || time.Since(start) > 5*time.Second+storingMargin+2*sweepEvery {
+					t.Errorf("%.40s, after %s: %v", tt.text, time.Since(start), err)
+				}
+				add(t, e, put(fmt.Sprint("one", round)))
+				if got := others(t, e); !strings.HasSuffix(got, fmt.Sprint("ImageTagMirrorSet one", round)) {
+					t.Errorf("%.40s: counts %q", tt.text, got)
+				}
+				time.Sleep(10 * time.Second)
+				if left := s.left(); len(left) > 0 != tt.kept {
+					t.Errorf("%.40s: %d entries are left, is it kept: %t", tt.text, len(left), tt.kept)
+				}
 			}
-			time.Sleep(MaxStoringTime)
-			if _, err := e.LookUntil(t.Context()); err != nil {
-				t.Errorf("%s, after a while: %v", text, err)
+			if notes := e.Notes(); (len(notes) == 0) != tt.kept || !tt.kept && !strings.Contains(notes[0], `3 times in the last hour; at `) || !tt.kept && !strings.Contains(notes[0], `by a program that calls itself "kubectl"`) {
+				t.Errorf("%.40s: notes %q", tt.text, notes)
 			}
-			add(t, e, put("one"))
-			if got := others(t, e); got != "ImageTagMirrorSet one" || len(s.left()) != 1 {
-				t.Errorf("%s: counts %q, %d entries", text, got, len(s.left()))
+			time.Sleep(rememberTrouble)
+			if notes := e.Notes(); len(notes) != 0 {
+				t.Errorf("an hour later: %q", notes)
 			}
 		})
 	}
@@ -497,16 +791,14 @@ func packed(t *testing.T, list string) string {
 // TestTooLarge: an edit that does not fit is known to its own replica, and makes others wait.
 func TestTooLarge(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		a, b := s.replica("a", Options{}), s.replica("b", Options{})
+		s := newShared()
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
 		huge := set("huge", "huge.example.com")
-		for i := range 20000 {
+		for i := range 9000 {
 			huge.Spec.ImageTagMirrors = append(huge.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: idOf(fmt.Append(nil, i))})
 		}
 		add(t, a, mirrors.Put(huge))
-		if n := len(s.text); n > maxEncoded {
-			t.Errorf("%d bytes", n)
-		}
+		await()
 		if got := others(t, a); got != "ImageTagMirrorSet huge" {
 			t.Errorf("its own replica counts %q", got)
 		}
@@ -515,66 +807,80 @@ func TestTooLarge(t *testing.T) {
 		if _, err := b.LookUntil(ctx); err == nil || !strings.Contains(err.Error(), "too large to be shared") {
 			t.Errorf("another: %v", err)
 		}
+		if b.trouble.text(time.Now()) != "" {
+			t.Error("that is no trouble")
+		}
 	})
 }
 
 // TestFull: there is room for so many; then a change waits for some to be stored.
 func TestFull(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		e := s.replica("a", Options{})
-		for i := range MaxEntries {
-			add(t, e, put(fmt.Sprint("o", i)))
-		}
-		if err := e.Add(t.Context(), look(t, e), put("more"), mirrors.Set{}, time.Time{}); !errors.Is(err, ErrChanged) {
-			t.Errorf("with time left: %v", err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := e.Add(ctx, look(t, e), put("more"), mirrors.Set{}, time.Time{}); !errors.Is(err, errFull) || errors.Is(err, ErrChanged) {
-			t.Errorf("with none left: %v", err)
-		}
-		alone := New(Options{})
-		for i := range 3 * MaxEntries {
-			add(t, alone, put(fmt.Sprint("o", i)))
-		}
-		if n := len(alone.local); n != MaxEntries {
-			t.Errorf("alone, %d are kept, want %d", n, MaxEntries)
+		s := newShared()
+		for _, e := range []*Edits{s.replica(t, "a", Options{}), New(Options{})} {
+			for i := range MaxEntries {
+				add(t, e, put(fmt.Sprint("o", i)))
+			}
+			if err := e.Add(t.Context(), look(t, e), Change{Edit: put("more")}); !errors.Is(err, ErrChanged) {
+				t.Errorf("with time left: %v", err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			l := look(t, e)
+			cancel()
+			if err := e.Add(ctx, l, Change{Edit: put("more")}); !errors.Is(err, errFull) || errors.Is(err, ErrChanged) {
+				t.Errorf("with none left: %v", err)
+			}
 		}
 	})
 }
 
-// TestAddAnyway: what is admitted without a verdict counts, be the Lease out of reach.
+// TestAddAnyway: what is admitted without a verdict counts, be the Lease out of reach; and is shared
+// once it is there again.
 func TestAddAnyway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		a, b := s.replica("a", Options{}), s.replica("b", Options{})
-		a.AddAnyway(t.Context(), put("one"))
+		s := newShared()
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
+		a.AddAnyway(t.Context(), Change{Edit: put("one")})
+		await()
 		if got := others(t, b); got != "ImageTagMirrorSet one" {
 			t.Errorf("b counts %q", got)
 		}
-		s.fail = errors.New("gone")
+		s.set(func() { s.fail = errors.New("gone") })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		a.AddAnyway(ctx, put("two"))
-		s.fail = nil
+		a.AddAnyway(ctx, Change{Edit: put("two")})
+		s.set(func() { s.fail = nil })
+		time.Sleep(settleTime)
 		if got := others(t, a); got != "ImageTagMirrorSet one, ImageTagMirrorSet two" {
 			t.Errorf("a counts %q", got)
+		}
+		time.Sleep(2 * sweepEvery)
+		if got := others(t, b); got != "ImageTagMirrorSet one, ImageTagMirrorSet two" {
+			t.Errorf("b counts %q", got)
+		}
+		for range 2 * maxKnown {
+			a.AddHere(Change{Edit: put("x")})
+		}
+		if n := len(a.pending); n != maxKnown {
+			t.Errorf("%d are kept, want no more than %d", n, maxKnown)
 		}
 	})
 }
 
-// TestSameObject: an edit replaces an earlier one of the same object.
+// TestSameObject: which of several edits of one object is stored last is not known, so all count;
+// an edit is not judged with others of its own object.
 func TestSameObject(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var s shared
-		a := s.replica("a", Options{})
+		s := newShared()
+		a := s.replica(t, "a", Options{})
 		add(t, a, mirrors.Put(set("one", "x.example.com")))
-		add(t, a, mirrors.Delete(set("one", "")))
-		if got := others(t, a, set("one", "x.example.com")); got != "Deleting ImageTagMirrorSet one" {
+		if err := a.Add(t.Context(), look(t, a), Change{Edit: mirrors.Delete(set("one", "")), InForce: mirrors.Set{Objects: []mirrors.Object{set("one", "z")}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := others(t, a, set("one", "y.example.com")); got != "ImageTagMirrorSet one, Deleting ImageTagMirrorSet one" {
 			t.Errorf("counts %q", got)
 		}
-		if got := look(t, a).Others(put("one"), mirrors.Set{}, time.Now()); len(got) != 0 {
+		if got := look(t, a).Others(put("one"), mirrors.Set{}, time.Time{}); len(got) != 0 {
 			t.Errorf("an edit is not judged with others of its object: %v", got)
 		}
 	})
@@ -600,44 +906,102 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// TestManyReplicas: of edits added at once by many replicas none is lost, and each knew of all
-// before it.
+// TestManyReplicas: of any two edits added at once by many replicas, who added one knew of the other,
+// though somebody deletes and empties the list all the while.
 func TestManyReplicas(t *testing.T) {
-	var s shared
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	knew := map[int]bool{}
-	for i := range 5 {
-		e := s.replica(fmt.Sprint("r", i), Options{})
-		for n := range 6 {
-			all.Go(func() {
-				for {
-					l, err := e.Look(t.Context())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					edit := put(fmt.Sprintf("o-%d-%d", i, n))
-					before := len(l.Others(edit, mirrors.Set{}, time.Now()))
-					if err = e.Add(t.Context(), l, edit, mirrors.Set{}, time.Time{}); err == nil {
-						mu.Lock()
-						defer mu.Unlock()
-						if knew[before] {
-							t.Errorf("two were added after %d", before)
+	for _, disturbed := range []bool{false, true} {
+		t.Run(fmt.Sprint("disturbed ", disturbed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newShared()
+				var all sync.WaitGroup
+				var mu sync.Mutex
+				knew := map[string][]string{} // by subject
+				var replicas []*Edits
+				for i := range 5 {
+					replicas = append(replicas, s.replica(t, fmt.Sprint("r", i), Options{}))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if disturbed {
+					go func() {
+						for i := 0; ctx.Err() == nil; i++ {
+							select {
+							case <-time.After(time.Millisecond):
+							case <-ctx.Done():
+								return
+							}
+							if i%2 == 0 {
+								s.remove()
+							} else if !s.left0() {
+								s.put("")
+							}
 						}
-						knew[before] = true
-						return
-					}
-					if !errors.Is(err, ErrChanged) {
-						t.Error(err)
-						return
+					}()
+				}
+				for i, e := range replicas {
+					for n := range 6 {
+						all.Go(func() {
+							for {
+								time.Sleep(time.Duration(n+i) * 100 * time.Microsecond)
+								l, err := e.LookUntil(t.Context())
+								if err != nil {
+									t.Error(err)
+									return
+								}
+								edit := put(fmt.Sprintf("o-%d-%d", i, n))
+								var before []string
+								for _, other := range l.Others(edit, mirrors.Set{}, time.Time{}) {
+									before = append(before, other.Subject())
+								}
+								if err = e.Add(t.Context(), l, Change{Edit: edit}); err == nil {
+									mu.Lock()
+									defer mu.Unlock()
+									knew[edit.Subject()] = before
+									return
+								}
+								if !errors.Is(err, ErrChanged) {
+									t.Error(err)
+									return
+								}
+							}
+						})
 					}
 				}
+				all.Wait()
+				cancel()
+				for a := range knew {
+					for b := range knew {
+						if a < b && !slices.Contains(knew[a], b) && !slices.Contains(knew[b], a) {
+							t.Errorf("%s and %s were added without knowing of each other", a, b)
+						}
+					}
+				}
+				if len(knew) != 30 {
+					t.Errorf("%d additions, want 30", len(knew))
+				}
 			})
+		})
+	}
+}
+
+// TestOverMeanwhile: what has come into force after the configuration was read is judged with, though
+// it is over by the time that is asked for.
+func TestOverMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var c cluster
+		e := c.edits(t)
+		add(t, e, put("one"))
+		time.Sleep(time.Millisecond)
+		look := look(t, e)
+		before, _ := c.inForce(t.Context())
+		read := time.Now()
+		c.store(set("one", "one.example.com"))
+		time.Sleep(sweepEvery)
+		if others(t, e) != "" {
+			t.Fatal("it is not over")
 		}
-	}
-	all.Wait()
-	if n := len(s.left()); n != 30 || len(knew) != 30 {
-		t.Errorf("%d entries after %d additions, want 30", n, len(knew))
-	}
+		if got := look.Others(put("two"), before, read); len(got) != 1 {
+			t.Errorf("what is not in the configuration counts as %v", got)
+		}
+	})
 }

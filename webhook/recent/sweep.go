@@ -3,7 +3,9 @@ package recent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -19,11 +21,23 @@ const (
 	// storingMargin is how long the API server may take to store what all webhooks have
 	// admitted. It takes milliseconds; this is for one that is short of time.
 	storingMargin = 2 * time.Second
+	// claimTries is how often it is tried to tell of a claim, claimTime for how long: Run has other
+	// things to do.
+	claimTries = 5
+	claimTime  = time.Second
+	// suspectTime is how long an edit of a sender counts whose edits did not come before.
+	suspectTime = 3 * time.Second
+	// rememberOver is for how long it is remembered that an entry of the list is over.
+	rememberOver = 10 * time.Minute
 )
 
-// Run takes edits off the list that are stored, or will never be, until ctx ends. Without it
-// they count until the configuration has them, or MaxStoringTime has passed. Now and then it
-// finds out whether the list can be shared.
+// firstSweeps are how long after something was added Run looks whether it is stored: sooner than
+// its object may be gone again.
+var firstSweeps = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
+
+// Run follows the list and takes edits off it that are stored, or will never be, until ctx ends.
+// Without it nothing can be shared, and edits count until the configuration has them, or
+// MaxStoringTime has passed. Now and then it finds out whether the list can be written.
 //
 // That a change was refused after the guard had admitted it is told to nobody. But the
 // validating webhooks are all asked at the same time, and after them there is only the storing
@@ -31,26 +45,196 @@ const (
 // of the others must have answered, and a moment for the storing has passed, a change that the
 // API server does not have is not going to come.
 func (e *Edits) Run(ctx context.Context) {
+	e.mu.Lock()
+	e.running = true
+	e.mu.Unlock()
+	var following sync.WaitGroup
+	defer following.Wait()
+	if e.shared != nil {
+		following.Go(func() { e.follow(ctx) })
+	}
 	e.announce(ctx)
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
 	announcements := time.NewTicker(announceEvery)
 	defer announcements.Stop()
-	for busy := true; ; {
-		var tick <-chan time.Time
-		if busy {
-			tick = ticker.C
-		}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	<-timer.C
+	for busy, n := false, 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-e.added:
-			busy = true // and there is time until the next tick
-		case <-tick:
-			busy = e.sweep(ctx)
+			if !busy {
+				busy, n = true, 0
+				timer.Reset(firstSweeps[0])
+			}
+		case <-timer.C:
+			if busy = e.sweep(ctx); busy {
+				n++
+				timer.Reset(sweepAfter(n))
+			}
+		case <-e.claims:
+			e.shareClaims(ctx)
 		case <-announcements.C:
 			e.announce(ctx)
 		}
+	}
+}
+
+// shareClaims tells other replicas which claims there are, if that can be done.
+func (e *Edits) shareClaims(ctx context.Context) {
+	if e.shared == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	for range claimTries {
+		look, err := e.look(ctx, e.followed)
+		if err != nil || !look.shared || !errors.Is(e.tidy(ctx, look), ErrChanged) {
+			return
+		}
+	}
+}
+
+// sweepAfter returns how long after n sweeps the next one comes.
+func sweepAfter(n int) time.Duration {
+	if n < len(firstSweeps) {
+		return firstSweeps[n]
+	}
+	return sweepEvery
+}
+
+// follow follows the list until ctx ends.
+func (e *Edits) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := e.shared.follow(ctx, e.see)
+		e.mu.Lock()
+		e.link.followed = false
+		if errors.Is(err, errUnusable) {
+			e.link.unread = err
+			e.tell()
+		}
+		e.notify()
+		e.mu.Unlock()
+		_ = wait(ctx)
+	}
+}
+
+// see takes in a version of the list.
+func (e *Edits) see(c content) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	anew := !e.link.followed
+	if anew {
+		e.link.followed, e.link.unread, e.link.tried = true, nil, true
+		e.tell()
+		if !c.same(e.latest) {
+			e.link.settled = now.Add(settleTime)
+		}
+	}
+	if isOlder(c.version, e.latest.version) {
+		return
+	}
+	before := e.latest
+	e.latest = c
+	e.notify()
+	if c.absent && !anew {
+		e.disturbed(deleted, "", now)
+	}
+	e.take(c, before, now)
+	if c.absent || slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.told && !p.listed }) {
+		e.wake()
+	}
+}
+
+// take takes in what c, which came after another version, holds.
+func (e *Edits) take(c, before content, now time.Time) {
+	known := map[string]*pending{}
+	for _, p := range e.pending {
+		p.listed, known[p.id] = false, p
+	}
+	defer e.dropClaims()
+	for _, en := range c.entries {
+		if p := known[en.id]; p != nil {
+			p.listed = true
+			if p.own != nil {
+				p.own.shared = true
+			}
+			continue
+		}
+		isNew := !slices.ContainsFunc(before.entries, func(old entry) bool { return old.id == en.id })
+		if en.unreadable != "" && !en.newer && whyOf(en) == strange && isNew {
+			e.disturbed(garbage, c.writer, now)
+		}
+		if _, over := e.over[en.id]; over || len(e.pending) >= maxKnown {
+			continue
+		}
+		if en.unreadable != "" && !e.trouble.waits(whyOf(en), now) {
+			e.over[en.id] = now
+			continue
+		}
+		e.pending = append(e.pending, &pending{entry: en, at: now, listed: true})
+		e.count++
+		e.wake()
+	}
+	for id, since := range e.over {
+		if now.Sub(since) >= rememberOver && !slices.ContainsFunc(c.entries, func(en entry) bool { return en.id == id }) {
+			delete(e.over, id)
+		}
+	}
+}
+
+// dropClaims forgets the claims of others that are not in the list any more. It is called with the
+// lock held.
+func (e *Edits) dropClaims() {
+	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool { return p.claim != 0 && p.own == nil && !p.listed })
+}
+
+// whyOf returns why en cannot be read.
+func whyOf(en entry) int {
+	if en.unreadable == tooLarge {
+		return oversized
+	}
+	return strange
+}
+
+// disturbed takes note of what somebody has done to the list. It is called with the lock held.
+func (e *Edits) disturbed(kind kindOfTrouble, by string, now time.Time) {
+	e.trouble.note(kind, by, now)
+	if e.trouble.mayLog(now) {
+		e.options.Log.Info("Somebody disturbs how replicas share which changes they admit", "what", e.trouble.text(now))
+	}
+}
+
+// breakLink takes note that the list cannot be used, because of err. It returns an error as long
+// as another replica may have admitted something that is not stored yet: that is, where the list
+// could be used before.
+func (e *Edits) breakLink(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.link.unread == nil {
+		e.link.unwritten = err
+	}
+	e.tell()
+	if left := MaxStoringTime - time.Since(e.link.since); e.link.worked && left > 0 {
+		return fmt.Errorf("what other replicas admitted until a moment ago may still come, for %s: %w", left.Round(time.Second), err)
+	}
+	return nil
+}
+
+// tell logs that the link was lost, or is there again. It is called with the lock held.
+func (e *Edits) tell() {
+	l := &e.link
+	err := l.broken()
+	l.tried = true
+	switch {
+	case err != nil && l.since.IsZero():
+		l.since = time.Now()
+		e.options.Log.Error(err, "Replicas do not share which changes they admit")
+	case err == nil && !l.since.IsZero():
+		l.since = time.Time{}
+		e.options.Log.Info("Replicas share which changes they admit")
 	}
 }
 
@@ -58,54 +242,68 @@ func (e *Edits) Run(ctx context.Context) {
 // and granted ones before the next change. It is a dry run: after a write, reviews under way have
 // to look again.
 func (e *Edits) announce(ctx context.Context) {
+	if e.shared == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
-	look, err := e.Look(ctx)
-	if err != nil || !look.shared {
-		return // the next time finds out, or Look has noted it
+	c, err := e.shared.read(ctx)
+	if err == nil {
+		err = e.shared.try(ctx, c)
 	}
-	err = e.shared.try(ctx, look.content)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err == nil || errors.Is(err, errUnusable) {
-		e.note(err)
+	switch {
+	case errors.Is(err, errUnusable):
+		e.link.unwritten = err
+	case err == nil:
+		e.link.unwritten, e.link.worked = nil, e.link.worked || e.link.followed
+	default:
+		return // the next time finds out
 	}
+	e.tell()
+	e.notify()
 }
 
 // sweep reports whether there is something left to look after.
 func (e *Edits) sweep(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
-	look, err := e.Look(ctx)
-	if err != nil {
-		return true
-	}
+	look, err := e.look(ctx, e.followed) // what is put back, others wait for
 	inForce, read := e.readInForce(ctx)
-	limit := e.storingTime(ctx, look, read)
-	kept := e.coming(look.content.entries, inForce, read, limit)
-	e.sweepLocal(inForce, read, limit)
-	if look.shared && len(kept) < len(look.content.entries) && e.put(ctx, look.content, kept) != nil {
+	e.Observe(inForce, read)
+	e.giveUp(read, e.storingTime(ctx, read))
+	if err == nil && look.shared && e.tidy(ctx, look) != nil {
 		return true
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(kept)+len(e.local) > 0
+	return err != nil || len(e.pending) > 0
 }
 
-// put writes entries where from is.
-func (e *Edits) put(ctx context.Context, from content, entries []entry) error {
-	after, err := e.shared.write(ctx, from, entries)
+// tidy takes off the list what is over, and puts back what is gone from it though it may still be
+// stored.
+func (e *Edits) tidy(ctx context.Context, look Look) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err != nil {
-		if errors.Is(err, errUnusable) {
-			e.note(err)
-		}
-		return err
+	entries := e.list(look.content)
+	missing := slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.told && !p.listed })
+	if missing && e.latest.same(look.content) && !look.content.absent && len(look.content.entries) == 0 && e.vanished() {
+		e.disturbed(emptied, look.content.writer, time.Now())
 	}
-	e.note(nil)
-	e.remember(after, time.Now())
-	return nil
+	e.mu.Unlock()
+	if sameEntries(entries, look.content.entries) {
+		return nil
+	}
+	return e.put(ctx, look.content, entries)
+}
+
+// vanished reports whether an own edit was in the list and is not any more.
+func (e *Edits) vanished() bool {
+	return slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.told && p.own.shared && !p.listed })
+}
+
+func sameEntries(a, b []entry) bool {
+	return slices.EqualFunc(a, b, func(a, b entry) bool { return a.id == b.id })
 }
 
 // readInForce returns the configuration in force, and when it was read; the zero time if it
@@ -124,12 +322,9 @@ func (e *Edits) readInForce(ctx context.Context) (mirrors.Set, time.Time) {
 
 // storingTime returns after how long what this process admitted must be stored. Others are
 // asked for their webhooks only if that matters.
-func (e *Edits) storingTime(ctx context.Context, look Look, read time.Time) time.Duration {
+func (e *Edits) storingTime(ctx context.Context, read time.Time) time.Duration {
 	e.mu.Lock()
-	matters := slices.ContainsFunc(slices.Concat(look.content.entries, look.local), func(en entry) bool {
-		seen, ok := e.seen[en.id]
-		return ok && read.Sub(seen.at) >= storingMargin
-	})
+	matters := slices.ContainsFunc(e.pending, func(p *pending) bool { return read.Sub(p.at) >= storingMargin })
 	e.mu.Unlock()
 	if !matters || e.options.OtherWebhooks == nil {
 		return MaxStoringTime
@@ -142,35 +337,43 @@ func (e *Edits) storingTime(ctx context.Context, look Look, read time.Time) time
 	return min(others+storingMargin, MaxStoringTime)
 }
 
-// coming returns the entries that may still be stored. Those of other replicas are theirs to
-// look after, unless they outlive any request.
-func (e *Edits) coming(entries []entry, inForce mirrors.Set, read time.Time, limit time.Duration) []entry {
+// giveUp takes note of what does not come any more, given how long storing may take and when the
+// configuration was read that does not have it.
+func (e *Edits) giveUp(read time.Time, limit time.Duration) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	var coming []entry
-	for _, en := range e.kept(entries, inForce, read) {
-		own, seen := e.own[en.id], e.seen[en.id]
-		switch {
-		case own == nil && e.isBy(en): // it was never admitted
-		case own != nil && own.told && read.Sub(seen.at) >= limit: // looked for afterwards, and not there
-		default:
-			coming = append(coming, en)
+	var outcomes []func()
+	e.pending = slices.DeleteFunc(e.pending, func(p *pending) bool {
+		if !e.isLost(p, read, limit) {
+			return false
 		}
+		outcomes = append(outcomes, e.end(p, nil))
+		return true
+	})
+	if len(outcomes) > 0 {
+		e.notify()
 	}
-	return coming
+	e.mu.Unlock()
+	for _, tell := range outcomes {
+		tell()
+	}
 }
 
-// isBy reports whether this process put en in the list.
-func (e *Edits) isBy(en entry) bool {
-	return e.options.Lease != nil && en.by == e.options.Lease.instance
-}
-
-func (e *Edits) sweepLocal(inForce mirrors.Set, read time.Time, limit time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	kept := slices.DeleteFunc(e.kept(e.local, inForce, read), func(en entry) bool { return read.Sub(e.seen[en.id].at) >= limit })
-	if len(kept) != len(e.local) {
-		e.local = kept
-		e.count++
+// isLost reports whether p, which is not in the configuration as it was read, will not come.
+func (e *Edits) isLost(p *pending, read time.Time, limit time.Duration) bool {
+	age := read.Sub(p.at)
+	switch {
+	case p.claim != 0:
+		return false
+	case p.own != nil:
+		if p.own.seat != nil && e.senders.rank(p.own.seat.sender) == rankSuspect {
+			limit = min(limit, suspectTime)
+		}
+		return p.own.told && age >= limit
+	case p.unreadable != "" && whyOf(p.entry) == strange: // if it is a guard's, that keeps it
+		return age >= limit
+	default:
+		// Those of other replicas are theirs to look after, which know when they were admitted;
+		// that one is gone from the list is taken for their word only once it should be stored.
+		return !p.listed && age >= limit
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
 // interval is how often the file is read, as package certs reads its files and for the same
@@ -18,27 +20,36 @@ import (
 // takes a minute or more anyway.
 const interval = 5 * time.Second
 
-// Read reads the file at path. The error begins with the path.
+// Read reads the file at path for a person, which may be a pipe. The error begins with the path.
 func Read(path string) (Configuration, error) {
-	text, err := readFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return Configuration{}, err
 	}
+	defer func() { _ = f.Close() }() // it was only read
+	text, err := ReadText(f)
+	if err != nil {
+		return Configuration{}, err
+	}
+	return parseFile(path, text)
+}
+
+// ReadMounted is Read of a file that somebody else has put there: it does not wait for one that
+// hangs.
+func ReadMounted(path string) (Configuration, error) {
+	text, err := mounted.New(path, maxSize).Read()
+	if err != nil {
+		return Configuration{}, err
+	}
+	return parseFile(path, text)
+}
+
+func parseFile(path string, text []byte) (Configuration, error) {
 	c, err := Parse(text)
 	if err != nil {
 		return Configuration{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
-}
-
-// readFile returns the text at path, of which no more is read than shows that it is too large.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	return ReadText(f)
 }
 
 // ReadText reads a text for Parse, and no more of it than shows that it is too large.
@@ -71,20 +82,21 @@ type Options struct {
 // A Reloader keeps the newest good configuration of a file in force.
 type Reloader struct {
 	options Options
+	file    *mounted.File
 
 	// Of Run, as is all but err:
 	text       []byte // what was read last
 	textErr    error  // why that is not in force
 	unreported *Outcome
 
-	mu  sync.Mutex // is never held while a file is read, which may hang
+	mu  sync.Mutex // is never held while a file is read, which takes its time
 	err error      // why the file is not in force
 }
 
 // NewReloader returns a Reloader, after the file as it is now has been accepted. It is an error
 // if that is not possible.
 func NewReloader(o Options) (*Reloader, error) {
-	r := &Reloader{options: o}
+	r := &Reloader{options: o, file: mounted.New(o.Path, maxSize)}
 	if _, err := r.reload(); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Path, err)
 	}
@@ -140,7 +152,7 @@ func (r *Reloader) report(ctx context.Context) {
 // reload reads the file, and reports whether there is news: another text, or another reason
 // why it is not in force.
 func (r *Reloader) reload() (changed bool, err error) {
-	text, err := readFile(r.options.Path)
+	text, err := r.file.Read()
 	switch {
 	case err != nil:
 		err = fmt.Errorf("%w: %w", errUnreadable, err)

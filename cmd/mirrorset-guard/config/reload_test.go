@@ -10,12 +10,13 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
 // A volume is a ConfigMap as kubelets mount it: the file is a symbolic link into ..data, which
@@ -142,45 +143,43 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestHungFile: while a reading of the file hangs, as on a volume that is out of reach, whoever
-// asks how it stands is answered: /readyz, for one.
-func TestHungFile(t *testing.T) {
+// TestNotAFile: what is no file is reported, keeps nobody waiting, and does not keep the next good
+// file from being taken. Nobody ever writes into the pipe.
+func TestNotAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte(header), 0o600); err != nil {
+	write := func(text string) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(header)
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReloader(Options{Path: path, Accept: func(Configuration) error { return nil }})
+	var mode Mode
+	r, err := NewReloader(Options{Path: path, Metrics: metrics, Accept: func(c Configuration) error {
+		mode = c.Mode
+		return nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	stepped := make(chan struct{})
-	go func() {
-		defer close(stepped)
-		r.step(t.Context())
-	}()
-	hung, err := os.OpenFile(path, os.O_WRONLY, 0) // as soon as it is read
-	if err != nil {
-		t.Fatal(err)
+	r.step(t.Context())
+	if !errors.Is(r.Err(), mounted.ErrNotRegular) || testutil.ToFloat64(metrics.successful) != 0 || mode != "enforce" {
+		t.Errorf("a pipe: %v, last_reload_successful %v, mode %s", r.Err(), testutil.ToFloat64(metrics.successful), mode)
 	}
-	answer := make(chan error)
-	go func() { answer <- r.Err() }()
-	select {
-	case err := <-answer:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("no answer while the file is read")
+	if _, err := ReadMounted(path); !errors.Is(err, mounted.ErrNotRegular) {
+		t.Errorf("at the start: %v", err)
 	}
-	if err := hung.Close(); err != nil {
-		t.Fatal(err)
-	}
-	<-stepped
-	if r.Err() == nil {
-		t.Error("an empty file is good")
+	write(header + "mode: warn\n")
+	r.step(t.Context())
+	if r.Err() != nil || testutil.ToFloat64(metrics.successful) != 1 || mode != "warn" {
+		t.Errorf("a file again: %v, last_reload_successful %v, mode %s", r.Err(), testutil.ToFloat64(metrics.successful), mode)
 	}
 }
 
@@ -193,8 +192,10 @@ func TestTooLarge(t *testing.T) {
 	if err := os.Truncate(path, 1<<40); err != nil { // no room is taken for what is not there
 		t.Fatal(err)
 	}
-	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "it has more than 1048576 bytes, which is the most") {
-		t.Errorf("got %v", err)
+	for _, read := range []func(string) (Configuration, error){Read, ReadMounted} {
+		if _, err := read(path); err == nil || !strings.Contains(err.Error(), "it has more than 1048576 bytes, which is the most") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

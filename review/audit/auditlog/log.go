@@ -66,15 +66,47 @@ func (l *Log) Configure(s Settings) error {
 		l.use(s, old)
 		return nil
 	}
-	to, err := s.open(l.options.Stdout)
+	to, err := l.open(s)
 	if err != nil {
 		return err
 	}
 	l.use(s, to)
 	if old != nil {
-		_ = old.Close() // each line was written by a call of its own, which said whether it failed
+		go old.Close() // each line was written by a call of its own, which said whether it failed
 	}
 	return nil
+}
+
+// openTimeout is how long a file may take to be opened.
+const openTimeout = 3 * time.Second
+
+var errHangs = errors.New("its file system does not answer")
+
+// open opens the destination of s. It does not wait for a file system that hangs, as nobody could
+// configure anything else then; what it opens after that is closed.
+func (l *Log) open(s Settings) (destination, error) {
+	type opened struct {
+		to  destination
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		to, err := s.open(l.options.Stdout)
+		done <- opened{to, err}
+	}()
+	timer := time.NewTimer(openTimeout)
+	defer timer.Stop()
+	select {
+	case o := <-done:
+		return o.to, o.err
+	case <-timer.C:
+		go func() {
+			if o := <-done; o.to != nil {
+				_ = o.to.Close()
+			}
+		}()
+		return nil, fmt.Errorf("opening %s: %w", s.File.Path, errHangs)
+	}
 }
 
 func (l *Log) current() (Settings, destination) {

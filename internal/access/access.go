@@ -1,0 +1,117 @@
+// Package access lets clients through whose bearer token the cluster knows, and whom a role
+// permits the path as a nonResourceURL: 401 for a token that is none, 403 for a user without the
+// right, 503 where the API server cannot be asked.
+//
+// It is controller-runtime's filter for metrics with another answer to errors: that one answers
+// 500 to a token that is none, which looks like a fault of the server.
+package access
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// tokenTime, allowTime and denyTime are how long answers of the API server are repeated.
+	tokenTime = time.Minute
+	allowTime = 5 * time.Minute
+	denyTime  = 30 * time.Second
+	// askTime bounds one question.
+	askTime = 10 * time.Second
+)
+
+// retry is how a question that failed is repeated.
+var retry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 3}
+
+// A filter asks the cluster about clients.
+type filter struct {
+	next           http.Handler
+	authentication authenticator.Request
+	authorization  authorizer.Authorizer
+	log            logr.Logger
+}
+
+// New returns h behind the authorization of the cluster that config leads to.
+func New(config *rest.Config, h http.Handler, log logr.Logger) (http.Handler, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for authorization: %w", err)
+	}
+	f := filter{next: h, log: log}
+	f.authentication, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
+		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: false}, CacheTTL: tokenTime,
+		TokenAccessReviewClient: kube.AuthenticationV1(), TokenAccessReviewTimeout: askTime, WebhookRetryBackoff: &retry,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("preparing authentication: %w", err)
+	}
+	f.authorization, err = authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: kube.AuthorizationV1(), AllowCacheTTL: allowTime, DenyCacheTTL: denyTime, WebhookRetryBackoff: &retry,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("preparing authorization: %w", err)
+	}
+	return f, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (f filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if code := f.judge(r); code != http.StatusOK {
+		http.Error(w, http.StatusText(code), code)
+		return
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+// judge returns what is to be answered to r instead of what it asks for, http.StatusOK for nothing.
+func (f filter) judge(r *http.Request) int {
+	client, known, err := f.authentication.AuthenticateRequest(r)
+	switch {
+	case isUnanswered(err):
+		f.log.Error(err, "Could not ask the API server about a token")
+		return http.StatusServiceUnavailable
+	case err != nil || !known: // the error says what is wrong with the token
+		return http.StatusUnauthorized
+	}
+	decision, _, err := f.authorization.Authorize(r.Context(), authorizer.AttributesRecord{
+		User: client.User, Verb: strings.ToLower(r.Method), Path: r.URL.Path,
+	})
+	switch {
+	case decision == authorizer.DecisionAllow && err == nil:
+		return http.StatusOK
+	case isUnanswered(err):
+		f.log.Error(err, "Could not ask the API server what a client may do")
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusForbidden
+	}
+}
+
+// isUnanswered reports whether err is of the question instead of an answer: of the connection, or
+// that the API server does not take it.
+func isUnanswered(err error) bool {
+	var several utilerrors.Aggregate // which errors.As does not look into
+	if errors.As(err, &several) {
+		return slices.ContainsFunc(several.Errors(), isUnanswered)
+	}
+	var status apierrors.APIStatus
+	var connection *url.Error
+	return errors.As(err, &status) || errors.As(err, &connection) || wait.Interrupted(err)
+}

@@ -1,0 +1,171 @@
+// Package fair shares a bounded amount of something among those who want some of it.
+//
+//	ctx = fair.WithClaimant(ctx, fair.Claimant{Name: "10.0.0.1"})
+//	queue := fair.New(8 << 20)
+//	if err := queue.Acquire(ctx, 0, size); err != nil {
+//		return err // ctx has ended
+//	}
+//	defer queue.Release(size)
+//
+// Who waits gets it in turn: by the rank of the claimant first, then by that of the claim, then one
+// claim of each claimant after the other. So nobody gets more by asking more often.
+package fair
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// A Claimant is somebody for whose sake something is done, such as the sender of a request.
+type Claimant struct {
+	// Name tells claimants apart.
+	Name string
+	// Rank puts claimants before those of a higher one.
+	Rank int
+}
+
+type claimantKey struct{}
+
+// WithClaimant returns a context for what is done for c.
+func WithClaimant(ctx context.Context, c Claimant) context.Context {
+	return context.WithValue(ctx, claimantKey{}, c)
+}
+
+// ClaimantOf returns for whom something is done, the zero Claimant if that is not known.
+func ClaimantOf(ctx context.Context) Claimant {
+	c, _ := ctx.Value(claimantKey{}).(Claimant)
+	return c
+}
+
+// A Queue shares an amount. It is safe for concurrent use.
+type Queue struct {
+	mu    sync.Mutex
+	free  int64
+	lines map[rank]*line
+}
+
+// A rank is that of the claimant and, among equals, that of the claim.
+type rank struct{ claimant, claim int }
+
+func (r rank) compare(other rank) int {
+	return cmp.Or(cmp.Compare(r.claimant, other.claimant), cmp.Compare(r.claim, other.claim))
+}
+
+// A line is those of one rank who wait.
+type line struct {
+	turns   []string // who is next, each once
+	waiting map[string][]*waiter
+}
+
+type waiter struct {
+	amount  int64
+	granted chan struct{} // closed when it is
+}
+
+// New returns a Queue that shares an amount.
+func New(amount int64) *Queue { return &Queue{free: amount, lines: map[rank]*line{}} }
+
+// Acquire waits until the claimant of ctx is granted an amount, or ctx ends, whose error it
+// returns. Among claimants of one rank, claims of a lower rank go first. More than there is in all
+// is never granted.
+func (q *Queue) Acquire(ctx context.Context, claim int, amount int64) error {
+	by := ClaimantOf(ctx)
+	of := rank{by.Rank, claim}
+	w := q.enqueue(of, by.Name, amount)
+	select {
+	case <-w.granted:
+		return nil
+	default:
+	}
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	if !q.leave(of, by.Name, w) {
+		q.Release(amount) // it was granted at the same moment
+	}
+	return ctx.Err()
+}
+
+// Release gives back what was acquired.
+func (q *Queue) Release(amount int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free += amount
+	q.grant()
+}
+
+// Contended reports whether somebody waits.
+func (q *Queue) Contended() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.lines) > 0
+}
+
+func (q *Queue) enqueue(of rank, by string, amount int64) *waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := &waiter{amount, make(chan struct{})}
+	l := q.lines[of]
+	if l == nil {
+		l = &line{waiting: map[string][]*waiter{}}
+		q.lines[of] = l
+	}
+	if len(l.waiting[by]) == 0 {
+		l.turns = append(l.turns, by)
+	}
+	l.waiting[by] = append(l.waiting[by], w)
+	q.grant()
+	return w
+}
+
+// leave takes w out of its line, and reports false if it was granted before.
+func (q *Queue) leave(of rank, by string, w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[of]
+	if l == nil || !slices.Contains(l.waiting[by], w) {
+		return false
+	}
+	l.waiting[by] = slices.DeleteFunc(l.waiting[by], func(other *waiter) bool { return other == w })
+	if len(l.waiting[by]) == 0 {
+		delete(l.waiting, by)
+		l.turns = slices.DeleteFunc(l.turns, func(other string) bool { return other == by })
+	}
+	q.prune(of)
+	q.grant() // it may have been in the way
+	return true
+}
+
+// grant grants what can be, in turn. Whoever is next and wants more than is free waits until
+// there is enough, and everybody after it: else small claims would keep a large one out.
+func (q *Queue) grant() {
+	for len(q.lines) > 0 {
+		first := slices.MinFunc(slices.Collect(maps.Keys(q.lines)), rank.compare)
+		l := q.lines[first]
+		by := l.turns[0]
+		w := l.waiting[by][0]
+		if w.amount > q.free {
+			return
+		}
+		q.free -= w.amount
+		close(w.granted)
+		l.turns = l.turns[1:]
+		if l.waiting[by] = l.waiting[by][1:]; len(l.waiting[by]) > 0 {
+			l.turns = append(l.turns, by)
+		} else {
+			delete(l.waiting, by)
+		}
+		q.prune(first)
+	}
+}
+
+func (q *Queue) prune(of rank) {
+	if len(q.lines[of].turns) == 0 {
+		delete(q.lines, of)
+	}
+}

@@ -1,0 +1,17 @@
+package attack
+
+import "testing"
+
+// TestAttack makes all attacks that leave the stage as it was.
+func TestAttack(t *testing.T) {
+	s := newStage(t)
+	s.startGuards(t, 2)
+	t.Run("memory", func(t *testing.T) { testMemory(t, s) })
+	t.Run("blind", func(t *testing.T) { testBlind(t, s) })
+	t.Run("blips", func(t *testing.T) { testBlips(t, s) })
+	t.Run("forged override", func(t *testing.T) { testForgedOverride(t, s) })
+	t.Run("flood", func(t *testing.T) { testFlood(t, s) })
+	t.Run("Lease", func(t *testing.T) { testLease(t, s) })
+	t.Run("contents of the Lease", func(t *testing.T) { testLeaseContents(t, s) })
+	t.Run("rights lost", func(t *testing.T) { testRightsLost(t, s) }) // and not given back
+}

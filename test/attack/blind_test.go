@@ -1,0 +1,92 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
+)
+
+// pods is where the ClusterRole has the right to pods.
+const pods = "/rules/0/resources/3"
+
+// testBlind: guards that cannot list pods do not admit what may break pods that they cannot see.
+func testBlind(t *testing.T, s *stage) {
+	s.introduce(t)
+	s.hand(t, "", "patch", "clusterrole", "mirrorset-guard", "--type=json", "-p", fmt.Sprintf(`[{"op": "test", "path": %q, "value": "pods"}, {"op": "remove", "path": %[1]q}]`, pods))
+	right := authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}
+	must(t, cluster.AwaitRefusal(t.Context(), s.cluster.Config, process.User, right))
+	start := time.Now()
+	s.wire.Cut()
+	s.wire.Mend()
+	for _, g := range s.guards {
+		g.Eventually(t, "it says that it is blind", func() bool {
+			_, notes := g.Readyz()
+			return strings.Contains(notes, "note: pods out of reach")
+		})
+	}
+	t.Logf("known after %s", time.Since(start).Round(10*time.Millisecond))
+	s.push(t, "quay.io/late/app:v1")
+	s.hand(t, "{apiVersion: v1, kind: Pod, metadata: {name: late, namespace: shop}, spec: {containers: [{name: c, image: quay.io/late/app:v1}]}}", "create", "-f", "-")
+	alice, hand := s.as(t, "alice"), s.as(t, stageHand)
+	bad := tagSet("late", "quay.io/late", "mirror.example.com/late", never)
+	admitted, took := 0, new(sample)
+	for range times(4, 40) {
+		begun := time.Now()
+		err := alice.create(t.Context(), bad)
+		took.add(time.Since(begun), nil)
+		switch {
+		case err == nil:
+			admitted++
+			must(t, hand.remove(t.Context(), bad))
+		case !strings.Contains(err.Error(), "out of date"):
+			t.Error(err)
+		}
+	}
+	harmless := tagSet("harmless", "quay.io/harmless", "mirror.example.com/harmless")
+	if err := alice.dryRun(t.Context(), strings.Replace(harmless, "mirrors: [mirror.example.com/harmless]", "mirrors: [quay.io/harmless]", 1)); err != nil {
+		t.Errorf("a change that takes no place away: %v", err)
+	}
+	t.Logf("admitted %d of %s", admitted, took)
+	if admitted > 0 {
+		t.Errorf("admitted %d times", admitted)
+	}
+	s.hand(t, "", "patch", "clusterrole", "mirrorset-guard", "--type=json", "-p", fmt.Sprintf(`[{"op": "add", "path": %q, "value": "pods"}]`, pods))
+	must(t, cluster.AwaitRight(t.Context(), s.cluster.Config, process.User, right))
+	start = time.Now()
+	if err := alice.create(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "quay.io/late/app:v1") {
+		t.Errorf("the pod is known again: %v", err)
+	}
+	t.Logf("seen again after %s", time.Since(start).Round(10*time.Millisecond))
+	s.hand(t, "", "delete", "pod", "late", "-n", "shop", "--now")
+}
+
+// testBlips: connections that are cut twice a second do not cost others' changes more than a second.
+func testBlips(t *testing.T, s *stage) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(times(6, 60))*time.Second)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			s.wire.Cut()
+			s.wire.Mend()
+			select {
+			case <-time.After(500 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	took := s.others(ctx, t, "alice", "blip")
+	t.Logf("small changes meanwhile: %s", took)
+	if err := took.failed(); err != nil {
+		t.Error(err)
+	}
+	if most := took.at(.5); most > time.Second {
+		t.Errorf("half of the changes took more than %s", most)
+	}
+}

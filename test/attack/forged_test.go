@@ -1,0 +1,139 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+var printedCode = regexp.MustCompile(regexp.QuoteMeta(webhook.OverrideAnnotation) + `: \\?"([^:]+): <your reason>`)
+
+// testForgedOverride: a stranger who says that an administrator overrides leaves no trace but in the
+// log: no Event, no metric, and no change that others are judged with for longer than seconds.
+func testForgedOverride(t *testing.T, s *stage) {
+	g, stranger := s.guards[0], newStranger(t, 200)
+	n := times(1, 10)
+	for i := range n {
+		name := fmt.Sprint("forged-", i)
+		bad := tagSet(name, "quay.io/shop/cart", "mirror.example.com/empty")
+		_, refused := stranger.post(t.Context(), g, forged(t, "kubernetes-admin", bad), 15*time.Second)
+		if refused == nil || refused.Allowed {
+			t.Fatalf("the set is bad: %v", refused)
+		}
+		code := printedCode.FindStringSubmatch(refused.Result.Message)
+		if code == nil {
+			t.Fatalf("no code in %s", refused.Result.Message)
+		}
+		with := strings.Replace(bad, "metadata: {", fmt.Sprintf("metadata: {annotations: {%s: %q}, ", webhook.OverrideAnnotation, code[1]+": it is Friday"), 1)
+		_, answer := stranger.post(t.Context(), g, forged(t, "kubernetes-admin", with), 15*time.Second)
+		t.Logf("the answer to a forged override: %v", answer != nil && answer.Allowed)
+	}
+	g.Eventually(t, "they are given up", func() bool {
+		return g.Value("mirrorset_guard_overrides_total", "unconfirmed") > 0
+	})
+	if used := g.Value("mirrorset_guard_overrides_total", "used"); used != 0 {
+		t.Errorf("%v overrides count as used", used)
+	}
+	events, err := s.kube.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	for _, e := range events.Items {
+		if e.Reason == "Overridden" {
+			t.Errorf("an Event says: %s", e.Note)
+		}
+	}
+}
+
+// introduce makes changes until each guard has seen one in force that the API server had asked
+// about, as in any cluster where somebody has made changes.
+func (s *stage) introduce(t *testing.T) {
+	t.Helper()
+	alice, hand := s.as(t, "alice"), s.as(t, stageHand)
+	for i := range 2 * len(s.guards) {
+		set := tagSet(fmt.Sprint("known-", i), fmt.Sprintf("known-%d.example.com", i), "mirror.example.com/x")
+		must(t, alice.create(t.Context(), set))
+		defer func() { must(t, hand.remove(t.Context(), set)) }()
+	}
+	for _, g := range s.guards {
+		g.Eventually(t, "a change is confirmed", func() bool { return g.Value("mirrorset_guard_admitted_changes_total", "confirmed") > 0 })
+	}
+}
+
+// testFlood: strangers who have changes of a source admitted that never come keep others' changes of
+// it out for seconds at most, and others' changes of other sources not at all.
+func testFlood(t *testing.T, s *stage) {
+	s.introduce(t)
+	for _, attack := range []struct {
+		what      string
+		strangers int
+		every     time.Duration
+	}{
+		{"two a second from one pod", 1, 500 * time.Millisecond},
+		{"sixteen pods, all the time", 16, time.Millisecond},
+	} {
+		t.Run(attack.what, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var sent, admitted atomic.Int64
+			var attacking sync.WaitGroup
+			for i := range attack.strangers {
+				attacking.Go(func() {
+					stranger := newStranger(t, 300+attack.strangers*16+i)
+					for n := 0; ctx.Err() == nil; n++ {
+						text := forged(t, "mallory", tagSet(fmt.Sprintf("c-%d-%d", i, n), "victim.example.com", "mirror.example.com/x", never))
+						_, answer := stranger.post(ctx, s.guards[n%len(s.guards)], text, 15*time.Second)
+						if sent.Add(1); answer != nil && answer.Allowed {
+							admitted.Add(1)
+						}
+						select {
+						case <-time.After(attack.every):
+						case <-ctx.Done():
+						}
+					}
+				})
+			}
+			time.Sleep(2 * time.Second) // it is under way
+			alice, hand := s.as(t, "alice"), s.as(t, stageHand)
+			victim, refused := new(sample), 0
+			before := ""
+			for i := range times(3, 20) {
+				set := tagSet(fmt.Sprint("victim-", i), "victim.example.com", "mirror.example.com/x")
+				start := time.Now()
+				err := alice.create(t.Context(), set)
+				victim.add(time.Since(start), nil)
+				if err != nil {
+					t.Log(err)
+					refused++
+					continue
+				}
+				if before != "" {
+					must(t, hand.remove(t.Context(), before))
+				}
+				before = set
+			}
+			if before != "" {
+				must(t, hand.remove(t.Context(), before))
+			}
+			short, end := context.WithTimeout(ctx, time.Duration(times(3, 15))*time.Second)
+			defer end()
+			others := s.others(short, t, "alice", "beside")
+			cancel()
+			attacking.Wait()
+			t.Logf("%d sent, %d admitted; changes of that source: refused %d of %s; others: %s", sent.Load(), admitted.Load(), refused, victim, others)
+			if refused > 0 {
+				t.Errorf("%d changes of the source were refused", refused)
+			}
+			if err := others.failed(); err != nil {
+				t.Errorf("others: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package webhook
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// reviewText returns an AdmissionReview of the creation of a set, with further fields of the request.
+func reviewText(request, metadata, spec string) string {
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","name":"x",` + request +
+		`"kind":{"group":"config.openshift.io","version":"v1","kind":"ImageTagMirrorSet"},"object":{"metadata":{"name":"x",` + metadata + `"uid":"u"},"spec":` + spec + `}}}`
+}
+
+// much is how large the texts are: enough for tens of megabytes if it were decoded.
+const much = 2 << 20
+
+// filled returns as many copies of part as make up much, with commas between them.
+func filled(part string) string { return strings.Repeat(part+",", much/(len(part)+1)) + part }
+
+// numbered returns as many entries as filled, each of its own.
+func numbered(format string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < much; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// TestHugeReviews: whatever megabytes of JSON say, what is made of them takes no more than a few times as
+// much, and no review.
+func TestHugeReviews(t *testing.T) {
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := io.Copy(w, strings.NewReader(reviewText("", "", `{"imageTagMirrors":[`+filled("{}")+`]}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	entries := `{"imageTagMirrors":[{"source":"quay.io"}]}`
+	for _, tt := range []struct {
+		reason, text string
+		code         int
+		want         string
+	}{
+		{"empty entries", reviewText("", "", `{"imageTagMirrors":[`+filled("{}")+`]}`), 200, "ImageTagMirrorSet x cannot be read: spec.imageTagMirrors has more than 10,000 entries, which is the most that is judged"},
+		{"short entries", reviewText("", "", `{"imageTagMirrors":[`+filled(`{"source":"a.b"}`)+`]}`), 200, "has more than 10,000 entries"},
+		{"mirrors", reviewText("", "", `{"imageTagMirrors":[{"source":"a.b","mirrors":[`+filled(`"a"`)+`]}]}`), 200, "spec has more than 100,000 values, which is the most that is judged"},
+		{"what is no field", reviewText("", "", `{"x":[[`+filled("{}")+`]]}`), 200, "has more than 100,000 values"},
+		{"deep", reviewText("", "", `{"x":`+strings.Repeat("[", much)+strings.Repeat("]", much)+`}`), 400, "exceeded max depth"},
+		{"deep enough", reviewText("", "", `{"imageTagMirrors":[`+filled(strings.Repeat("[", 9000)+strings.Repeat("]", 9000))+`]}`), 200, "has more than 100,000 values"},
+		{"labels", reviewText("", `"labels":{`+numbered(`"%d":""`)+`},`, entries), 200, "metadata.labels has more than 1000 of them"},
+		{"annotations", reviewText("", `"annotations":{`+numbered(`"%d":""`)+`},`, entries), 200, `"allowed":true`},
+		{"finalizers", reviewText("", `"finalizers":[`+filled(`""`)+`],`, entries), 200, `"allowed":true`},
+		{"managed fields", reviewText("", `"managedFields":[`+filled(`{}`)+`],`, entries), 200, `"allowed":true`},
+		{"groups", reviewText(`"userInfo":{"groups":[`+filled(`""`)+`]},`, "", entries), 400, "request.userInfo is larger than the guard reads"},
+		{"extra", reviewText(`"userInfo":{"extra":{`+numbered(`"%d":[]`)+`}},`, "", entries), 400, "request.userInfo is larger than the guard reads"},
+		{"a uid", reviewText(`"uid":"`+strings.Repeat("x", much)+`",`, "", entries), 400, "request.uid is larger than the guard reads"},
+		{"options", reviewText(`"options":{"x":[`+filled("{}")+`]},`, "", entries), 200, `"allowed":true`},
+		{"beside the request", strings.Replace(reviewText("", "", entries), `{"apiVersion"`, `{"x":[`+filled("{}")+`],"apiVersion"`, 1), 200, `"allowed":true`},
+		{"zipped", zipped.String(), 400, "invalid character"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			r := &records{verdict: policy.Verdict{Allowed: true}}
+			mux := muxFor(t, Options{Reviewer: r, Authorizer: permits("nobody"), Audit: &recorder{}})
+			text := []byte(tt.text)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			answer := post(mux, "application/json", text)
+			runtime.ReadMemStats(&after)
+			if got := answer.Body.String(); answer.Code != tt.code || !strings.Contains(got, tt.want) || len(got) > 4<<10 {
+				t.Errorf("%d %.300s, want %d %s", answer.Code, got, tt.code, tt.want)
+			}
+			if strings.Contains(tt.want, "allowed") != (len(r.subjects) > 0) {
+				t.Errorf("reviewed %q", r.subjects)
+			}
+			if allocated, most := after.TotalAlloc-before.TotalAlloc, uint64(4*len(text)+4<<20); allocated > most {
+				t.Errorf("%d MiB were allocated for %d MiB", allocated>>20, len(text)>>20)
+			}
+		})
+	}
+}
+
+// TestUnchangedHowever: what only alters metadata is admitted, however large the spec is; and so is
+// a deletion.
+func TestUnchangedHowever(t *testing.T) {
+	huge := rawText(`{"metadata":{"name":"apps","uid":"u"},"spec":{"imageTagMirrors":[` + strings.Repeat("{},", 20_000) + `{}]}}`)
+	labelled := rawText(strings.Replace(string(huge.Raw), `"uid"`, `"labels":{"a":"b"},"uid"`, 1))
+	req := requestTo(admissionv1.Update, mirrors.TagMirrorSetGVK, "apps")
+	req.OldObject, req.Object = huge, labelled
+	r := &records{verdict: policy.Verdict{Allowed: true}}
+	h := &Handler{Reviewer: r, Authorizer: permits("kube:admin")}
+	if got := h.Handle(quiet(t), req); !got.Allowed || len(r.subjects) > 0 {
+		t.Errorf("allowed %t after %q: %v", got.Allowed, r.subjects, got.Result)
+	}
+	req = requestTo(admissionv1.Delete, mirrors.TagMirrorSetGVK, "apps")
+	req.OldObject = huge
+	if got := h.Handle(quiet(t), req); !got.Allowed || len(r.subjects) != 1 {
+		t.Errorf("a deletion: allowed %t after %q: %v", got.Allowed, r.subjects, got.Result)
+	}
+}
+
+// slow is a Reviewer that decides when it is told to, and counts who waits for that.
+type slow struct {
+	decide      chan struct{}
+	waiting, at atomic.Int64
+
+	mu      sync.Mutex
+	senders []string // of reviews, as they began
+}
+
+func (s *slow) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+	if n := s.waiting.Add(1); n > s.at.Load() {
+		s.at.Store(n)
+	}
+	defer s.waiting.Add(-1)
+	s.mu.Lock()
+	s.senders = append(s.senders, fair.ClaimantOf(ctx).Name)
+	s.mu.Unlock()
+	select {
+	case <-s.decide:
+	case <-ctx.Done():
+		return review.Record{}, ctx.Err()
+	}
+	return review.Record{Subject: edit.Subject()}, nil // denied: what is admitted is looked at twice
+}
+
+// send posts a review from an address, by a client that waits for so long.
+func send(mux http.Handler, from string, timeout time.Duration, text []byte) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, Path+"?timeout="+timeout.String(), bytes.NewReader(text))
+	r.Header.Set("Content-Type", "application/json")
+	r.RemoteAddr = from + ":1234"
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+// large returns a review of the largest size that can be judged.
+func large() []byte {
+	text := reviewText("", "", `{"imageTagMirrors":[{"source":"quay.io"}]}`)
+	return []byte(text + strings.Repeat(" ", maxBody-len(text)))
+}
+
+// TestBodiesAtOnce: of 16 reviews of 8 MB no more are under way than there is room for, the others
+// are told in time to come again, and small ones are reviewed meanwhile.
+func TestBodiesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{decide: make(chan struct{})}
+		mux, text := muxFor(t, Options{Reviewer: s}), large()
+		var all sync.WaitGroup
+		var codes [600]atomic.Int64
+		const timeout = 10 * time.Second
+		start := time.Now()
+		for i := range 16 {
+			all.Go(func() {
+				w := send(mux, fmt.Sprintf("10.0.0.%d", i%8), timeout, text)
+				codes[w.Code].Add(1)
+				if w.Code != http.StatusOK && (w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "too many reviews are under way")) {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := s.waiting.Load(); n != maxLarge/maxBody {
+			t.Errorf("%d are under way, there is room for %d", n, maxLarge/maxBody)
+		}
+		small := make(chan *httptest.ResponseRecorder)
+		go func() {
+			small <- send(mux, "10.0.1.1", timeout, reviewOf(creation(tagMirrorSet("apps", "quay.io"))))
+		}()
+		synctest.Wait()
+		if n := s.waiting.Load(); n != maxLarge/maxBody+1 {
+			t.Errorf("%d are under way, and a small one should be", n)
+		}
+		time.Sleep(time.Second)
+		close(s.decide)
+		if w := <-small; w.Code != http.StatusOK {
+			t.Errorf("the small one: %d %s", w.Code, w.Body)
+		}
+		all.Wait()
+		if took := time.Since(start); took >= timeout {
+			t.Errorf("the last was answered after %s", took)
+		}
+		if n := codes[200].Load(); n != 16 || s.at.Load() > maxLarge/maxBody+1 {
+			t.Errorf("%d were answered, up to %d at once", n, s.at.Load())
+		}
+	})
+}
+
+// TestNoRoom: who finds none until its time is up is told so, in time to try again.
+func TestNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{decide: make(chan struct{})}
+		mux, text := muxFor(t, Options{Reviewer: s}), large()
+		var all sync.WaitGroup
+		for range maxLarge / maxBody {
+			all.Go(func() { send(mux, "10.0.0.1", 30*time.Second, text) })
+		}
+		synctest.Wait()
+		start := time.Now()
+		w := send(mux, "10.0.0.2", 10*time.Second, text)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || time.Since(start) != 10*time.Second-reserve-refusalTime {
+			t.Errorf("after %s: %d %s", time.Since(start), w.Code, w.Body)
+		}
+		close(s.decide)
+		all.Wait()
+	})
+}
+
+// TestSendersTakeTurns: who sends many does not keep another waiting for all of them.
+func TestSendersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{decide: make(chan struct{})}
+		mux, text := muxFor(t, Options{Reviewer: s}), large()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { send(mux, "10.0.0.1", 30*time.Second, text) })
+		}
+		synctest.Wait()
+		all.Go(func() { send(mux, "10.0.0.2", 30*time.Second, text) })
+		synctest.Wait()
+		for range 9 {
+			s.decide <- struct{}{}
+			synctest.Wait()
+		}
+		all.Wait()
+		if n := slices.Index(s.senders, "10.0.0.2"); n < 0 || n > maxLarge/maxBody+1 {
+			t.Errorf("the other sender came after %d reviews of 9", n)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package recent
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A Claim says that a change waits for what was admitted before it to be over. Senders of a lower
+// rank may not have anything admitted meanwhile that conflicts with it, and so cannot keep it waiting
+// for ever. It is a matter of turns alone: that two changes conflict is for Add to find out, and
+// nothing is unsafe where a claim is lost or ignored.
+type Claim struct {
+	edits *Edits
+	p     *pending
+}
+
+// MayClaim reports whether the sender of ctx may have a Claim. Without Run nobody would find out
+// what becomes of others.
+func (e *Edits) MayClaim(ctx context.Context) bool {
+	e.mu.Lock()
+	running := e.running
+	e.mu.Unlock()
+	return running && e.rankOf(ctx) < rankSuspect
+}
+
+// rankOf returns the rank of the sender of ctx.
+func (e *Edits) rankOf(ctx context.Context) int { return e.Rank(fair.ClaimantOf(ctx).Name) }
+
+// Rank returns the rank of a sender for package fair.
+func (e *Edits) Rank(sender string) int { return e.senders.rank(sender) }
+
+// Claim makes a Claim for an edit that the sender of ctx asks for. The caller withdraws it.
+func (e *Edits) Claim(ctx context.Context, edit mirrors.Edit) *Claim {
+	p := &pending{entry: entry{id: rand.Text(), by: e.instance, edit: edit, claim: e.rankOf(ctx)}, at: time.Now(), own: new(own)}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pending = append(e.pending, p)
+	e.claimed()
+	return &Claim{e, p}
+}
+
+// claimed has Run tell other replicas of claims. It is called with the lock held.
+func (e *Edits) claimed() {
+	select {
+	case e.claims <- struct{}{}:
+	default:
+	}
+}
+
+// Withdraw ends the claim.
+func (c *Claim) Withdraw() {
+	c.edits.remove(c.p)
+	c.edits.mu.Lock()
+	defer c.edits.mu.Unlock()
+	c.edits.claimed()
+}
+
+// Await waits until something of what may still be stored is over, or ctx ends. It returns at once
+// if there is nothing.
+func (c *Claim) Await(ctx context.Context) error {
+	before, news := c.edits.awaited()
+	if err := wait(ctx); err != nil { // each time is a review
+		return err
+	}
+	for {
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for changes that were admitted a moment ago: %w", ctx.Err())
+		}
+		var now []*pending
+		now, news = c.edits.awaited()
+		if slices.ContainsFunc(before, func(p *pending) bool { return !slices.Contains(now, p) }) {
+			return nil
+		}
+	}
+}
+
+// awaited returns what may still be stored, and what is closed when that may have changed.
+func (e *Edits) awaited() ([]*pending, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(e.pending), func(p *pending) bool { return p.claim != 0 }), e.news
+}
+
+// Claims returns the edits that senders of a higher rank than that of ctx wait for, of other objects
+// than that of edit.
+func (l Look) Claims(ctx context.Context, edit mirrors.Edit) []mirrors.Edit {
+	e := l.edits
+	rank := e.rankOf(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var claims []mirrors.Edit
+	for _, p := range e.pending {
+		if p.claim != 0 && p.claim < rank && p.unreadable == "" && !p.edit.Overlaps(edit) {
+			claims = append(claims, p.edit)
+		}
+	}
+	return claims
+}

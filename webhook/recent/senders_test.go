@@ -1,0 +1,242 @@
+package recent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// from returns a context of a request from an address, that ends after some time.
+func from(t *testing.T, sender string, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(fair.WithClaimant(t.Context(), fair.Claimant{Name: sender}), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A cluster is one in which what is stored is in force.
+type cluster struct {
+	mu  sync.Mutex
+	set mirrors.Set
+}
+
+func (c *cluster) inForce(context.Context) (mirrors.Set, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.set, nil
+}
+
+func (c *cluster) store(o mirrors.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.set = mirrors.Put(o).Apply(c.set)
+}
+
+// edits returns Edits of a cluster without other webhooks, which run until the test ends.
+func (c *cluster) edits(t *testing.T) *Edits {
+	t.Helper()
+	e := New(Options{InForce: c.inForce, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
+	run(t, e)
+	synctest.Wait()
+	return e
+}
+
+// send adds an edit as one that a sender asks for.
+func send(t *testing.T, e *Edits, sender, name string, limit time.Duration) error {
+	t.Helper()
+	ctx := from(t, sender, limit)
+	for {
+		err := e.Add(ctx, look(t, e), Change{Edit: put(name)})
+		if !errors.Is(err, ErrChanged) {
+			return err
+		}
+	}
+}
+
+// TestKnownSenders: who has sent an edit that came goes first, is not limited, and stays so while
+// some do not come.
+func TestKnownSenders(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var c cluster
+		e := c.edits(t)
+		if e.Rank("") != rankKnown || e.Rank("api") != rankFresh {
+			t.Errorf("ranks %d and %d", e.Rank(""), e.Rank("api"))
+		}
+		if err := send(t, e, "api", "one", time.Second); err != nil {
+			t.Fatal(err)
+		}
+		c.store(set("one", "one.example.com"))
+		time.Sleep(sweepEvery)
+		if e.Rank("api") != rankKnown || e.confirmed != 1 {
+			t.Errorf("rank %d, %d confirmed", e.Rank("api"), e.confirmed)
+		}
+		for i := range trusted {
+			if e.Rank("api") != rankKnown {
+				t.Errorf("after %d that did not come, it is forgotten", i)
+			}
+			if err := send(t, e, "api", fmt.Sprint("never", i), time.Second); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(storingMargin + 2*sweepEvery)
+		}
+		if e.Rank("api") != rankFresh || e.unconfirmed != trusted {
+			t.Errorf("rank %d, %d unconfirmed", e.Rank("api"), e.unconfirmed)
+		}
+		time.Sleep(forgetAfter)
+		if e.Rank("api") != rankKnown {
+			t.Error("it is not forgotten")
+		}
+	})
+}
+
+// TestSlowed: edits of a sender that never come keep others out for a part of the time that becomes
+// smaller and smaller.
+func TestSlowed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var c cluster
+		e := c.edits(t)
+		start, kept, n := time.Now(), time.Duration(0), 0
+		for time.Since(start) < 5*time.Minute {
+			if err := send(t, e, "stranger", fmt.Sprint("never", n), 500*time.Millisecond); err == nil {
+				n++
+			}
+			for before := time.Now(); others(t, e) != ""; time.Sleep(100 * time.Millisecond) {
+				kept = time.Since(before)
+				if kept > suspectTime+2*sweepEvery {
+					t.Fatalf("one counts for %s", kept)
+				}
+			}
+		}
+		if n > 20 {
+			t.Errorf("%d were admitted in 5 minutes", n)
+		}
+		if e.Rank("stranger") != rankSuspect {
+			t.Errorf("rank %d", e.Rank("stranger"))
+		}
+	})
+}
+
+// TestStrangersShare: all who are not known have a part of the list, and each of them a part of
+// that; who is known has room.
+func TestStrangersShare(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var c cluster
+		e := c.edits(t)
+		n := 0
+		for i := range maxUnknown {
+			for k := range MaxEntries {
+				if send(t, e, fmt.Sprint("stranger", i), fmt.Sprintf("x-%d-%d", i, k), time.Millisecond) != nil {
+					if k > freshMost {
+						t.Errorf("one has %d", k)
+					}
+					break
+				}
+				n++
+			}
+		}
+		if n != maxUnknown {
+			t.Errorf("%d are in the list, want %d", n, maxUnknown)
+		}
+		if err := send(t, e, "", "known", time.Millisecond); err != nil {
+			t.Errorf("there is no room left: %v", err)
+		}
+		time.Sleep(storingMargin + 2*sweepEvery)
+		if got := others(t, e); got != "" {
+			t.Errorf("%q count for ever", got)
+		}
+		if err := send(t, e, "another", "later", time.Millisecond); err != nil {
+			t.Errorf("the room is not given back: %v", err)
+		}
+		for i := range 3 * maxSenders {
+			e.Rank(fmt.Sprint("s", i))
+			e.senders.mu.Lock()
+			e.senders.of(fmt.Sprint("s", i))
+			e.senders.mu.Unlock()
+		}
+		if n := len(e.senders.by); n > maxSenders {
+			t.Errorf("%d senders are remembered", n)
+		}
+	})
+}
+
+// TestClaim: other replicas are told what waits, until it is withdrawn or gone; it is waited for
+// by nobody, and keeps nothing from being added.
+func TestClaim(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		var c cluster
+		options := Options{InForce: c.inForce, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }}
+		a, b := s.replica(t, "a", options), s.replica(t, "b", options)
+		stranger := from(t, "stranger", time.Second)
+		a.senders.of("suspect").failed, a.senders.of("suspect").failure = forgiven+1, time.Now()
+		if New(Options{}).MayClaim(t.Context()) || !a.MayClaim(t.Context()) || !a.MayClaim(stranger) || a.MayClaim(from(t, "suspect", time.Second)) {
+			t.Error("somebody may claim who may not, or may not who may")
+		}
+		add(t, b, put("before"))
+		claims := func(e *Edits, of mirrors.Edit) (names []string) {
+			if len(look(t, e).Claims(t.Context(), of)) > 0 {
+				t.Error("who is known is kept waiting by one whose turn is not before")
+			}
+			for _, edit := range look(t, e).Claims(stranger, of) {
+				names = append(names, edit.Subject())
+			}
+			return names
+		}
+		claim := a.Claim(t.Context(), put("mine"))
+		await()
+		for name, e := range map[string]*Edits{"a": a, "b": b} {
+			if got := fmt.Sprint(others(t, e), claims(e, put("-"))); got != "ImageTagMirrorSet before[ImageTagMirrorSet mine]" || len(claims(e, put("mine"))) != 0 {
+				t.Errorf("%s has %s", name, got)
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := claim.Await(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("nothing is over yet: %v", err)
+		}
+		if err := claim.Await(t.Context()); err != nil || others(t, b) != "" {
+			t.Errorf("%v, %q", err, others(t, b))
+		}
+		time.Sleep(MaxStoringTime)
+		if len(claims(a, put("-"))) != 1 {
+			t.Error("what waits is given up")
+		}
+		add(t, b, put("after"))
+		claim.Withdraw()
+		await()
+		if len(claims(a, put("-")))+len(claims(b, put("-"))) != 0 || len(s.left()) != 1 {
+			t.Errorf("withdrawn: %q, %q", claims(a, put("-")), claims(b, put("-")))
+		}
+		a.Claim(t.Context(), put("other"))
+		await()
+		s.put("")
+		await()
+		if len(claims(b, put("-"))) != 0 {
+			t.Error("what is gone from the list counts")
+		}
+	})
+}
+
+// TestConfirms: who makes nothing of what is in force is not credited with it.
+func TestConfirms(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var c cluster
+		e := c.edits(t)
+		ctx := from(t, "stranger", time.Second)
+		if err := e.Add(ctx, look(t, e), Change{Edit: put("one"), Confirms: func(mirrors.Set) bool { return false }}); err != nil {
+			t.Fatal(err)
+		}
+		c.store(set("one", "one.example.com"))
+		time.Sleep(sweepEvery)
+		if e.Rank("stranger") != rankFresh || e.confirmed != 0 || e.unconfirmed != 1 {
+			t.Errorf("rank %d, %d confirmed, %d not", e.Rank("stranger"), e.confirmed, e.unconfirmed)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package recent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// A trouble is what somebody other than the guards has done to the list. It delays changes for
+// a bounded time, and is told.
+type trouble struct {
+	// counts are by what was done.
+	counts [kindsOfTrouble]uint64
+	// times are the last ones, last says what the last one was.
+	times  []time.Time
+	last   string
+	logged time.Time
+	// waited are when somebody began to wait for what cannot be read, by why it cannot.
+	waited [2][]time.Time
+}
+
+type kindOfTrouble int
+
+const (
+	deleted kindOfTrouble = iota
+	emptied
+	garbage
+	kindsOfTrouble
+)
+
+// String implements fmt.Stringer, for the metric.
+func (k kindOfTrouble) String() string { return [...]string{"deleted", "emptied", "garbage"}[k] }
+
+const (
+	// rememberTrouble is for how long Notes tell of it.
+	rememberTrouble = time.Hour
+	// maxTroubles bounds what is remembered.
+	maxTroubles = 100
+	// logTrouble is how often it is logged at most.
+	logTrouble = time.Minute
+)
+
+// Why an entry cannot be read, and how many such are waited for in an hour. Who may write the list
+// could go on for ever; of one that a guard says is too large to be shared there may be several,
+// of what no guard writes, or a later version does, there is at most one upgrade.
+const (
+	strange = iota
+	oversized
+)
+
+var mostWaits = [...]int{strange: 1, oversized: 8}
+
+// oneWait is how long after the beginning of a wait others belong to it.
+const oneWait = time.Second
+
+// note takes note of one more trouble, done by a program if that is known.
+func (t *trouble) note(kind kindOfTrouble, by string, now time.Time) {
+	t.counts[kind]++
+	t.times = append(prune(t.times, now.Add(-rememberTrouble)), now)
+	t.times = t.times[max(0, len(t.times)-maxTroubles):]
+	switch kind {
+	case deleted:
+		t.last = "it was deleted"
+	case emptied:
+		t.last = "changes were taken off it that are not stored"
+	case garbage:
+		t.last = "what no guard writes was put there"
+	}
+	if by != "" {
+		t.last += fmt.Sprintf(" by a program that calls itself %q", by)
+	}
+}
+
+// mayLog reports whether it is time to log again.
+func (t *trouble) mayLog(now time.Time) bool {
+	if now.Sub(t.logged) < logTrouble {
+		return false
+	}
+	t.logged = now
+	return true
+}
+
+// waits reports whether an entry that cannot be read is waited for.
+func (t *trouble) waits(why int, now time.Time) bool {
+	begun := prune(t.waited[why], now.Add(-rememberTrouble))
+	if n := len(begun); n > 0 && now.Sub(begun[n-1]) < oneWait {
+		t.waited[why] = begun
+		return true
+	}
+	if len(begun) >= mostWaits[why] {
+		t.waited[why] = begun
+		return false
+	}
+	t.waited[why] = append(begun, now)
+	return true
+}
+
+// prune returns those of times that are not before since.
+func prune(times []time.Time, since time.Time) []time.Time {
+	for len(times) > 0 && times[0].Before(since) {
+		times = times[1:]
+	}
+	return times
+}
+
+// text says what happened lately, "" for nothing.
+func (t *trouble) text(now time.Time) string {
+	n := len(prune(t.times, now.Add(-rememberTrouble)))
+	if n == 0 {
+		return ""
+	}
+	times := text.Plural(n, "time", "times")
+	if n == maxTroubles {
+		times = "at least " + times
+	}
+	return fmt.Sprintf("Lease %s, in which replicas share which changes they admit, was disturbed %s in the last hour; at %s %s",
+		LeaseName, times, t.times[len(t.times)-1].UTC().Format(time.RFC3339), t.last)
+}
