@@ -56,10 +56,10 @@ func (a *assessment) onlySourceHolds() bool {
 	return a.newRoute.hasOpenMirror() && !a.newRoute.isAtMirror()
 }
 
-// stopsForSignatures reports whether a place on the new route has the image, and ends the pull for
-// its signatures. That is then what is wrong with it, whatever other places have.
+// stopsForSignatures reports whether the pull fails as a place on the new route has the image, and
+// ends it for its signatures. That is then what is wrong, whatever other places have.
 func (a *assessment) stopsForSignatures() bool {
-	return a.newRoute.any(false, func(f *Fact) bool {
+	return a.after == Fails && a.newRoute.any(false, func(f *Fact) bool {
 		return f.Presence == Unsigned || f.Presence == Missigned || f.Presence == SignaturesDenied
 	})
 }

@@ -74,10 +74,16 @@ func isOwn(img Image) bool {
 	return slices.ContainsFunc(img.Consumers, func(c Consumer) bool { return c.Namespace == OwnNamespace && c.Use != History })
 }
 
+// leavesOpen reports whether an image that a place has is not verified on account of f: it is
+// refused, or some nodes may not get it.
+func (f Finding) leavesOpen() bool {
+	return f.Severity == Deny || f.Rule == PlatformMissing || f.Rule == SignatureUnreadable
+}
+
 func (c *Counts) add(a *assessment, findings []Finding) {
 	switch a.after {
 	case Works:
-		if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == PlatformMissing }) {
+		if !slices.ContainsFunc(findings, Finding.leavesOpen) {
 			c.Verified++ // for the nodes of every platform
 		}
 	case Unsure, WorksBehind:

@@ -207,9 +207,10 @@ func (a *assessment) mirrorsFailToday() proof {
 }
 
 // keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is one
-// of what they require, and no promise that mirrors have the image.
+// of what they require, and no promise that mirrors have the image, of which it is known that they
+// do not.
 func (a *assessment) keepsPlaces() proof {
-	return proof{!a.BeforeUnknown && a.Before.SamePlaces(a.After)}
+	return proof{!a.BeforeUnknown && a.mirrors == Fails && a.Before.SamePlaces(a.After)}
 }
 
 // partsFailToday is proof that nodes reject today, for their signatures, all parts of the image

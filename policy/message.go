@@ -251,8 +251,8 @@ func (v Verdict) writeProgress(b *strings.Builder) {
 	if v.Counts.Pending == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s of %s verified when time was up; the others are still being looked up. Apply again in 10 s.\n",
-		text.Number(v.Counts.Verified), text.Number(v.Counts.Rerouted))
+	fmt.Fprintf(b, "\n%s of %s looked up when time was up; the others follow. Apply again in 10 s.\n",
+		text.Number(v.Counts.Rerouted-v.Counts.Pending), text.Number(v.Counts.Rerouted))
 }
 
 type group struct {

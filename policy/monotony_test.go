@@ -1,0 +1,319 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
+	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
+)
+
+// A kept is what a registry has of the image.
+type kept struct {
+	presence Presence
+	// index is set if it is an index of two parts, lost is the part that the registry lacks,
+	// "" for none.
+	index bool
+	lost  string
+	// signed are the digests that have a signature there, and by which key.
+	signed map[string]signer.Key
+}
+
+// A knowable is a world with all that can be known of it.
+type knowable struct {
+	change    Change
+	image     Image
+	platforms []string
+	places    map[string]kept // by registry
+}
+
+// A knowledge is what is known of a knowable: what a loss leaves of it.
+type knowledge struct {
+	knowable
+	// answer changes what a registry says, credentials what is known of pods' pull secrets.
+	answer      func(l mirrors.Location, f Fact) Fact
+	credentials bool
+	// before is set if it is not known what nodes have.
+	before bool
+}
+
+var partDigests = map[string]string{"linux/amd64": sumA, "linux/arm64": sumB}
+
+const sumIndex = "sha256:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+
+func randomKnowable(rng *rand.Rand) knowable {
+	w := knowable{change: Change{randomSet(rng), randomSet(rng)}, places: map[string]kept{}}
+	if rng.IntN(3) == 0 {
+		w.change.After.Objects = w.change.Before.Objects
+	}
+	for _, s := range []*mirrors.Set{&w.change.Before, &w.change.After} {
+		if rng.IntN(3) > 0 {
+			continue
+		}
+		policy := []mirrors.Object{signedBy(release, "quay.io/x"), signedBy(release, "quay.io"), signedIn("shop", release, "quay.io/x"), signedIn("openshift-ingress", release, "quay.io/x")}[rng.IntN(4)]
+		*s = mirrors.Put(policy).Apply(*s)
+	}
+	w.image = Image{[]string{tag, "quay.io/x@" + sumIndex}[rng.IntN(2)], consumers()}
+	if rng.IntN(2) == 0 {
+		w.image.Consumers = consumers(isRouter)
+	}
+	if rng.IntN(3) == 0 {
+		running := w.image.Consumers[0]
+		running.Kind, running.Use, running.Digest = "Pod", Running, []string{sumIndex, sumB}[rng.IntN(2)]
+		w.image.Consumers = append(w.image.Consumers, running)
+	}
+	if rng.IntN(4) == 0 {
+		w.image.Consumers[0].OwnPullSecret = true
+	}
+	w.platforms = [][]string{{"linux/amd64"}, {"linux/amd64", "linux/arm64"}}[rng.IntN(2)]
+	index := rng.IntN(2) == 0
+	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
+		k := kept{presence: []Presence{Present, Present, Present, Absent, Absent, Denied, Unreachable, Mismatch, Incomplete}[rng.IntN(9)], index: index, signed: map[string]signer.Key{}}
+		if strings.HasPrefix(w.image.Ref, "quay.io/x:") && rng.IntN(6) == 0 {
+			k.index = !k.index
+		}
+		k.lost = []string{"", "", "", "", "linux/amd64", "linux/arm64"}[rng.IntN(6)]
+		for _, sum := range []string{sumA, sumB, sumIndex} {
+			if key := []signer.Key{"", release, release, release, "other"}[rng.IntN(5)]; key != "" {
+				k.signed[sum] = key
+			}
+		}
+		w.places[h] = k
+	}
+	return w
+}
+
+// find is what an honest prober learns about a location.
+func (k *knowledge) find(l mirrors.Location) Fact {
+	at := k.places[host(l.Ref)]
+	f := Fact{Presence: at.presence, AsNodes: true}
+	switch {
+	case at.presence == Unreachable || at.presence == Denied:
+	case l.Depth == mirrors.DepthReferrers:
+		f.Presence = Absent
+	case l.Depth == mirrors.DepthSignatures:
+		tag := tagOf(l)
+		sum := strings.Replace(strings.TrimSuffix(tag, ".sig"), "-", ":", 1)
+		f.Presence = Absent
+		if key, ok := at.signed[sum]; ok {
+			f.Presence, f.Signatures = Present, &signing.Signatures{All: []signing.Signature{key.Sign("quay.io/x:1", sum)}}
+		}
+	case at.presence == Incomplete && l.Depth == mirrors.DepthExists, at.presence == Present:
+		f.Presence, f.Digest, f.MediaType = Present, sumIndex, signer.MediaType
+		if at.index {
+			f.MediaType, f.Children = indexTypes[0], []string{sumA, sumB}
+			for _, p := range twoPlatforms {
+				if p == at.lost {
+					f.Missing = append(f.Missing, p)
+					continue
+				}
+				f.Serves = append(f.Serves, p)
+				f.Instances = append(f.Instances, Instance{p, partDigests[p]})
+			}
+		} else if l.Depth >= mirrors.DepthManifest {
+			f.Serves, f.Lacks = twoPlatforms[:1], twoPlatforms[1:]
+		}
+	}
+	if k.answer != nil {
+		f = k.answer(l, f)
+	}
+	return f
+}
+
+// judge reviews the change with what is known.
+func (k *knowledge) judge() (Plan, Verdict) {
+	image := k.image
+	image.Consumers = slices.Clone(image.Consumers)
+	if k.credentials {
+		for i := range image.Consumers {
+			image.Consumers[i].PullSecretUnknown = true
+		}
+	}
+	plan := NewPlan(k.change, Cluster{Images: NewImages(image), Platforms: k.platforms}, Settings{})
+	if k.before {
+		for i := range plan.Reroutes {
+			plan.Reroutes[i].Before, plan.Reroutes[i].BeforeUnknown = mirrors.Route{}, true
+		}
+	}
+	facts := Facts{}
+	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
+		for _, l := range lookups {
+			facts[l] = new(k.find(l))
+		}
+	}
+	return plan, plan.Decide(facts)
+}
+
+const whatRuns, aNode = "what runs", "a node"
+
+// A loss takes knowledge away.
+type loss struct {
+	name string
+	of   func(*knowledge)
+}
+
+// losses are all, for each registry where that matters.
+func losses() []loss {
+	all := []loss{
+		{"the pull secret of the nodes", func(k *knowledge) {
+			k.answer = func(_ mirrors.Location, f Fact) Fact {
+				f.AsNodes = false
+				return f
+			}
+		}},
+		{"the pull secret, and registries want one", func(k *knowledge) {
+			k.answer = func(l mirrors.Location, f Fact) Fact {
+				f.AsNodes = false
+				if host(l.Ref) != "quay.io" {
+					f = Fact{Presence: Denied}
+				}
+				return f
+			}
+		}},
+		{"the pull secrets of pods", func(k *knowledge) { k.credentials = true }},
+		{"what nodes have", func(k *knowledge) { k.before = true }},
+		{aNode, func(k *knowledge) { k.platforms = k.platforms[:1] }},
+		{"all nodes", func(k *knowledge) { k.platforms = nil }},
+		{whatRuns, func(k *knowledge) { k.image.Consumers = k.image.Consumers[:1] }},
+		{"the time for signatures", func(k *knowledge) {
+			k.answer = func(l mirrors.Location, f Fact) Fact {
+				if l.Depth == mirrors.DepthSignatures {
+					return Fact{Detail: "no answer yet"}
+				}
+				return f
+			}
+		}},
+		{"the right to read signatures", func(k *knowledge) {
+			k.answer = func(l mirrors.Location, f Fact) Fact {
+				if l.Depth == mirrors.DepthSignatures {
+					return Fact{Presence: Unreachable, AsNodes: true}
+				}
+				return f
+			}
+		}},
+		{"all time", func(k *knowledge) {
+			k.answer = func(mirrors.Location, Fact) Fact { return Fact{Detail: "no answer yet"} }
+		}},
+		{"how fresh misses are", func(k *knowledge) {
+			k.answer = func(_ mirrors.Location, f Fact) Fact {
+				f.Recalled = f.Presence == Absent
+				return f
+			}
+		}},
+	}
+	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
+		for name, instead := range map[string]Fact{
+			"is out of reach": {Presence: Unreachable, AsNodes: true}, "shows a page": {Presence: Mismatch, AsNodes: true, Detail: "a page"},
+			"denies strangers": {Presence: Denied}, "hides from strangers": {Presence: Absent}, "is late": {Detail: "no answer yet"},
+			"hides a part": {Presence: Inconclusive, AsNodes: true},
+		} {
+			all = append(all, loss{h + " " + name, func(k *knowledge) {
+				k.answer = func(l mirrors.Location, f Fact) Fact {
+					if host(l.Ref) == h {
+						return instead
+					}
+					return f
+				}
+			}})
+		}
+	}
+	return all
+}
+
+// A namedException is where less known admits more on purpose. docs/truth.md has the reasons.
+func namedException(l loss, v Verdict) string {
+	switch l.name {
+	case whatRuns:
+		return "a pod that nobody may list"
+	case aNode:
+		return "a node that has yet to come"
+	}
+	for _, f := range v.Findings {
+		if f.Rule == UnverifiedInFront {
+			return "a place in front that could not be asked"
+		}
+	}
+	return ""
+}
+
+// TestLessKnownNeverAdmitsMore: whatever is taken away of what is known, a change that was denied
+// is not admitted, and an image that was not verified is not verified. MONOTONY_WORLDS sets
+// how many worlds are tried.
+func TestLessKnownNeverAdmitsMore(t *testing.T) {
+	skip.IfShort(t, "it takes seconds")
+	count := 2000
+	if set := os.Getenv("MONOTONY_WORLDS"); set != "" {
+		count, _ = strconv.Atoi(set)
+	}
+	rng := rand.New(rand.NewPCG(20, 21))
+	tried, denied, lost, excepted := 0, 0, map[string]int{}, map[string]int{}
+	for range count {
+		w := randomKnowable(rng)
+		full := &knowledge{knowable: w}
+		plan, v := full.judge()
+		if plan.Rejected != nil || plan.RejectedBefore != nil || len(plan.Reroutes) == 0 {
+			continue
+		}
+		tried++
+		if !v.Allowed {
+			denied++
+		}
+		for _, l := range losses() {
+			less := &knowledge{knowable: w}
+			l.of(less)
+			_, got := less.judge()
+			switch {
+			case got.Counts.Verified > v.Counts.Verified && l.name != aNode:
+				t.Errorf("without %s the image is verified, and it was not\n%s\n%s", l.name, full, got.Report("X"))
+			case !v.Allowed && got.Allowed && namedException(l, got) == "":
+				t.Errorf("without %s it is admitted, and it was denied\n%s\n%s\n%s", l.name, full, v.Report("X"), got.Report("X"))
+				lost[l.name]++
+			case !v.Allowed && got.Allowed:
+				excepted[namedException(l, got)]++
+			}
+			if len(lost) > 3 {
+				t.Fatal("and so on")
+			}
+		}
+	}
+	t.Logf("%d worlds, %d denied, %d ways to know less; exceptions: %v", tried, denied, len(losses()), excepted)
+	if denied < tried/5 || denied > tried*4/5 {
+		t.Errorf("%d of %d are denied: too few, or too many", denied, tried)
+	}
+}
+
+// String describes k for whoever has to investigate it.
+func (k *knowledge) String() string {
+	var b strings.Builder
+	for _, s := range []mirrors.Set{k.change.Before, k.change.After} {
+		b.WriteString("set:")
+		for _, e := range s.Entries() {
+			fmt.Fprintf(&b, " %s %s->%v %s;", mirrors.KindOf(e.Object), e.Source, e.Mirrors, e.Policy)
+		}
+		for _, p := range s.Policies {
+			var scopes []configv1.ImageScope
+			switch p := p.(type) {
+			case *configv1.ClusterImagePolicy:
+				scopes = p.Spec.Scopes
+			case *configv1.ImagePolicy:
+				scopes = p.Spec.Scopes
+			}
+			fmt.Fprintf(&b, " %s %v;", mirrors.NameOf(p), scopes)
+		}
+		b.WriteString("\n")
+	}
+	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
+		fmt.Fprintf(&b, "%s %+v\n", h, k.places[h])
+	}
+	fmt.Fprintf(&b, "%s %v %+v", k.image.Ref, k.platforms, k.image.Consumers)
+	return b.String()
+}
