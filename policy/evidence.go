@@ -243,7 +243,7 @@ func (a *assessment) noWorse() proof {
 	if isShort(a.Before) || isShort(a.After) {
 		return proof{a.keepsAll()}
 	}
-	has := func(f *Fact) bool { return f.Presence == Present }
+	has := func(f *Fact) bool { return f.Presence == Present && f.isWhole() } // for nodes of every platform
 	return proof{reaches(a.oldRoute.open(), a.newRoute.open(), has) && reaches(a.oldRoute.mirrors(), a.newRoute.mirrors(), has)}
 }
 

@@ -36,9 +36,9 @@ const (
 	// determined whether nodes would get the rest: a part of an index, blobs, or signatures. A
 	// node that met it would either get all of it there or stop there.
 	Inconclusive
-	// Unsigned, like the two after it, is concluded from other facts and found at no location.
-	// The registry serves the image, and nodes would stop there because a signature is
-	// required and the image has none there.
+	// Unsigned means that the registry serves the image, and that nodes would stop there, as a
+	// signature is required and the image has none there. Like the two after it, it is
+	// concluded from other facts, and found at no location.
 	Unsigned
 	// Missigned means that nodes accept none of its signatures, or cannot read what stands
 	// where they should be.

@@ -56,7 +56,7 @@ func (f *Forecast) countMoved(all []simulation.Moved) {
 		f.moved = append(f.moved, movedImage{a, m})
 	}
 	slices.SortStableFunc(f.moved, func(a, b movedImage) int {
-		return cmp.Or(cmp.Compare(f.pulls.plan.settings.Rank(a.assessment.Image), f.pulls.plan.settings.Rank(b.assessment.Image)), cmp.Compare(a.assessment.Image.Ref, b.assessment.Image.Ref))
+		return cmp.Or(cmp.Compare(f.pulls.plan.settings.Rank(a.Image), f.pulls.plan.settings.Rank(b.Image)), cmp.Compare(a.Image.Ref, b.Image.Ref))
 	})
 }
 

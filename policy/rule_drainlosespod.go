@@ -22,7 +22,7 @@ func drainLosesPod(_ Plan, f *Forecast) []Finding {
 			continue
 		}
 		finding := Finding{
-			Severity: Warn, Image: m.settings.sortConsumers(m.assessment.Image), Moved: true,
+			Severity: Warn, Image: m.settings.sortConsumers(m.Image), Moved: true,
 			Reason: fmt.Sprintf("a drain evicts %s of it, and nodes could not pull it again; the change leaves its route as it is", text.Count(m.by.Pods, "pod")),
 			Detail: append(m.places(), "one is "+m.by.Pod),
 			Remedy: []string{"make it pullable before nodes are drained for the change, or for anything else"},

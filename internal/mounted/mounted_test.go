@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -49,10 +50,11 @@ func TestRead(t *testing.T) {
 // joined by a second one; once it has ended, the file is read anew.
 func TestHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun, mended := 0, make(chan struct{})
+		mended := make(chan struct{})
+		var begun atomic.Int32
 		f := New("/etc/file", 4)
 		f.read = func(string, int64) ([]byte, error) {
-			begun++
+			begun.Add(1)
 			<-mended
 			return []byte("old"), nil
 		}
@@ -70,8 +72,8 @@ func TestHangs(t *testing.T) {
 				t.Errorf("another error each time, which is news each time: %v", err)
 			}
 		}
-		if took := time.Since(start); took != timeLimit || begun != 1 {
-			t.Errorf("%d readings were begun, and waited for %s, want one and %s", begun, took, timeLimit)
+		if took := time.Since(start); took != timeLimit || begun.Load() != 1 {
+			t.Errorf("%d readings were begun, and waited for %s, want one and %s", begun.Load(), took, timeLimit)
 		}
 		close(mended)
 		synctest.Wait()

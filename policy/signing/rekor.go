@@ -121,11 +121,11 @@ func (r *hashedRecord) matches(keyOrCertificate []byte, signed string, payload [
 	}
 	hash := r.Spec.Data.Hash
 	if hash.Algorithm != "sha256" {
-		return fmt.Errorf("Unexpected \"data.hash.algorithm\" value %q", hash.Algorithm) //nolint:staticcheck // as nodes say it
+		return fmt.Errorf("Unexpected \"data.hash.algorithm\" value %q", hash.Algorithm)
 	}
 	wanted, err := hex.DecodeString(hash.Value)
 	if err != nil {
-		return fmt.Errorf("Invalid \"data.hash.value\" field in hashedrekord: %w", err) //nolint:staticcheck // as nodes say it
+		return fmt.Errorf("Invalid \"data.hash.value\" field in hashedrekord: %w", err)
 	}
 	if sum := sha256.Sum256(payload); !bytes.Equal(wanted, sum[:]) {
 		return errors.New("payload in Rekor SET does not match")

@@ -50,7 +50,7 @@ func (r *Requirement) root() (*root, error) {
 		}
 		ofRekor, ok := key.(*ecdsa.PublicKey)
 		if !ok {
-			return nil, fmt.Errorf("Rekor public key %d is not using ECDSA", i+1) //nolint:staticcheck // as nodes say it
+			return nil, fmt.Errorf("Rekor public key %d is not using ECDSA", i+1)
 		}
 		t.rekor = append(t.rekor, ofRekor)
 	}
@@ -136,7 +136,7 @@ func (t *root) loggedKeys(s *Signature, signed string) ([]crypto.PublicKey, erro
 		}
 		failures = append(failures, err.Error())
 	}
-	return nil, fmt.Errorf("No public key verified against the RekorSET: %s", strings.Join(failures, ", ")) //nolint:staticcheck // as nodes say it
+	return nil, fmt.Errorf("No public key verified against the RekorSET: %s", strings.Join(failures, ", "))
 }
 
 // keyOfFulcio returns the key in the certificate of s, which has to be valid at the time at
@@ -167,7 +167,7 @@ func (t *root) keyOfFulcio(s *Signature, signed string) ([]crypto.PublicKey, err
 		return nil, err
 	}
 	if issuer != t.fulcio.issuer {
-		return nil, fmt.Errorf("Unexpected Fulcio OIDC issuer %q", issuer) //nolint:staticcheck // as nodes say it
+		return nil, fmt.Errorf("Unexpected Fulcio OIDC issuer %q", issuer)
 	}
 	if err := t.fulcio.checkEmail(leaf); err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (t *root) keyOfPKI(s *Signature, at time.Time) ([]crypto.PublicKey, error) 
 	}
 	if t.pki.hostname != "" {
 		if err := leaf.VerifyHostname(t.pki.hostname); err != nil {
-			return nil, fmt.Errorf("Unexpected subject hostname: %w", err) //nolint:staticcheck // as nodes say it
+			return nil, fmt.Errorf("Unexpected subject hostname: %w", err)
 		}
 	}
 	return []crypto.PublicKey{leaf.PublicKey}, nil
@@ -202,7 +202,7 @@ func (t *root) keyOfPKI(s *Signature, at time.Time) ([]crypto.PublicKey, error) 
 
 func (a *authority) checkEmail(leaf *x509.Certificate) error {
 	if !slices.Contains(leaf.EmailAddresses, a.email) {
-		return fmt.Errorf("Required email %q not found (got %q)", a.email, leaf.EmailAddresses) //nolint:staticcheck // as nodes say it
+		return fmt.Errorf("Required email %q not found (got %q)", a.email, leaf.EmailAddresses)
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func (s *stage) populate(t *testing.T) {
 	must(t, err)
 	for _, kind := range []string{"namespace.yaml", "serviceaccount.yaml", "role.yaml", "binding.yaml"} {
 		if kind == "role.yaml" {
-			s.hand(t, workloads, "apply", "-f", "-") // the namespaces of roles
+			s.hand(t, workloads+process.PullSecret, "apply", "-f", "-") // the namespaces of roles
 		}
 		for _, e := range entries {
 			if !strings.HasSuffix(e.Name(), kind) {

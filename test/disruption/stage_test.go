@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/load"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -38,7 +39,7 @@ type stage struct {
 }
 
 // objects are what runs, and how the API server gets to the guard.
-var objects = load.Workload + `---
+var objects = load.Workload + guard.PullSecret + `---
 apiVersion: v1
 kind: Namespace
 metadata: {name: mirrorset-guard}

@@ -32,6 +32,21 @@ const (
 	often    = 20 * time.Millisecond
 )
 
+// PullSecret is the global one, with which every cluster is installed. What is asked without it
+// proves nothing of nodes.
+const PullSecret = `
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: openshift-config}
+---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: openshift-config, name: pull-secret}
+type: kubernetes.io/dockerconfigjson
+stringData: {.dockerconfigjson: '{"auths": {}}'}
+`
+
 // Kubeconfig writes a kubeconfig with a token of the guard's own account into a folder, and
 // returns the file.
 func Kubeconfig(t testing.TB, c *cluster.Cluster, dir string) string {

@@ -138,6 +138,7 @@ func (s *stage) populate(t *testing.T) {
 	for _, namespace := range []string{"shop", "openshift-config", "openshift-config-managed"} {
 		s.apply(t, `{apiVersion: v1, kind: Namespace, metadata: {name: `+namespace+`}}`)
 	}
+	s.apply(t, process.PullSecret)
 	for name, ref := range map[string]string{"cart": ":v1", "legacy": ":v1", "report": "@" + s.digest} {
 		s.apply(t, fmt.Sprintf(`
 apiVersion: apps/v1

@@ -256,6 +256,12 @@ const (
 	usualSigned = 160
 )
 
+// telling are worlds that prove wrong readings which few others do. Where there are many, they
+// are among them.
+var telling = []int{342, 527, 443, 564, 448, 565, 397, 532, 432, 576, 284, 501}
+
+const many = 600
+
 // testSigned does what testChanges does, in worlds with policies that require signatures.
 func (w *world) testSigned(t *testing.T) {
 	count := number(t, "TRUTH_SIGNED", min(usualSigned, number(t, "TRUTH_SCENARIOS", usual)))
@@ -264,6 +270,10 @@ func (w *world) testSigned(t *testing.T) {
 		for i := range count {
 			t.Run(fmt.Sprintf("%04d", i), func(t *testing.T) {
 				t.Parallel()
+				if count < many && i < len(telling) {
+					w.playSigned(t, telling[i], &l)
+					return
+				}
 				w.playSigned(t, i, &l)
 			})
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/test/load"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
@@ -76,7 +77,7 @@ func install(t *testing.T, by routing, binary string) *installation {
 	i.front = load.Registry(t)
 	must(t, os.WriteFile(filepath.Join(i.dir, "registry.pem"), i.front.CA, 0o600))
 
-	i.kubectl(t, load.Workload, "apply", "-f", "-")
+	i.kubectl(t, load.Workload+guard.PullSecret, "apply", "-f", "-")
 	for _, namespace := range []string{"openshift-config", "openshift-config-managed"} {
 		i.kubectl(t, "", "create", "namespace", namespace)
 	}
