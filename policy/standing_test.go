@@ -115,3 +115,29 @@ func TestStandingLookups(t *testing.T) {
 		t.Errorf("the plan has %d reroutes left", len(plan.Reroutes))
 	}
 }
+
+// TestStandingSignatures: a mirror that has lost a signature that nodes require has lost the image.
+func TestStandingSignatures(t *testing.T) {
+	signed := withPolicies(signedBy(release, "quay.io/x"), itms("a", "quay.io", allow, "m.local"))
+	source := []string{"quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"}
+	for _, tt := range []struct{ name, found, want string }{
+		{"it is there", "signed quay.io/x:1", "Works"},
+		{"it is gone", "absent", "Fails SignatureMissing"},
+		{"another has come in its place", "signed m.local/x:1", "Fails SignatureRejected"},
+		{"the registry is ill", "unreachable", "Unsure"},
+		{"nodes may not read it", "denied", "Unsure"},
+	} {
+		plan := shallower(NewStanding(signed, Cluster{Images: NewImages(Image{tag, consumers(isRouter)})}, Settings{}))
+		standings := plan.Standings(shop(append(source, "m.local/x:1 present", "m.local/x sumA "+tt.found)...))
+		if len(standings) != 1 {
+			t.Fatalf("%s: %+v", tt.name, standings)
+		}
+		got := map[Outcome]string{Works: "Works", Fails: "Fails", Unsure: "Unsure"}[standings[0].Outcome]
+		if standings[0].Outcome == Fails {
+			got += " " + standings[0].Finding.Rule
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package mirrors
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -111,5 +113,44 @@ func TestPoliciesByNamespace(t *testing.T) {
 	}
 	if scope := s.Policies[1].(*configv1.ImagePolicy).Spec.Scopes[0]; scope != "d.io" {
 		t.Errorf("ImagePolicy shop/p has scope %s, want d.io", scope)
+	}
+}
+
+// TestManyScopes: a policy may have a thousand scopes; each image is under the narrowest.
+func TestManyScopes(t *testing.T) {
+	var scopes []configv1.ImageScope
+	for i := range 1000 {
+		scopes = append(scopes, configv1.ImageScope(fmt.Sprintf("quay.io/team-%d", i)))
+	}
+	table, err := Resolve(put(Set{}, clusterPolicy("p", append(scopes, "quay.io/team-7/app", "quay.io/team-7/app:v1")...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for image, want := range map[string]string{
+		"quay.io/team-7/web:v1": "quay.io/team-7", "quay.io/team-999/a/b@" + "sha256:" + strings.Repeat("a", 64): "quay.io/team-999",
+		"quay.io/team-7/app:v2": "quay.io/team-7/app", "quay.io/team-7/app:v1": "quay.io/team-7/app:v1", "quay.io/team-1000/app:v1": "",
+	} {
+		route, err := table.Route(image, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if trust := route.Sources[0].Trust; trust != nil {
+			got = trust.Scope
+		}
+		if got != want {
+			t.Errorf("%s: scope %q, want %q", image, got, want)
+		}
+	}
+}
+
+// TestNoTagForSignatures: no tag is long enough for some digests, so that nodes find no signature.
+func TestNoTagForSignatures(t *testing.T) {
+	l := Location{Ref: "quay.io/x:1"}
+	if at, ok := l.Signatures("sha256:" + strings.Repeat("a", 64)); !ok || at.Ref != "quay.io/x:sha256-"+strings.Repeat("a", 64)+".sig" {
+		t.Errorf("got %v, %t", at, ok)
+	}
+	if at, ok := l.Signatures("sha512:" + strings.Repeat("a", 128)); ok {
+		t.Errorf("got %v", at)
 	}
 }
