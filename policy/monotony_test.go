@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
 )
 
-// A kept is what a registry has of the image.
+// A kept is the copy of the image at a registry.
 type kept struct {
 	presence Presence
 	// index is set if it is an index of two parts, lost is the part that the registry lacks,
@@ -36,7 +36,7 @@ type knowable struct {
 	places    map[string]kept // by registry
 }
 
-// A knowledge is what is known of a knowable: what a loss leaves of it.
+// A knowledge is the part of a knowable that a loss leaves.
 type knowledge struct {
 	knowable
 	// answer changes what a registry says, credentials what is known of pods' pull secrets.
@@ -240,7 +240,7 @@ func losses() []loss {
 	return all
 }
 
-// A namedException is where less known admits more on purpose. docs/truth.md has the reasons.
+// A namedException is a case in which less known admits more on purpose; docs/truth.md has the reasons.
 func namedException(l loss, v Verdict) string {
 	switch l.name {
 	case whatRuns:

@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// A signatureState is what is known of the signatures of one instance of an image at a place.
+// A signatureState is the state of the signatures of one instance of an image at a place.
 type signatureState struct {
 	Instance
 	// at is where they are looked up.
@@ -171,7 +171,7 @@ func (s signatureState) as(presence Presence, why string) signatureState {
 
 func tagOf(l mirrors.Location) string { return l.Ref[strings.LastIndexByte(l.Ref, ':')+1:] }
 
-// A SignatureFinding says what is known of the signatures of one instance of an image at a place.
+// A SignatureFinding is a signatureState for people.
 type SignatureFinding struct {
 	Instance
 	// At is where nodes look for them, and State what they make of it, in a word: "accepted",

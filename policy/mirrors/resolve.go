@@ -446,7 +446,7 @@ func (t *Table) route(refs []reference.Named, namespace string) Route {
 	return route
 }
 
-// An UnreadableError says why nodes cannot read what they are configured by, for which every
+// An UnreadableError is the reason for which nodes cannot read their configuration, and every
 // pull fails there.
 type UnreadableError struct{ why string }
 

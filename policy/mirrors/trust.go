@@ -45,7 +45,7 @@ type trustPolicy struct {
 	attachments attachments
 }
 
-// A scopeRule is what policy.json says of the images in a scope.
+// A scopeRule is the word of policy.json on the images in a scope.
 type scopeRule struct {
 	// refused says why nodes do not run them; "" if they may.
 	refused string

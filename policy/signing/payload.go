@@ -11,7 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// A payload is what has been signed of an image.
+// A payload is the text that a signature signs.
 type payload struct {
 	digest    digest.Digest
 	reference string

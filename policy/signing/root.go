@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A root is what a requirement trusts.
+// A root is the trusted end of a requirement: keys, or authorities.
 type root struct {
 	keys   []crypto.PublicKey
 	rekor  []*ecdsa.PublicKey

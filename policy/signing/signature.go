@@ -41,7 +41,7 @@ type Signatures struct {
 	judged map[question]Decision
 }
 
-// A question is what Signatures were judged for.
+// A question is the key under which a Decision is remembered.
 type question struct {
 	requirements [sha256.Size]byte
 	image        Image
@@ -61,7 +61,7 @@ type Image struct {
 	Digest string
 }
 
-// An Outcome says whether nodes accept an image.
+// An Outcome is the verdict of nodes on the signatures of an image.
 type Outcome int
 
 const (

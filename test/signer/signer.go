@@ -65,7 +65,7 @@ func (k Key) Sign(reference, digest string) signing.Signature {
 	}
 }
 
-// An Attachment is what a registry holds of the signatures of an image.
+// An Attachment is the manifest and the blobs that hold the signatures of an image.
 type Attachment struct {
 	Manifest []byte
 	// Blobs are its layers and its config.

@@ -24,7 +24,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 )
 
-// A signatures is what a registry answers when asked for the signatures of an image.
+// A signatures is an answer of a registry to the question for the signatures of an image.
 type signatures string
 
 const (
@@ -94,7 +94,7 @@ const (
 	otherKey   = signer.Key("other")
 )
 
-// A signedHost is what a host serves of signatures.
+// A signedHost is the signatures of a host.
 type signedHost struct {
 	// places are by repository.
 	places map[string]signatures

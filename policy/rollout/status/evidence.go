@@ -85,7 +85,7 @@ type Answer struct {
 	Signatures []SignatureAnswer
 }
 
-// A SignatureAnswer says whether nodes accept what is signed of one instance of an image.
+// A SignatureAnswer is the state of the signatures of one instance of an image.
 type SignatureAnswer struct {
 	// Digest is that of the instance, At the reference of its signatures.
 	Digest, At string

@@ -38,7 +38,7 @@ type layer struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// An answer says why a node would not accept it; "" if it would.
+// An answer is the reason for which a node would not accept it; "" if it would.
 type answer struct {
 	Rejected string `json:"rejected"`
 }
@@ -107,7 +107,7 @@ func nodeOf(folder, registry string) (*types.SystemContext, error) {
 	}()
 }
 
-// A stored is what the registry serves under a path.
+// A stored is the content under a path of the registry.
 type stored struct {
 	mediaType string
 	data      []byte
