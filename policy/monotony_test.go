@@ -261,7 +261,7 @@ func namedException(l loss, v Verdict) string {
 // how many worlds are tried.
 func TestLessKnownNeverAdmitsMore(t *testing.T) {
 	skip.IfShort(t, "it takes seconds")
-	count := 2000
+	count := 500
 	if set := os.Getenv("MONOTONY_WORLDS"); set != "" {
 		count, _ = strconv.Atoi(set)
 	}
