@@ -78,9 +78,7 @@ func install(t *testing.T, by routing, binary string) *installation {
 	must(t, os.WriteFile(filepath.Join(i.dir, "registry.pem"), i.front.CA, 0o600))
 
 	i.kubectl(t, load.Workload+guard.PullSecret, "apply", "-f", "-")
-	for _, namespace := range []string{"openshift-config", "openshift-config-managed"} {
-		i.kubectl(t, "", "create", "namespace", namespace)
-	}
+	i.kubectl(t, "", "create", "namespace", "openshift-config-managed")
 	ca := i.issue(t)
 	i.follow(t, by.lag)
 	i.apply(t, ca)
