@@ -207,10 +207,11 @@ func (a *assessment) mirrorsFailToday() proof {
 }
 
 // keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is one
-// of what they require, and no promise that mirrors have the image, of which it is known that they
-// do not.
+// of what they require, and no promise that mirrors have the image. It has to be known that they do
+// not: one that denies, or sends a page, may serve it in a minute, and then its signatures count.
 func (a *assessment) keepsPlaces() proof {
-	return proof{!a.BeforeUnknown && a.mirrors == Fails && a.Before.SamePlaces(a.After)}
+	mayServe := a.newRoute.any(true, func(f *Fact) bool { return f.Presence != Absent || f.Recalled || !f.AsNodes })
+	return proof{!a.BeforeUnknown && !mayServe && a.Before.SamePlaces(a.After)}
 }
 
 // partsFailToday is proof that nodes reject today, for their signatures, all parts of the image

@@ -122,7 +122,9 @@ func TestSignaturesDecide(t *testing.T) {
 		{"the same part is missing today", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "warn SignatureMissing"},
 		{"that of today's could not be read", bare, mirrored, []string{"m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB unreachable"}, "deny SignatureMissing"},
 		{"a place in front of today's could not be asked", withPolicies(signed, itms("a", "quay.io", allow, "n.local")), withPolicies(signed, itms("a", "quay.io", allow, "n.local", "m.local")), []string{"n.local/x:1 unreachable", "m.local/x:1 index", "m.local/x sumA signed quay.io/x:1", "m.local/x sumB absent", "quay.io/x:1 index", "quay.io/x sumA signed quay.io/x:1", "quay.io/x sumB absent"}, "deny Unverified"},
-		{"a policy comes for the mirror's name, and the mirror does not let nodes in, today as well", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 denied", "quay.io/x:1 present"}, "warn CredentialsMissing"},
+		{"a policy comes for the mirror's name, and the mirror does not let nodes in, today as well", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 denied", "quay.io/x:1 present"}, "deny CredentialsMissing"},
+		{"the same, and the mirror does not have it, today as well", withPolicies(mirror), withPolicies(mirror, signedBy(release, "m.local/x")), []string{"m.local/x:1 absent", "quay.io/x:1 present"}, "warn ImageMissing"},
+		{"a policy comes while the mirror denies, which may have it without a signature", set(mirror), mirrored, []string{"m.local/x:1 denied", "quay.io/x:1 present", "quay.io/x sumA signed quay.io/x:1"}, "deny CredentialsMissing"},
 		{"another repository's policy", withPolicies(signedBy(release, "quay.io/y")), withPolicies(signedBy(release, "quay.io/y"), mirror), []string{"m.local/x:1 present"}, ""},
 
 		{"the policy comes, and the source is signed", set(), bare, good, ""},
