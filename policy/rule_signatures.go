@@ -116,21 +116,10 @@ func (a *assessment) stopAt(p Presence) (place, bool) {
 
 // requirement says who requires a signature; nothing where nobody does.
 func (a *assessment) requirement(at place) []string {
-	switch trust := at.Trust; {
-	case trust == nil:
+	if at.Trust == nil {
 		return []string{"no policy requires a signature of it; nodes look for signatures there because of registries.d"}
-	case len(trust.Policies) == 0:
-		return []string{"required by the policy.json of a MachineConfig" + forScope(trust.Scope)}
-	default:
-		return []string{"required by " + text.Names(trust.Policies, maxConsumers) + forScope(trust.Scope)}
 	}
-}
-
-func forScope(scope string) string {
-	if scope == "" {
-		return ", for all images that no other scope covers"
-	}
-	return ", scope " + scope
+	return []string{"required by " + at.Trust.Origin(maxConsumers)}
 }
 
 // unseenForms says that an image without signatures for nodes is signed in a way that they do

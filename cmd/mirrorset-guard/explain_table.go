@@ -174,18 +174,11 @@ func requiredParagraphs(trust *mirrors.Trust) []paragraph {
 	if trust == nil {
 		return nil
 	}
-	by := "the policy.json of a MachineConfig"
-	if len(trust.Policies) > 0 {
-		by = text.Names(trust.Policies, maxMakers)
-	}
-	if trust.Scope != "" {
-		by += ", scope " + trust.Scope
-	}
 	var requirements []string
 	for _, r := range trust.Requirements.List() {
 		requirements = append(requirements, r.String())
 	}
-	return []paragraph{{head: "required by " + by + ": " + strings.Join(requirements, "; and ")}}
+	return []paragraph{{head: "required by " + trust.Origin(maxMakers) + ": " + strings.Join(requirements, "; and ")}}
 }
 
 func signatureText(s policy.SignatureFinding) string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
@@ -20,6 +21,19 @@ type Trust struct {
 	// Policies are the objects that make them ("ClusterImagePolicy signed"), sorted; none
 	// where a file of a MachineConfig does.
 	Policies []string
+}
+
+// Origin says by what nodes require it ("ClusterImagePolicy signed, scope quay.io/team"), in at most
+// most names of objects.
+func (t *Trust) Origin(most int) string {
+	by := "the policy.json of a MachineConfig"
+	if len(t.Policies) > 0 {
+		by = text.Names(t.Policies, most)
+	}
+	if t.Scope == "" {
+		return by + ", for all images that no other scope covers"
+	}
+	return by + ", scope " + t.Scope
 }
 
 // same reports whether nodes require the same, whoever wants it.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -190,13 +189,5 @@ func requirement(route mirrors.Route) string {
 	if len(route.Sources) == 0 || route.Sources[0].Trust == nil {
 		return ""
 	}
-	trust := route.Sources[0].Trust
-	by := "the policy.json of a MachineConfig"
-	if len(trust.Policies) > 0 {
-		by = text.Names(trust.Policies, shown)
-	}
-	if trust.Scope != "" {
-		by += ", scope " + trust.Scope
-	}
-	return "nodes require a signature of it (" + by + "), and look for it only at the first place that has the image"
+	return "nodes require a signature of it (" + route.Sources[0].Trust.Origin(shown) + "), and look for it only at the first place that has the image"
 }
