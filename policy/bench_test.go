@@ -57,7 +57,7 @@ func BenchmarkResolve(b *testing.B) {
 func BenchmarkNewPlan(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("images=%d", n), func(b *testing.B) {
-			change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Platforms: onePlatform}
+			change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Nodes: nodesOf(onePlatform)}
 			for b.Loop() {
 				NewPlan(change, cluster, Settings{})
 			}
@@ -77,7 +77,7 @@ func halfPresent(plan Plan) Facts {
 
 func BenchmarkDecide(b *testing.B) {
 	const n = 50_000 // with a mirror and a source each, 100,000 facts
-	plan := NewPlan(Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(2*n, 500)...), Platforms: onePlatform}, Settings{})
+	plan := NewPlan(Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(2*n, 500)...), Nodes: nodesOf(onePlatform)}, Settings{})
 	f := halfPresent(plan)
 	for b.Loop() {
 		plan.Decide(f)
@@ -89,7 +89,7 @@ func BenchmarkDecide(b *testing.B) {
 // 100,000 references of which a half is covered, and 100,000 facts about these.
 func BenchmarkReview(b *testing.B) {
 	const n = 100_000
-	change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Platforms: onePlatform}
+	change, cluster := Change{set(), manySources(500, 200)}, Cluster{Images: NewImages(manyImages(n, 500)...), Nodes: nodesOf(onePlatform)}
 	f := halfPresent(NewPlan(change, cluster, Settings{}))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -114,7 +114,7 @@ func BenchmarkNarrowChange(b *testing.B) {
 		for i := range 20 {
 			list[i*100].Ref = fmt.Sprintf("quay.io/team-3/app-narrow:v%d", i)
 		}
-		known := Cluster{Images: NewImages(list...), InForce: mirrors.NewTables(before), Platforms: onePlatform}
+		known := Cluster{Images: NewImages(list...), InForce: mirrors.NewTables(before), Nodes: nodesOf(onePlatform)}
 		facts := Facts{}
 		for _, l := range NewPlan(c, known, Settings{}).Locations() {
 			facts[l] = &Fact{Presence: Present}
@@ -134,8 +134,8 @@ func BenchmarkNarrowChange(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("sources=%d/every-image", sources), func(b *testing.B) {
 			for b.Loop() {
-				p := Plan{Total: known.Images.Len(), Added: added(c)}
-				p.Reroutes, p.Malformed = c.reroutes(c.resolve(known.InForce, false), known, known.Images.All())
+				p := Plan{Total: known.Images.Len(), Added: added(c), site: siteOf(known.Nodes)}
+				p.Reroutes, p.Malformed = c.reroutes(c.resolve(known.InForce, false), &known, &p.settings, known.Images.All())
 				p.setDepths()
 				p.Decide(facts)
 			}

@@ -48,7 +48,8 @@ func (p *Plan) setDepth(r *Reroute) {
 		r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
 	}
 	r.platforms = p.entries == nil && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
-	r.onePlatform = len(p.platforms) == 1
+	r.site = p.site
+	r.onePlatform = len(p.site.platforms) == 1
 	r.protected = p.settings.IsProtected(r.Image)
 }
 

@@ -1,10 +1,25 @@
 package policy
 
 import (
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
+
+// nodesOf returns a node of each platform.
+func nodesOf(platforms []string) []*corev1.Node {
+	nodes := make([]*corev1.Node, len(platforms))
+	for i, p := range platforms {
+		os, arch, _ := strings.Cut(p, "/")
+		nodes[i] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: arch, Labels: map[string]string{corev1.LabelOSStable: os, corev1.LabelArchStable: arch}}}
+		nodes[i].Status.NodeInfo.OperatingSystem, nodes[i].Status.NodeInfo.Architecture = os, arch
+	}
+	return nodes
+}
 
 var onePlatform, twoPlatforms = []string{"linux/amd64"}, []string{"linux/amd64", "linux/arm64"}
 
@@ -23,7 +38,7 @@ func TestDepth(t *testing.T) {
 		{BlobsOfNone, nil},
 	} {
 		s := Settings{Blobs: tc.scope}
-		plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{router, old, cart}...), Platforms: onePlatform}, s)
+		plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{router, old, cart}...), Nodes: nodesOf(onePlatform)}, s)
 		for _, i := range plan.Reroutes {
 			for _, l := range append(i.After.Open(), i.Before.Open()...) {
 				if (l.Depth == mirrors.DepthBlobs) != tc.want[i.Image.Ref] {
@@ -52,7 +67,7 @@ func TestDepth(t *testing.T) {
 // whether the blobs are there.
 func TestManifestIsNoAnswerAboutBlobs(t *testing.T) {
 	s := Settings{Blobs: BlobsOfAll}
-	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, running}}...), Platforms: onePlatform}, s)
+	plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tag, running}}...), Nodes: nodesOf(onePlatform)}, s)
 	known := Facts{{Ref: "m.local/x:1"}: {Presence: Present}}
 	if q := plan.Lookups(known); len(q) != 1 || q[0] != (mirrors.Location{Ref: "m.local/x:1", Depth: mirrors.DepthBlobs}) {
 		t.Errorf("lookups %+v", q)

@@ -31,8 +31,11 @@ func (r *Reroute) weigh(route *mirrors.Route, facts Facts, before bool) weighedR
 			continue
 		}
 		step := step{r, route, k, before}
-		proved := step.prove(f, facts)
-		if proved.Presence == Present && route.Sources[k].WantsSignatures() {
+		proved, signatures := step.prove(f, facts), route.Sources[k].WantsSignatures()
+		if proved.Presence == Present {
+			proved = r.forItsNodes(proved, signatures)
+		}
+		if proved.Presence == Present && signatures {
 			var states []signatureState
 			if proved, states = step.withSignatures(proved, facts); len(states) > 0 {
 				if weighed.signatures == nil {

@@ -179,7 +179,7 @@ func named(name string) []string {
 // exemptionFor returns the name of the first exemption that covers a consumer of an image; ""
 // if there is none.
 func (s Settings) exemptionFor(ref string, c Consumer) string {
-	vital := c.Namespace == "" || s.namespaceRank(c.Namespace) < len(s.protected())
+	vital := s.isProtectedNamespace(c.Namespace)
 	return s.exemption(func(e Exemption) bool {
 		return (e.Protected || !vital) &&
 			(len(e.Namespaces) == 0 || c.Namespace != "" && matchesAny(e.Namespaces, c.Namespace)) &&

@@ -45,6 +45,13 @@ type Consumer struct {
 	// PullSecretUnknown is set, in addition to OwnPullSecret, where the latter is only
 	// possible: the service account could not be read.
 	PullSecretUnknown bool
+	// Placement says on which nodes its pods may run; nil if that is not known, as of what an
+	// operator is told to deploy.
+	Placement *Placement
+	// NeverPulls is set for imagePullPolicy Never: nodes use what they have.
+	NeverPulls bool
+	// Ending is set for what is being deleted and has no controller that is known to make it anew.
+	Ending bool
 	// Guessed is set where only the look of the object suggests that it names the image:
 	// it has the shape of a pod's specification, or a text in it reads like a reference.
 	// Settings.Guesses says how much such a consumer counts.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -20,9 +22,11 @@ type Cluster struct {
 	InForce *mirrors.Tables
 	// Gaps are the parts of the inventory that are out of date.
 	Gaps []Gap
-	// Platforms are those of the nodes ("linux/amd64"), each once; none if they are not
-	// known.
-	Platforms []string
+	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
+	// not known.
+	Nodes []*corev1.Node
+	// EndingNamespaces are those that are being deleted, and that nothing is known to make anew.
+	EndingNamespaces map[string]bool
 	// OtherCredentials reports whether nodes may have other credentials for an image, and
 	// for its mirrors, than the guard (those that CRI-O's credential provider finds in a
 	// pod's namespace); nil: for none.
@@ -64,16 +68,15 @@ type Plan struct {
 
 	change  Change
 	rollout *rollout.Cluster // of NewPlan
-	images  Images
-	// otherCredentials is Cluster.OtherCredentials.
-	otherCredentials func(ref string) bool
-	routes           []poolRoutes // of each variant
-	platforms        []string
-	settings         Settings
-	order            []int                      // see ranking
-	unjudged         bool                       // whether the new configuration has no routes
-	shrinks          bool                       // see resolution.shrinksTooMuch
-	entries          map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
+	known   *Cluster
+	routes  []poolRoutes // of each variant
+	site    *nodeSite
+	// settings are those that hold for the change.
+	settings Settings
+	order    []int                      // see ranking
+	unjudged bool                       // whether the new configuration has no routes
+	shrinks  bool                       // see resolution.shrinksTooMuch
+	entries  map[string][]mirrors.Entry // of NewStanding: those with an effect, by source
 }
 
 // NewPlan compares the routes of a cluster's images before and after c. If MachineConfigs
@@ -82,7 +85,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	s = s.forChange(c)
 	p := Plan{
 		Total: known.Images.Len(), Gaps: known.Gaps, settings: s, change: c, rollout: known.Rollout,
-		images: known.Images, otherCredentials: known.OtherCredentials, platforms: known.Platforms,
+		known: &known, site: siteOf(known.Nodes),
 		Added: added(c), ListsChanged: !c.keepsLists(), UnknownCAs: unknownCAsOf(c),
 	}
 	inForce := cmp.Or(known.InForce, mirrors.NewTables(c.Before))
@@ -95,7 +98,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
 		}
 		p.routes = append(p.routes, poolRoutes{variant.Pools, r, r.ownPolicies()})
-		reroutes, malformed := on.reroutes(r, known, on.touched(r, known.Images))
+		reroutes, malformed := on.reroutes(r, &known, &s, on.touched(r, known.Images))
 		for i := range reroutes {
 			reroutes[i].Pools = variant.Pools
 		}
@@ -127,8 +130,8 @@ func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 
 // reroutes returns those of touched whose routes change by r, the resolution of c, or lead to
 // a registry whose CAs change; and those that no node can parse.
-func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
-	maker := rerouteMaker{r, known, neverContact(c.After), c.retrusted()}
+func (c Change) reroutes(r resolution, known *Cluster, s *Settings, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
+	maker := rerouteMaker{r, known, s, neverContact(c.After), c.retrusted()}
 	own := r.ownPolicies()
 	reroutes = make([]Reroute, 0, countUpTo(maxRoom, touched))
 	add := func(img Image, namespace string) bool {
@@ -161,9 +164,10 @@ func (c Change) reroutes(r resolution, known Cluster, touched iter.Seq[Image]) (
 // A rerouteMaker makes the Reroutes of a change.
 type rerouteMaker struct {
 	resolution
-	known Cluster
-	never map[string][]string // the objects behind NeverContactSource, by source
-	hosts map[string]bool     // whose CAs change
+	known    *Cluster
+	settings *Settings
+	never    map[string][]string // the objects behind NeverContactSource, by source
+	hosts    map[string]bool     // whose CAs change
 }
 
 // reroute returns the Reroute of img for pods of a namespace, and whether the change alters
@@ -180,7 +184,7 @@ func (m *rerouteMaker) reroute(img Image, namespace string) (Reroute, bool, erro
 	if !changed && !concerned {
 		return Reroute{}, false, nil
 	}
-	reroute := Reroute{Image: img, Namespace: namespace, Before: from, After: to, BeforeUnknown: m.before == nil, Never: m.never[to.Entry]}
+	reroute := Reroute{Image: m.settings.asPulled(img, &to, m.known), Namespace: namespace, Before: from, After: to, BeforeUnknown: m.before == nil, Never: m.never[to.Entry]}
 	if changed && from.Entry != "" && to.Entry != from.Entry && m.after.Has(from.Entry) {
 		reroute.HiddenBy = to.Entry
 	}

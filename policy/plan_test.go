@@ -12,7 +12,7 @@ func shallower(p Plan) Plan {
 	for k := range p.Reroutes {
 		i := &p.Reroutes[k]
 		i.Before, i.After = Settings{}.atDepth(i.Before, mirrors.DepthExists), Settings{}.atDepth(i.After, mirrors.DepthExists)
-		i.platforms, i.onePlatform = false, false
+		i.platforms, i.onePlatform, i.site = false, false, nil
 	}
 	return p
 }

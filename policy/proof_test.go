@@ -26,6 +26,10 @@ func isRouter(u *Consumer) {
 	u.Namespace, u.Name, u.Container = "openshift-ingress", "router-default", "router"
 }
 
+func placed(selector map[string]string) func(*Consumer) {
+	return func(u *Consumer) { u.Placement = &Placement{NodeSelector: selector} }
+}
+
 func runs(digest string) func(*Consumer) {
 	return func(u *Consumer) { u.Kind, u.Use, u.Digest = "Pod", Running, digest }
 }
@@ -132,7 +136,7 @@ func TestSpellingNeverMatters(t *testing.T) {
 		seed := rng.Uint64()
 		var first Verdict
 		for k, ref := range group {
-			plan := NewPlan(change, Cluster{Images: NewImages([]Image{{ref, owner}}...), Platforms: platforms}, Settings{})
+			plan := NewPlan(change, Cluster{Images: NewImages([]Image{{ref, owner}}...), Nodes: nodesOf(platforms)}, Settings{})
 			for i := range plan.Reroutes {
 				plan.Reroutes[i].OtherCredentials = others
 			}
@@ -297,6 +301,12 @@ func TestPlatformsByTag(t *testing.T) {
 		}
 		return f
 	}
+	indexFor := func(platform string) *Fact {
+		return &Fact{Presence: Present, Digest: other, MediaType: indexTypes[0], Children: []string{single}, Serves: []string{platform}, Lacks: []string{arm}}
+	}
+	sparse := func(platform string) *Fact {
+		return &Fact{Presence: Present, Digest: other, MediaType: indexTypes[0], Serves: []string{platform}, Missing: []string{arm}}
+	}
 	guess := func(missing []string, platforms ...string) *Fact {
 		return &Fact{Presence: Present, Digest: other, Serves: platforms, Missing: missing, Guessed: true}
 	}
@@ -314,7 +324,12 @@ func TestPlatformsByTag(t *testing.T) {
 		{"a single manifest stands for an index", tag, consumers(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd, arm), "deny PlatformMissing", 4},
 		{"a single manifest as before", tag, consumers(), twoPlatforms, present(single), serves(single, amd), present(other), serves(other, amd), "", 4},
 		{"of what the old place serves, nothing could be told", tag, consumers(), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "deny PlatformMissing", 3},
-		{"the same, and it is what runs", tag, consumers(runs(single)), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "", 3},
+		{"the same, and it is what runs where nodes were asked", tag, consumers(runs(single)), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "deny PlatformMissing", 3},
+		{"the same, and it is the index that runs", tag, consumers(runs(other)), twoPlatforms, present(other), indexFor(amd), &Fact{Presence: Denied}, &Fact{}, "", 3},
+		{"the same, and a part of it runs", tag, consumers(runs(single)), twoPlatforms, present(other), indexFor(amd), &Fact{Presence: Denied}, &Fact{}, "deny PlatformMissing", 3},
+		{"the same, for nodes of one platform", tag, consumers(placed(map[string]string{"kubernetes.io/arch": "amd64"})), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "", 2},
+		{"a sparse index, for nodes of one platform", tag, consumers(placed(map[string]string{"kubernetes.io/arch": "amd64"})), twoPlatforms, present(other), sparse(amd), present(other), serves(other, amd, arm), "", 2},
+		{"a sparse index, for nodes of the other", tag, consumers(placed(map[string]string{"kubernetes.io/arch": "arm64"})), twoPlatforms, present(other), sparse(amd), present(other), serves(other, amd, arm), "deny PlatformMissing", 4},
 		{"the same, and one of two that run", tag, append(consumers(runs(single)), consumers(runs(other))...), twoPlatforms, present(single), serves(single, amd), &Fact{Presence: Denied}, &Fact{}, "deny PlatformMissing", 3},
 		{"one platform, and what runs", tag, consumers(runs(single)), onePlatform, present(single), &Fact{}, &Fact{}, &Fact{}, "", 1},
 		{"one platform, and another image than the one that runs, of that platform", tag, consumers(runs(single)), onePlatform, present(other), serves(other, amd, arm), &Fact{}, &Fact{}, "warn TagDrift", 2},
@@ -328,7 +343,7 @@ func TestPlatformsByTag(t *testing.T) {
 		{"no node is known, and the same index", tag, consumers(), nil, present(other), guess(nil, amd, arm), present(other), guess(nil, amd, arm), "", 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tc.image, tc.consumers}}...), Platforms: tc.nodes}, Settings{})
+			plan := NewPlan(Change{set(), set(itms("a", "quay.io", allow, "m.local"), idms("b", "quay.io", allow, "m.local"))}, Cluster{Images: NewImages([]Image{{tc.image, tc.consumers}}...), Nodes: nodesOf(tc.nodes)}, Settings{})
 			suffix := strings.TrimPrefix(tc.image, "quay.io")
 			world := Facts{
 				{Ref: "m.local" + suffix}:                               tc.mirror,
@@ -430,7 +445,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 			if want {
 				after = set(itms("a", "quay.io", allow, "m.local", "n.local", "o.local"))
 			}
-			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Platforms: twoPlatforms}, Settings{})
+			plan := NewPlan(Change{set(itms("a", "quay.io", allow, "m.local", "n.local")), after}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
 			found := facts("m.local/x:1 unreachable", "quay.io/x:1 unreachable")
 			for _, depth := range []mirrors.Depth{mirrors.DepthExists, mirrors.DepthManifest} {
 				found[mirrors.Location{Ref: "n.local/x:1", Depth: depth}] = fact
@@ -439,7 +454,7 @@ func TestPlatformsBehindUnknown(t *testing.T) {
 				t.Errorf("%s, %s: %s", name, change, summary(v))
 			}
 		}
-		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Platforms: twoPlatforms}, Settings{})
+		plan := NewPlan(Change{set(itms("a", "quay.io", never, "m.local")), set(itms("a", "quay.io", never, "m.local", "n.local"))}, Cluster{Images: NewImages([]Image{{tag, consumers()}}...), Nodes: nodesOf(twoPlatforms)}, Settings{})
 		found := facts("m.local/x:1 unreachable")
 		for _, depth := range []mirrors.Depth{mirrors.DepthManifest, mirrors.DepthBlobs} {
 			found[mirrors.Location{Ref: "m.local/x:1", Depth: depth}] = &Fact{Presence: Unreachable}

@@ -107,12 +107,12 @@ func (p *pullOutcomes) settled(key pullOf, namespace string, routes *poolRoutes)
 	if err != nil {
 		return nil
 	}
-	r := &Reroute{Image: p.plan.images.find(key.ref), Namespace: key.namespace, Before: route, After: route, settled: true}
+	r := &Reroute{Image: p.plan.settings.asPulled(p.plan.known.Images.find(key.ref), &route, p.plan.known), Namespace: key.namespace, Before: route, After: route, settled: true}
 	if len(r.Image.Consumers) == 0 {
 		r.Image.Consumers = []Consumer{{Kind: "Pod", Namespace: namespace, Use: Running}}
 	}
-	if p.plan.otherCredentials != nil {
-		r.OtherCredentials = p.plan.otherCredentials(key.ref)
+	if other := p.plan.known.OtherCredentials; other != nil {
+		r.OtherCredentials = other(key.ref)
 	}
 	p.plan.setDepth(r)
 	a := p.plan.settings.assess(r, p.facts)

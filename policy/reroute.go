@@ -27,9 +27,10 @@ type Reroute struct {
 	Never []string
 
 	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
-	// whether the image is protected.
+	// whether the image is protected; and what is known of the nodes.
 	platforms, onePlatform bool
 	protected              bool
+	site                   *nodeSite
 	// settled is set for what is no reroute: an image that the change leaves on its route, and
 	// that a drain has pulled again.
 	settled bool

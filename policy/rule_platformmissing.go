@@ -38,9 +38,13 @@ func platformMissing(a *assessment) (Finding, bool) {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
 		f.Remedy = append(f.Remedy, "or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}")
 	}
-	f.Severity = denyUnless(a.failsToday(), a.keepsPlatforms(), a.lacksTheSame(lost))
+	f.Severity = denyUnless(a.failsToday(), a.keepsPlatforms(), a.lacksTheSame(lost), isTheImage(at, proved))
 	return f, true
 }
+
+// isTheImage is proof that at is no copy but the source itself, where it is not known that nodes get
+// more elsewhere today.
+func isTheImage(at place, lostForSure bool) proof { return proof{!at.Mirror && !lostForSure} }
 
 // lostPlatforms returns the platforms of nodes for which fact, the one about the place that
 // serves the image on the new route, has none, but for those that the image never had;
@@ -54,7 +58,9 @@ func (a *assessment) lostPlatforms(fact *Fact) (lost []string, proved bool) {
 	}
 	before, served := a.servedToday()
 	if served && (before.Serves != nil || before.Lacks != nil) {
-		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool { return slices.Contains(fact.Serves, p) }), true
+		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool {
+			return slices.Contains(fact.Serves, p) || !a.site.mayRunOn(a.Image.Consumers, p)
+		}), true
 	}
 	if a.failsToday().holds || a.isAllThatRuns(fact) {
 		return nil, false
@@ -74,12 +80,15 @@ func (a *assessment) servedToday() (*Fact, bool) {
 	return before.fact, ok && !slices.ContainsFunc(a.oldRoute.unverifiedFront(), moved)
 }
 
-// isAllThatRuns reports whether the image runs, and fact has every digest of it that does.
+// isAllThatRuns reports whether fact is about the very index that runs, so that the image was never for
+// more than that lists. What runs is a sample otherwise: that nodes of one platform run a single image,
+// or a part of a smaller index, does not show that there was nothing for the others.
 func (a *assessment) isAllThatRuns(fact *Fact) bool {
 	running := a.running()
-	return len(running) > 0 && !slices.ContainsFunc(running, func(digest string) bool {
-		return digest != fact.Digest && !slices.Contains(fact.Children, digest)
-	})
+	return slices.Contains(indexTypes, fact.MediaType) && slices.Contains(running, fact.Digest) &&
+		!slices.ContainsFunc(running, func(digest string) bool {
+			return digest != fact.Digest && !slices.Contains(fact.Children, digest)
+		})
 }
 
 func containsAll(all, some []string) bool {

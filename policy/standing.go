@@ -22,7 +22,7 @@ import (
 // regardless of validation, which comes closest.
 func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	s = s.forNoChange()
-	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set), platforms: known.Platforms}
+	p := Plan{Total: known.Images.Len(), settings: s, entries: bySource(set), site: siteOf(known.Nodes)}
 	bare := set
 	bare.Objects = nil
 	before, _ := mirrors.ResolveUnchecked(bare)
@@ -39,7 +39,7 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	}
 	c := Change{Before: set, After: set} // of which nothing but the routes is asked
 	r := resolution{before: before, after: after}
-	p.Reroutes, p.Malformed = c.reroutes(r, known, c.touched(r, known.Images))
+	p.Reroutes, p.Malformed = c.reroutes(r, &known, &s, c.touched(r, known.Images))
 	p.setDepths()
 	return p
 }

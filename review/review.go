@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -40,11 +42,12 @@ type PatientSource interface {
 	Await(ctx context.Context)
 }
 
-// A PlatformSource knows the platforms of the nodes. An Inventory may be one.
-type PlatformSource interface {
-	// NodePlatforms returns them, each once ("linux/amd64"), sorted; none if they are
-	// not known.
-	NodePlatforms() []string
+// A SiteSource knows where pods run. An Inventory may be one.
+type SiteSource interface {
+	// Nodes returns the nodes as policy.Cluster.Nodes has them.
+	Nodes() []*corev1.Node
+	// EndingNamespaces is as in policy.Cluster.
+	EndingNamespaces() map[string]bool
 }
 
 // A RolloutSource knows what a rollout would go through. An Inventory may be one.
@@ -276,8 +279,8 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	if now.cluster.Images, err = r.Inventory.Images(ctx); err != nil {
 		return state{}, fmt.Errorf("listing the images in use: %w", err)
 	}
-	if inventory, ok := r.Inventory.(PlatformSource); ok {
-		now.cluster.Platforms = inventory.NodePlatforms()
+	if inventory, ok := r.Inventory.(SiteSource); ok {
+		now.cluster.Nodes, now.cluster.EndingNamespaces = inventory.Nodes(), inventory.EndingNamespaces()
 	}
 	if inventory, ok := r.Inventory.(RolloutSource); ok {
 		through := inventory.Rollout()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -87,9 +89,9 @@ type rewound struct {
 }
 
 var (
-	_ review.GapSource      = rewound{}
-	_ review.PlatformSource = rewound{}
-	_ review.NoteSource     = rewound{}
+	_ review.GapSource  = rewound{}
+	_ review.SiteSource = rewound{}
+	_ review.NoteSource = rewound{}
 )
 
 // Mirrors implements review.Inventory.
@@ -106,10 +108,18 @@ func (r rewound) Gaps() []policy.Gap {
 	return nil
 }
 
-// NodePlatforms implements review.PlatformSource.
-func (r rewound) NodePlatforms() []string {
-	if source, ok := r.Inventory.(review.PlatformSource); ok {
-		return source.NodePlatforms()
+// Nodes implements review.SiteSource.
+func (r rewound) Nodes() []*corev1.Node {
+	if source, ok := r.Inventory.(review.SiteSource); ok {
+		return source.Nodes()
+	}
+	return nil
+}
+
+// EndingNamespaces implements review.SiteSource.
+func (r rewound) EndingNamespaces() map[string]bool {
+	if source, ok := r.Inventory.(review.SiteSource); ok {
+		return source.EndingNamespaces()
 	}
 	return nil
 }

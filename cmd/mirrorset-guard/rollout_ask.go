@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -232,7 +231,7 @@ func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.F
 
 // openRegistries returns a client with what nodes have.
 func (a *asker) openRegistries(ctx context.Context) (*openWorld, error) {
-	client, store, err := a.flags.registries.open(func() []string { return objects.PlatformsOf(a.view.Cluster.Nodes) })
+	client, store, err := a.flags.registries.open(func() []string { return policy.PlatformsOf(a.view.Cluster.Nodes) })
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper()}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
-	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.NodePlatforms() }); err != nil {
+	if g.client, g.store, err = o.registries.open(func() []string { return policy.PlatformsOf(g.cluster.Nodes()) }); err != nil {
 		return nil, err
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}

@@ -227,8 +227,8 @@ type openWorld struct {
 
 // platforms returns those of the nodes, as far as they are known.
 func (w *openWorld) platforms() []string {
-	if nodes, ok := w.inventory.(review.PlatformSource); ok {
-		return nodes.NodePlatforms()
+	if source, ok := w.inventory.(review.SiteSource); ok {
+		return policy.PlatformsOf(source.Nodes())
 	}
 	return nil
 }

@@ -605,7 +605,7 @@ func TestInventoryKnowsNodesPoolsAndBudgets(t *testing.T) {
 		len(nodes[0].Status.Images) != 1 || nodes[0].Status.Images[0].SizeBytes != 0 || nodes[0].ManagedFields != nil || nodes[0].CreationTimestamp.IsZero() {
 		t.Errorf("Nodes() = %v, want worker-0, trimmed", nodes)
 	}
-	if diff := cmp.Diff([]string{"linux/arm64"}, c.NodePlatforms()); diff != "" {
+	if diff := cmp.Diff([]string{"linux/arm64"}, policy.PlatformsOf(c.Nodes())); diff != "" {
 		t.Errorf("NodePlatforms() -want +got:\n%s", diff)
 	}
 	if pools := c.Pools(); len(pools) != 1 || !pools[0].Spec.Paused || pools[0].Spec.MaxUnavailable.String() != "25%" {

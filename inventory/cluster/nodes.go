@@ -27,8 +27,10 @@ func (c *Inventory) DisruptionBudgets() []*policyv1.PodDisruptionBudget {
 	return c.budgets.sorted(byName)
 }
 
-// NodePlatforms implements review.PlatformSource.
-func (c *Inventory) NodePlatforms() []string { return objects.PlatformsOf(c.Nodes()) }
+// EndingNamespaces implements review.SiteSource.
+func (c *Inventory) EndingNamespaces() map[string]bool {
+	return objects.EndingNamespaces(c.namespaces.sorted(byName))
+}
 
 // byName compares objects by namespace and name.
 func byName[T metav1.Object](a, b T) int {

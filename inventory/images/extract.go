@@ -51,7 +51,8 @@ func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec
 	h := holderOf(kind, o)
 	t.account = accountOf(&template.Spec)
 	t.lookup, t.copied = lookupOf(o, template.Annotations)
-	h.addSpec(&template.Spec, t, nil)
+	t.placement = placementOf(&template.Spec, template.Spec.NodeName)
+	h.addSpec(&template.Spec, t.ofEnding(o), nil)
 	return h
 }
 
@@ -82,15 +83,16 @@ func jobUse(job *batchv1.Job) policy.Use {
 // of it.
 func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
+	t := terms{use: policy.Running, placement: placementOf(withoutOwnNode(pod), stayingOn(pod))}.ofEnding(pod)
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	digests := runningDigests(pod.Status)
 	switch {
 	case finished && pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
-		h.addSpec(&pod.Spec, terms{use: policy.Referenced}, nil)
+		t.use, digests = policy.Referenced, nil
 	case finished:
-		h.addSpec(&pod.Spec, terms{use: policy.History}, nil)
-	default:
-		h.addSpec(&pod.Spec, terms{use: policy.Running}, runningDigests(pod.Status))
+		t.use, digests = policy.History, nil
 	}
+	h.addSpec(&pod.Spec, t, digests)
 	return h
 }
 
@@ -103,11 +105,7 @@ func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
 	if owner == nil || !isZero(replicas) {
 		return schema.GroupKind{}
 	}
-	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
-	if group := formerGroups[kind]; group != "" {
-		kind.Group = group
-	}
-	return kind
+	return kindOfOwner(owner)
 }
 
 // formerGroups maps API groups that owner references in old objects still name to those
@@ -143,15 +141,18 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 		for _, c := range containers {
 			t.lookup = lookup.of(c.Image)
 			t.copied = copied && t.lookup != LookupNone
+			t.neverPulls = c.ImagePullPolicy == corev1.PullNever
 			add(c.Image, c.Name, digests[c.Name])
 		}
 	}
 	t.lookup, t.copied = LookupNone, false // the plugin looks at no others (imagereferencemutators, Mutate)
 	for _, c := range spec.EphemeralContainers {
+		t.neverPulls = c.ImagePullPolicy == corev1.PullNever
 		add(c.Image, c.Name, digests[c.Name])
 	}
 	for _, v := range spec.Volumes {
 		if v.Image != nil {
+			t.neverPulls = v.Image.PullPolicy == corev1.PullNever
 			add(v.Image.Reference, "volume "+v.Name, "")
 		}
 	}

@@ -107,7 +107,7 @@ func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &template); err != nil {
 		return
 	}
-	t := terms{account: accountOf(&template.Spec)}
+	t := terms{account: accountOf(&template.Spec), placement: placementOf(&template.Spec, template.Spec.NodeName)}.ofEnding(o)
 	if kind.lookup {
 		t.lookup, t.copied = lookupOf(o, template.Annotations)
 	}

@@ -2,6 +2,7 @@ package images
 
 import (
 	"cmp"
+	"encoding/json"
 	"iter"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/intern"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -38,6 +40,8 @@ type Index struct {
 	// changed are the accounts and kinds about which what is known has changed since the
 	// consumers of images were last refreshed.
 	changed conditions
+
+	placements intern.Pool[string, policy.Placement]
 
 	current policy.ImageIndex // each image as of its last refresh
 }
@@ -406,6 +410,9 @@ func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 		OwnPullSecret:     t.ownPullSecret,
 		PullSecretUnknown: t.pullSecretUnknown,
 		Guessed:           t.guessed,
+		Placement:         x.placement(t.placement),
+		NeverPulls:        t.neverPulls,
+		Ending:            t.ending,
 	}
 	if x.read[t.keeper] {
 		c.Use = policy.History
@@ -414,6 +421,18 @@ func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account})
 	}
 	return c
+}
+
+// placement returns the one of all placements that are written so.
+func (x *Index) placement(text string) *policy.Placement {
+	if text == "" {
+		return nil
+	}
+	return x.placements.Get(text, func() *policy.Placement {
+		p := new(policy.Placement)
+		_ = json.Unmarshal([]byte(text), p) // placementOf wrote it
+		return p
+	})
 }
 
 func compareConsumers(a, b policy.Consumer) int {

@@ -21,8 +21,10 @@ type Reference struct {
 	Digest string
 	// OwnPullSecret and PullSecretUnknown are as in policy.Consumer.
 	OwnPullSecret, PullSecretUnknown bool
-	// Guessed is as in policy.Consumer.
-	Guessed bool
+	// Guessed, NeverPulls and Ending are as in policy.Consumer.
+	Guessed, NeverPulls, Ending bool
+	// Placement is policy.Consumer's in JSON, the same for equal ones; "" where that is nil.
+	Placement string
 	// Tag is an ImageStreamTag or ImageStreamImage, "NAMESPACE/STREAM:TAG" or
 	// "NAMESPACE/STREAM@DIGEST". With an Image, which an ImageStream has, it stands for
 	// that image. Without one, an Index enters what it stands for. Mostly "".

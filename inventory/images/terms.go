@@ -19,12 +19,16 @@ type terms struct {
 	lookup            Lookup
 	copied            bool
 	guessed           bool
+	placement         string
+	neverPulls        bool
+	ending            bool
 }
 
 func termsOf(r Reference) unique.Handle[terms] {
 	return unique.Make(terms{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
 		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
+		placement: r.Placement, neverPulls: r.NeverPulls, ending: r.Ending,
 	})
 }
 
@@ -32,6 +36,7 @@ func termsOf(r Reference) unique.Handle[terms] {
 func (t terms) in(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
 	r.Guessed = t.guessed
+	r.Placement, r.NeverPulls, r.Ending = t.placement, t.neverPulls, t.ending
 	r.Account, r.Keeper, r.Lookup, r.Copied = t.account, t.keeper, t.lookup, t.copied
 	return r
 }

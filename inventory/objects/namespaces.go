@@ -2,13 +2,30 @@ package objects
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimNamespace returns what is kept of a namespace: its labels.
+// TrimNamespace returns what is kept of a namespace: its labels, and whether it is being deleted and has
+// a controller that would make it anew.
 func TrimNamespace(n *corev1.Namespace) *corev1.Namespace {
 	t := &corev1.Namespace{ObjectMeta: names(n)}
-	t.Labels = n.Labels
+	t.Labels, t.DeletionTimestamp = n.Labels, n.DeletionTimestamp
+	if owner := metav1.GetControllerOfNoCopy(n); owner != nil && n.DeletionTimestamp != nil {
+		t.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
 	return t
+}
+
+// EndingNamespaces returns those in which nothing new may be made, and that nothing is known to make
+// anew.
+func EndingNamespaces(all []*corev1.Namespace) map[string]bool {
+	ending := map[string]bool{}
+	for _, n := range all {
+		if n.DeletionTimestamp != nil && len(n.OwnerReferences) == 0 {
+			ending[n.Name] = true
+		}
+	}
+	return ending
 }
 
 // TrimVolume returns what is kept of a PersistentVolume: the claim that it is bound to, and

@@ -1,10 +1,7 @@
 package objects
 
 import (
-	"cmp"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -15,20 +12,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
-
-// PlatformsOf returns the platforms of nodes, as Go names them ("linux/amd64"), sorted,
-// each once. Nil if there are no nodes. A node that does not say its operating system
-// runs Linux: kubelets have said it since Kubernetes 1.4, dumps may leave it out.
-func PlatformsOf(nodes []*corev1.Node) []string {
-	found := map[string]bool{}
-	for _, n := range nodes {
-		info := n.Status.NodeInfo
-		if info.Architecture != "" {
-			found[cmp.Or(info.OperatingSystem, "linux")+"/"+info.Architecture] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
-}
 
 // mcoPrefix is that of the annotations by which the Machine Config Operator and
 // its daemons talk to each other

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 )
@@ -125,7 +127,7 @@ func checkMustGather(t *testing.T, s *Snapshot, err error, file func(string) str
 	for what, diff := range map[string]string{
 		"images":    cmp.Diff(images, imagesOf(t, s)),
 		"mirrors":   cmp.Diff([]string{"ImageDigestMirrorSet release quay.io/release"}, mirrorsOf(t, s)),
-		"platforms": cmp.Diff([]string{"linux/amd64"}, s.NodePlatforms()),
+		"platforms": cmp.Diff([]string{"linux/amd64"}, policy.PlatformsOf(s.Nodes())),
 		"problems":  cmp.Diff(problems, got),
 		"skipped":   cmp.Diff(map[string]int{"Event": 1, "(no object)": 1}, s.Skipped()),
 	} {

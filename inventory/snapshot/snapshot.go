@@ -177,9 +177,10 @@ func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
 // leaves it, nil if the dump does not have it.
 func (s *Snapshot) ClusterVersion() *configv1.ClusterVersion { return s.versions["/version"] }
 
-// NodePlatforms returns the platforms of the nodes in the dump as Go names them
-// ("linux/amd64"), sorted, each once. Nil if there are no nodes in it.
-func (s *Snapshot) NodePlatforms() []string { return objects.PlatformsOf(s.Nodes()) }
+// EndingNamespaces implements review.SiteSource.
+func (s *Snapshot) EndingNamespaces() map[string]bool {
+	return objects.EndingNamespaces(s.namespaces.sorted())
+}
 
 // Namespaces returns the names of the Namespace objects in the dump, sorted.
 func (s *Snapshot) Namespaces() []string {

@@ -398,7 +398,7 @@ not a manifest
 	if diff := cmp.Diff([]string{"ImageContentSourcePolicy old quay.io/old"}, mirrorsOf(t, s)); diff != "" {
 		t.Errorf("mirrors: -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"linux/arm64"}, s.NodePlatforms()); diff != "" {
+	if diff := cmp.Diff([]string{"linux/arm64"}, policy.PlatformsOf(s.Nodes())); diff != "" {
 		t.Errorf("platforms: -want +got:\n%s", diff)
 	}
 	if p := s.Problems(); len(p) != 1 || p[0].File != filepath.Join(dir, "broken.yaml") {
@@ -443,7 +443,7 @@ items:
 		t.Fatal(err)
 	}
 	for what, diff := range map[string]string{
-		"platforms":          cmp.Diff([]string{"linux/amd64", "linux/arm64"}, s.NodePlatforms()),
+		"platforms":          cmp.Diff([]string{"linux/amd64", "linux/arm64"}, policy.PlatformsOf(s.Nodes())),
 		"namespaces":         cmp.Diff([]string{"blog", "shop"}, s.Namespaces()),
 		"pull secret":        cmp.Diff("{}", string(s.PullSecret())),
 		"blocked registries": cmp.Diff([]string{"docker.io"}, set.Registries.BlockedRegistries),

@@ -243,12 +243,16 @@ type imageUser struct {
 	OwnPullSecret     bool `json:"ownPullSecret,omitempty"`
 	PullSecretUnknown bool `json:"pullSecretUnknown,omitempty"`
 	Guessed           bool `json:"guessed,omitempty"`
+	NeverPulls        bool `json:"neverPulls,omitempty"`
+	Ending            bool `json:"ending,omitempty"`
+
+	Placement *policy.Placement `json:"placement,omitempty"`
 }
 
 func imageUsersOf(img policy.Image) imageUsers {
 	users := make([]imageUser, len(img.Consumers))
 	for i, c := range img.Consumers {
-		users[i] = imageUser{c.Kind, c.Namespace, c.Name, c.Container, c.Use.String(), c.Digest, c.OwnPullSecret, c.PullSecretUnknown, c.Guessed}
+		users[i] = imageUser{c.Kind, c.Namespace, c.Name, c.Container, c.Use.String(), c.Digest, c.OwnPullSecret, c.PullSecretUnknown, c.Guessed, c.NeverPulls, c.Ending, c.Placement}
 	}
 	return imageUsers{img.Ref, users}
 }
@@ -272,6 +276,7 @@ func (r *reader) imageUsers(data []byte) error {
 		h.References = append(h.References, images.Reference{
 			Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest,
 			OwnPullSecret: u.OwnPullSecret, PullSecretUnknown: u.PullSecretUnknown, Guessed: u.Guessed,
+			NeverPulls: u.NeverPulls, Ending: u.Ending, Placement: images.EncodePlacement(u.Placement),
 		})
 	}
 	return nil

@@ -177,8 +177,8 @@ func TestWrite(t *testing.T) {
 		t.Errorf("the dump holds what nothing depends on:\n%s", text)
 	}
 	const line = `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"quay.io/shop/app:1","users":[` +
-		`{"kind":"Deployment","namespace":"shop","name":"app","container":"app","use":"referenced","ownPullSecret":true},` +
-		`{"kind":"Pod","namespace":"shop","name":"app-0","container":"app","use":"running","digest":"sha256:e3b0"}]}`
+		`{"kind":"Deployment","namespace":"shop","name":"app","container":"app","use":"referenced","ownPullSecret":true,"placement":{}},` +
+		`{"kind":"Pod","namespace":"shop","name":"app-0","container":"app","use":"running","digest":"sha256:e3b0","placement":{}}]}`
 	if !strings.Contains(text, "\n"+line+"\n") {
 		t.Errorf("no line\n%s\nin\n%s", line, text)
 	}
@@ -218,7 +218,7 @@ func TestWriteAndRead(t *testing.T) {
 		"images":     cmp.Diff(imagesOf(t, before), imagesOf(t, after)),
 		"mirrors":    cmp.Diff(mirrorsOf(t, before), mirrorsOf(t, after)),
 		"registries": cmp.Diff(set1.Registries, set2.Registries),
-		"platforms":  cmp.Diff(before.NodePlatforms(), after.NodePlatforms()),
+		"platforms":  cmp.Diff(policy.PlatformsOf(before.Nodes()), policy.PlatformsOf(after.Nodes())),
 		"nodes":      cmp.Diff(before.Nodes(), after.Nodes()),
 		"budgets":    cmp.Diff(before.DisruptionBudgets(), after.DisruptionBudgets()),
 		"providers":  cmp.Diff(before.CredentialProviders()[0].Spec, after.CredentialProviders()[0].Spec),

@@ -150,8 +150,9 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	if set.TrustedCA != after.TrustedCA {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
-	through := s.rollout(t)
-	known := policy.Cluster{Images: policy.NewImages(s.Images...), Platforms: nodePlatforms, Rollout: &through}
+	dump := s.dump(t)
+	through := dump.Rollout()
+	known := policy.Cluster{Images: policy.NewImages(s.Images...), Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), Rollout: &through}
 	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, s.Settings.For(s.As))
 	facts := policy.Facts{}
 	lookUp := func(lookups []mirrors.Location) {
@@ -176,14 +177,14 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
 }
 
-// rollout returns what a rollout goes through in the story's cluster.
-func (s *Scenario) rollout(t *testing.T) rollout.Cluster {
+// dump returns the story's cluster but for its images.
+func (s *Scenario) dump(t *testing.T) *snapshot.Snapshot {
 	t.Helper()
 	dump, err := snapshot.ReadFrom(strings.NewReader(strings.Join(append([]string{s.nodes()}, s.Objects...), "\n---\n")), s.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dump.Rollout()
+	return dump
 }
 
 // factAs is fact for nodes that trust what a ConfigMap of openshift-config holds.
@@ -719,11 +720,33 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	if s.Finalize {
 		w.markDeleted(t, s)
 	}
+	w.beginDeletions(t, s)
 	w.reportRunning(t, s)
 	w.reportStatus(t, s)
 	w.waitForImages(t, s)
 	w.waitForRollout(t, s)
 	w.waitForTrust(t, s)
+}
+
+// beginDeletions deletes what is being deleted in the story. Finalizers hold it.
+func (w *world) beginDeletions(t *testing.T, s *Scenario) {
+	t.Helper()
+	for _, document := range strings.Split(strings.Join(s.Objects, "\n---\n"), "\n---\n") {
+		var o metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil || o.DeletionTimestamp == nil {
+			continue
+		}
+		w.stage(t, document, "delete", "--wait=false", "-f", "-")
+		if len(o.Finalizers) > 0 { // a namespace has one of its own
+			t.Cleanup(func() {
+				out, err := w.cluster.Kubectl(context.WithoutCancel(t.Context()), document, "patch", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`,
+					"--as="+stageHand, "--as-group=system:masters", "-f", "-")
+				if err != nil {
+					t.Errorf("releasing %s: %v\n%s", o.Name, err, out)
+				}
+			})
+		}
+	}
 }
 
 // waitForTrust waits until it is known which CAs nodes trust now.
@@ -774,7 +797,7 @@ func (w *world) waitForRollout(t *testing.T, s *Scenario) {
 	if !s.hasNodes() {
 		return
 	}
-	want, deadline := s.rollout(t), time.Now().Add(maxWait)
+	want, deadline := s.dump(t).Rollout(), time.Now().Add(maxWait)
 	for {
 		got := w.images.Rollout()
 		if summary(got) == summary(want) {
@@ -825,7 +848,7 @@ func (w *world) reportRunning(t *testing.T, s *Scenario) {
 
 func (w *world) waitForImages(t *testing.T, s *Scenario) {
 	t.Helper()
-	want := digests(s.Images)
+	want, ending := digests(s.Images), s.dump(t).EndingNamespaces()
 	deadline := time.Now().Add(maxWait)
 	for {
 		images, err := w.images.Images(t.Context())
@@ -837,7 +860,7 @@ func (w *world) waitForImages(t *testing.T, s *Scenario) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if maps.Equal(got, want) && len(set.Files) == len(s.Files) {
+		if maps.Equal(got, want) && len(set.Files) == len(s.Files) && isPart(ending, w.images.EndingNamespaces()) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -847,7 +870,18 @@ func (w *world) waitForImages(t *testing.T, s *Scenario) {
 	}
 }
 
-// digests returns the references of images, each with the digest that runs.
+// isPart reports whether all has what part has: a namespace goes on ending after its story.
+func isPart(part, all map[string]bool) bool {
+	for name := range part {
+		if !all[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// digests returns the references of images, each with the digest that runs, and those that are named
+// by what is being deleted.
 func digests(images []policy.Image) map[string]bool {
 	set := map[string]bool{}
 	for _, img := range images {
@@ -855,6 +889,9 @@ func digests(images []policy.Image) map[string]bool {
 		for _, u := range img.Consumers {
 			if u.Digest != "" {
 				set[img.Ref+" runs "+u.Digest] = true
+			}
+			if u.Ending {
+				set[img.Ref+" ends"] = true
 			}
 		}
 	}
@@ -950,12 +987,12 @@ func (s *Scenario) hasNodes() bool {
 // someNodes are of both architectures, and of no pool.
 const someNodes = `apiVersion: v1
 kind: Node
-metadata: {name: worker-0}
+metadata: {name: worker-0, labels: {kubernetes.io/arch: amd64, kubernetes.io/os: linux}}
 status: {nodeInfo: {architecture: amd64}}
 ---
 apiVersion: v1
 kind: Node
-metadata: {name: worker-1}
+metadata: {name: worker-1, labels: {kubernetes.io/arch: arm64, kubernetes.io/os: linux}}
 status: {nodeInfo: {architecture: arm64}}
 `
 

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/BurntSushi/toml"
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -356,6 +358,14 @@ func (c *change) users() []policy.Consumer {
 	return users
 }
 
+func (c *change) machines() []*corev1.Node {
+	nodes := make([]*corev1.Node, len(c.nodes))
+	for i, arch := range c.nodes {
+		nodes[i] = &corev1.Node{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{Architecture: arch}}}
+	}
+	return nodes
+}
+
 func (c *change) platforms() []string {
 	var platforms []string
 	for _, arch := range c.nodes {
@@ -424,7 +434,7 @@ func (c *change) review(ctx context.Context, g *guard, m misjudgement) policy.Ve
 	if m.set != nil {
 		before, changed = m.set(before), m.set(changed)
 	}
-	known := policy.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Platforms: c.platforms()}
+	known := policy.Cluster{Images: policy.NewImages(policy.Image{Ref: c.image, Consumers: users}), Nodes: c.machines()}
 	plan := policy.NewPlan(policy.Change{Before: before, After: changed}, known, policy.Settings{})
 	var after []string
 	for _, i := range plan.Reroutes {

@@ -1,0 +1,90 @@
+package images
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// maxPlacement is how long a Reference.Placement may be, in bytes. Whoever makes pods decides how long
+// an affinity is.
+const maxPlacement = 2 << 10
+
+// placementOf returns what a pod's spec says of the nodes that its pods may run on, as in
+// Reference.Placement. The node is that which the pod never leaves, "" for none.
+func placementOf(spec *corev1.PodSpec, node string) string {
+	p := policy.Placement{Node: node}
+	if node == "" {
+		p.NodeSelector = spec.NodeSelector
+		if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+			p.NodeAffinity = spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		}
+		if spec.OS != nil {
+			p.OS = string(spec.OS.Name)
+		}
+		for _, t := range spec.Tolerations {
+			if t.Key == "" || t.Key == policy.WindowsTaint {
+				p.Tolerations = append(p.Tolerations, corev1.Toleration{Key: t.Key, Operator: t.Operator, Value: t.Value})
+			}
+		}
+	}
+	return EncodePlacement(&p)
+}
+
+// EncodePlacement returns p as in Reference.Placement: as not known if it is too long.
+func EncodePlacement(p *policy.Placement) string {
+	if p == nil {
+		return ""
+	}
+	data, err := json.Marshal(p)
+	if err != nil || len(data) > maxPlacement {
+		return ""
+	}
+	return string(data)
+}
+
+// stayingOn returns the node of a pod that nothing makes anew on another: one without a controller, or
+// one of a kubelet's own. "" for any other pod: the next of its kind may come to any node that it fits.
+func stayingOn(pod *corev1.Pod) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.Kind == "Node" {
+		return pod.Spec.NodeName
+	}
+	return ""
+}
+
+// withoutOwnNode returns the spec of a pod without the affinity by which a DaemonSet has it on its very
+// node: there is one such pod on each, and the DaemonSet says on which.
+func withoutOwnNode(pod *corev1.Pod) *corev1.PodSpec {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.Kind != "DaemonSet" || pod.Spec.Affinity == nil {
+		return &pod.Spec
+	}
+	spec := pod.Spec
+	spec.Affinity = nil
+	return &spec
+}
+
+// ofEnding returns t for an object that is being deleted. What has a controller whose template is read
+// is made anew from that, if at all.
+func (t terms) ofEnding(o metav1.Object) terms {
+	if o.GetDeletionTimestamp() == nil || t.keeper != (schema.GroupKind{}) {
+		return t
+	}
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		t.keeper = kindOfOwner(owner)
+		return t
+	}
+	t.ending = true
+	return t
+}
+
+func kindOfOwner(owner *metav1.OwnerReference) schema.GroupKind {
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	if group := formerGroups[kind]; group != "" {
+		kind.Group = group
+	}
+	return kind
+}
