@@ -116,9 +116,11 @@ func (a *assessment) awaited() bool {
 }
 
 // running returns the digests that run under the reference, sorted.
-func (a *assessment) running() []string {
+func (a *assessment) running() []string { return digestsOf(a.Image) }
+
+func digestsOf(img Image) []string {
 	var digests []string
-	for _, c := range a.Image.Consumers {
+	for _, c := range img.Consumers {
 		if c.Use == Running && c.Digest != "" {
 			digests = append(digests, c.Digest)
 		}

@@ -75,9 +75,9 @@ func isOwn(img Image) bool {
 }
 
 // leavesOpen reports whether an image that a place has is not verified on account of f: it is
-// refused, or some nodes may not get it.
+// refused, some nodes may not get it, or they may get another.
 func (f Finding) leavesOpen() bool {
-	return f.Severity == Deny || f.Rule == PlatformMissing || f.Rule == SignatureUnreadable
+	return f.Severity == Deny || f.Rule == PlatformMissing || f.Rule == SignatureUnreadable || f.Rule == AnotherImage
 }
 
 func (c *Counts) add(a *assessment, findings []Finding) {

@@ -66,8 +66,15 @@ func (a *assessment) copyCommands() []string {
 	return a.copyTo(targets[0].Location)
 }
 
-// copyTo returns the command that copies the image to a place.
+// ownPlace is what to do instead of a copy that would replace another image.
+const ownPlace = "give each source a mirror, or a path at the mirror, of its own"
+
+// copyTo returns the command that copies the image to a place, unless nodes look for another image
+// there, too, and would get the copy.
 func (a *assessment) copyTo(to mirrors.Location) []string {
+	if slices.ContainsFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref }) {
+		return []string{ownPlace}
+	}
 	from := a.originBut(to)
 	if from == to.Ref {
 		return []string{"put the image back where it was: " + to.Ref}

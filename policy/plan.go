@@ -113,6 +113,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 	}
 	p.forgetPools(variants)
 	p.setDepths()
+	p.setMeetings()
 	return p
 }
 

@@ -31,6 +31,8 @@ type Reroute struct {
 	platforms, onePlatform bool
 	protected              bool
 	site                   *nodeSite
+	// meetings are the places of After where nodes look for other images too.
+	meetings []meeting
 	// settled is set for what is no reroute: an image that the change leaves on its route, and
 	// that a drain has pulled again.
 	settled bool

@@ -1,12 +1,6 @@
 package policy
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-)
+import "github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 
 // TagDrift: the tag at the mirror is a different image from the one that runs. The pull works,
 // but the next pod runs something other than the last one did. The digest that runs is what
@@ -17,20 +11,13 @@ func tagDrift(a *assessment) (Finding, bool) {
 		return Finding{}, false
 	}
 	at, ok := a.newRoute.served()
-	fact := at.fact
-	running := a.running()
-	if !ok || fact.Digest == "" || len(running) == 0 || fact.unread() {
+	if !ok || !a.isAnother(at.fact) {
 		return Finding{}, false
-	}
-	for _, digest := range running {
-		if digest == fact.Digest || slices.Contains(fact.Children, digest) {
-			return Finding{}, false
-		}
 	}
 	return Finding{
 		Severity: Warn,
 		Reason:   "the tag is a different image there from the one that runs",
-		Detail:   []string{fmt.Sprintf("%s: %s; running: %s", at.Ref, text.ShortDigest(fact.Digest), text.ShortDigest(running[0]))},
+		Detail:   a.drifts(at.Ref, at.fact),
 		Remedy:   a.copyTo(at.Location),
 	}, true
 }

@@ -20,6 +20,7 @@ const (
 	UnverifiedInFront   = "UnverifiedInFront"
 	PlatformMissing     = "PlatformMissing"
 	BlockLifted         = "BlockLifted"
+	AnotherImage        = "AnotherImage"
 	TagDrift            = "TagDrift"
 	RejectedByMCO       = "RejectedByMCO"
 	InventoryStale      = "InventoryStale"
@@ -62,6 +63,7 @@ var rules = []rule{
 	{UnverifiedInFront, unverifiedInFront, false},
 	{PlatformMissing, platformMissing, true},
 	{BlockLifted, blockLifted, false},
+	{AnotherImage, anotherImage, false},
 	{TagDrift, tagDrift, false},
 }
 

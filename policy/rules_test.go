@@ -19,7 +19,7 @@ func severities(rule string, severity Severity) Settings {
 func TestRuleIDs(t *testing.T) {
 	want := []string{
 		RewriteError, NoRoute, MirrorHidden, SignatureMissing, SignatureRejected, SignatureUnreadable, NotFullySynced, ContentMismatch, BlobsMissing, ImageMissing, CredentialsMissing,
-		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, TagDrift,
+		Unverified, UnverifiedInFront, PlatformMissing, BlockLifted, AnotherImage, TagDrift,
 		RejectedByMCO, InventoryStale, MalformedReference, NoEffect, BroadSource, MirrorInCluster,
 		RolloutStalls, DrainLosesPod, DrainBlocked, RolloutBusy, PoolPaused,
 	}

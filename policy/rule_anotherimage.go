@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// AnotherImage: nodes may get another image than the one that is meant. A tag at a mirror is one image;
+// where two sources share the mirror, or a wildcard leads all hosts to one repository, what was
+// copied last counts for both. And a short name is whatever the first registry has of that name.
+//
+// It denies where what runs would change: the place serves another digest, or it could not be asked and
+// the images that meet there run by different digests. It warns where that is not known. A place
+// from which nodes get the image today as well is no fault of the change.
+func anotherImage(a *assessment) (Finding, bool) {
+	if mirrors.ByDigest(a.Image.Ref) || a.After.Err != nil {
+		return Finding{}, false
+	}
+	at, served := a.newRoute.served()
+	before, servedBefore := a.oldRoute.served()
+	if served && servedBefore && before.Location == at.Location {
+		return Finding{}, false
+	}
+	if met, ok := a.meetingAt(at.Location, served); ok {
+		return a.shared(met, at.fact, served)
+	}
+	if served && isShort(a.After) && slices.Index(a.Before.Open(), at.Location) != 0 && a.isAnother(at.fact) {
+		return Finding{
+			Severity: denyUnless(a.failsToday()),
+			Reason:   "the first registry that has an image of that name has another one than that which runs",
+			Detail:   append(a.drifts(at.Ref, at.fact), a.places()...),
+			Remedy:   []string{"name the image in full where it is used, or have the registry that it comes from searched first"},
+		}, true
+	}
+	return Finding{}, false
+}
+
+// shared returns the finding about a place where nodes look for other images too.
+func (a *assessment) shared(met meeting, fact *Fact, served bool) (Finding, bool) {
+	if !a.mayDiffer(met) || served && len(a.running()) > 0 && fact.Digest != "" && !fact.unread() && !a.isAnother(fact) {
+		return Finding{}, false
+	}
+	names := make([]string, len(met.others))
+	for i, other := range met.others {
+		names[i] = other.Ref
+	}
+	f := Finding{
+		Severity: Warn,
+		Reason:   "its new place holds one image, and nodes look there for " + text.Names(names, maxNamed) + " as well",
+		Detail:   a.places(),
+		Remedy:   []string{ownPlace},
+	}
+	switch {
+	case served && a.isAnother(fact):
+		f.Severity, f.Detail = denyUnless(a.failsToday()), append(a.drifts(met.at.Ref, fact), f.Detail...)
+	case !served && a.certainlyDiffers(met):
+		f.Severity = denyUnless(a.failsToday())
+	}
+	return f, true
+}
+
+// meetingAt returns where nodes look for other images too: at the place that serves the image or, where
+// that is not known, at one that may.
+func (a *assessment) meetingAt(l mirrors.Location, served bool) (meeting, bool) {
+	for _, met := range a.meetings {
+		if served && met.at.Ref == l.Ref || !served && a.mayServe(met.at) {
+			return met, true
+		}
+	}
+	return meeting{}, false
+}
+
+func (a *assessment) mayServe(l mirrors.Location) bool {
+	return slices.ContainsFunc(a.newRoute.open(), func(at place) bool {
+		p := at.fact.Presence
+		return at.Location == l && (p == Unknown || p == Unreachable || p == Inconclusive)
+	})
+}
+
+// isAnother reports whether the image runs, and fact is known to be about another.
+func (a *assessment) isAnother(fact *Fact) bool {
+	running := a.running()
+	return len(running) > 0 && fact.Digest != "" && !fact.unread() && !slices.ContainsFunc(running, func(digest string) bool {
+		return digest == fact.Digest || slices.Contains(fact.Children, digest)
+	})
+}
+
+// mayDiffer reports whether it is not known that what meets is one image.
+func (a *assessment) mayDiffer(met meeting) bool {
+	mine := a.running()
+	return len(mine) != 1 || slices.ContainsFunc(met.others, func(other Image) bool { return !slices.Equal(digestsOf(other), mine) })
+}
+
+// certainlyDiffers reports whether the image runs by no digest by which one of the others does.
+func (a *assessment) certainlyDiffers(met meeting) bool {
+	mine := a.running()
+	return len(mine) > 0 && slices.ContainsFunc(met.others, func(other Image) bool {
+		theirs := digestsOf(other)
+		return len(theirs) > 0 && !slices.ContainsFunc(theirs, func(digest string) bool { return slices.Contains(mine, digest) })
+	})
+}
+
+// drifts says which digest a place has, and which runs.
+func (a *assessment) drifts(at string, fact *Fact) []string {
+	return []string{fmt.Sprintf("%s: %s; running: %s", at, text.ShortDigest(fact.Digest), text.ShortDigest(a.running()[0]))}
+}
