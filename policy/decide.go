@@ -57,7 +57,7 @@ func (s *Settings) judge(a *assessment) []Finding {
 			continue
 		}
 		f.Rule, f.Image = r.id, s.sortConsumers(a.Image)
-		f = s.settle(f, false)
+		f = s.forReroute(a.Reroute).settle(f, false)
 		if f.Severity == Deny && isOwn(a.Image) {
 			f.Detail = append(slices.Clone(f.Detail), "this is the guard itself: where it cannot start, no mirror set can be created or changed")
 		}

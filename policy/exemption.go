@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
+
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -16,7 +18,9 @@ import (
 //     nobody could look at, are covered only with Protected, and without Images and
 //     Namespaces. The same goes for rollouts that stall, which harm the whole cluster.
 //   - A change of several objects is covered if MirrorSets and MirrorSetLabels hold for all
-//     of them, and if it changes nothing else.
+//     of them, and if it changes nothing else. Of the images, those are then covered whose new
+//     route such objects alone decide: not those for which another entry counts, or none, once
+//     an exempt one is gone.
 type Exemption struct {
 	// Name is what warnings and records call the exemption.
 	Name string
@@ -33,6 +37,12 @@ type Exemption struct {
 	// Users and Groups say who makes the change: one of either list is enough. A trailing *
 	// matches any ending. They count only in Settings that For has returned.
 	Users, Groups []string
+	// sources, of an exemption for mirror sets, are those that only such sets have after the
+	// change: it covers images that they decide about, and not what others do once an exempt set
+	// is gone. nil for an exemption that is not restricted so.
+	sources map[ruled]bool
+	// loosens is set, in addition, where the change takes a source from an exempt set.
+	loosens bool
 	// Protected extends the exemption to images of protected namespaces, to those of
 	// cluster-scoped consumers, and to the configuration as a whole.
 	Protected bool
@@ -76,10 +86,60 @@ func (s Settings) forChange(c Change) Settings {
 	var exemptions []Exemption
 	for _, e := range s.Exemptions {
 		if !e.isPersonal() && e.holdsForChange(c) {
-			exemptions = append(exemptions, e)
+			exemptions = append(exemptions, e.within(c))
 		}
 	}
 	s.Exemptions = exemptions
+	return s
+}
+
+// A ruled is a source, for pulls by digest or by tag.
+type ruled struct {
+	source  string
+	digests bool
+}
+
+// within returns e with what it covers of c.
+func (e Exemption) within(c Change) Exemption {
+	if len(e.MirrorSets)+len(e.MirrorSetLabels) == 0 {
+		return e
+	}
+	e.sources = map[ruled]bool{}
+	for _, after := range c.After.Entries() {
+		ofTags := mirrors.KindOf(after.Object) == mirrors.TagMirrorSetGVK.Kind
+		for _, digests := range []bool{!ofTags, ofTags} {
+			if digests == ofTags && after.Policy != configv1.NeverContactSource {
+				continue // of the other pull type, an entry decides only that it is blocked
+			}
+			key := ruled{after.Source, digests}
+			covered, known := e.sources[key]
+			e.sources[key] = (covered || !known) && e.holdsForObject(after.Object)
+		}
+	}
+	for _, before := range c.Before.Entries() {
+		e.loosens = e.loosens || e.holdsForObject(before.Object) && !slices.ContainsFunc(c.After.Entries(), func(after mirrors.Entry) bool {
+			return after.Source == before.Source && mirrors.NameOf(after.Object) == mirrors.NameOf(before.Object)
+		})
+	}
+	return e
+}
+
+// forReroute returns s with the exemptions that cover what the new route of an image does.
+func (s Settings) forReroute(r *Reroute) Settings {
+	return s.without(func(e Exemption) bool {
+		return e.sources != nil && !e.sources[ruled{r.After.Entry, mirrors.ByDigest(r.Image.Ref)}]
+	})
+}
+
+// forWhole returns s with the exemptions that cover a change as a whole.
+func (s Settings) forWhole() Settings {
+	return s.without(func(e Exemption) bool { return e.loosens })
+}
+
+func (s Settings) without(uncovered func(Exemption) bool) Settings {
+	if slices.ContainsFunc(s.Exemptions, uncovered) {
+		s.Exemptions = slices.DeleteFunc(slices.Clone(s.Exemptions), uncovered)
+	}
 	return s
 }
 

@@ -134,6 +134,40 @@ func TestExemptions(t *testing.T) {
 	}
 }
 
+// TestExemptionOfWhatIsGone: an exemption covers what the exempt object does, not what counts once it is
+// gone.
+func TestExemptionOfWhatIsGone(t *testing.T) {
+	wide, own := itms("wide", "quay.io", never, "m.local"), itms("own", "quay.io/x", allow, "n.local/x")
+	exempt := Settings{Exemptions: []Exemption{{Name: "e", MirrorSets: []string{"own"}, Protected: true}}}
+	lost := facts("m.local/x:1 absent", "n.local/x:1 absent", "quay.io/x:1 present")
+	for _, tc := range []struct {
+		name   string
+		change Change
+		want   string
+	}{
+		{"what it does", Change{set(), set(itms("own", "quay.io/x", never, "m.local/x"))}, "warn NotFullySynced"},
+		{"its deletion has a wider one count", Change{set(wide, own), set(wide)}, "deny NotFullySynced"},
+		{"its entry goes", Change{set(wide, own), set(wide, itms("own", "quay.io/y", allow, "n.local/y"))}, "deny NotFullySynced"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := shallow(tc.change, []Image{{tag, used("shop")}}, exempt).Decide(lost)
+			if first, _, _ := strings.Cut(summary(v), ","); first != tc.want {
+				t.Errorf("got %s, want %s", summary(v), tc.want)
+			}
+		})
+	}
+	gaps := []Gap{{Source: "pods", Kind: "Pod"}}
+	stale := func(c Change) string {
+		return summary(NewPlan(c, Cluster{Gaps: gaps}, exempt).Decide(nil))
+	}
+	if got := stale(Change{set(wide, own), set(wide)}); !strings.Contains(got, "deny InventoryStale") {
+		t.Errorf("images that nobody knows, of a deletion: %s", got)
+	}
+	if got := stale(Change{set(), set(itms("own", "quay.io/x", never, "m.local/x"))}); !strings.Contains(got, "warn InventoryStale") {
+		t.Errorf("images that nobody knows, of what it does: %s", got)
+	}
+}
+
 // TestExemptionsAreForWhoIsKnown: without For, no exemption of a user holds, and none holds for
 // the standing verification that depends on a change.
 func TestExemptionsAreForWhoIsKnown(t *testing.T) {

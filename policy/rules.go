@@ -103,7 +103,7 @@ func (r planRule) find(p Plan, facts Facts) []Finding {
 	for i := range findings {
 		f := &findings[i]
 		f.Rule = r.id
-		settled := p.settings.settle(*f, r.unseen)
+		settled := p.settings.forWhole().settle(*f, r.unseen)
 		if r.ongoing && f.Severity < Deny && settled.Severity >= f.Severity {
 			continue
 		}
@@ -134,7 +134,7 @@ func (r forecastRule) find(p Plan, f *Forecast) []Finding {
 	for i := range findings {
 		f := &findings[i]
 		f.Rule = r.id
-		settled := p.settings.settle(Finding{Rule: r.id, Severity: f.Severity}, p.settings.IsProtected(f.Image))
+		settled := p.settings.forWhole().settle(Finding{Rule: r.id, Severity: f.Severity}, p.settings.IsProtected(f.Image))
 		f.Severity, f.Exemptions = settled.Severity, settled.Exemptions
 	}
 	return findings
