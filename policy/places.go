@@ -54,9 +54,13 @@ func describe(f *Fact) string {
 	}
 }
 
-// copyCommands returns the command that copies the image to where a node looks first.
+// copyCommands returns the command that copies the image to where a node looks first, or says what it
+// takes for nodes to be let in there.
 func (a *assessment) copyCommands() []string {
-	targets := a.newRoute.mirrors()
+	if host := a.mirrorsDeny(); host != "" {
+		return []string{credentialsFor(host)}
+	}
+	targets := slices.DeleteFunc(a.newRoute.mirrors(), func(at place) bool { return at.fact.Presence == Denied })
 	if len(targets) == 0 {
 		targets = a.newRoute.open()
 	}

@@ -19,7 +19,7 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 	f := Finding{
 		Reason: "no mirror on its new route lets nodes in",
 		Detail: a.places(),
-		Remedy: []string{fmt.Sprintf("add credentials for %s to Secret openshift-config/pull-secret; nodes use no others for mirrors", denied)},
+		Remedy: []string{credentialsFor(denied)},
 	}
 	switch {
 	case a.after == Fails:
@@ -34,6 +34,27 @@ func credentialsMissing(a *assessment) (Finding, bool) {
 		f.Detail = append(f.Detail, fmt.Sprintf("the pull secrets of %s are for the source; nodes do not send them to %s", owner, denied))
 	}
 	return f, true
+}
+
+func credentialsFor(host string) string {
+	return fmt.Sprintf("add credentials for %s to Secret openshift-config/pull-secret; nodes use no others for mirrors", host)
+}
+
+// mirrorsDeny returns the first mirror's host if all mirrors of the new route want credentials that the
+// nodes do not have; "" otherwise. A copy would not help then.
+func (a *assessment) mirrorsDeny() string {
+	if !a.newRoute.hasOpenMirror() || a.newRoute.any(true, func(f *Fact) bool { return f.Presence != Denied }) {
+		return ""
+	}
+	return host(a.newRoute.mirrors()[0].Ref)
+}
+
+// without is what places that give nodes no image do not do: what is denied may be there.
+func (a *assessment) without(onlyMirrors bool) string {
+	if a.newRoute.any(onlyMirrors, func(f *Fact) bool { return f.Presence == Denied }) {
+		return "has the image and lets nodes in"
+	}
+	return "has the image"
 }
 
 // ownPullSecret returns the first consumer that is known to have pull secrets of its own.

@@ -14,21 +14,21 @@ func imageMissing(a *assessment) (Finding, bool) {
 	case a.after == Fails:
 		return Finding{
 			Severity: a.unlessBroken(),
-			Reason:   "no place on its new route has the image",
+			Reason:   "no place on its new route " + a.without(false),
 			Detail:   a.places(),
 			Remedy:   a.copyCommands(),
 		}, true
 	case a.after.Found() && a.onlySourceHolds() && a.mirrors == Fails:
 		return Finding{
 			Severity: a.fallbackSeverity(),
-			Reason:   "no mirror on its new route has the image; only the source has it",
+			Reason:   "no mirror on its new route " + a.without(true) + "; only the source has it",
 			Detail:   a.places(),
 			Remedy:   a.copyCommands(),
 		}, true
 	case a.after == Unsure && a.newRoute.hasOpenMirror() && a.mirrors == Fails:
 		return Finding{
 			Severity: a.unlessMirrorsFailed(),
-			Reason:   "no mirror on its new route has the image, and it could not be verified that the source does",
+			Reason:   "no mirror on its new route " + a.without(true) + ", and it could not be verified that the source does",
 			Detail:   a.places(),
 			Remedy:   a.copyCommands(),
 		}, true

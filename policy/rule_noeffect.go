@@ -15,6 +15,9 @@ func noEffect(p Plan, _ Facts) []Finding {
 	var findings []Finding
 	for _, e := range p.Added {
 		why, remedy := idle(e)
+		if host(e.Source) == hubAPI && p.coverage(e).images == 0 {
+			why, remedy = "no image in use names this registry so; it is the API of docker.io, and nodes go by the name in the image", "write docker.io"
+		}
 		if why == "" {
 			continue
 		}
@@ -27,6 +30,9 @@ func noEffect(p Plan, _ Facts) []Finding {
 	}
 	return findings
 }
+
+// hubAPI is where docker.io has its API. Images may be named by it, and hardly ever are.
+const hubAPI = "registry-1.docker.io"
 
 // idle says why nodes would not notice an entry, "" if they may.
 func idle(e mirrors.Entry) (why, remedy string) {

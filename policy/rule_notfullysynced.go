@@ -16,9 +16,13 @@ func notFullySynced(a *assessment) (Finding, bool) {
 	}
 	f := Finding{
 		Severity: a.unlessBroken(),
-		Reason:   "the source may not be contacted, and no mirror has the image",
+		Reason:   "the source may not be contacted, and no mirror " + a.without(true),
 		Detail:   a.places(),
 		Remedy:   a.copyCommands(),
+	}
+	if host := a.mirrorsDeny(); host != "" {
+		f.Reason = "the source may not be contacted, and no mirror lets nodes in"
+		f.Remedy = []string{credentialsFor(host)}
 	}
 	if a.mirrors == Unsure {
 		f.Reason = "the source may not be contacted, and no mirror could be verified to have the image"

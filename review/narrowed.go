@@ -1,8 +1,11 @@
 package review
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
@@ -14,36 +17,87 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// WriteNarrowed writes the mirror objects of the change, ready to apply, with sources that
-// cover what their mirrors hold and nothing else.
-func (r Record) WriteNarrowed(w io.Writer) error {
-	var order []mirrors.Object
-	entries := map[mirrors.Object][]mirrors.Entry{}
-	for _, e := range r.Plan.Added {
-		if _, seen := entries[e.Object]; !seen {
-			order = append(order, e.Object)
+// Narrowed returns the mirror objects of the change with sources that cover what their mirrors hold and
+// nothing else; entries that the change leaves as they are in force stay. ok is false if the
+// change adds no entry that could be narrowed.
+func (r Record) Narrowed() (objects []mirrors.Object, ok bool) {
+	seen := map[string]bool{}
+	for _, added := range r.Plan.Added {
+		name := mirrors.NameOf(added.Object)
+		if seen[name] {
+			continue
 		}
-		entries[e.Object] = append(entries[e.Object], policy.Narrow(r.Plan, r.Facts, e)...)
+		seen[name] = true
+		var entries []mirrors.Entry
+		for _, e := range r.Change.After.Entries() {
+			switch {
+			case mirrors.NameOf(e.Object) != name:
+			case r.isAdded(e):
+				entries = append(entries, policy.Narrow(r.Plan, r.Facts, e)...)
+			default:
+				entries = append(entries, e)
+			}
+		}
+		objects = append(objects, withEntries(added.Object, entries))
 	}
-	if len(order) == 0 {
+	return objects, len(objects) > 0
+}
+
+func (r Record) isAdded(e mirrors.Entry) bool {
+	return slices.ContainsFunc(r.Plan.Added, func(added mirrors.Entry) bool {
+		return mirrors.NameOf(added.Object) == mirrors.NameOf(e.Object) && added.Source == e.Source && slices.Equal(added.Mirrors, e.Mirrors) && added.Policy == e.Policy
+	})
+}
+
+// ReviewNarrowed reviews the change of record with Narrowed objects instead of its own.
+func (r *Reviewer) ReviewNarrowed(ctx context.Context, of Record, by policy.Requester) (Record, error) {
+	objects, _ := of.Narrowed()
+	var edits []mirrors.Edit
+	for _, o := range objects {
+		if hasEntries(o) {
+			edits = append(edits, mirrors.Put(o))
+		}
+	}
+	return r.ReviewFor(ctx, mirrors.Join(edits...), by)
+}
+
+// WriteNarrowed writes Narrowed objects, ready to apply, with what a review of them said.
+func WriteNarrowed(w io.Writer, of, reviewed Record) error {
+	objects, ok := of.Narrowed()
+	if !ok {
 		_, err := fmt.Fprintln(w, "# The change adds no entry that could be narrowed.")
 		return err
 	}
-	for _, o := range order {
-		if err := writeNarrowedObject(w, o, entries[o]); err != nil {
+	if reviewed.Verdict.Allowed {
+		for _, line := range reviewed.Warnings()[min(1, len(reviewed.Warnings())):] {
+			fmt.Fprintf(w, "# Warning: %s\n", text.Line(line))
+		}
+	} else {
+		fmt.Fprintln(w, "# Even so it would be refused:")
+		for line := range strings.Lines(reviewed.Denial()) {
+			fmt.Fprintf(w, "# %s\n", text.Line(strings.TrimRight(line, "\n")))
+		}
+	}
+	for _, o := range objects {
+		if err := writeNarrowedObject(w, o); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeNarrowedObject(w io.Writer, o mirrors.Object, entries []mirrors.Entry) error {
+func hasEntries(o mirrors.Object) bool {
+	set := mirrors.Put(o).Apply(mirrors.Set{})
+	return len(set.Entries()) > 0
+}
+
+func writeNarrowedObject(w io.Writer, o mirrors.Object) error {
 	fmt.Fprintln(w, "---")
-	if len(entries) == 0 {
+	if !hasEntries(o) {
 		_, err := fmt.Fprintf(w, "# %s: no source would do, as its mirrors hold no image that it covers.\n", text.Line(mirrors.NameOf(o)))
 		return err
 	}
-	data, err := yaml.Marshal(withEntries(o, entries))
+	data, err := yaml.Marshal(manifestOf(o))
 	if err != nil {
 		return err
 	}
@@ -58,33 +112,46 @@ type manifest struct {
 	Spec            any               `json:"spec"`
 }
 
-// withEntries returns an object of o's kind and name with other entries.
-func withEntries(o mirrors.Object, entries []mirrors.Entry) manifest {
+// manifestOf returns what a person writes of a mirror set.
+func manifestOf(o mirrors.Object) manifest {
 	m := manifest{Metadata: map[string]string{"name": o.GetName()}}
-	switch o.(type) {
+	switch o := o.(type) {
 	case *configv1.ImageTagMirrorSet:
 		m.APIVersion, m.Kind = mirrors.TagMirrorSetGVK.ToAPIVersionAndKind()
-		var spec configv1.ImageTagMirrorSetSpec
-		for _, e := range entries {
-			spec.ImageTagMirrors = append(spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: e.Source, Mirrors: imageMirrors(e), MirrorSourcePolicy: e.Policy})
-		}
-		m.Spec = spec
+		m.Spec = o.Spec
 	case *configv1.ImageDigestMirrorSet:
 		m.APIVersion, m.Kind = mirrors.DigestMirrorSetGVK.ToAPIVersionAndKind()
-		var spec configv1.ImageDigestMirrorSetSpec
-		for _, e := range entries {
-			spec.ImageDigestMirrors = append(spec.ImageDigestMirrors, configv1.ImageDigestMirrors{Source: e.Source, Mirrors: imageMirrors(e), MirrorSourcePolicy: e.Policy})
-		}
-		m.Spec = spec
-	default:
+		m.Spec = o.Spec
+	case *operatorv1alpha1.ImageContentSourcePolicy:
 		m.APIVersion, m.Kind = mirrors.ContentPolicyGVK.ToAPIVersionAndKind()
-		var spec operatorv1alpha1.ImageContentSourcePolicySpec
-		for _, e := range entries {
-			spec.RepositoryDigestMirrors = append(spec.RepositoryDigestMirrors, operatorv1alpha1.RepositoryDigestMirrors{Source: e.Source, Mirrors: e.Mirrors})
-		}
-		m.Spec = spec
+		m.Spec = o.Spec
 	}
 	return m
+}
+
+// withEntries returns an object of o's kind and name with other entries.
+func withEntries(o mirrors.Object, entries []mirrors.Entry) mirrors.Object {
+	meta := metav1.ObjectMeta{Name: o.GetName()}
+	switch o.(type) {
+	case *configv1.ImageTagMirrorSet:
+		set := &configv1.ImageTagMirrorSet{ObjectMeta: meta}
+		for _, e := range entries {
+			set.Spec.ImageTagMirrors = append(set.Spec.ImageTagMirrors, configv1.ImageTagMirrors{Source: e.Source, Mirrors: imageMirrors(e), MirrorSourcePolicy: e.Policy})
+		}
+		return set
+	case *configv1.ImageDigestMirrorSet:
+		set := &configv1.ImageDigestMirrorSet{ObjectMeta: meta}
+		for _, e := range entries {
+			set.Spec.ImageDigestMirrors = append(set.Spec.ImageDigestMirrors, configv1.ImageDigestMirrors{Source: e.Source, Mirrors: imageMirrors(e), MirrorSourcePolicy: e.Policy})
+		}
+		return set
+	default:
+		set := &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: meta}
+		for _, e := range entries {
+			set.Spec.RepositoryDigestMirrors = append(set.Spec.RepositoryDigestMirrors, operatorv1alpha1.RepositoryDigestMirrors{Source: e.Source, Mirrors: e.Mirrors})
+		}
+		return set
+	}
 }
 
 func imageMirrors(e mirrors.Entry) []configv1.ImageMirror {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -102,6 +103,18 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	if note := o.by.note(configured.settings); note != "" {
 		record.Notes = append(record.Notes, note)
 	}
+	if o.output.format == "narrowed" {
+		return o.printNarrowed(ctx, io.out, &reviewer, record, by)
+	}
+	if record.Verdict.Allowed {
+		note, err := reviewer.StepNote(ctx, edit, by)
+		if err != nil {
+			return err
+		}
+		if note != "" {
+			record.Notes = append(record.Notes, note)
+		}
+	}
 	if err := o.print(io.out, record); err != nil {
 		return err
 	}
@@ -117,11 +130,25 @@ func (o *checkOptions) print(w io.Writer, r review.Record) error {
 		return printReport(w, r, o.simulate)
 	case "junit":
 		return r.WriteJUnit(w)
-	case "narrowed":
-		return r.WriteNarrowed(w)
 	default:
 		return o.output.write(w, r.Document())
 	}
+}
+
+// printNarrowed prints the narrowed objects with what a review of them says. The exit code goes by the
+// change as it is.
+func (o *checkOptions) printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, record review.Record, by policy.Requester) error {
+	reviewed, err := reviewer.ReviewNarrowed(ctx, record, by)
+	if err != nil {
+		return err
+	}
+	if err := review.WriteNarrowed(w, record, reviewed); err != nil {
+		return err
+	}
+	if !record.Verdict.Allowed {
+		return errDenied
+	}
+	return nil
 }
 
 func printReport(w io.Writer, r review.Record, simulate bool) error {

@@ -176,7 +176,7 @@ func (o *replayOptions) judgeOne(ctx context.Context, w *openWorld, settings pol
 		return result
 	}
 	reviewer := review.Reviewer{
-		Inventory: rewind(w.inventory, past.at(step)), Registries: w.registries, Settings: settings,
+		Inventory: review.After(w.inventory, past.at(step)), Registries: w.registries, Settings: settings,
 		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
 	}
 	var recorded *recordedFacts

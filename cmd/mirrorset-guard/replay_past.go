@@ -6,11 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
@@ -71,82 +68,15 @@ func (p *past) pass(r *recordedChange) {
 	p.states[input.ObjectName(r.Object)] = s
 }
 
-// at returns the edits that lead from the cluster to the state before step, whose own object
+// at returns the edit that leads from the cluster to the state before step, whose own object
 // counts as it says.
-func (p *past) at(step audit.Step) []mirrors.Edit {
+func (p *past) at(step audit.Step) mirrors.Edit {
 	var edits []mirrors.Edit
 	for _, name := range slices.Sorted(maps.Keys(p.states)) {
 		edits = append(edits, p.states[name].edit(p.states[name].of))
 	}
 	own := before(step)
-	return append(edits, own.edit(own.of))
-}
-
-// rewound is an inventory with the mirror objects of an earlier time.
-type rewound struct {
-	review.Inventory
-	edits []mirrors.Edit
-}
-
-var (
-	_ review.GapSource  = rewound{}
-	_ review.SiteSource = rewound{}
-	_ review.NoteSource = rewound{}
-)
-
-// Mirrors implements review.Inventory.
-func (r rewound) Mirrors(ctx context.Context) (mirrors.Set, error) {
-	set, err := r.Inventory.Mirrors(ctx)
-	return mirrors.Join(r.edits...).Apply(set), err
-}
-
-// Gaps implements review.GapSource.
-func (r rewound) Gaps() []policy.Gap {
-	if source, ok := r.Inventory.(review.GapSource); ok {
-		return source.Gaps()
-	}
-	return nil
-}
-
-// Nodes implements review.SiteSource.
-func (r rewound) Nodes() []*corev1.Node {
-	if source, ok := r.Inventory.(review.SiteSource); ok {
-		return source.Nodes()
-	}
-	return nil
-}
-
-// EndingNamespaces implements review.SiteSource.
-func (r rewound) EndingNamespaces() map[string]bool {
-	if source, ok := r.Inventory.(review.SiteSource); ok {
-		return source.EndingNamespaces()
-	}
-	return nil
-}
-
-// Notes implements review.NoteSource.
-func (r rewound) Notes() []string {
-	if source, ok := r.Inventory.(review.NoteSource); ok {
-		return source.Notes()
-	}
-	return nil
-}
-
-// rewoundRollout is a rewound whose rollouts are known.
-type rewoundRollout struct{ rewound }
-
-// Rollout implements review.RolloutSource.
-func (r rewoundRollout) Rollout() rollout.Cluster {
-	return r.Inventory.(review.RolloutSource).Rollout()
-}
-
-// rewind returns an inventory after edits.
-func rewind(inventory review.Inventory, edits []mirrors.Edit) review.Inventory {
-	r := rewound{inventory, edits}
-	if _, ok := inventory.(review.RolloutSource); ok {
-		return rewoundRollout{r}
-	}
-	return r
+	return mirrors.Join(append(edits, own.edit(own.of))...)
 }
 
 // recordedFacts answer lookups as registries did when the record was written.

@@ -104,6 +104,9 @@ func denied(host string, r response, cred credential) *failure {
 		f.detail = fmt.Sprintf("%s answers %d to the entry %s of the global pull secret; renew it or widen its rights%s",
 			host, r.status, quote(cred.entry), says(r))
 	}
+	if r.status == http.StatusForbidden && !cred.helper {
+		f.detail += "; or it does not exist: some registries answer 403 for what they do not have"
+	}
 	return f
 }
 

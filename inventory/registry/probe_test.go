@@ -92,7 +92,7 @@ func TestManifestAnswers(t *testing.T) {
 			"401 without a challenge", status(401, ""), policy.Denied,
 			"mirror.example.com answers 401 and the global pull secret has no entry for it; add one",
 		},
-		{"403", status(403, ""), policy.Denied, "mirror.example.com answers 403 and the global pull secret has no entry for it; add one"},
+		{"403", status(403, ""), policy.Denied, "mirror.example.com answers 403 and the global pull secret has no entry for it; add one; or it does not exist: some registries answer 403 for what they do not have"},
 		{"a client error that says nothing about the image", status(400, ""), policy.Unreachable, "mirror.example.com answers 400 Bad Request"},
 		{"not what a registry says", status(204, ""), policy.Unreachable, "mirror.example.com answers 204 No Content"},
 		{"not implemented", status(501, ""), policy.Unreachable, "mirror.example.com answers 501 Not Implemented"},

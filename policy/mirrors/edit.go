@@ -59,6 +59,15 @@ func Join(edits ...Edit) Edit {
 	return all
 }
 
+// Steps returns the puts and deletions of e, each as an Edit, in order.
+func (e Edit) Steps() []Edit {
+	var each []Edit
+	for _, s := range e.all() {
+		each = append(each, Edit{steps: []step{s}})
+	}
+	return each
+}
+
 // With returns the Edit that makes those that were admitted a moment ago, in order, and
 // then e. It is about e: Subject names that first, and says what the others are.
 func (e Edit) With(admitted ...Edit) Edit {

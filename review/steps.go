@@ -1,0 +1,126 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// maxStepReviews is how many reviews StepNote makes at most; the order of six objects that can be
+// applied in one order only takes no more.
+const maxStepReviews = 150
+
+// StepNote says what becomes of a change that is admitted as a whole when its objects are applied one
+// after another, as kubectl does: "" if each is admitted in its turn. Otherwise it says
+// which is refused, and which order works. The registries have answered already, so that a review of a
+// step takes little more than its computing.
+func (r *Reviewer) StepNote(ctx context.Context, edit mirrors.Edit, by policy.Requester) (string, error) {
+	o := ordering{reviewer: r, by: by, steps: edit.Steps(), stuck: map[string]bool{}}
+	if len(o.steps) < 2 {
+		return "", nil
+	}
+	refused, err := o.firstRefused(ctx)
+	if err != nil || refused == "" {
+		return "", err
+	}
+	note := "an API server gets objects one after another, and in this order would refuse " + refused
+	order, err := o.search(ctx, nil)
+	switch {
+	case err != nil:
+		return "", err
+	case order != nil:
+		return note + "; this order works: " + strings.Join(order, ", "), nil
+	case o.left <= 0:
+		return note + "; no order that works was found in " + fmt.Sprint(maxStepReviews) + " reviews", nil
+	case o.onlyRejected:
+		return note + "; no order works, as the objects contradict each other until all are there. The Machine Config Operator applies nothing in between: apply the first one with the override that its refusal names, and the others after it", nil
+	default:
+		return note + "; no order works: bring what is missing to the mirrors first, or apply one of them with the override that its refusal names", nil
+	}
+}
+
+// An ordering looks for an order in which steps are admitted one by one.
+type ordering struct {
+	reviewer *Reviewer
+	by       policy.Requester
+	steps    []mirrors.Edit
+	left     int
+	// stuck are sets of steps, by their numbers, after which no order works.
+	stuck map[string]bool
+	// onlyRejected is set if every refusal is for nothing but RejectedByMCO.
+	onlyRejected bool
+}
+
+// firstRefused returns the first step that is refused in the given order, "" for none.
+func (o *ordering) firstRefused(ctx context.Context) (string, error) {
+	o.left, o.onlyRejected = maxStepReviews, true
+	for i := range o.steps {
+		admitted, err := o.admits(ctx, o.steps[:i], o.steps[i])
+		if err != nil {
+			return "", err
+		}
+		if !admitted {
+			return o.steps[i].Subject(), nil
+		}
+	}
+	return "", nil
+}
+
+// search returns an order of the steps that are not in done, each of which is admitted after those
+// before it; nil if there is none.
+func (o *ordering) search(ctx context.Context, done []int) ([]string, error) {
+	if len(done) == len(o.steps) {
+		names := make([]string, len(done))
+		for i, k := range done {
+			names[i] = text.Line(o.steps[k].Subject())
+		}
+		return names, nil
+	}
+	key := fmt.Sprint(slices.Sorted(slices.Values(done)))
+	if o.stuck[key] {
+		return nil, nil
+	}
+	var before []mirrors.Edit
+	for _, k := range done {
+		before = append(before, o.steps[k])
+	}
+	for k := range o.steps {
+		if slices.Contains(done, k) {
+			continue
+		}
+		if o.left <= 0 {
+			return nil, nil
+		}
+		admitted, err := o.admits(ctx, before, o.steps[k])
+		if err != nil {
+			return nil, err
+		}
+		if admitted {
+			if order, err := o.search(ctx, append(slices.Clone(done), k)); order != nil || err != nil {
+				return order, err
+			}
+		}
+	}
+	o.stuck[key] = true
+	return nil, nil
+}
+
+// admits reports whether a step is admitted after those before it.
+func (o *ordering) admits(ctx context.Context, before []mirrors.Edit, step mirrors.Edit) (bool, error) {
+	o.left--
+	r := *o.reviewer
+	r.Inventory, r.InForce = After(r.Inventory, mirrors.Join(before...)), nil
+	record, err := r.ReviewFor(ctx, step, o.by)
+	if err != nil {
+		return false, fmt.Errorf("reviewing %s as a step: %w", step.Subject(), err)
+	}
+	for _, f := range record.Verdict.Findings {
+		o.onlyRejected = o.onlyRejected && (f.Severity != policy.Deny || f.Rule == policy.RejectedByMCO)
+	}
+	return record.Verdict.Allowed, nil
+}
