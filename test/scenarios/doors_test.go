@@ -100,6 +100,7 @@ func TestScenarios(t *testing.T) {
 	}
 	t.Run("snapshot", func(t *testing.T) { testSnapshotCommand(t, w, all) })
 	t.Run("narrowed", func(t *testing.T) { testNarrowed(t, w) })
+	t.Run("steps", func(t *testing.T) { testSteps(t, w) })
 	t.Run("at once", func(t *testing.T) { testAtOnce(t, w) })
 	t.Run("finalizers", func(t *testing.T) { testFinalizers(t, w) })
 	t.Run("apply times", func(t *testing.T) { testApplyTimes(t, w) })

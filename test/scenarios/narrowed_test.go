@@ -41,6 +41,25 @@ spec:
 	if !answer.Allowed || len(answer.Warnings) != 1 || answer.Warnings[0] != wantWarning {
 		t.Errorf("applying it:\n%s", answer)
 	}
+	testNarrowedKeeps(t, w, &s)
+}
+
+// testNarrowedKeeps: entries that the change leaves as they are in force are printed with the narrowed
+// ones, and what is still wrong with the result is said.
+func testNarrowedKeeps(t *testing.T, w *world, s *Scenario) {
+	const other = "\n  - {source: registry.example.com/other, mirrors: [mirror.example.com/other]}"
+	set := func(entry string) []string {
+		return []string{"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: quay}\nspec:\n  imageTagMirrors:" + other + entry + "\n"}
+	}
+	s.Before, s.Change = set(""), set("\n  - {source: quay.io, mirrors: [mirror.example.com]}")
+	if got := w.checkAs(t, s, "narrowed"); !strings.Contains(got, "source: quay.io/shop\n") || !strings.Contains(got, "source: registry.example.com/other\n") || strings.Contains(got, "refused") {
+		t.Errorf("narrowed, beside an entry in force:\n%s", got)
+	}
+	s.Change = set("\n  - {source: quay.io, mirrors: [mirror.example.com]}\n  - {source: quay.io/shop, mirrors: [nowhere.example.com/shop], mirrorSourcePolicy: NeverContactSource}")
+	s.States["nowhere.example.com"] = registries.Unreachable
+	if got := w.checkAs(t, s, "narrowed"); !strings.Contains(got, "no source would do") && !strings.Contains(got, "# Even so it would be refused") && strings.Contains(got, "nowhere") {
+		t.Errorf("narrowed, and not to be had:\n%s", got)
+	}
 }
 
 func load(t *testing.T, name string) Scenario {
