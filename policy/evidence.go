@@ -159,9 +159,10 @@ func (r *Reroute) doubt() string {
 		return "by CRIOCredentialProviderConfig, nodes may have other credentials"
 	}
 	_, digest, _ := strings.Cut(r.Image.Ref, "@")
+	fails := r.failingIn()
 	for _, c := range r.Image.Consumers {
 		switch {
-		case c.Use == History:
+		case c.Use == History, c.OwnPullSecret && fails[c.Namespace]:
 		case c.PullSecretUnknown:
 			return "nodes may have a pull secret of " + c.String() + ", whose service account is not known"
 		case c.OwnPullSecret:
@@ -171,6 +172,26 @@ func (r *Reroute) doubt() string {
 		}
 	}
 	return ""
+}
+
+// failingIn returns the namespaces with whose pull secrets nodes say that they do not get the image: a pod
+// there waits for it, and none runs it. The secret that it names may not exist. nil for a protected image.
+func (r *Reroute) failingIn() map[string]bool {
+	var fails map[string]bool
+	for _, c := range r.Image.Consumers {
+		if c.PullFails && c.Use == Running && !r.protected {
+			if fails == nil {
+				fails = map[string]bool{}
+			}
+			fails[c.Namespace] = true
+		}
+	}
+	for _, c := range r.Image.Consumers {
+		if len(fails) > 0 && c.Use == Running && !c.PullFails {
+			delete(fails, c.Namespace)
+		}
+	}
+	return fails
 }
 
 // isAtSource reports whether the place is at the host that its candidate names: that of the

@@ -52,6 +52,9 @@ type Consumer struct {
 	NeverPulls bool
 	// Ending is set for what is being deleted and has no controller that is known to make it anew.
 	Ending bool
+	// PullFails is set for a container that has never run, as its node says that it does not get the
+	// image.
+	PullFails bool
 	// Guessed is set where only the look of the object suggests that it names the image:
 	// it has the shape of a pod's specification, or a text in it reads like a reference.
 	// Settings.Guesses says how much such a consumer counts.

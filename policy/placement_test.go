@@ -129,3 +129,35 @@ func TestAsPulled(t *testing.T) {
 		})
 	}
 }
+
+// TestPullFails: a miss at the source counts for pods with pull secrets of their own once their nodes say
+// the same.
+func TestPullFails(t *testing.T) {
+	waits := func(c *Consumer) { c.Kind, c.Use, c.PullFails, c.OwnPullSecret = "Pod", Running, true, true }
+	elsewhere := func(c *Consumer) { c.Namespace = "other" }
+	for _, tc := range []struct {
+		name      string
+		consumers []Consumer
+		want      string
+	}{
+		{"a pod waits for it", consumers(waits), "warn NotFullySynced"},
+		{"and so would others of its Deployment", append(consumers(waits), consumers(withSecret)...), "warn NotFullySynced"},
+		{"another pod runs it", append(consumers(waits), consumers(withSecret, runs(sumA))...), "deny NotFullySynced"},
+		{"nobody has tried", consumers(withSecret), "deny NotFullySynced"},
+		{"nobody has tried with the secrets of another namespace", append(consumers(waits), consumers(withSecret, elsewhere)...), "deny NotFullySynced"},
+		{"a router waits for it", consumers(waits, isRouter), "deny NotFullySynced"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := NewPlan(Change{set(), set(itms("a", "quay.io", never, "m.local"))}, Cluster{Images: NewImages(Image{tag, tc.consumers})}, Settings{})
+			facts := Facts{}
+			for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
+				for _, l := range lookups {
+					facts[l] = &Fact{Presence: Absent, AsNodes: true}
+				}
+			}
+			if got := summary(plan.Decide(facts)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -88,7 +88,7 @@ func TestOtherCredentialsNeverContactSource(t *testing.T) {
 		other  bool
 		reason string
 	}{
-		{false, "the source may not be contacted, and no mirror has the image"},
+		{false, "the source may not be contacted, and no mirror lets nodes in"},
 		{true, "the source may not be contacted, and no mirror could be verified to have the image"},
 	} {
 		plan.Reroutes[0].OtherCredentials = tc.other

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Extract returns the images that a built-in Kubernetes object names. It
@@ -85,7 +86,7 @@ func fromPod(pod *corev1.Pod) Holder {
 	h := holderOf("Pod", pod)
 	t := terms{use: policy.Running, placement: placementOf(withoutOwnNode(pod), stayingOn(pod))}.ofEnding(pod)
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	digests := runningDigests(pod.Status)
+	digests, waits := runningDigests(pod.Status), waitingForImages(pod.Status)
 	switch {
 	case finished && pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 		t.use, digests = policy.Referenced, nil
@@ -93,7 +94,25 @@ func fromPod(pod *corev1.Pod) Holder {
 		t.use, digests = policy.History, nil
 	}
 	h.addSpec(&pod.Spec, t, digests)
+	for i := range h.References {
+		h.References[i].PullFails = t.use == policy.Running && waits[h.References[i].Container]
+	}
 	return h
+}
+
+// waitingForImages returns the containers that have never run because the kubelet did not get their
+// images.
+func waitingForImages(status corev1.PodStatus) map[string]bool {
+	waits := map[string]bool{}
+	for _, statuses := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range statuses {
+			s := &statuses[i]
+			if w := s.State.Waiting; w != nil && rollout.IsPullFailure(w.Reason) && s.ImageID == "" && s.RestartCount == 0 {
+				waits[s.Name] = true
+			}
+		}
+	}
+	return waits
 }
 
 // keeperOf returns the kind of the controller that keeps a ReplicaSet or a

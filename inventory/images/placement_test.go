@@ -88,6 +88,26 @@ func TestPulls(t *testing.T) {
 	}
 }
 
+// TestPullFails: a container that has never run waits for its image. One that ran once does not count.
+func TestPullFails(t *testing.T) {
+	status := func(more string) string {
+		return `{"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "quay.io/x:1"}]}, "status": {"phase": "Pending", "containerStatuses": [{"name": "c", "image": "", ` + more + `}]}}`
+	}
+	const waits = `"state": {"waiting": {"reason": "ImagePullBackOff"}}`
+	for text, want := range map[string]bool{
+		waits + `, "imageID": "", "restartCount": 0`:                                             true,
+		waits + `, "imageID": "quay.io/x@sha256:aa", "restartCount": 0`:                          false,
+		waits + `, "imageID": "", "restartCount": 1`:                                             false,
+		`"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "imageID": "", "restartCount": 0`: false,
+		`"state": {"running": {}}, "imageID": "quay.io/x@sha256:aa", "restartCount": 0`:          false,
+	} {
+		h, err := Decode(schema.GroupKind{Kind: "Pod"}, []byte(status(text)))
+		if err != nil || len(h.References) != 1 || h.References[0].PullFails != want {
+			t.Errorf("%s: %v, %v", text, h, err)
+		}
+	}
+}
+
 // TestOnePlacement: consumers that may run on the same nodes share their Placement.
 func TestOnePlacement(t *testing.T) {
 	var x Index

@@ -21,8 +21,8 @@ type Reference struct {
 	Digest string
 	// OwnPullSecret and PullSecretUnknown are as in policy.Consumer.
 	OwnPullSecret, PullSecretUnknown bool
-	// Guessed, NeverPulls and Ending are as in policy.Consumer.
-	Guessed, NeverPulls, Ending bool
+	// Guessed, NeverPulls, Ending and PullFails are as in policy.Consumer.
+	Guessed, NeverPulls, Ending, PullFails bool
 	// Placement is policy.Consumer's in JSON, the same for equal ones; "" where that is nil.
 	Placement string
 	// Tag is an ImageStreamTag or ImageStreamImage, "NAMESPACE/STREAM:TAG" or

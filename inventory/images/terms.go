@@ -22,13 +22,14 @@ type terms struct {
 	placement         string
 	neverPulls        bool
 	ending            bool
+	pullFails         bool
 }
 
 func termsOf(r Reference) unique.Handle[terms] {
 	return unique.Make(terms{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
 		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
-		placement: r.Placement, neverPulls: r.NeverPulls, ending: r.Ending,
+		placement: r.Placement, neverPulls: r.NeverPulls, ending: r.Ending, pullFails: r.PullFails,
 	})
 }
 
@@ -36,7 +37,7 @@ func termsOf(r Reference) unique.Handle[terms] {
 func (t terms) in(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
 	r.Guessed = t.guessed
-	r.Placement, r.NeverPulls, r.Ending = t.placement, t.neverPulls, t.ending
+	r.Placement, r.NeverPulls, r.Ending, r.PullFails = t.placement, t.neverPulls, t.ending, t.pullFails
 	r.Account, r.Keeper, r.Lookup, r.Copied = t.account, t.keeper, t.lookup, t.copied
 	return r
 }

@@ -245,6 +245,7 @@ type imageUser struct {
 	Guessed           bool `json:"guessed,omitempty"`
 	NeverPulls        bool `json:"neverPulls,omitempty"`
 	Ending            bool `json:"ending,omitempty"`
+	PullFails         bool `json:"pullFails,omitempty"`
 
 	Placement *policy.Placement `json:"placement,omitempty"`
 }
@@ -252,7 +253,7 @@ type imageUser struct {
 func imageUsersOf(img policy.Image) imageUsers {
 	users := make([]imageUser, len(img.Consumers))
 	for i, c := range img.Consumers {
-		users[i] = imageUser{c.Kind, c.Namespace, c.Name, c.Container, c.Use.String(), c.Digest, c.OwnPullSecret, c.PullSecretUnknown, c.Guessed, c.NeverPulls, c.Ending, c.Placement}
+		users[i] = imageUser{c.Kind, c.Namespace, c.Name, c.Container, c.Use.String(), c.Digest, c.OwnPullSecret, c.PullSecretUnknown, c.Guessed, c.NeverPulls, c.Ending, c.PullFails, c.Placement}
 	}
 	return imageUsers{img.Ref, users}
 }
@@ -276,7 +277,7 @@ func (r *reader) imageUsers(data []byte) error {
 		h.References = append(h.References, images.Reference{
 			Image: o.Image, Container: u.Container, Use: use, Digest: u.Digest,
 			OwnPullSecret: u.OwnPullSecret, PullSecretUnknown: u.PullSecretUnknown, Guessed: u.Guessed,
-			NeverPulls: u.NeverPulls, Ending: u.Ending, Placement: images.EncodePlacement(u.Placement),
+			NeverPulls: u.NeverPulls, Ending: u.Ending, PullFails: u.PullFails, Placement: images.EncodePlacement(u.Placement),
 		})
 	}
 	return nil

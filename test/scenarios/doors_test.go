@@ -886,7 +886,7 @@ func isPart(part, all map[string]bool) bool {
 }
 
 // digests returns the references of images, each with the digest that runs, and those that are named
-// by what is being deleted.
+// by what is being deleted or never got its image.
 func digests(images []policy.Image) map[string]bool {
 	set := map[string]bool{}
 	for _, img := range images {
@@ -897,6 +897,9 @@ func digests(images []policy.Image) map[string]bool {
 			}
 			if u.Ending {
 				set[img.Ref+" ends"] = true
+			}
+			if u.PullFails {
+				set[img.Ref+" fails"] = true
 			}
 		}
 	}
