@@ -46,6 +46,9 @@ func (p *Plan) setDepths() {
 func (p *Plan) setDepth(r *Reroute) {
 	if depth := p.settings.depthOf(r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
 		r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
+		for i := range r.Maybe {
+			r.Maybe[i] = p.settings.atDepth(r.Maybe[i], depth)
+		}
 	}
 	r.platforms = p.entries == nil && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)
 	r.site = p.site

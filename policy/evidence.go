@@ -221,8 +221,18 @@ func denyUnless(proofs ...proof) Severity {
 	return Deny
 }
 
-// failsToday is proof that nodes do not get the image on the old route.
-func (a *assessment) failsToday() proof { return proof{a.before == Fails && !a.BeforeUnknown} }
+// failsToday is proof that nodes do not get the image on the old route. Where that is not known, they do
+// not on any that an object in force, or none, leads to, nor on the new one: the image is dead
+// everywhere. No image that is protected, or runs, is given up so: nodes may have a mirror
+// that no object names any more.
+func (a *assessment) failsToday() proof {
+	if !a.BeforeUnknown {
+		return proof{a.before == Fails}
+	}
+	return proof{!a.protected && len(a.running()) == 0 && a.after == Fails && len(a.Maybe) > 0 && !slices.ContainsFunc(a.Maybe, func(route mirrors.Route) bool {
+		return a.weigh(&route, a.found, true).pull(false) != Fails
+	})}
+}
 
 // mirrorsFailToday is proof that the mirrors of the old route do not serve the image, although
 // it has some and nodes may contact its source.

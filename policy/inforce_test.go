@@ -24,6 +24,24 @@ func TestMending(t *testing.T) {
 	mend := mirrors.Delete(idms("two", "", allow))
 	bad := itms("bad", "quay.io", allow, "n.local")
 	nowhere := facts("n.local/x:1 absent", "quay.io/x:1 absent", "m.local/x:1 absent")
+	t.Run("dead everywhere", func(t *testing.T) {
+		before := stuck("", bad)
+		for _, tc := range []struct {
+			consumers []Consumer
+			facts     Facts
+			want      string
+		}{
+			{consumers(), nowhere, "warn RejectedByMCO, warn ImageMissing"},
+			{consumers(isRouter), nowhere, "deny ImageMissing, warn RejectedByMCO"},
+			{consumers(), facts("n.local/x:1 absent", "quay.io/x:1 unreachable", "m.local/x:1 absent"), "deny ImageMissing, warn RejectedByMCO"},
+			{consumers(withSecret), nowhere, "deny ImageMissing, warn RejectedByMCO"},
+		} {
+			got := shallow(Change{before, mend.Apply(before)}, []Image{{tag, tc.consumers}}, Settings{}).Decide(tc.facts)
+			if summary(got) != tc.want {
+				t.Errorf("%v: got %q, want %q", tc.consumers, summary(got), tc.want)
+			}
+		}
+	})
 	for _, tt := range []struct {
 		name   string
 		before mirrors.Set

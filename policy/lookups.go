@@ -85,6 +85,9 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 	}
 	q.askOn(&r.After, false)
 	q.askOn(&r.Before, false)
+	for i := range r.Maybe {
+		q.askOn(&r.Maybe[i], false)
+	}
 	q.askSignatures(r, &r.After, false)
 	q.askSignatures(r, &r.Before, false)
 	q.askReferrers(after)

@@ -189,6 +189,7 @@ func (m *rerouteMaker) reroute(img Image, namespace string) (Reroute, bool, erro
 	if changed && from.Entry != "" && to.Entry != from.Entry && m.after.Has(from.Entry) {
 		reroute.HiddenBy = to.Entry
 	}
+	reroute.Maybe = m.maybe(img.Ref, namespace)
 	if m.known.OtherCredentials != nil {
 		reroute.OtherCredentials = m.known.OtherCredentials(img.Ref)
 	}

@@ -46,7 +46,11 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 // of what is there.
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	var places []mirrors.Location
-	for _, route := range []*mirrors.Route{&r.After, &r.Before} {
+	routes := []*mirrors.Route{&r.After, &r.Before}
+	for i := range r.Maybe {
+		routes = append(routes, &r.Maybe[i])
+	}
+	for _, route := range routes {
 		for k := range route.Sources {
 			s := &route.Sources[k]
 			if !s.Tried() {

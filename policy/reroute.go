@@ -9,6 +9,9 @@ type Reroute struct {
 	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
 	// which proves nothing.
 	BeforeUnknown bool
+	// Maybe are routes that nodes may take today, where BeforeUnknown: by the objects in force, and
+	// by none at all.
+	Maybe []mirrors.Route
 	// Namespace is that of all consumers of Image here, where nodes hold its pods to a signature
 	// policy of their own; "" for all others. Each Reroute of an image is of other consumers
 	// then.

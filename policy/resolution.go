@@ -112,6 +112,20 @@ func (r *resolution) routes(image, namespace string) (before, after mirrors.Rout
 	return before, after, nil
 }
 
+// maybe returns the routes that nodes may take to an image today, where that is not known.
+func (r *resolution) maybe(image, namespace string) []mirrors.Route {
+	if r.before != nil {
+		return nil
+	}
+	var routes []mirrors.Route
+	for _, table := range []*mirrors.Table{r.bare, r.objects} {
+		if route, err := table.Route(image, namespace); err == nil {
+			routes = append(routes, route)
+		}
+	}
+	return routes
+}
+
 // ownPolicies returns the namespaces whose pods nodes hold, or will hold, to a signature policy of
 // their own.
 func (r *resolution) ownPolicies() []string {
