@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // Decide judges p by the facts. It is a function of its arguments only.
@@ -85,6 +87,9 @@ func (c *Counts) add(a *assessment, findings []Finding) {
 	case Works:
 		if !slices.ContainsFunc(findings, Finding.leavesOpen) {
 			c.Verified++ // for the nodes of every platform
+			if at, ok := a.newRoute.served(); ok && at.Depth >= mirrors.DepthBlobs {
+				c.Layers++
+			}
 		}
 	case Unsure, WorksBehind:
 		c.Unverified++

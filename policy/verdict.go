@@ -1,5 +1,11 @@
 package policy
 
+import (
+	"fmt"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
 // A Finding is one rule's objection.
 type Finding struct {
 	// Rule is the stable id of the rule ("ImageMissing").
@@ -50,10 +56,27 @@ type Counts struct {
 	Total      int // images in the inventory
 	Rerouted   int // images whose route changes
 	Verified   int // of these, found at a place the new route reaches, for all nodes
+	Layers     int // of the verified, those whose layers were found as well
 	Unverified int // of these, what could not be determined
 	Pending    int // of the unverified, still being asked when time was up
 	Malformed  int // images no node could parse
 	// Moved are the images that are not rerouted, and that drains have pulled again; of these,
 	// nodes cannot pull those that are MovedLost, and of MovedOpen it is not known.
 	Moved, MovedLost, MovedOpen int
+}
+
+// Looked says what was found of the verified images, "" if there are none: a manifest that answers the
+// reference, for the platform of each node that may run it, is the least.
+func (c Counts) Looked() string {
+	const signatures = "; signatures were looked at only where a policy requires them"
+	switch {
+	case c.Verified == 0:
+		return ""
+	case c.Layers == 0:
+		return "Verified: the manifests were found, layers were not looked at" + signatures + "."
+	case c.Layers == c.Verified:
+		return "Verified: manifests and layers were found" + signatures + "."
+	default:
+		return fmt.Sprintf("Verified: the manifests were found, and the layers of %s of them%s.", text.Number(c.Layers), signatures)
+	}
 }

@@ -67,6 +67,7 @@ type Counts struct {
 	Total      int `json:"total"`
 	Rerouted   int `json:"rerouted"`
 	Verified   int `json:"verified"`
+	Layers     int `json:"layers"` // of the verified, those whose layers were found as well
 	Unverified int `json:"unverified"`
 	Pending    int `json:"pending"`
 	Malformed  int `json:"malformed"`

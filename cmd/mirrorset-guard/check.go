@@ -162,6 +162,9 @@ func printReport(w io.Writer, r review.Record, simulate bool) error {
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "\nNote: %s\n", text.Line(note))
 	}
+	if looked := r.Verdict.Counts.Looked(); looked != "" {
+		fmt.Fprintf(w, "\n%s\n", looked)
+	}
 	_, err := fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
 	return err
 }

@@ -32,7 +32,7 @@ const (
 	credentialFor  = `{"apiVersion":"config.openshift.io/v1alpha1","kind":"CRIOCredentialProviderConfig","metadata":{"name":"cluster"},"spec":{"matchImages":[%q]}}`
 	shopMirror     = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[{"source":"quay.example.com/shop","mirrors":["example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]}}`
 
-	noMirrorHas   = "the source may not be contacted, and no mirror has the image"
+	noMirrorHas   = "the source may not be contacted, and no mirror lets nodes in"
 	noMirrorKnown = "the source may not be contacted, and no mirror could be verified to have the image"
 	othersRemark  = "example.com/shop/cart:v1: example.com answers 401 and the global pull secret has no entry for it; add one; by CRIOCredentialProviderConfig, nodes may have other credentials"
 )

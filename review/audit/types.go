@@ -164,6 +164,8 @@ type Images struct {
 	Rerouted int `json:"rerouted"`
 	// Verified is how many of these were found on the new route.
 	Verified int `json:"verified"`
+	// Layers is of how many of the verified the layers were found as well.
+	Layers int `json:"layers,omitempty"`
 	// Unverified is about how many of these that could not be determined.
 	Unverified int `json:"unverified"`
 	// Pending is how many of the unverified were still being looked up when time was up.
