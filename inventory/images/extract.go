@@ -22,11 +22,11 @@ func Extract(o runtime.Object) (Holder, bool) {
 	case *corev1.Pod:
 		return fromPod(o), true
 	case *appsv1.Deployment:
-		return fromOperand("Deployment", o, &o.Spec.Template), true
+		return fromTemplate("Deployment", o, &o.Spec.Template, terms{}), true
 	case *appsv1.StatefulSet:
-		return fromOperand("StatefulSet", o, &o.Spec.Template), true
+		return fromTemplate("StatefulSet", o, &o.Spec.Template, terms{}), true
 	case *appsv1.DaemonSet:
-		return fromOperand("DaemonSet", o, &o.Spec.Template), true
+		return fromTemplate("DaemonSet", o, &o.Spec.Template, terms{}), true
 	case *appsv1.ReplicaSet:
 		return fromTemplate("ReplicaSet", o, &o.Spec.Template, terms{keeper: keeperOf(o, o.Spec.Replicas)}), true
 	case *corev1.ReplicationController:
@@ -52,14 +52,6 @@ func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec
 	t.account = accountOf(&template.Spec)
 	t.lookup, t.copied = lookupOf(o, template.Annotations)
 	h.addSpec(&template.Spec, t, nil)
-	return h
-}
-
-// fromOperand reads a workload that may be an operator, whose environment and
-// arguments name the images of what it is going to deploy.
-func fromOperand(kind string, o metav1.Object, template *corev1.PodTemplateSpec) Holder {
-	h := fromTemplate(kind, o, template, terms{})
-	h.addSettings(&template.Spec)
 	return h
 }
 
@@ -103,18 +95,7 @@ func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
 	if owner == nil || !isZero(replicas) {
 		return schema.GroupKind{}
 	}
-	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
-	if group := formerGroups[kind]; group != "" {
-		kind.Group = group
-	}
-	return kind
-}
-
-// formerGroups maps API groups that owner references in old objects still name to those
-// that replaced them.
-var formerGroups = map[schema.GroupKind]string{
-	{Group: "extensions", Kind: "Deployment"}: "apps",
-	{Kind: "DeploymentConfig"}:                "apps.openshift.io",
+	return CurrentKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind())
 }
 
 // fromReplicationController treats the controllers of DeploymentConfigs as the
@@ -130,7 +111,7 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
 // addSpec adds what the kubelet would pull for a pod: its three lists of
-// containers, and its image volumes. The digests are by container name, which is
+// containers, and its image volumes; and what the containers are told. The digests are by container name, which is
 // unique over all three lists. Of t, it finds out by itself whether the spec names a
 // pull secret.
 func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
@@ -155,6 +136,7 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 			add(v.Image.Reference, "volume "+v.Name, "")
 		}
 	}
+	h.addSettings(spec, t)
 }
 
 // PullSecrets returns the names of the pull secrets that a pod names, other than the one that

@@ -112,7 +112,4 @@ func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 		t.lookup, t.copied = lookupOf(o, template.Annotations)
 	}
 	h.addSpec(&template.Spec, t, nil)
-	if kind.operator {
-		h.addSettings(&template.Spec)
-	}
 }

@@ -180,7 +180,7 @@ func (g *guesser) container(p place, o map[string]any) {
 		variable, _ := item.(map[string]any)
 		name, _ := variable["name"].(string)
 		value, _ := variable["value"].(string)
-		g.setting(p, func(h *Holder) { h.addEnv(name, value) })
+		g.setting(p, func(s *settings) { s.addEnv(name, value) })
 	}
 	var args []string
 	for _, key := range []string{"command", "args"} {
@@ -190,13 +190,13 @@ func (g *guesser) container(p place, o map[string]any) {
 			args = append(args, text)
 		}
 	}
-	g.setting(p, func(h *Holder) { h.addArgs(args) })
+	g.setting(p, func(s *settings) { s.addArgs(args) })
 }
 
 // setting adds the images in a container's environment and arguments.
-func (g *guesser) setting(p place, addTo func(*Holder)) {
+func (g *guesser) setting(p place, addTo func(*settings)) {
 	var told Holder
-	addTo(&told)
+	addTo(&settings{holder: &told})
 	for _, r := range told.References {
 		g.add(place{path: p.path + " " + r.Container, own: p.own}, r.Image)
 	}

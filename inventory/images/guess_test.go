@@ -234,6 +234,7 @@ func TestIsGuessable(t *testing.T) {
 	}{
 		{"a kind that is not known", "tekton.dev", "Task", true},
 		{"a kind that has rules of its own", "apps", "Deployment", false},
+		{"by the name of a former API group too", "extensions", "Deployment", false},
 		{"so has this one, but not another of the name", "argoproj.io", "Rollout", false},
 		{"another of the name", "example.com", "Rollout", true},
 		{"secrets are never read", "", "Secret", false},

@@ -38,7 +38,7 @@ func (r *reader) keep(h images.Holder, data []byte) bool {
 	if controller == nil {
 		return false
 	}
-	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
+	kind := images.CurrentKind(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind())
 	r.kept = append(r.kept, kept{h, owner{kind, h.Namespace, controller.Name}})
 	return true
 }

@@ -189,12 +189,13 @@ func (r *reader) item(it item, fallback metav1.TypeMeta, first bool) error {
 // object enters one object. Objects of unknown kinds are counted.
 func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	gvk := meta.GroupVersionKind()
+	kind := images.CurrentKind(gvk.GroupKind())
 	err := r.mirrorObject(gvk, data)
 	if errors.Is(err, mirrors.ErrKind) {
-		err = r.holder(gvk.GroupKind(), data)
+		err = r.holder(kind, data)
 	}
 	if errors.Is(err, images.ErrKind) {
-		err = r.other(gvk.GroupKind(), data)
+		err = r.other(kind, data)
 	}
 	if err == nil {
 		r.objects++
