@@ -765,7 +765,8 @@ func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change
 		Items      []any  `json:"items"`
 	}
 	list.APIVersion, list.Kind = "v1", "List"
-	for _, o := range []mirrors.Object{r.imageConfig(), r.object(), r.object(), r.object()} {
+	for i, o := range []mirrors.Object{r.imageConfig(), r.object(), r.object(), r.object()} {
+		o.SetGeneration(int64(i + 1)) // of two of a name the later is newer
 		before = mirrors.Put(o).Apply(before)
 		list.Items = append(list.Items, o)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -28,6 +29,30 @@ type header struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []json.RawMessage `json:"items"`
 	Metadata        json.RawMessage   `json:"metadata"`
+}
+
+// isLikeAnObject reports whether h, which has no kind, is what is left of a list or an object, as
+// jq leaves them, and not Helm's values in a folder of manifests.
+func (h header) isLikeAnObject() bool {
+	var meta metav1.ObjectMeta
+	return len(h.Items) > 0 || len(h.Metadata) > 0 && utiljson.Unmarshal(h.Metadata, &meta) == nil && meta.Name != ""
+}
+
+// cut returns what a list says of items that it lacks, nil if it has all.
+func (h header) cut() error {
+	var meta metav1.ListMeta
+	if len(h.Metadata) > 0 && utiljson.Unmarshal(h.Metadata, &meta) != nil {
+		return nil // it is no list's
+	}
+	switch {
+	case meta.RemainingItemCount != nil && *meta.RemainingItemCount > 0:
+		return fmt.Errorf("a list without its other %s (metadata.remainingItemCount): only the first page was written",
+			text.Count(int(*meta.RemainingItemCount), "item"))
+	case meta.Continue != "":
+		return errors.New("a list that goes on (metadata.continue): only the first page was written")
+	default:
+		return nil
+	}
 }
 
 // part takes the next part of a dump.
@@ -92,13 +117,13 @@ func (r *reader) document(data []byte, waiting []item, items int) error {
 		r.skip("(no object)") // Helm values in a folder of manifests, lists of numbers in a must-gather
 		return nil
 	case h.Kind == "":
-		r.unreadEnd(data, waiting)
+		r.unreadEnd(h, data, waiting)
 		return errNoKind
 	case items == 0 && isListOfUse(h.Kind) && !hasItems(data):
 		r.unreadText(data, errNoItems)
 		return errNoItems
 	case strings.HasSuffix(h.Kind, "List"):
-		return r.list(h, waiting)
+		return errors.Join(r.list(h, waiting), r.cut(h))
 	default:
 		return r.object(h.TypeMeta, data)
 	}
@@ -189,18 +214,42 @@ func (r *reader) item(it item, fallback metav1.TypeMeta, first bool) error {
 // object enters one object. Objects of unknown kinds are counted.
 func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	gvk := meta.GroupVersionKind()
+	if err := notAnObject(gvk, data); err != nil {
+		r.unreadAnswer(data, err)
+		return err
+	}
 	kind := images.CurrentKind(gvk.GroupKind())
+	now, before, order := r.again(gvk, data)
+	if order == same || order == older {
+		r.objects++
+		return nil
+	}
+	var err error
+	if order == unordered {
+		err = r.contradiction(gvk, before, data)
+	} else {
+		before = nil
+	}
+	if err == nil {
+		r.now, r.before = now, before
+		err = r.enter(gvk, kind, data)
+	}
+	if err == nil {
+		r.objects++
+	} else {
+		r.unreadObject(gvk, err)
+	}
+	return err
+}
+
+// enter enters an object that counts.
+func (r *reader) enter(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
 	err := r.mirrorObject(gvk, data)
 	if errors.Is(err, mirrors.ErrKind) {
 		err = r.holder(kind, data)
 	}
 	if errors.Is(err, images.ErrKind) {
 		err = r.other(kind, data)
-	}
-	if err == nil {
-		r.objects++
-	} else {
-		r.unreadObject(gvk, err)
 	}
 	return err
 }
@@ -228,6 +277,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	if h.Name == "" {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
+	h = r.counting(h)
 	if !r.keep(h, data) {
 		r.put(h)
 	}
@@ -307,6 +357,16 @@ func (r *reader) applied(data []byte) {
 	r.set.Applied, r.notApplied = objects.DecodeApplied(data)
 }
 
+// counting remembers the images of the object that is being read, and adds to them those of
+// another that counts as well.
+func (r *reader) counting(h images.Holder) images.Holder {
+	if r.before != nil {
+		h = union(h, r.before)
+	}
+	r.now.images = images.Pack(h.References)
+	return h
+}
+
 // put enters the images that an object names.
 func (r *reader) put(h images.Holder) {
 	r.index.Put(h)
@@ -324,7 +384,7 @@ func (r *reader) put(h images.Holder) {
 var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Kind: "Node"}:      (*reader).node,
 	{Kind: "Namespace"}: (*reader).namespace,
-	{Kind: "Secret"}:    (*reader).secret,
+	secretKind:          (*reader).secret,
 
 	{Kind: "ServiceAccount"}:                                                (*reader).account,
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
@@ -369,7 +429,7 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 	case h.Name == "":
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
-	r.put(h)
+	r.put(r.counting(h))
 	return nil
 }
 
@@ -459,6 +519,12 @@ func (r *reader) namespace(data []byte) error {
 	return keep(data, objects.TrimNamespace, &r.namespaces)
 }
 
+var secretKind = schema.GroupKind{Kind: "Secret"}
+
+func isPullSecret(o *metav1.PartialObjectMetadata) bool {
+	return o.Namespace == "openshift-config" && o.Name == "pull-secret"
+}
+
 // secret keeps the global pull secret and no other. A must-gather blanks its content out,
 // which is not a Problem.
 func (r *reader) secret(data []byte) error {
@@ -466,7 +532,7 @@ func (r *reader) secret(data []byte) error {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
-	if o.Namespace != "openshift-config" || o.Name != "pull-secret" {
+	if !isPullSecret(&o) {
 		r.skip("Secret")
 		return nil
 	}

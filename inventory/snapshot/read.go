@@ -76,12 +76,17 @@ type reader struct {
 	unread  []string  // resources of which something could not be read
 
 	templates map[owner]bool // the objects with a template that were read
-	kept      []kept
+	kept      map[[3]string]kept
+
+	editions map[identity]*edition
+	// now is the object that is being read, before another one of its name that counts as
+	// well, nil for none.
+	now, before *edition
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {
 	for _, h := range r.holders {
-		r.put(*h)
+		r.put(r.besides(*h))
 	}
 	r.putKept()
 	r.unknown = r.unknownResources()

@@ -16,6 +16,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,6 +61,7 @@ type Snapshot struct {
 	rendered   map[string]rollout.RenderedConfig // by name
 	unknown    []string                          // what a rollout depends on and the dump lacks
 	override   bool                              // whether workloads.DrainOverride is there
+	written    bool                              // whether Write has written it, or a part of it
 	pullSecret []byte
 	notApplied error          // why set has no Applied, though the dump has its MachineConfig
 	objects    int            // that were understood, whether they name images or not
@@ -134,15 +136,19 @@ func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 	}
 }
 
-// Images returns the images that objects in the dump name. A dump with nodes and without a
-// single image cannot be complete, which is an error.
+// Images returns the images that objects in the dump name. A dump without a single one cannot be
+// complete, which is an error, unless Write has written it, of a cluster without nodes.
 func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	images := s.index.Images()
-	if images.Len() == 0 && len(s.nodes) > 0 {
+	switch {
+	case images.Len() > 0, s.written && len(s.nodes) == 0:
+		return images, nil
+	case len(s.nodes) > 0:
 		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
 			text.Count(len(s.nodes), "node"))
+	default:
+		return policy.Images{}, errors.New("the dump has no object that names an image: without what uses them there is no answer; add pods and workloads (see the documentation of --from)")
 	}
-	return images, nil
 }
 
 // Nodes returns the nodes in the dump, as objects.TrimNode leaves them, sorted

@@ -288,6 +288,20 @@ func (r *reader) holderOf(u imageUser) *images.Holder {
 	return r.holders[key]
 }
 
+// besides adds to h the images of the object itself, which the dump may have as well.
+func (r *reader) besides(h images.Holder) images.Holder {
+	kind := schema.ParseGroupKind(h.Kind) // as images.GuessedKind has it
+	for _, k := range images.Kinds() {
+		if k.Kind == h.Kind {
+			kind = k
+		}
+	}
+	if e := r.editions[identityOf(kind, h.Namespace, h.Name)]; e != nil {
+		return union(h, e)
+	}
+	return h
+}
+
 func parseUse(text string) (policy.Use, error) {
 	for _, use := range []policy.Use{policy.Referenced, policy.Running, policy.History} {
 		if use.String() == text {
