@@ -49,7 +49,7 @@ func holderOf(kind string, o metav1.Object) Holder {
 // (openshift/apiserver-library-go, SetDefaults_ImagePolicyConfig).
 func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t terms) Holder {
 	h := holderOf(kind, o)
-	t.account = accountOf(&template.Spec)
+	t.account, _, _ = secretsOf(&template.Spec)
 	t.lookup, t.copied = lookupOf(o, template.Annotations)
 	h.addSpec(&template.Spec, t, nil)
 	return h
@@ -112,10 +112,14 @@ func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
 // addSpec adds what the kubelet would pull for a pod: its three lists of
 // containers, and its image volumes; and what the containers are told. The digests are by container name, which is
-// unique over all three lists. Of t, it finds out by itself whether the spec names a
-// pull secret.
+// unique over all three lists. Of t, it finds out by itself whether the spec names
+// pull secrets.
 func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
-	t.ownPullSecret = len(PullSecrets(spec)) > 0
+	account, secrets, own := secretsOf(spec)
+	t.ownPullSecret = own
+	if t.secrets = secrets; secrets != "" {
+		t.account = account
+	}
 	lookup, copied := t.lookup, t.copied
 	add := func(image, container, digest string) {
 		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
@@ -139,13 +143,13 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 	h.addSettings(spec, t)
 }
 
-// PullSecrets returns the names of the pull secrets that a pod names, other than the one that
-// OpenShift adds: sorted, each once.
+// PullSecrets returns the names of the pull secrets that a pod names, other than those that may
+// be the one that OpenShift adds: sorted, each once.
 func PullSecrets(spec *corev1.PodSpec) []string {
 	account := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
 	var names []string
 	for _, s := range spec.ImagePullSecrets {
-		if isOwnPullSecret(s.Name, account) {
+		if s.Name != "" && !mayBeGenerated(s.Name, account) {
 			names = append(names, s.Name)
 		}
 	}

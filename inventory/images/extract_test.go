@@ -70,9 +70,9 @@ func TestExtract(t *testing.T) {
 			Holder{Kind: "CronJob", Namespace: "shop", Name: "nightly", References: []Reference{{Image: app, Container: "a", OwnPullSecret: true}}},
 		},
 		{
-			"the pull secret that every pod of OpenShift has",
+			"what may be the pull secret that every pod of OpenShift has: its account says whether it is",
 			&batchv1.Job{ObjectMeta: named("shop", "once"), Spec: batchv1.JobSpec{Template: withPullSecrets("default-dockercfg-x7k2p")}},
-			Holder{Kind: "Job", Namespace: "shop", Name: "once", References: []Reference{{Image: app, Container: "a"}}},
+			Holder{Kind: "Job", Namespace: "shop", Name: "once", References: []Reference{{Image: app, Container: "a", Account: "default", Secrets: "default-dockercfg-x7k2p"}}},
 		},
 		{
 			"what looks like it, of another account, somebody has set",

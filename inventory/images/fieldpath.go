@@ -107,7 +107,8 @@ func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &template); err != nil {
 		return
 	}
-	t := terms{account: accountOf(&template.Spec)}
+	var t terms
+	t.account, _, _ = secretsOf(&template.Spec)
 	if kind.lookup {
 		t.lookup, t.copied = lookupOf(o, template.Annotations)
 	}

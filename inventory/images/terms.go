@@ -14,7 +14,7 @@ type terms struct {
 	use               policy.Use
 	ownPullSecret     bool
 	pullSecretUnknown bool
-	account           string
+	account, secrets  string
 	keeper            schema.GroupKind
 	lookup            Lookup
 	copied            bool
@@ -24,7 +24,7 @@ type terms struct {
 func termsOf(r Reference) unique.Handle[terms] {
 	return unique.Make(terms{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
-		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
+		account: r.Account, secrets: r.Secrets, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
 	})
 }
 
@@ -32,6 +32,6 @@ func termsOf(r Reference) unique.Handle[terms] {
 func (t terms) in(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
 	r.Guessed = t.guessed
-	r.Account, r.Keeper, r.Lookup, r.Copied = t.account, t.keeper, t.lookup, t.copied
+	r.Account, r.Secrets, r.Keeper, r.Lookup, r.Copied = t.account, t.secrets, t.keeper, t.lookup, t.copied
 	return r
 }

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -333,13 +334,22 @@ func (r *reader) imageStream(data []byte) error {
 	return nil
 }
 
+// account keeps what a service account says of pull secrets until the secrets have been read,
+// which may come later.
 func (r *reader) account(data []byte) error {
-	var o corev1.ServiceAccount
-	if err := json.Unmarshal(data, &o); err != nil {
-		return err
+	return keep(data, func(o *corev1.ServiceAccount) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{
+			ObjectMeta:       metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Annotations: o.Annotations},
+			ImagePullSecrets: o.ImagePullSecrets,
+		}
+	}, &r.accounts)
+}
+
+// putAccounts enters the service accounts.
+func (r *reader) putAccounts() {
+	for _, o := range r.accounts {
+		r.index.PutAccount(o.Namespace, o.Name, images.AccountOf(o, r.generated[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]...))
 	}
-	r.index.PutAccount(o.Namespace, o.Name, images.HasPullSecret(&o))
-	return nil
 }
 
 // registryFiles keeps the files of a MachineConfig that say where nodes pull from, instead
@@ -525,20 +535,26 @@ func isPullSecret(o *metav1.PartialObjectMetadata) bool {
 	return o.Namespace == "openshift-config" && o.Name == "pull-secret"
 }
 
-// secret keeps the global pull secret and no other. A must-gather blanks its content out,
-// which is not a Problem.
+// secret keeps the global pull secret, and of others which service account OpenShift has made them
+// for. A must-gather blanks the content out, which is not a Problem.
 func (r *reader) secret(data []byte) error {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
-	if !isPullSecret(&o) {
-		r.skip("Secret")
-		return nil
-	}
 	var secret corev1.Secret
-	if err := json.Unmarshal(data, &secret); err == nil {
+	err := json.Unmarshal(data, &secret)
+	switch account := images.GeneratedFor(&secret); {
+	case err == nil && isPullSecret(&o):
 		r.pullSecret = secret.Data[corev1.DockerConfigJsonKey]
+	case err == nil && account != "":
+		if r.generated == nil {
+			r.generated = map[types.NamespacedName][]string{}
+		}
+		owner := types.NamespacedName{Namespace: secret.Namespace, Name: account}
+		r.generated[owner] = append(r.generated[owner], secret.Name)
+	case !isPullSecret(&o):
+		r.skip("Secret")
 	}
 	return nil
 }
