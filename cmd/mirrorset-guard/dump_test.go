@@ -113,6 +113,44 @@ func TestCheckOfADumpThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestCheckMergesImageConfig: Image cluster is mostly given in part, and judged as what oc apply
+// makes of it, with a dump and with a snapshot of that.
+func TestCheckMergesImageConfig(t *testing.T) {
+	const (
+		head = "apiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster%s}\nspec: {registrySources: {%s}}\n"
+		last = `, annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"spec":{"registrySources":{"blockedRegistries":["quay.io"]}}}'}`
+		note = "Image cluster is merged with the one in force, as oc apply does"
+	)
+	for _, tc := range []struct {
+		name, inForce, change string
+		code                  int
+		want                  string
+		blocked               bool // whether quay.io still is
+	}{
+		{"what is left out stays", fmt.Sprintf(head, "", "blockedRegistries: [quay.io]"), fmt.Sprintf(head, "", "insecureRegistries: [m.example.com]"), exitAdmitted, note, true},
+		{"what oc apply has set goes away", fmt.Sprintf(head, last, "blockedRegistries: [quay.io]"), fmt.Sprintf(head, "", "insecureRegistries: [m.example.com]"), exitAdmitted, "it reroutes 0 of 1 image", false},
+		{"an old mistake is none", fmt.Sprintf(head, "", "allowedRegistries: ['a.example.com:tag:1', quay.io]"), fmt.Sprintf(head, "", "insecureRegistries: [m.example.com]"), exitAdmitted, note, false},
+		{"a new mistake is one", fmt.Sprintf(head, "", "insecureRegistries: [a.example.com]"), fmt.Sprintf(head, "", "insecureRegistries: ['a.example.com:tag:1']"), exitTrouble, "spec.registrySources.insecureRegistries[0]: Invalid value", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dump := written(t, "dump.yaml", "---\n"+cartDeployment+"\n---\n"+tc.inForce)
+			kept := invoke(t, "", "snapshot", "--from", dump, "-o", "-")
+			for _, from := range []string{dump, written(t, "kept.json", kept.out)} {
+				got := invoke(t, tc.change, "check", "-f", "-", "--from", from)
+				if got.code != tc.code || !strings.Contains(got.out+got.err, tc.want) {
+					t.Errorf("exit code %d, want %d and %q\n%s%s", got.code, tc.code, tc.want, got.out, got.err)
+				}
+				if merged := strings.Contains(got.out, note); merged != (tc.want == note) {
+					t.Errorf("it is said to be merged: %t", merged)
+				}
+				if got := invoke(t, tc.change, "render", "-f", "-", "--from", from); strings.Contains(got.out, "blocked = true") != tc.blocked {
+					t.Errorf("render: %s%s", got.out, got.err)
+				}
+			}
+		})
+	}
+}
+
 // hostileDump has words in every place where a stranger can put them.
 var hostileDump = func() string {
 	const words = "x\u001b[2J\u009b31m\u202e\r\nFORGED"

@@ -100,7 +100,8 @@ func askedOf(gvk schema.GroupVersionKind, data []byte) []byte {
 	}
 	var w bytes.Buffer
 	out := writer{to: bufio.NewWriter(&w)}
-	out.mirrors(mirrors.Put(o).Apply(mirrors.Set{}))
+	set := mirrors.Put(o).Apply(mirrors.Set{})
+	out.mirrors(set, bareImage(set))
 	if out.err != nil || out.to.Flush() != nil {
 		return nil
 	}

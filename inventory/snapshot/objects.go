@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -267,6 +268,10 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 		return fmt.Errorf("%s without a name", gvk.Kind)
 	}
 	r.set = mirrors.Put(o).Apply(r.set)
+	if r.mirrors == nil {
+		r.mirrors = map[string][]byte{}
+	}
+	r.mirrors[mirrors.NameOf(o)] = bytes.Clone(data)
 	return nil
 }
 

@@ -42,6 +42,7 @@ import (
 type Snapshot struct {
 	index      images.Index
 	set        mirrors.Set
+	mirrors    map[string][]byte // the mirror objects as the dump has them, by mirrors.NameOf
 	nodes      byKey[*corev1.Node]
 	pools      byKey[*mcfgv1.MachineConfigPool]
 	budgets    byKey[*policyv1.PodDisruptionBudget]
@@ -121,6 +122,12 @@ func (s *Snapshot) Problems() []Problem { return s.problems }
 // a mirror object that could not be read.
 func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) {
 	return s.set, s.unreadMirrorsError()
+}
+
+// MirrorObject returns the mirror object of the kind and name of o as the dump has it, in JSON; nil
+// if it does not.
+func (s *Snapshot) MirrorObject(_ context.Context, o mirrors.Object) ([]byte, error) {
+	return s.mirrors[mirrors.NameOf(o)], nil
 }
 
 // Applied returns what nodes have: MachineConfig mirrors.GeneratedRegistries. The error is
