@@ -144,6 +144,12 @@ func (e *edition) against(other *edition) order {
 	}
 }
 
+// isVersionOf reports whether e and other are one version of one object, which tools print in more
+// than one way, as those in a must-gather do.
+func (e *edition) isVersionOf(other *edition) bool {
+	return e.uid != identity{} && e.uid == other.uid && e.version != 0 && e.version == other.version
+}
+
 // compareKnown compares numbers of which 0 is none; of equal ones the contents differ.
 func compareKnown[T int64 | uint64](a, b T) order {
 	switch {
@@ -201,7 +207,10 @@ var errContradiction = errors.New("neither uid, resourceVersion nor generation t
 
 // contradiction returns why there is no answer as one of two objects counts and the other does
 // not; nil if both may.
-func (r *reader) contradiction(gvk schema.GroupVersionKind, before *edition, data []byte) error {
+func (r *reader) contradiction(gvk schema.GroupVersionKind, now, before *edition, data []byte) error {
+	if !isMirrorKind(gvk) && now.isVersionOf(before) {
+		return nil
+	}
 	var o metav1.PartialObjectMetadata
 	_ = json.Unmarshal(data, &o)
 	kind := images.CurrentKind(gvk.GroupKind())

@@ -52,6 +52,7 @@ func TestTwice(t *testing.T) {
 		{reason: "a label may exempt", a: set(", labels: {exempt: 'yes'}", "m.example.com"), b: set("", "m.example.com"), err: contradiction},
 		{reason: "two nodes of one name", a: node("", "amd64"), b: node("", "arm64"), err: "Node n1 is in f.yaml: document 2 too"},
 		{reason: "a newer node", a: node(", resourceVersion: '1'", "amd64"), b: node(", resourceVersion: '2'", "arm64")},
+		{reason: "one version of a node, printed in two ways", a: node(", uid: u1, resourceVersion: '1'", "amd64"), b: node(", uid: u1, resourceVersion: '1'", "amd64, kernelVersion: ''")},
 		{reason: "two pull secrets", a: secret("YQ=="), b: secret("Yg=="), err: "Secret openshift-config/pull-secret is in"},
 		{
 			reason: "one that is kept no more", a: fmt.Sprintf(kept, ", generation: 1", 0, 1), b: fmt.Sprintf(kept, ", generation: 2", 1, 2) + deployment,

@@ -228,7 +228,7 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	}
 	var err error
 	if order == unordered {
-		err = r.contradiction(gvk, before, data)
+		err = r.contradiction(gvk, now, before, data)
 	} else {
 		before = nil
 	}
