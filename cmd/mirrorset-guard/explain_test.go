@@ -780,7 +780,7 @@ func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change
 // isCreatable reports whether an API server would take o.
 func isCreatable(t *testing.T, o mirrors.Object) bool {
 	gvk := o.(runtime.Object).GetObjectKind().GroupVersionKind()
-	return len(crd.Validate(gvk, []byte(asJSON(t, o)))) == 0
+	return len(crd.Validate(gvk, []byte(asJSON(t, o)), nil)) == 0
 }
 
 func asJSON(t *testing.T, v any) string {

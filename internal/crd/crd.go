@@ -65,15 +65,10 @@ func config(kind string) schema.GroupVersionKind {
 func Knows(gvk schema.GroupVersionKind) bool { return files[gvk] != "" }
 
 // Validate returns everything that an API server would object to when the object in data
-// (JSON) is created with strict field validation (kubectl's default, --validate=strict); nil
-// if it would accept the object. Its kind must be one that Knows reports. Each error has the
-// path of the field and its value, if any; they are sorted by path.
-func Validate(gvk schema.GroupVersionKind, data []byte) field.ErrorList {
-	return ValidateUpdate(gvk, data, nil)
-}
-
-// ValidateUpdate is Validate for an object that replaces old (JSON), which is nil for none.
-func ValidateUpdate(gvk schema.GroupVersionKind, data, old []byte) field.ErrorList {
+// (JSON) replaces old, or is created if that is nil, with strict field validation (kubectl's
+// default, --validate=strict); nil if it would accept the object. Its kind must be one that Knows
+// reports. Each error has the path of the field and its value, if any; they are sorted by path.
+func Validate(gvk schema.GroupVersionKind, data, old []byte) field.ErrorList {
 	d, err := definitionOf(gvk)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}

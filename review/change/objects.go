@@ -213,7 +213,7 @@ func (r *Reader) object(place string, gvk schema.GroupVersionKind, doc []byte) s
 func (r *Reader) apply(e entry, doc []byte, name string, old []byte) {
 	var mistakes []string
 	if crd.Knows(e.gvk) {
-		for _, m := range crd.ValidateUpdate(e.gvk, doc, old) {
+		for _, m := range crd.Validate(e.gvk, doc, old) {
 			mistakes = append(mistakes, text.Line(fmt.Sprintf("%s: %s: %v", e.place, name, m)))
 		}
 	}
