@@ -81,15 +81,19 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	edit, err := o.change.read(io)
+	change, err := o.change.begin(io)
 	if err != nil {
 		return err
 	}
 	w, err := o.world.open(ctx, io)
 	if err != nil {
-		return err
+		return change.unless(err)
 	}
 	defer w.close()
+	edit, notes, err := change.on(ctx, w)
+	if err != nil {
+		return err
+	}
 	reviewer := review.Reviewer{
 		Inventory: w.inventory, Registries: w.registries, Settings: configured.settings,
 		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
@@ -100,6 +104,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
+	record.Notes = append(record.Notes, notes...)
 	if note := o.by.note(configured.settings); note != "" {
 		record.Notes = append(record.Notes, note)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -81,7 +82,11 @@ func TestCheckOfADumpThatCannotBeRead(t *testing.T) {
 		badSet  = good + "---\napiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: b}\nspec: {imageTagMirrors: none}\n"
 		oldSet  = good + "---\napiVersion: config.openshift.io/v1beta1\nkind: ImageTagMirrorSet\nmetadata: {name: b}\nspec: {}\n"
 		nothing = "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: other}\nspec: {}\n"
+		set     = "---\napiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: b%s}\nspec: {imageTagMirrors: [{source: quay.io/%d, mirrors: [m.example.com]}]}\n"
 	)
+	twice := func(first, second string) string {
+		return good + fmt.Sprintf(set, first, 1) + fmt.Sprintf(set, second, 2)
+	}
 	for _, tc := range []struct {
 		name, dump, change string
 		code               int
@@ -90,13 +95,57 @@ func TestCheckOfADumpThatCannotBeRead(t *testing.T) {
 		{"all is well", good, harmless, exitAdmitted, "does not reroute the one image in use: nothing was verified"},
 		{"a pod, whose image the change may reroute", badPod, harmless, exitDenied, "ImageTagMirrorSet other is refused: not all objects could be read: the change may reroute images that are not known."},
 		{"a pod, and a change that moves nothing", badPod, nothing, exitAdmitted, "dump.yaml: document 2: reading Pod: "},
-		{"a mirror set", badSet, nothing, exitTrouble, "what could not be read may hold mirror objects: {dir}/dump.yaml: document 2: reading ImageTagMirrorSet: "},
+		{"a mirror set", badSet, nothing, exitTrouble, "what could not be read, or is there twice, may change the answer: {dir}/dump.yaml: document 2: reading ImageTagMirrorSet: "},
+		{"two mirror sets of one name", twice("", ""), nothing, exitTrouble, "ImageTagMirrorSet b is in {dir}/dump.yaml: document 2 too, with other contents: neither uid, resourceVersion nor generation tells which is newer"},
+		{"a mirror set and a newer one", twice(", generation: 1", ", generation: 2"), nothing, exitAdmitted, `"allowed": true`},
+		{"the first page of the pods", good + "---\n" + `{"apiVersion":"v1","kind":"PodList","metadata":{"continue":"x","remainingItemCount":1},"items":[]}` + "\n", harmless, exitDenied, "ImageTagMirrorSet other is refused: not all objects could be read: the change may reroute images that are not known."},
+		{"a table", good + "---\n" + `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}` + "\n", nothing, exitTrouble, "{dir}/dump.yaml: document 2: a Table has no objects: ask for them with -o yaml or -o json"},
+		{"a refusal", good + "---\n" + `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}` + "\n", nothing, exitTrouble, "{dir}/dump.yaml: document 2: a Status in place of an object: no"},
+		{"mirror sets alone", nothing, nothing, exitTrouble, "the dump has no object that names an image: without what uses them there is no answer"},
 		{"a mirror set of no version", oldSet, nothing, exitTrouble, "document 2: ImageTagMirrorSet is not of config.openshift.io/v1beta1 but of config.openshift.io/v1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, out, stderr := check(t, map[string]string{"dump.yaml": tc.dump, "stdin": tc.change}, "-f", "-", "--from", "{dir}/dump.yaml", "-o", "json")
 			if code != tc.code || !strings.Contains(out+stderr, tc.want) {
 				t.Errorf("exit code %d, want %d and %q\n%s%s", code, tc.code, tc.want, out, stderr)
+			}
+		})
+	}
+}
+
+// TestCheckMergesImageConfig: Image cluster is mostly given in part, and judged as what oc apply
+// makes of it, with a dump and with a snapshot of that.
+func TestCheckMergesImageConfig(t *testing.T) {
+	const (
+		head = "apiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster%s}\nspec: {registrySources: {%s}}\n"
+		last = `, annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"spec":{"registrySources":{"blockedRegistries":["quay.io"]}}}'}`
+		note = "Image cluster is merged with the one in force, as oc apply does"
+	)
+	for _, tc := range []struct {
+		name, inForce, change string
+		code                  int
+		want                  string
+		blocked               bool // whether quay.io still is
+	}{
+		{"what is left out stays", fmt.Sprintf(head, "", "blockedRegistries: [quay.io]"), fmt.Sprintf(head, "", "insecureRegistries: [m.example.com]"), exitAdmitted, note, true},
+		{"what oc apply has set goes away", fmt.Sprintf(head, last, "blockedRegistries: [quay.io]"), fmt.Sprintf(head, "", "insecureRegistries: [m.example.com]"), exitAdmitted, "it reroutes 0 of 1 image", false},
+		{"an old mistake is none", fmt.Sprintf(head, "", "allowedRegistries: ['a.example.com:tag:1', quay.io]"), fmt.Sprintf(head, "", "insecureRegistries: [m.example.com]"), exitAdmitted, note, false},
+		{"a new mistake is one", fmt.Sprintf(head, "", "insecureRegistries: [a.example.com]"), fmt.Sprintf(head, "", "insecureRegistries: ['a.example.com:tag:1']"), exitTrouble, "spec.registrySources.insecureRegistries[0]: Invalid value", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dump := written(t, "dump.yaml", "---\n"+cartDeployment+"\n---\n"+tc.inForce)
+			kept := invoke(t, "", "snapshot", "--from", dump, "-o", "-")
+			for _, from := range []string{dump, written(t, "kept.json", kept.out)} {
+				got := invoke(t, tc.change, "check", "-f", "-", "--from", from)
+				if got.code != tc.code || !strings.Contains(got.out+got.err, tc.want) {
+					t.Errorf("exit code %d, want %d and %q\n%s%s", got.code, tc.code, tc.want, got.out, got.err)
+				}
+				if merged := strings.Contains(got.out, note); merged != (tc.want == note) {
+					t.Errorf("it is said to be merged: %t", merged)
+				}
+				if got := invoke(t, tc.change, "render", "-f", "-", "--from", from); strings.Contains(got.out, "blocked = true") != tc.blocked {
+					t.Errorf("render: %s%s", got.out, got.err)
+				}
 			}
 		})
 	}

@@ -33,7 +33,7 @@ imagePullSecrets: [{name: mine}]
 ---
 apiVersion: v1
 kind: ServiceAccount
-metadata: {name: default, namespace: openshift-shop}
+metadata: {name: default, namespace: openshift-shop, annotations: {openshift.io/internal-registry-pull-secret-ref: default-dockercfg-abcde}}
 imagePullSecrets: [{name: default-dockercfg-abcde}]
 ---
 apiVersion: apps/v1

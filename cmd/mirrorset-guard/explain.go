@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -55,15 +56,22 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	if err := o.output.validate(); err != nil {
 		return err
 	}
-	edit, err := o.change.readOptional(io)
+	change, err := o.change.begin(io)
 	if err != nil {
 		return err
 	}
 	w, err := o.open(ctx, io)
 	if err != nil {
-		return err
+		return change.unless(err)
 	}
 	defer w.close()
+	edit, notes, err := change.on(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintf(io.err, "mirrorset-guard: %s\n", text.Line(note))
+	}
 	set, err := w.inventory.Mirrors(ctx)
 	if err != nil {
 		return err

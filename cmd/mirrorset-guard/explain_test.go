@@ -765,7 +765,8 @@ func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change
 		Items      []any  `json:"items"`
 	}
 	list.APIVersion, list.Kind = "v1", "List"
-	for _, o := range []mirrors.Object{r.imageConfig(), r.object(), r.object(), r.object()} {
+	for i, o := range []mirrors.Object{r.imageConfig(), r.object(), r.object(), r.object()} {
+		o.SetGeneration(int64(i + 1)) // of two of a name the later is newer
 		before = mirrors.Put(o).Apply(before)
 		list.Items = append(list.Items, o)
 	}
@@ -779,7 +780,7 @@ func (r random) situation(t *testing.T) (before, after mirrors.Set, dump, change
 // isCreatable reports whether an API server would take o.
 func isCreatable(t *testing.T, o mirrors.Object) bool {
 	gvk := o.(runtime.Object).GetObjectKind().GroupVersionKind()
-	return len(crd.Validate(gvk, []byte(asJSON(t, o)))) == 0
+	return len(crd.Validate(gvk, []byte(asJSON(t, o)), nil)) == 0
 }
 
 func asJSON(t *testing.T, v any) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -51,22 +52,29 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 	if err := o.output.validate(); err != nil {
 		return err
 	}
-	edit, err := o.change.readOptional(io)
+	change, err := o.change.begin(io)
 	if err != nil {
 		return err
 	}
 	w, err := o.world.openMirrors(ctx, io)
 	if err != nil {
-		return err
+		return change.unless(err)
 	}
 	defer w.close()
+	edit, notes, err := change.on(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintf(io.err, "mirrorset-guard: %s\n", text.Line(note))
+	}
 	set, err := w.inventory.Mirrors(ctx)
 	if err != nil {
 		return err
 	}
 	set.Files = nil // what stands beside the generated file is not part of it
-	change := policy.Change{Before: set, After: edit.Apply(set)}
-	r, err := review.Render(change, o.needsBefore(), func() (*mirrors.Applied, error) { return readApplied(ctx, w.inventory) })
+	proposed := policy.Change{Before: set, After: edit.Apply(set)}
+	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return readApplied(ctx, w.inventory) })
 	if err != nil {
 		return err
 	}

@@ -222,7 +222,10 @@ type openWorld struct {
 	// otherCredentials is as in review.Reviewer.
 	otherCredentials func(ref string) bool
 	trust            review.Trust // as in review.Reviewer
-	stop             context.CancelFunc
+	// mirrorObject returns the mirror object in force of the kind and name of another, as JSON;
+	// nil if there is none.
+	mirrorObject func(context.Context, mirrors.Object) ([]byte, error)
+	stop         context.CancelFunc
 }
 
 // platforms returns those of the nodes, as far as they are known.
@@ -286,7 +289,7 @@ func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) e
 	} else {
 		credentials.set(nil, errors.New("no Secret openshift-config/pull-secret in the dump; see --pull-secret"))
 	}
-	open.inventory = dump
+	open.inventory, open.mirrorObject = dump, dump.MirrorObject
 	return w.trustDump(open, dump)
 }
 
@@ -336,7 +339,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	if err != nil {
 		return err
 	}
-	open.inventory = cluster
+	open.inventory, open.mirrorObject = cluster, cluster.MirrorObject
 	if !images {
 		open.inventory = mirrorsOnly{cluster}
 		return nil

@@ -9,9 +9,8 @@
 // variants by feature set in that version; if one gets them, use that of the set
 // Default.
 //
-// Validation against an existing object (an old value that has become invalid may stay
-// if nothing else about it changes) is not covered: objects are judged as if they were
-// created.
+// An update is judged beside the object that it replaces, as an API server does since
+// Kubernetes 1.30: what was invalid before and is not touched may stay.
 package crd
 
 import (
@@ -28,6 +27,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
@@ -39,6 +39,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 	"sigs.k8s.io/yaml"
 )
 
@@ -64,10 +65,10 @@ func config(kind string) schema.GroupVersionKind {
 func Knows(gvk schema.GroupVersionKind) bool { return files[gvk] != "" }
 
 // Validate returns everything that an API server would object to when the object in data
-// (JSON) is created with strict field validation (kubectl's default, --validate=strict); nil
-// if it would accept the object. Its kind must be one that Knows reports. Each error has the
-// path of the field and its value, if any; they are sorted by path.
-func Validate(gvk schema.GroupVersionKind, data []byte) field.ErrorList {
+// (JSON) replaces old, or is created if that is nil, with strict field validation (kubectl's
+// default, --validate=strict); nil if it would accept the object. Its kind must be one that Knows
+// reports. Each error has the path of the field and its value, if any; they are sorted by path.
+func Validate(gvk schema.GroupVersionKind, data, old []byte) field.ErrorList {
 	d, err := definitionOf(gvk)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
@@ -76,7 +77,14 @@ func Validate(gvk schema.GroupVersionKind, data []byte) field.ErrorList {
 	if err := json.Unmarshal(data, &object); err != nil {
 		return field.ErrorList{field.Invalid(nil, string(data), err.Error())}
 	}
-	errs := d.validate(gvk, object)
+	var before map[string]any
+	if old != nil {
+		if err := json.Unmarshal(old, &before); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		d.prune(before)
+	}
+	errs := d.validate(gvk, object, before)
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { // schemas are maps
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Error(), b.Error()))
 	})
@@ -162,30 +170,50 @@ func embedded(name string) string { return path.Join("manifests", path.Base(name
 
 // validate takes the steps of an API server: decoding
 // (schemaCoercingDecoder in customresource_handler.go), then the strategy's
-// PrepareForCreate and Validate (pkg/registry/customresource/strategy.go).
-func (d *definition) validate(gvk schema.GroupVersionKind, object map[string]any) field.ErrorList {
+// PrepareForCreate and Validate, or PrepareForUpdate and ValidateUpdate where there is an old
+// object (pkg/registry/customresource/strategy.go).
+func (d *definition) validate(gvk schema.GroupVersionKind, object, old map[string]any) field.ErrorList {
 	errs := typeErrors(gvk, object)
-	defaulting.Default(object, d.structural)
 	meta, err := d.metadata(object)
 	errs = append(errs, err...)
-	for _, path := range pruning.PruneWithOptions(object, d.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+	for _, path := range d.prune(object) {
 		errs = append(errs, unknownField(path))
-	}
-	defaulting.PruneNonNullableNullsWithoutDefaults(object, d.structural)
-	if d.hasStatus {
-		delete(object, "status") // which only the controller writes
 	}
 	if meta != nil {
 		errs = append(errs, d.metadataErrors(meta)...)
 	}
-	wrong := validation.ValidateCustomResource(nil, object, d.schema)
+	var (
+		wrong   field.ErrorList
+		options []cel.Option
+		before  any // not a map that is nil
+	)
+	if old == nil {
+		wrong = validation.ValidateCustomResource(nil, object, d.schema)
+	} else {
+		changes := common.NewCorrelatedObject(object, old, &model.Structural{Structural: d.structural})
+		wrong = validation.ValidateCustomResourceUpdate(nil, object, old, d.schema, validation.WithRatcheting(changes))
+		options, before = append(options, cel.WithRatcheting(changes)), old
+	}
 	wrong = append(wrong, objectmeta.Validate(context.Background(), nil, object, d.structural, false)...)
-	wrong = append(wrong, listtype.ValidateListSetsAndMaps(nil, d.structural, object)...)
+	if old == nil || len(listtype.ValidateListSetsAndMaps(nil, d.structural, old)) == 0 {
+		wrong = append(wrong, listtype.ValidateListSetsAndMaps(nil, d.structural, object)...)
+	}
 	if !blocksRules(wrong) {
-		broken, _ := d.rules.Validate(context.Background(), nil, d.structural, object, nil, celconfig.RuntimeCELCostBudget)
+		broken, _ := d.rules.Validate(context.Background(), nil, d.structural, object, before, celconfig.RuntimeCELCostBudget, options...)
 		wrong = append(wrong, broken...)
 	}
 	return append(errs, wrong...)
+}
+
+// prune makes of an object what is stored of it, and returns the paths of unknown fields.
+func (d *definition) prune(object map[string]any) []string {
+	defaulting.Default(object, d.structural)
+	unknown := pruning.PruneWithOptions(object, d.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, d.structural)
+	if d.hasStatus {
+		delete(object, "status") // which only the controller writes
+	}
+	return unknown
 }
 
 // typeErrors reports whether object declares the type that it is read as. A field in the wrong

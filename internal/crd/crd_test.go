@@ -75,7 +75,7 @@ func validateYAML(t *testing.T, text string) []string {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, err := range Validate(meta.GroupVersionKind(), data) {
+	for _, err := range Validate(meta.GroupVersionKind(), data, nil) {
 		got = append(got, err.Error())
 	}
 	slices.Sort(got)
@@ -105,7 +105,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		for gvk := range files {
-			Validate(gvk, data) // must not panic
+			Validate(gvk, data, nil) // must not panic
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"strconv"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -88,6 +89,23 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 	}
 	c.applied.noteFiles(err)
 	return c.applied.complete(ctx, set, versionOf(set, image.ResourceVersion, set.Payload), c.Applied), nil
+}
+
+// MirrorObject reads the mirror object of the kind and name of o from the API server, as JSON; nil
+// if there is none.
+func (c *Inventory) MirrorObject(ctx context.Context, o mirrors.Object) ([]byte, error) {
+	folder, served := map[string]string{
+		mirrors.TagMirrorSetGVK.Kind: tagMirrorSets, mirrors.DigestMirrorSetGVK.Kind: digestMirrorSets,
+		mirrors.ContentPolicyGVK.Kind: contentPolicies, mirrors.ClusterPolicyGVK.Kind: clusterPolicies,
+		mirrors.NamespacePolicyGVK.Kind: "/apis/config.openshift.io/v1/namespaces/" + url.PathEscape(o.GetNamespace()) + "/imagepolicies",
+		mirrors.ImageConfigGVK.Kind:     path.Dir(imageConfig),
+	}[mirrors.KindOf(o)]
+	if !served {
+		return nil, nil
+	}
+	var data json.RawMessage
+	err := c.mirrors.get(ctx, folder+"/"+url.PathEscape(o.GetName()), nil, &data)
+	return data, err
 }
 
 // payloadOf returns the release image of the cluster, "" if it has none.

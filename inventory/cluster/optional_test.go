@@ -250,7 +250,12 @@ func TestInventoryKnowsWhatAdmissionWillAdd(t *testing.T) {
 	if _, err := kube.CoreV1().ServiceAccounts(ns).Update(t.Context(), account, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has none any more", func() bool { return !user().OwnPullSecret })
+	eventually(t, "nothing says that the other is OpenShift's", func() bool { return user().PullSecretUnknown })
+	account.Annotations = map[string]string{"openshift.io/internal-registry-pull-secret-ref": "cart-dockercfg-x7k2p"}
+	if _, err := kube.CoreV1().ServiceAccounts(ns).Update(t.Context(), account, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "OpenShift's is none", func() bool { return !user().OwnPullSecret })
 
 	if len(consumersOf(t, c, ns, "cart:1")) != 1 {
 		t.Error("a short name stands for an ImageStream that is not there")

@@ -43,7 +43,9 @@ func (s holderSink) holder(t *follow.Object) images.Holder {
 type accountSink struct{ index *images.Index }
 
 // Put implements follow.Sink.
-func (s accountSink) Put(t *follow.Object) { s.index.PutAccount(t.Namespace, t.Name, t.Value.(bool)) }
+func (s accountSink) Put(t *follow.Object) {
+	s.index.PutAccount(t.Namespace, t.Name, t.Value.(images.Account))
+}
 
 // Remove implements follow.Sink.
 func (s accountSink) Remove(namespace, name string) { s.index.DeleteAccount(namespace, name) }
@@ -53,9 +55,9 @@ func (s accountSink) None(error) { s.Replace(nil) }
 
 // Replace implements follow.Sink.
 func (s accountSink) Replace(all []*follow.Object) {
-	named := make(map[types.NamespacedName]bool, len(all))
+	named := make(map[types.NamespacedName]images.Account, len(all))
 	for _, t := range all {
-		named[types.NamespacedName{Namespace: t.Namespace, Name: t.Name}] = t.Value.(bool)
+		named[types.NamespacedName{Namespace: t.Namespace, Name: t.Name}] = t.Value.(images.Account)
 	}
 	s.index.ReplaceAccounts(named)
 }

@@ -175,10 +175,11 @@ func volumes(kube kubernetes.Interface, sink follow.Sink) *source {
 }
 
 // serviceAccounts returns the source of what pods made from templates get their pull
-// secrets from. Where it may not be read, any may have one.
+// secrets from. Where it may not be read, any may have one. Secrets are not read: which of them
+// OpenShift has made the account itself says since 4.16, and before that it is not known.
 func serviceAccounts(kube kubernetes.Interface, index *images.Index) *source {
 	return readable("serviceaccounts", follow.Builtin(kube.CoreV1().ServiceAccounts(metav1.NamespaceAll), kube),
-		func(o runtime.Object) any { return images.HasPullSecret(o.(*corev1.ServiceAccount)) }, accountSink{index})
+		func(o runtime.Object) any { return images.AccountOf(o.(*corev1.ServiceAccount)) }, accountSink{index})
 }
 
 // accountsKnown returns how complete and current a source of serviceAccounts is.

@@ -24,6 +24,7 @@ var rollouts = schema.GroupKind{Group: "argoproj.io", Kind: "Rollout"}
 // What an object says that depends on other objects.
 func TestIndexConditions(t *testing.T) {
 	deployment := Holder{"Deployment", "shop", "cart", []Reference{{Image: "quay.io/cart:1", Container: "app", Account: "cart"}}}
+	pod := Holder{"Pod", "shop", "cart-0", []Reference{{Image: "quay.io/cart:1", Container: "app", Use: policy.Running, Account: "cart", Secrets: "cart-dockercfg-a"}}}
 	old := Holder{"ReplicaSet", "shop", "cart-1", []Reference{{Image: "quay.io/cart:1", Container: "app", Account: "cart", Keeper: rollouts}}}
 	short := Holder{"Deployment", "shop", "cart", []Reference{{Image: "cart:1", Container: "app", Lookup: LookupLocal}}}
 	forced := Holder{"Deployment", "shop", "cart", []Reference{{Image: "quay.io/team/cart:1", Container: "app", Lookup: LookupAll}}}
@@ -47,7 +48,7 @@ func TestIndexConditions(t *testing.T) {
 			"an account that names none",
 			[]func(*Index){
 				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "cart", false) },
+				func(x *Index) { x.PutAccount("shop", "cart", Account{}) },
 			},
 			image("quay.io/cart:1", consumer("Deployment", "cart", false, false, policy.Referenced)),
 		},
@@ -55,8 +56,8 @@ func TestIndexConditions(t *testing.T) {
 			"an account that names one, and another of that name",
 			[]func(*Index){
 				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "cart", true) },
-				func(x *Index) { x.PutAccount("other", "cart", false) },
+				func(x *Index) { x.PutAccount("shop", "cart", Account{Own: true}) },
+				func(x *Index) { x.PutAccount("other", "cart", Account{}) },
 			},
 			image("quay.io/cart:1", consumer("Deployment", "cart", true, false, policy.Referenced)),
 		},
@@ -64,7 +65,7 @@ func TestIndexConditions(t *testing.T) {
 			"a dump does not hold the account",
 			[]func(*Index){
 				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "default", false) },
+				func(x *Index) { x.PutAccount("shop", "default", Account{}) },
 			},
 			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
 		},
@@ -80,8 +81,51 @@ func TestIndexConditions(t *testing.T) {
 			"an account that named none when it was last read",
 			[]func(*Index){
 				func(x *Index) { x.Put(deployment) },
-				func(x *Index) { x.PutAccount("shop", "cart", false) },
+				func(x *Index) { x.PutAccount("shop", "cart", Account{}) },
 				func(x *Index) { x.TrustAccounts(StaleAccounts) },
+			},
+			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
+		},
+		{
+			"a pod has the pull secret that OpenShift has made for its account",
+			[]func(*Index){
+				func(x *Index) { x.Put(pod) },
+				func(x *Index) { x.PutAccount("shop", "cart", Account{Generated: "cart-dockercfg-a cart-dockercfg-b"}) },
+			},
+			image("quay.io/cart:1", consumer("Pod", "cart-0", false, false, policy.Running)),
+		},
+		{
+			"it has another of such a name, whatever the account gives to others",
+			[]func(*Index){
+				func(x *Index) { x.Put(pod) },
+				func(x *Index) { x.PutAccount("shop", "cart", Account{Own: true, Generated: "cart-dockercfg-b"}) },
+				func(x *Index) { x.TrustAccounts(AllAccounts) },
+			},
+			image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running)),
+		},
+		{
+			"nothing is known of its account",
+			[]func(*Index){
+				func(x *Index) { x.Put(pod) },
+				func(x *Index) { x.TrustAccounts(AllAccounts) },
+			},
+			image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running)),
+		},
+		{
+			"what was known of its account may have changed",
+			[]func(*Index){
+				func(x *Index) { x.Put(pod) },
+				func(x *Index) { x.PutAccount("shop", "cart", Account{Generated: "cart-dockercfg-a"}) },
+				func(x *Index) { x.TrustAccounts(StaleAccounts) },
+			},
+			image("quay.io/cart:1", consumer("Pod", "cart-0", true, true, policy.Running)),
+		},
+		{
+			"an account that gives what may be OpenShift's, or anybody's",
+			[]func(*Index){
+				func(x *Index) { x.Put(deployment) },
+				func(x *Index) { x.PutAccount("shop", "cart", Account{Unknown: true}) },
+				func(x *Index) { x.TrustAccounts(AllAccounts) },
 			},
 			image("quay.io/cart:1", consumer("Deployment", "cart", true, true, policy.Referenced)),
 		},
@@ -223,14 +267,14 @@ func TestIndexForgetsWhatWas(t *testing.T) {
 
 type randomWorld struct {
 	holders  map[[3]string]Holder
-	accounts map[types.NamespacedName]bool
+	accounts map[types.NamespacedName]Account
 	streams  map[types.NamespacedName]*Stream
 	read     map[schema.GroupKind]bool
 	state    Accounts
 }
 
 func (w *randomWorld) init() {
-	*w = randomWorld{map[[3]string]Holder{}, map[types.NamespacedName]bool{}, map[types.NamespacedName]*Stream{}, map[schema.GroupKind]bool{}, 0}
+	*w = randomWorld{map[[3]string]Holder{}, map[types.NamespacedName]Account{}, map[types.NamespacedName]*Stream{}, map[schema.GroupKind]bool{}, 0}
 }
 
 // index is told everything once, with what others depend on first.
@@ -248,12 +292,16 @@ func (w *randomWorld) index() *Index {
 	return x
 }
 
+func randomAccount(random *rand.Rand) Account {
+	return Account{Own: random.IntN(3) == 0, Unknown: random.IntN(3) == 0, Generated: []string{"", "a", "a b"}[random.IntN(3)]}
+}
+
 func (w *randomWorld) change(random *rand.Rand, x *Index) {
 	key := types.NamespacedName{Namespace: fmt.Sprint("ns", random.IntN(3)), Name: fmt.Sprint("name", random.IntN(4))}
 	kinds := []schema.GroupKind{rollouts, {Group: "apps", Kind: "Deployment"}}
 	switch random.IntN(40) {
 	case 0:
-		w.accounts[key] = random.IntN(2) == 0
+		w.accounts[key] = randomAccount(random)
 		x.PutAccount(key.Namespace, key.Name, w.accounts[key])
 	case 1:
 		delete(w.accounts, key)
@@ -276,7 +324,7 @@ func (w *randomWorld) change(random *rand.Rand, x *Index) {
 		delete(w.streams, key)
 		x.PutStream(key.Namespace, key.Name, nil)
 	case 7:
-		w.accounts = map[types.NamespacedName]bool{key: true}
+		w.accounts = map[types.NamespacedName]Account{key: {Own: true}}
 		x.ReplaceAccounts(maps.Clone(w.accounts))
 	case 8:
 		w.streams = map[types.NamespacedName]*Stream{key: {Local: true, Repository: "svc/all"}}
@@ -287,6 +335,9 @@ func (w *randomWorld) change(random *rand.Rand, x *Index) {
 		for i := range h.References {
 			r := &h.References[i]
 			r.Account = []string{"", key.Name}[random.IntN(2)]
+			if r.Account != "" && random.IntN(2) == 0 {
+				r.Secrets = []string{"a", "a b"}[random.IntN(2)]
+			}
 			r.Keeper = append(kinds, schema.GroupKind{})[random.IntN(3)]
 			if random.IntN(4) == 0 {
 				r.Image, r.Lookup, r.Copied = key.Name+":1", Lookup(random.IntN(3)), random.IntN(3) == 0
@@ -412,26 +463,64 @@ func TestExtractLookup(t *testing.T) {
 	}
 }
 
-func TestHasPullSecret(t *testing.T) {
+// TestAccountOf: the pull secret that OpenShift has made is known by who says so, not by its name.
+func TestAccountOf(t *testing.T) {
+	const long, ofLong = "a-service-account-whose-name-is-longer-than-48-letters", "a-service-account-whose-name-is-longer-t-1a2b3c4d-dockercfg-x7k2p"
 	for _, tt := range []struct {
 		reason, account string
 		secrets         []string
-		want            bool
+		annotation      string   // by which the account names the one that OpenShift has made
+		generated       []string // those of which the secrets themselves say so
+		want            Account
 	}{
-		{"none", "default", nil, false},
-		{"OpenShift's own", "default", []string{"default-dockercfg-x7k2p"}, false},
-		{"a long account's, cut and with a hash", "a-service-account-whose-name-is-longer-than-48-letters", []string{"a-service-account-whose-name-is-longer-t-1a2b3c4d-dockercfg-x7k2p"}, false},
-		{"somebody's beside it", "default", []string{"default-dockercfg-x7k2p", "quay"}, true},
-		{"another account's", "default", []string{"builder-dockercfg-x7k2p"}, true},
-		{"a name that only resembles it", "default", []string{"default-dockercfg-quay.io"}, true},
-		{"an empty name", "default", []string{""}, false},
+		{"none", "default", nil, "", nil, Account{}},
+		{"OpenShift's own, as the account says", "default", []string{"default-dockercfg-x7k2p"}, "default-dockercfg-x7k2p", nil, Account{Generated: "default-dockercfg-x7k2p"}},
+		{"OpenShift's own, as the secret says", "default", []string{"default-dockercfg-x7k2p"}, "", []string{"default-dockercfg-x7k2p"}, Account{Generated: "default-dockercfg-x7k2p"}},
+		{"an older one too", "default", []string{"default-dockercfg-a", "default-dockercfg-b"}, "default-dockercfg-b", []string{"default-dockercfg-a"}, Account{Generated: "default-dockercfg-a default-dockercfg-b"}},
+		{"a name is no proof", "default", []string{"default-dockercfg-x7k2p"}, "", nil, Account{Unknown: true}},
+		{"nor is that of another", "default", []string{"default-dockercfg-a"}, "default-dockercfg-b", nil, Account{Unknown: true, Generated: "default-dockercfg-b"}},
+		{"a long account's, cut and with a hash", long, []string{ofLong}, ofLong, nil, Account{Generated: ofLong}},
+		{"somebody's beside it", "default", []string{"default-dockercfg-x7k2p", "quay"}, "default-dockercfg-x7k2p", nil, Account{Own: true, Generated: "default-dockercfg-x7k2p"}},
+		{"another account's", "default", []string{"builder-dockercfg-x7k2p"}, "", nil, Account{Own: true}},
+		{"a name that only resembles it", "default", []string{"default-dockercfg-quay.io"}, "", nil, Account{Own: true}},
+		{"an annotation does not make OpenShift's what cannot be", "default", []string{"quay"}, "quay", nil, Account{Own: true}},
+		{"an empty name", "default", []string{""}, "", nil, Account{}},
 	} {
 		account := &corev1.ServiceAccount{ObjectMeta: named("shop", tt.account)}
 		for _, name := range tt.secrets {
 			account.ImagePullSecrets = append(account.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 		}
-		if got := HasPullSecret(account); got != tt.want {
-			t.Errorf("%s: %t, want %t", tt.reason, got, tt.want)
+		if tt.annotation != "" {
+			account.Annotations = map[string]string{"openshift.io/internal-registry-pull-secret-ref": tt.annotation}
+		}
+		if got := AccountOf(account, tt.generated...); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.reason, got, tt.want)
+		}
+	}
+}
+
+func TestGeneratedFor(t *testing.T) {
+	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: "cart", UID: "1"}}
+	newer := map[string]string{"openshift.io/internal-registry-auth-token.service-account": "cart", "openshift.io/internal-registry-auth-token.binding": "bound"}
+	older := map[string]string{"kubernetes.io/service-account.name": "cart", "openshift.io/token-secret.name": "cart-token-x"}
+	for _, tt := range []struct {
+		reason      string
+		kind        corev1.SecretType
+		annotations map[string]string
+		owners      []metav1.OwnerReference
+		want        string
+	}{
+		{"since 4.16", corev1.SecretTypeDockercfg, newer, owner, "cart"},
+		{"up to 4.15", corev1.SecretTypeDockercfg, older, nil, "cart"},
+		{"of another type", corev1.SecretTypeDockerConfigJson, newer, owner, ""},
+		{"without an owner", corev1.SecretTypeDockercfg, newer, nil, ""},
+		{"a token's annotation alone", corev1.SecretTypeDockercfg, map[string]string{"kubernetes.io/service-account.name": "cart"}, nil, ""},
+		{"somebody's", corev1.SecretTypeDockercfg, nil, nil, ""},
+	} {
+		secret := &corev1.Secret{ObjectMeta: named("shop", "cart-dockercfg-x7k2p"), Type: tt.kind}
+		secret.Annotations, secret.OwnerReferences = tt.annotations, tt.owners
+		if got := GeneratedFor(secret); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.reason, got, tt.want)
 		}
 	}
 }

@@ -32,6 +32,28 @@ var builtins = map[schema.GroupKind]func() runtime.Object{
 	{Group: "batch", Kind: "CronJob"}:    func() runtime.Object { return new(batchv1.CronJob) },
 }
 
+// formerGroups maps kinds in API groups of which they were before to their groups of today.
+// Owner references in old objects name them, and so do dumps and manifests that are older than
+// the cluster; the image fields are the same.
+var formerGroups = map[schema.GroupKind]string{
+	{Group: "extensions", Kind: "Deployment"}: "apps",
+	{Group: "extensions", Kind: "ReplicaSet"}: "apps",
+	{Group: "extensions", Kind: "DaemonSet"}:  "apps",
+	{Kind: "DeploymentConfig"}:                "apps.openshift.io",
+	{Kind: "BuildConfig"}:                     "build.openshift.io",
+	{Kind: "Build"}:                           "build.openshift.io",
+	{Kind: "ImageStream"}:                     "image.openshift.io",
+}
+
+// CurrentKind returns the kind under which objects of a kind, which may be of a former API
+// group, are known here.
+func CurrentKind(kind schema.GroupKind) schema.GroupKind {
+	if group := formerGroups[kind]; group != "" {
+		kind.Group = group
+	}
+	return kind
+}
+
 // Kinds returns the kinds that Decode knows, in no order.
 func Kinds() []schema.GroupKind {
 	kinds := slices.Collect(maps.Keys(builtins))

@@ -8,8 +8,9 @@
 // is read:
 //
 //   - extract.go: built-in workloads and their pods; settings.go: images in the environment
-//     and the arguments of operators; configmaps.go: ConfigMaps of the release
-//   - openshift.go: kinds of OpenShift and its add-ons, a table of field paths
+//     and the arguments of whatever has a pod spec; configmaps.go: ConfigMaps of the release
+//   - openshift.go: kinds of OpenShift and its add-ons, a table of field paths;
+//     dockerfile.go: the Dockerfiles in builds
 //   - guess.go: kinds that nothing here knows; kinds.go: which of them are looked through
 //   - streams.go, tags.go and accounts.go: what depends on ImageStreams and service accounts
 //

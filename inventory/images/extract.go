@@ -23,11 +23,11 @@ func Extract(o runtime.Object) (Holder, bool) {
 	case *corev1.Pod:
 		return fromPod(o), true
 	case *appsv1.Deployment:
-		return fromOperand("Deployment", o, &o.Spec.Template), true
+		return fromTemplate("Deployment", o, &o.Spec.Template, terms{}), true
 	case *appsv1.StatefulSet:
-		return fromOperand("StatefulSet", o, &o.Spec.Template), true
+		return fromTemplate("StatefulSet", o, &o.Spec.Template, terms{}), true
 	case *appsv1.DaemonSet:
-		return fromOperand("DaemonSet", o, &o.Spec.Template), true
+		return fromTemplate("DaemonSet", o, &o.Spec.Template, terms{}), true
 	case *appsv1.ReplicaSet:
 		return fromTemplate("ReplicaSet", o, &o.Spec.Template, terms{keeper: keeperOf(o, o.Spec.Replicas)}), true
 	case *corev1.ReplicationController:
@@ -50,18 +50,10 @@ func holderOf(kind string, o metav1.Object) Holder {
 // (openshift/apiserver-library-go, SetDefaults_ImagePolicyConfig).
 func fromTemplate(kind string, o metav1.Object, template *corev1.PodTemplateSpec, t terms) Holder {
 	h := holderOf(kind, o)
-	t.account = accountOf(&template.Spec)
+	t.account, _, _ = secretsOf(&template.Spec)
 	t.lookup, t.copied = lookupOf(o, template.Annotations)
 	t.placement = placementOf(&template.Spec, template.Spec.NodeName)
 	h.addSpec(&template.Spec, t.ofEnding(o), nil)
-	return h
-}
-
-// fromOperand reads a workload that may be an operator, whose environment and
-// arguments name the images of what it is going to deploy.
-func fromOperand(kind string, o metav1.Object, template *corev1.PodTemplateSpec) Holder {
-	h := fromTemplate(kind, o, template, terms{})
-	h.addSettings(&template.Spec)
 	return h
 }
 
@@ -127,13 +119,6 @@ func keeperOf(o metav1.Object, replicas *int32) schema.GroupKind {
 	return kindOfOwner(owner)
 }
 
-// formerGroups maps API groups that owner references in old objects still name to those
-// that replaced them.
-var formerGroups = map[schema.GroupKind]string{
-	{Group: "extensions", Kind: "Deployment"}: "apps",
-	{Kind: "DeploymentConfig"}:                "apps.openshift.io",
-}
-
 // fromReplicationController treats the controllers of DeploymentConfigs as the
 // ReplicaSets of Deployments are treated.
 func fromReplicationController(rc *corev1.ReplicationController) Holder {
@@ -147,11 +132,15 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
 // addSpec adds what the kubelet would pull for a pod: its three lists of
-// containers, and its image volumes. The digests are by container name, which is
-// unique over all three lists. Of t, it finds out by itself whether the spec names a
-// pull secret.
+// containers, and its image volumes; and what the containers are told. The digests are by container name, which is
+// unique over all three lists. Of t, it finds out by itself whether the spec names
+// pull secrets.
 func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]string) {
-	t.ownPullSecret = len(PullSecrets(spec)) > 0
+	account, secrets, own := secretsOf(spec)
+	t.ownPullSecret = own
+	if t.secrets = secrets; secrets != "" {
+		t.account = account
+	}
 	lookup, copied := t.lookup, t.copied
 	add := func(image, container, digest string) {
 		h.add(t.in(Reference{Image: image, Container: container, Digest: digest}))
@@ -175,15 +164,16 @@ func (h *Holder) addSpec(spec *corev1.PodSpec, t terms, digests map[string]strin
 			add(v.Image.Reference, "volume "+v.Name, "")
 		}
 	}
+	h.addSettings(spec, t)
 }
 
-// PullSecrets returns the names of the pull secrets that a pod names, other than the one that
-// OpenShift adds: sorted, each once.
+// PullSecrets returns the names of the pull secrets that a pod names, other than those that may
+// be the one that OpenShift adds: sorted, each once.
 func PullSecrets(spec *corev1.PodSpec) []string {
 	account := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
 	var names []string
 	for _, s := range spec.ImagePullSecrets {
-		if isOwnPullSecret(s.Name, account) {
+		if s.Name != "" && !mayBeGenerated(s.Name, account) {
 			names = append(names, s.Name)
 		}
 	}

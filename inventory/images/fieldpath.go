@@ -107,12 +107,10 @@ func (h *Holder) addTemplate(o metav1.Object, value any, kind CustomKind) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &template); err != nil {
 		return
 	}
-	t := terms{account: accountOf(&template.Spec), placement: placementOf(&template.Spec, template.Spec.NodeName)}.ofEnding(o)
+	t := terms{placement: placementOf(&template.Spec, template.Spec.NodeName)}.ofEnding(o)
+	t.account, _, _ = secretsOf(&template.Spec)
 	if kind.lookup {
 		t.lookup, t.copied = lookupOf(o, template.Annotations)
 	}
 	h.addSpec(&template.Spec, t, nil)
-	if kind.operator {
-		h.addSettings(&template.Spec)
-	}
 }

@@ -96,8 +96,8 @@ type place struct {
 	depth int
 	// images is set in what is called a list of images.
 	images bool
-	// own is set below a pull secret.
-	own bool
+	// own is set below a pull secret, and doubtful below one that may be OpenShift's.
+	own, doubtful bool
 }
 
 func (p place) at(key string) place {
@@ -131,7 +131,8 @@ var notLookedAt = map[string]bool{"annotations": true, "labels": true, "managedF
 
 func (g *guesser) object(p place, o map[string]any) {
 	if secrets, ok := o["imagePullSecrets"].([]any); ok && len(secrets) > 0 {
-		p.own = p.own || namesOwnSecret(secrets)
+		own, doubtful := pullSecretsIn(secrets)
+		p.own, p.doubtful = p.own || own, p.doubtful || doubtful
 	}
 	container := isContainer(p, o)
 	if container {
@@ -180,7 +181,7 @@ func (g *guesser) container(p place, o map[string]any) {
 		variable, _ := item.(map[string]any)
 		name, _ := variable["name"].(string)
 		value, _ := variable["value"].(string)
-		g.setting(p, func(h *Holder) { h.addEnv(name, value) })
+		g.setting(p, func(s *settings) { s.addEnv(name, value) })
 	}
 	var args []string
 	for _, key := range []string{"command", "args"} {
@@ -190,15 +191,15 @@ func (g *guesser) container(p place, o map[string]any) {
 			args = append(args, text)
 		}
 	}
-	g.setting(p, func(h *Holder) { h.addArgs(args) })
+	g.setting(p, func(s *settings) { s.addArgs(args) })
 }
 
 // setting adds the images in a container's environment and arguments.
-func (g *guesser) setting(p place, addTo func(*Holder)) {
+func (g *guesser) setting(p place, addTo func(*settings)) {
 	var told Holder
-	addTo(&told)
+	addTo(&settings{holder: &told})
 	for _, r := range told.References {
-		g.add(place{path: p.path + " " + r.Container, own: p.own}, r.Image)
+		g.add(place{path: p.path + " " + r.Container, own: p.own, doubtful: p.doubtful}, r.Image)
 	}
 }
 
@@ -292,14 +293,21 @@ func (g *guesser) add(p place, image string) {
 		return
 	}
 	g.seen[key] = true
-	g.holder.add(Reference{Image: image, Container: p.path, Use: g.use, Guessed: true, OwnPullSecret: p.own})
+	g.holder.add(Reference{Image: image, Container: p.path, Use: g.use, Guessed: true, OwnPullSecret: p.own || p.doubtful, PullSecretUnknown: p.doubtful && !p.own})
 }
 
-// namesOwnSecret says whether there are PullSecrets for an object without a type.
-func namesOwnSecret(secrets []any) bool {
-	return slices.ContainsFunc(secrets, func(s any) bool {
+// pullSecretsIn says whether there is one of PullSecrets for an object without a type, and one that
+// may be OpenShift's. Whose service account it would be is not known.
+func pullSecretsIn(secrets []any) (own, doubtful bool) {
+	for _, s := range secrets {
 		object, _ := s.(map[string]any)
-		name, _ := object["name"].(string)
-		return name != "" && !strings.Contains(name, "-dockercfg-")
-	})
+		switch name, _ := object["name"].(string); {
+		case name == "":
+		case generatedSecret.MatchString(name):
+			doubtful = true
+		default:
+			own = true
+		}
+	}
+	return own, doubtful
 }

@@ -30,7 +30,10 @@ func guesses(h Holder) []string {
 		if r.Use != policy.Referenced {
 			text += " (" + r.Use.String() + ")"
 		}
-		if r.OwnPullSecret {
+		switch {
+		case r.PullSecretUnknown:
+			text += " (pull secret unknown)"
+		case r.OwnPullSecret:
 			text += " (own pull secret)"
 		}
 		if !r.Guessed {
@@ -102,6 +105,14 @@ status: {pods: 1}
 				"quay.io/strimzi/kafka:0.47.0-kafka-4.0.0 spec.pods[0].spec.containers[kafka] (own pull secret)",
 				"quay.io/strimzi/agent:1 spec.pods[0].spec.containers[kafka] env AGENT_IMAGE (own pull secret)",
 			},
+		},
+		{
+			"a pull secret that may be OpenShift's", `
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: a, namespace: shop}
+spec: {imagePullSecrets: [{name: a-dockercfg-x7k2p}], containers: [{name: a, image: "quay.io/shop/a:1"}]}
+`, []string{"quay.io/shop/a:1 spec.containers[a] (pull secret unknown)"},
 		},
 		{
 			"JobSet", `
@@ -234,6 +245,7 @@ func TestIsGuessable(t *testing.T) {
 	}{
 		{"a kind that is not known", "tekton.dev", "Task", true},
 		{"a kind that has rules of its own", "apps", "Deployment", false},
+		{"by the name of a former API group too", "extensions", "Deployment", false},
 		{"so has this one, but not another of the name", "argoproj.io", "Rollout", false},
 		{"another of the name", "example.com", "Rollout", true},
 		{"secrets are never read", "", "Secret", false},

@@ -111,11 +111,11 @@ func (x *Index) Reads(kind schema.GroupKind, read bool) {
 	set(&x.changed.kinds, kind, true)
 }
 
-// PutAccount says whether a service account names a pull secret that is not OpenShift's.
-func (x *Index) PutAccount(namespace, name string, ownPullSecret bool) {
+// PutAccount enters what a service account gives its pods.
+func (x *Index) PutAccount(namespace, name string, a Account) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { set(&x.accounts.named, key, ownPullSecret) })
+	x.changeAccount(objectKey{namespace, name}, func(key objectKey) { set(&x.accounts.named, key, a) })
 }
 
 // DeleteAccount forgets a service account. It is no error if it was not there.
@@ -126,16 +126,15 @@ func (x *Index) DeleteAccount(namespace, name string) {
 }
 
 func (x *Index) changeAccount(key objectKey, change func(objectKey)) {
-	own, unknown := x.accounts.pullSecret(key)
+	was, had := x.accounts.named[key]
 	change(objectKey{unique.Make(key.namespace).Value(), unique.Make(key.name).Value()})
-	if nowOwn, nowUnknown := x.accounts.pullSecret(key); nowOwn != own || nowUnknown != unknown {
+	if now, has := x.accounts.named[key]; now != was || had != has {
 		set(&x.changed.accounts, key, true)
 	}
 }
 
-// ReplaceAccounts replaces all service accounts by those in named, which says whether they
-// name a pull secret that is not OpenShift's.
-func (x *Index) ReplaceAccounts(named map[types.NamespacedName]bool) {
+// ReplaceAccounts replaces all service accounts by those in named.
+func (x *Index) ReplaceAccounts(named map[types.NamespacedName]Account) {
 	accounts := keyed(named)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -144,8 +143,8 @@ func (x *Index) ReplaceAccounts(named map[types.NamespacedName]bool) {
 			x.changeAccount(key, func(key objectKey) { delete(x.accounts.named, key) })
 		}
 	}
-	for key, own := range accounts {
-		x.changeAccount(key, func(key objectKey) { set(&x.accounts.named, key, own) })
+	for key, a := range accounts {
+		x.changeAccount(key, func(key objectKey) { set(&x.accounts.named, key, a) })
 	}
 }
 
@@ -198,9 +197,9 @@ func (x *Index) putStream(key objectKey, s *Stream) {
 }
 
 // set enters a value in a map, which is created if it is nil.
-func set[K comparable](m *map[K]bool, key K, value bool) {
+func set[K comparable, V any](m *map[K]V, key K, value V) {
 	if *m == nil {
-		*m = map[K]bool{}
+		*m = map[K]V{}
 	}
 	(*m)[key] = value
 }
@@ -419,7 +418,7 @@ func (x *Index) consumer(o changedObject, u use) policy.Consumer {
 		c.Use = policy.History
 	}
 	if t.account != "" && !t.ownPullSecret {
-		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account})
+		c.OwnPullSecret, c.PullSecretUnknown = x.accounts.pullSecret(objectKey{o.namespace, t.account}, t.secrets)
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 // those that Decode knows, those that may hold credentials, those that change all the time,
 // and those whose images this cluster's nodes do not pull.
 func IsGuessable(kind schema.GroupKind) bool {
+	kind = CurrentKind(kind)
 	if _, known := builtins[kind]; known {
 		return false
 	}

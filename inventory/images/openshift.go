@@ -30,15 +30,14 @@ type CustomKind struct {
 	templates []string
 	// lookup is set if the admission plugin for ImageStreams looks at the templates.
 	lookup bool
-	// operator is set if the templates' environment and arguments are settings of
-	// an operator.
-	operator bool
 	// Without is a label that marks objects to leave out, "" for none.
 	Without string
 	// history is a prefix of the names of objects that are kept for a rollback.
 	history string
 	// over holds for objects that have done their work and pull nothing any more.
 	over condition
+	// dockerfile is set if there may be an inline Dockerfile.
+	dockerfile bool
 	// tags is set if ImageStreamTags are named besides images.
 	tags bool
 	// Large is set for objects that may come near 1 MiB.
@@ -144,7 +143,6 @@ var customKinds = []CustomKind{
 		Kind:      "ClusterServiceVersion",
 		fields:    referenced("spec.relatedImages[].image"),
 		templates: []string{"spec.install.spec.deployments[].spec.template"},
-		operator:  true,
 		Without:   "olm.copiedFrom",
 		Large:     true,
 	},
@@ -184,7 +182,8 @@ var customKinds = []CustomKind{
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
 			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
 		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
-		tags: true, // a build pulls what the tag stands for when it begins
+		dockerfile: true,
+		tags:       true, // a build pulls what the tag stands for when it begins
 	},
 	{
 		// What a tag stood for when the build began is in the Build.
@@ -193,8 +192,9 @@ var customKinds = []CustomKind{
 		fields: referenced("spec.strategy.dockerStrategy.from", "spec.strategy.sourceStrategy.from",
 			"spec.strategy.customStrategy.from", "spec.source.images[].from"),
 		secrets: buildSecrets, account: "spec.serviceAccount", defaultAccount: "builder",
-		tags: true,
-		over: condition{"status.phase", []string{"Complete", "Failed", "Error", "Cancelled"}},
+		dockerfile: true,
+		tags:       true,
+		over:       condition{"status.phase", []string{"Complete", "Failed", "Error", "Cancelled"}},
 	},
 	{
 		Resource: resourceOf("hypershift.openshift.io", "v1beta1", "hostedclusters"),
@@ -261,13 +261,15 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 		return h
 	}
 	past := k.history != "" && strings.HasPrefix(h.Name, k.history) || k.over.holds(o.Object)
-	for _, f := range k.fields {
-		use := f.use
+	use := func(u policy.Use) policy.Use {
 		if past {
-			use = policy.History
+			return policy.History
 		}
+		return u
+	}
+	for _, f := range k.fields {
 		visitField(o.Object, f.path, func(field string, value any) {
-			r := Reference{Image: imageIn(value), Container: field, Use: use}
+			r := Reference{Image: imageIn(value), Container: field, Use: use(f.use)}
 			switch {
 			case k.tags:
 				r.Tag = tagIn(value, h.Namespace)
@@ -276,6 +278,9 @@ func (k CustomKind) Extract(o *unstructured.Unstructured) Holder {
 			}
 			h.add(r)
 		})
+	}
+	if k.dockerfile {
+		h.addDockerfile(o.Object, use(policy.Referenced))
 	}
 	k.addSecrets(&h, o.Object)
 	for _, path := range k.templates {

@@ -374,6 +374,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("apps", "Deployment", []byte(`{"spec":{"template":{"spec":{"containers":[{"args":["--image"],"env":[{"name":"IMAGE","value":"a.b/c"}]}]}}}}`))
 	f.Add("image.openshift.io", "ImageStream", []byte(`{"status":{"tags":[{"tag":"a","items":[{"dockerImageReference":" "}]}]}}`))
 	f.Add("operators.coreos.com", "ClusterServiceVersion", []byte(`{"spec":{"install":{"spec":{"deployments":[{"spec":{"template":{"spec":{}}}}]}}}}`))
+	f.Add("build.openshift.io", "Build", []byte(`{"spec":{"source":{"dockerfile":"ARG A=$A$B\nFROM x:${A:-1} AS b\nRUN <<E\nE\nCOPY --from=b a a","images":[{"as":["x"]}]}}}`))
 	f.Fuzz(func(t *testing.T, group, kind string, data []byte) {
 		h, err := Decode(schema.GroupKind{Group: group, Kind: kind}, data)
 		if err != nil {

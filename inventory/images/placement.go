@@ -82,9 +82,5 @@ func (t terms) ofEnding(o metav1.Object) terms {
 }
 
 func kindOfOwner(owner *metav1.OwnerReference) schema.GroupKind {
-	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
-	if group := formerGroups[kind]; group != "" {
-		kind.Group = group
-	}
-	return kind
+	return CurrentKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind())
 }

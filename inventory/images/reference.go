@@ -33,6 +33,10 @@ type Reference struct {
 	// adds to OwnPullSecret and PullSecretUnknown what it knows of the account. "" where
 	// there is none, or a pod names its own.
 	Account string
+	// Secrets are the pull secrets that a pod names, separated by spaces, if each may be the one
+	// that OpenShift has made for Account, of which an Index knows. "" where the account's own
+	// count.
+	Secrets string
 	// Keeper is the kind of the controller that keeps the object for a rollback. In an
 	// Index that is told that templates of that kind are read, the Use is History. Zero for
 	// none.

@@ -15,23 +15,43 @@ import (
 	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
 )
 
-// addSettings adds the images that an operator is told to deploy: env IMAGE, *_IMAGE,
-// *_IMAGES and RELATED_IMAGE_*, and arguments like --release-image= or -images=. They are
-// images of future pods; the routers', for example, is known only to the ingress operator
-// until it rolls them out. Any other setting that reads like a whole reference is a guess.
-func (h *Holder) addSettings(spec *corev1.PodSpec) {
+// A settings value reads what the containers of a pod are told: their environment and arguments,
+// which name the images of future pods. An operator deploys these, a job runs or a tool starts
+// them; the routers', for example, is known only to the ingress operator until it rolls them out.
+// Env IMAGE, *_IMAGE, *_IMAGES and RELATED_IMAGE_*, and arguments like --release-image= or
+// -images=, say that they are images. Any other setting that reads like a whole reference is a
+// guess. The rule is the same for every pod spec, as nothing in a spec says who acts on it.
+type settings struct {
+	holder *Holder
+	terms  terms
+	// seen are the images in holder, by themselves and with the setting that names each. It is
+	// made when it is needed, which for most pods is never.
+	seen map[setting]bool
+}
+
+// A setting is an image and what names it, "" for anything.
+type setting struct{ image, field string }
+
+// addSettings adds the images that the containers of spec are told, on the terms of the pod as
+// far as they say whether it has a future. Whose pull secrets they will be pulled with is not
+// said.
+func (h *Holder) addSettings(spec *corev1.PodSpec, t terms) {
+	s := settings{holder: h, terms: terms{use: policy.Referenced, keeper: t.keeper}}
+	if t.use == policy.History {
+		s.terms.use = policy.History
+	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
 			for _, e := range c.Env {
-				h.addEnv(e.Name, e.Value)
+				s.addEnv(e.Name, e.Value)
 			}
-			h.addArgs(slices.Concat(c.Command, c.Args))
+			s.addArgs(slices.Concat(c.Command, c.Args))
 		}
 	}
 }
 
-func (h *Holder) addEnv(name, value string) {
-	h.addSetting("env "+name, value, isImageVariable(name), isImagesVariable(name))
+func (s *settings) addEnv(name, value string) {
+	s.add("env "+name, value, isImageVariable(name), isImagesVariable(name))
 }
 
 func isImageVariable(name string) bool {
@@ -51,39 +71,52 @@ var (
 	otherFlag = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9._-]*=`)
 )
 
-func (h *Holder) addArgs(args []string) {
+func (s *settings) addArgs(args []string) {
 	for i, arg := range args {
 		m := imageFlag.FindStringSubmatch(arg)
 		switch {
 		case m == nil:
 			flag := otherFlag.FindString(arg)
-			h.addSetting(strings.TrimSpace("arg "+strings.TrimSuffix(flag, "=")), arg[len(flag):], false, false)
+			s.add(strings.TrimSpace("arg "+strings.TrimSuffix(flag, "=")), arg[len(flag):], false, false)
 		case strings.Contains(arg, "="):
-			h.addSetting("arg "+m[1], m[3], m[2] == "", true)
+			s.add("arg "+m[1], m[3], m[2] == "", true)
 		case i+1 < len(args):
-			h.addSetting("arg "+m[1], args[i+1], m[2] == "", true)
+			s.add("arg "+m[1], args[i+1], m[2] == "", true)
 		}
 	}
 }
 
-// addSetting adds the images in value. An image needs a registry's name in front, even
+// add adds the images in value. An image needs a registry's name in front, even
 // if the name of the setting is that of one: a variable called LOGO_IMAGE may hold
 // "logo.png" just as well, and that must not be reported as a reference no node can parse.
 // Where the name is that of several, which IMAGE_REGISTRY could be, it needs a tag or a
 // digest too, and where the name says nothing, it is a guess. Several containers are often
 // told the same; it is added once.
-func (h *Holder) addSetting(field, value string, one, several bool) {
+func (s *settings) add(field, value string, one, several bool) {
 	isImage := isWhole
 	if one {
 		isImage = isQualified
 	}
 	guessed := !one && !several
 	for _, image := range imagesIn(value, isImage) {
-		if slices.ContainsFunc(h.References, func(r Reference) bool { return r.Image == image && (guessed || r.Container == field) }) {
+		if s.has(setting{image, field}) || guessed && s.has(setting{image, ""}) {
 			continue
 		}
-		h.add(Reference{Image: image, Container: field, Use: policy.Referenced, Guessed: guessed})
+		s.seen[setting{image, field}], s.seen[setting{image, ""}] = true, true
+		t := s.terms
+		t.guessed = guessed
+		s.holder.add(t.in(Reference{Image: image, Container: field}))
 	}
+}
+
+func (s *settings) has(what setting) bool {
+	if s.seen == nil {
+		s.seen = map[setting]bool{}
+		for _, r := range s.holder.References {
+			s.seen[setting{r.Image, r.Container}], s.seen[setting{r.Image, ""}] = true, true
+		}
+	}
+	return s.seen[what]
 }
 
 // maxText is the length up to which a text is searched for images, in bytes. The longest

@@ -14,7 +14,7 @@ type terms struct {
 	use               policy.Use
 	ownPullSecret     bool
 	pullSecretUnknown bool
-	account           string
+	account, secrets  string
 	keeper            schema.GroupKind
 	lookup            Lookup
 	copied            bool
@@ -28,7 +28,7 @@ type terms struct {
 func termsOf(r Reference) unique.Handle[terms] {
 	return unique.Make(terms{
 		use: r.Use, ownPullSecret: r.OwnPullSecret, pullSecretUnknown: r.PullSecretUnknown,
-		account: r.Account, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
+		account: r.Account, secrets: r.Secrets, keeper: r.Keeper, lookup: r.Lookup, copied: r.Copied, guessed: r.Guessed,
 		placement: r.Placement, neverPulls: r.NeverPulls, ending: r.Ending, pullFails: r.PullFails,
 	})
 }
@@ -38,6 +38,6 @@ func (t terms) in(r Reference) Reference {
 	r.Use, r.OwnPullSecret, r.PullSecretUnknown = t.use, t.ownPullSecret, t.pullSecretUnknown
 	r.Guessed = t.guessed
 	r.Placement, r.NeverPulls, r.Ending, r.PullFails = t.placement, t.neverPulls, t.ending, t.pullFails
-	r.Account, r.Keeper, r.Lookup, r.Copied = t.account, t.keeper, t.lookup, t.copied
+	r.Account, r.Secrets, r.Keeper, r.Lookup, r.Copied = t.account, t.secrets, t.keeper, t.lookup, t.copied
 	return r
 }

@@ -27,6 +27,7 @@ type kept struct {
 // keep defers h until the whole dump has been read if an owner keeps it, and reports
 // whether it did.
 func (r *reader) keep(h images.Holder, data []byte) bool {
+	delete(r.kept, keyOf(h)) // what an older object of the name was
 	if !slices.ContainsFunc(h.References, func(ref images.Reference) bool { return ref.Keeper != schema.GroupKind{} }) {
 		return false
 	}
@@ -38,10 +39,15 @@ func (r *reader) keep(h images.Holder, data []byte) bool {
 	if controller == nil {
 		return false
 	}
-	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
-	r.kept = append(r.kept, kept{h, owner{kind, h.Namespace, controller.Name}})
+	kind := images.CurrentKind(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind())
+	if r.kept == nil {
+		r.kept = map[[3]string]kept{}
+	}
+	r.kept[keyOf(h)] = kept{h, owner{kind, h.Namespace, controller.Name}}
 	return true
 }
+
+func keyOf(h images.Holder) [3]string { return [3]string{h.Kind, h.Namespace, h.Name} }
 
 // hasTemplate notes that the template of h was read.
 func (r *reader) hasTemplate(kind schema.GroupKind, h images.Holder) {

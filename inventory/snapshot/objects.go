@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -28,6 +31,30 @@ type header struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []json.RawMessage `json:"items"`
 	Metadata        json.RawMessage   `json:"metadata"`
+}
+
+// isLikeAnObject reports whether h, which has no kind, is what is left of a list or an object, as
+// jq leaves them, and not Helm's values in a folder of manifests.
+func (h header) isLikeAnObject() bool {
+	var meta metav1.ObjectMeta
+	return len(h.Items) > 0 || len(h.Metadata) > 0 && utiljson.Unmarshal(h.Metadata, &meta) == nil && meta.Name != ""
+}
+
+// cut returns what a list says of items that it lacks, nil if it has all.
+func (h header) cut() error {
+	var meta metav1.ListMeta
+	if len(h.Metadata) > 0 && utiljson.Unmarshal(h.Metadata, &meta) != nil {
+		return nil // it is no list's
+	}
+	switch {
+	case meta.RemainingItemCount != nil && *meta.RemainingItemCount > 0:
+		return fmt.Errorf("a list without its other %s (metadata.remainingItemCount): only the first page was written",
+			text.Count(int(*meta.RemainingItemCount), "item"))
+	case meta.Continue != "":
+		return errors.New("a list that goes on (metadata.continue): only the first page was written")
+	default:
+		return nil
+	}
 }
 
 // part takes the next part of a dump.
@@ -92,13 +119,13 @@ func (r *reader) document(data []byte, waiting []item, items int) error {
 		r.skip("(no object)") // Helm values in a folder of manifests, lists of numbers in a must-gather
 		return nil
 	case h.Kind == "":
-		r.unreadEnd(data, waiting)
+		r.unreadEnd(h, data, waiting)
 		return errNoKind
 	case items == 0 && isListOfUse(h.Kind) && !hasItems(data):
 		r.unreadText(data, errNoItems)
 		return errNoItems
 	case strings.HasSuffix(h.Kind, "List"):
-		return r.list(h, waiting)
+		return errors.Join(r.list(h, waiting), r.cut(h))
 	default:
 		return r.object(h.TypeMeta, data)
 	}
@@ -189,17 +216,42 @@ func (r *reader) item(it item, fallback metav1.TypeMeta, first bool) error {
 // object enters one object. Objects of unknown kinds are counted.
 func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 	gvk := meta.GroupVersionKind()
-	err := r.mirrorObject(gvk, data)
-	if errors.Is(err, mirrors.ErrKind) {
-		err = r.holder(gvk.GroupKind(), data)
+	if err := notAnObject(gvk, data); err != nil {
+		r.unreadAnswer(data, err)
+		return err
 	}
-	if errors.Is(err, images.ErrKind) {
-		err = r.other(gvk.GroupKind(), data)
+	kind := images.CurrentKind(gvk.GroupKind())
+	now, before, order := r.again(gvk, data)
+	if order == same || order == older {
+		r.objects++
+		return nil
+	}
+	var err error
+	if order == unordered {
+		err = r.contradiction(gvk, now, before, data)
+	} else {
+		before = nil
+	}
+	if err == nil {
+		r.now, r.before = now, before
+		err = r.enter(gvk, kind, data)
 	}
 	if err == nil {
 		r.objects++
 	} else {
 		r.unreadObject(gvk, err)
+	}
+	return err
+}
+
+// enter enters an object that counts.
+func (r *reader) enter(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
+	err := r.mirrorObject(gvk, data)
+	if errors.Is(err, mirrors.ErrKind) {
+		err = r.holder(kind, data)
+	}
+	if errors.Is(err, images.ErrKind) {
+		err = r.other(kind, data)
 	}
 	return err
 }
@@ -216,6 +268,10 @@ func (r *reader) mirrorObject(gvk schema.GroupVersionKind, data []byte) error {
 		return fmt.Errorf("%s without a name", gvk.Kind)
 	}
 	r.set = mirrors.Put(o).Apply(r.set)
+	if r.mirrors == nil {
+		r.mirrors = map[string][]byte{}
+	}
+	r.mirrors[mirrors.NameOf(o)] = bytes.Clone(data)
 	return nil
 }
 
@@ -227,6 +283,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 	if h.Name == "" {
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
+	h = r.counting(h)
 	if !r.keep(h, data) {
 		r.put(h)
 	}
@@ -282,13 +339,22 @@ func (r *reader) imageStream(data []byte) error {
 	return nil
 }
 
+// account keeps what a service account says of pull secrets until the secrets have been read,
+// which may come later.
 func (r *reader) account(data []byte) error {
-	var o corev1.ServiceAccount
-	if err := json.Unmarshal(data, &o); err != nil {
-		return err
+	return keep(data, func(o *corev1.ServiceAccount) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{
+			ObjectMeta:       metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Annotations: o.Annotations},
+			ImagePullSecrets: o.ImagePullSecrets,
+		}
+	}, &r.accounts)
+}
+
+// putAccounts enters the service accounts.
+func (r *reader) putAccounts() {
+	for _, o := range r.accounts {
+		r.index.PutAccount(o.Namespace, o.Name, images.AccountOf(o, r.generated[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]...))
 	}
-	r.index.PutAccount(o.Namespace, o.Name, images.HasPullSecret(&o))
-	return nil
 }
 
 // registryFiles keeps the files of a MachineConfig that say where nodes pull from, instead
@@ -304,6 +370,16 @@ func (r *reader) registryFiles(name string, data []byte) error {
 // read it is not a Problem.
 func (r *reader) applied(data []byte) {
 	r.set.Applied, r.notApplied = objects.DecodeApplied(data)
+}
+
+// counting remembers the images of the object that is being read, and adds to them those of
+// another that counts as well.
+func (r *reader) counting(h images.Holder) images.Holder {
+	if r.before != nil {
+		h = union(h, r.before)
+	}
+	r.now.images = images.Pack(h.References)
+	return h
 }
 
 // put enters the images that an object names.
@@ -323,7 +399,7 @@ func (r *reader) put(h images.Holder) {
 var others = map[schema.GroupKind]func(*reader, []byte) error{
 	{Kind: "Node"}:      (*reader).node,
 	{Kind: "Namespace"}: (*reader).namespace,
-	{Kind: "Secret"}:    (*reader).secret,
+	secretKind:          (*reader).secret,
 
 	{Kind: "ServiceAccount"}:                                                (*reader).account,
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                          (*reader).budget,
@@ -368,7 +444,7 @@ func (r *reader) guess(kind schema.GroupKind, data []byte) error {
 	case h.Name == "":
 		return fmt.Errorf("a %s without a name", kind.Kind)
 	}
-	r.put(h)
+	r.put(r.counting(h))
 	return nil
 }
 
@@ -458,20 +534,32 @@ func (r *reader) namespace(data []byte) error {
 	return keep(data, objects.TrimNamespace, &r.namespaces)
 }
 
-// secret keeps the global pull secret and no other. A must-gather blanks its content out,
-// which is not a Problem.
+var secretKind = schema.GroupKind{Kind: "Secret"}
+
+func isPullSecret(o *metav1.PartialObjectMetadata) bool {
+	return o.Namespace == "openshift-config" && o.Name == "pull-secret"
+}
+
+// secret keeps the global pull secret, and of others which service account OpenShift has made them
+// for. A must-gather blanks the content out, which is not a Problem.
 func (r *reader) secret(data []byte) error {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
-	if o.Namespace != "openshift-config" || o.Name != "pull-secret" {
-		r.skip("Secret")
-		return nil
-	}
 	var secret corev1.Secret
-	if err := json.Unmarshal(data, &secret); err == nil {
+	err := json.Unmarshal(data, &secret)
+	switch account := images.GeneratedFor(&secret); {
+	case err == nil && isPullSecret(&o):
 		r.pullSecret = secret.Data[corev1.DockerConfigJsonKey]
+	case err == nil && account != "":
+		if r.generated == nil {
+			r.generated = map[types.NamespacedName][]string{}
+		}
+		owner := types.NamespacedName{Namespace: secret.Namespace, Name: account}
+		r.generated[owner] = append(r.generated[owner], secret.Name)
+	case !isPullSecret(&o):
+		r.skip("Secret")
 	}
 	return nil
 }

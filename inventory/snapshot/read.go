@@ -17,6 +17,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 )
 
@@ -76,14 +79,23 @@ type reader struct {
 	unread  []string  // resources of which something could not be read
 
 	templates map[owner]bool // the objects with a template that were read
-	kept      []kept
+	kept      map[[3]string]kept
+
+	accounts  byKey[*corev1.ServiceAccount]
+	generated map[types.NamespacedName][]string // the pull secrets that OpenShift has made, by service account
+
+	editions map[identity]*edition
+	// now is the object that is being read, before another one of its name that counts as
+	// well, nil for none.
+	now, before *edition
 }
 
 func (r *reader) finish(name string) (*Snapshot, error) {
 	for _, h := range r.holders {
-		r.put(*h)
+		r.put(r.besides(*h))
 	}
 	r.putKept()
+	r.putAccounts()
 	r.unknown = r.unknownResources()
 	if r.noPolicies {
 		r.set.Policies = nil

@@ -134,6 +134,7 @@ func (r *reader) lacking(data []byte) error {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
+	r.written = true
 	if r.lacks == nil {
 		r.lacks = new([]string)
 	}

@@ -16,6 +16,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,7 @@ import (
 type Snapshot struct {
 	index      images.Index
 	set        mirrors.Set
+	mirrors    map[string][]byte // the mirror objects as the dump has them, by mirrors.NameOf
 	nodes      byKey[*corev1.Node]
 	pools      byKey[*mcfgv1.MachineConfigPool]
 	budgets    byKey[*policyv1.PodDisruptionBudget]
@@ -60,6 +62,7 @@ type Snapshot struct {
 	rendered   map[string]rollout.RenderedConfig // by name
 	unknown    []string                          // what a rollout depends on and the dump lacks
 	override   bool                              // whether workloads.DrainOverride is there
+	written    bool                              // whether Write has written it, or a part of it
 	pullSecret []byte
 	notApplied error          // why set has no Applied, though the dump has its MachineConfig
 	objects    int            // that were understood, whether they name images or not
@@ -121,6 +124,12 @@ func (s *Snapshot) Mirrors(context.Context) (mirrors.Set, error) {
 	return s.set, s.unreadMirrorsError()
 }
 
+// MirrorObject returns the mirror object of the kind and name of o as the dump has it, in JSON; nil
+// if it does not.
+func (s *Snapshot) MirrorObject(_ context.Context, o mirrors.Object) ([]byte, error) {
+	return s.mirrors[mirrors.NameOf(o)], nil
+}
+
 // Applied returns what nodes have: MachineConfig mirrors.GeneratedRegistries. The error is
 // objects.ErrNotApplied if the dump does not have it.
 func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
@@ -134,15 +143,19 @@ func (s *Snapshot) Applied(context.Context) (*mirrors.Applied, error) {
 	}
 }
 
-// Images returns the images that objects in the dump name. A dump with nodes and without a
-// single image cannot be complete, which is an error.
+// Images returns the images that objects in the dump name. A dump without a single one cannot be
+// complete, which is an error, unless Write has written it, of a cluster without nodes.
 func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	images := s.index.Images()
-	if images.Len() == 0 && len(s.nodes) > 0 {
+	switch {
+	case images.Len() > 0, s.written && len(s.nodes) == 0:
+		return images, nil
+	case len(s.nodes) > 0:
 		return policy.Images{}, fmt.Errorf("the dump has %s and no object that names an image: it cannot be complete",
 			text.Count(len(s.nodes), "node"))
+	default:
+		return policy.Images{}, errors.New("the dump has no object that names an image: without what uses them there is no answer; add pods and workloads (see the documentation of --from)")
 	}
-	return images, nil
 }
 
 // Nodes returns the nodes in the dump, as objects.TrimNode leaves them, sorted

@@ -128,8 +128,8 @@ spec:
 		},
 		{
 			reason: "an empty list is an answer",
-			text:   `{"apiVersion": "v1", "kind": "List", "items": []}`,
-			notes:  []string{"the dump has no object that names an image"},
+			text:   podYAML + "---\n" + `{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": []}` + "\n",
+			images: podImages,
 		},
 		{
 			reason: "kinds that hold no images are counted",
@@ -165,7 +165,7 @@ spec:
 			reason:   "a list cut at a line's end is good YAML; its kind, which comes last, is missing",
 			text:     "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n---\n" + podYAML,
 			images:   podImages,
-			mirrors:  []string{"what could not be read may hold mirror objects: f.yaml: document 1: an object without a kind: is the end missing?"},
+			mirrors:  []string{"what could not be read, or is there twice, may change the answer: f.yaml: document 1: an object without a kind: is the end missing?"},
 			problems: []string{"f.yaml: document 1: item 1: a Pod without a name", "f.yaml: document 1: an object without a kind: is the end missing?"},
 			notes: []string{
 				"not read: f.yaml: document 1: item 1: a Pod without a name",
@@ -198,10 +198,11 @@ spec:
 		},
 		{
 			reason:   "JSON cannot be taken up again after an error",
-			text:     `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}} {"apiVersion": `,
-			mirrors:  []string{"what could not be read may hold mirror objects: f.yaml: document 2: unexpected EOF"},
+			text:     `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}} {"apiVersion": `,
+			images:   []image{{"x", []string{"Pod a/p c running"}}},
+			mirrors:  []string{"what could not be read, or is there twice, may change the answer: f.yaml: document 2: unexpected EOF"},
 			problems: []string{"f.yaml: document 2: unexpected EOF"},
-			notes:    []string{"the dump has no object that names an image", "not read: f.yaml: document 2: unexpected EOF"},
+			notes:    []string{"not read: f.yaml: document 2: unexpected EOF"},
 		},
 		{
 			reason: "a field of the wrong type spoils its object, not the list",
@@ -268,13 +269,39 @@ status:
 ---
 apiVersion: v1
 kind: ServiceAccount
-metadata: {namespace: shop, name: default}
+metadata: {namespace: shop, name: default, annotations: {openshift.io/internal-registry-pull-secret-ref: default-dockercfg-x7k2p}}
 imagePullSecrets: [{name: default-dockercfg-x7k2p}]
 ---
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {namespace: shop, name: db}
 spec: {template: {spec: {containers: [{name: app, image: "quay.io/db:1"}]}}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: shop, name: older}
+imagePullSecrets: [{name: older-dockercfg-x7k2p}]
+---
+apiVersion: v1
+kind: Secret
+type: kubernetes.io/dockercfg
+metadata: {namespace: shop, name: older-dockercfg-x7k2p, annotations: {kubernetes.io/service-account.name: older, openshift.io/token-secret.name: older-token-x7k2p}}
+data: {}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: older-0}
+spec: {serviceAccountName: older, imagePullSecrets: [{name: older-dockercfg-x7k2p}], containers: [{name: app, image: "quay.io/older:1"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: shop, name: forged-0}
+spec: {serviceAccountName: forged, imagePullSecrets: [{name: forged-dockercfg-x7k2p}], containers: [{name: app, image: "quay.io/forged:1"}]}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: shop, name: forged}
+imagePullSecrets: [{name: forged-dockercfg-x7k2p}]
 ---
 apiVersion: batch/v1
 kind: CronJob
@@ -294,8 +321,10 @@ spec: {replicas: 0, template: {spec: {containers: [{name: app, image: "quay.io/m
 	want := []string{
 		"log:1 Deployment shop/cart log referenced own pull secret",
 		"quay.io/db:1 StatefulSet shop/db app referenced",
+		"quay.io/forged:1 Pod shop/forged-0 app running pull secret unknown", // nothing says that it is OpenShift's
 		"quay.io/mystery:1 ReplicaSet shop/mystery-1 app referenced",
 		"quay.io/old:1 ReplicaSet shop/cart-1 app history",
+		"quay.io/older:1 Pod shop/older-0 app running",
 		"quay.io/report:1 CronJob other/report app referenced pull secret unknown", // its account is not in the dump
 		"quay.io/shop/cart:9 ImageStream shop/cart status.tags[latest].items[0].dockerImageReference history",
 		"quay.io/shop/cart@sha256:9 Deployment shop/cart app referenced own pull secret",

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -37,10 +39,8 @@ func (r *reader) unreadObject(gvk schema.GroupVersionKind, err error) {
 	if resource, ok := rolloutResources[gvk.Kind]; ok {
 		r.unread = append(r.unread, resource)
 	}
-	_, foreign := mirrors.New(gvk)
-	_, meant := mirrors.Meant(gvk)
 	switch {
-	case foreign == nil || meant:
+	case isMirrorKind(gvk), decisive[gvk.GroupKind()], errors.Is(err, errContradiction):
 		r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
 	case namesImages(gvk.Kind):
 		r.gap(gvk.Kind, err)
@@ -69,8 +69,12 @@ func (r *reader) unreadText(text []byte, err error) {
 // unreadEnd notes that a document has no kind. That of a list comes last: items that do
 // not say what they are are those of a typed list, whose others are like them; after items
 // that do, anything may have followed.
-func (r *reader) unreadEnd(data []byte, items []item) {
-	if len(items) == 0 {
+func (r *reader) unreadEnd(h header, data []byte, items []item) {
+	switch {
+	case len(items) == 0 && h.isLikeAnObject():
+		r.unreadAnswer(data, errNoKind)
+		return
+	case len(items) == 0:
 		r.unreadText(data, errNoKind)
 		return
 	}
@@ -81,6 +85,61 @@ func (r *reader) unreadEnd(data []byte, items []item) {
 		}
 	}
 	r.gap("", errNoKind)
+}
+
+// unreadAnswer notes that something stands in place of objects of a kind that is not known. One of
+// many files, which each have a kind, is about mirror objects only if it says so.
+func (r *reader) unreadAnswer(data []byte, err error) {
+	mentions := func(word string) bool { return bytes.Contains(bytes.ToLower(data), []byte(strings.ToLower(word))) }
+	if r.several && !slices.ContainsFunc(mirrorWords, mentions) {
+		r.gap("", err)
+		return
+	}
+	r.unreadAnything(err)
+}
+
+// unreadAnything notes that objects of any kind are missing.
+func (r *reader) unreadAnything(err error) {
+	r.unread = append(r.unread, workloads.Pods)
+	r.unreadMirrors = append(r.unreadMirrors, r.placed(err))
+}
+
+// notAnObject returns why a document is no object, although it has a kind: what an API server
+// prints for people, or says of a request that failed.
+func notAnObject(gvk schema.GroupVersionKind, data []byte) error {
+	switch {
+	case gvk.Group == metav1.GroupName && gvk.Kind == "Table":
+		return errors.New("a Table has no objects: ask for them with -o yaml or -o json")
+	case gvk.Group == "" && gvk.Kind == "Status":
+		var status metav1.Status
+		if json.Unmarshal(data, &status) == nil && status.Status == metav1.StatusSuccess {
+			return nil
+		}
+		return fmt.Errorf("a Status in place of an object: %s", cmp.Or(status.Message, "the API server did not answer"))
+	default:
+		return nil
+	}
+}
+
+// cut notes that a list lacks items, and returns why.
+func (r *reader) cut(h header) error {
+	err := h.cut()
+	if err == nil {
+		return nil
+	}
+	gvk := h.GroupVersionKind()
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	kind := images.CurrentKind(gvk.GroupKind())
+	_, other := others[kind]
+	switch {
+	case gvk.Kind == "":
+		r.unreadAnything(err)
+	case !other && images.IsGuessable(kind):
+		r.gap(gvk.Kind, err)
+	default:
+		r.unreadObject(gvk, err)
+	}
+	return err
 }
 
 // mirrorWords occur in every mirror object that matters, and in few other objects.
@@ -116,7 +175,7 @@ func (s *Snapshot) unreadMirrorsError() error {
 	for i, p := range s.unreadMirrors {
 		all[i] = p.Error()
 	}
-	return fmt.Errorf("what could not be read may hold mirror objects: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
+	return fmt.Errorf("what could not be read, or is there twice, may change the answer: %s", strings.Join(text.First(all, namedProblems, ""), "; "))
 }
 
 // decodeMirrors reads a mirror object, with case-sensitive field names. encoding/json would

@@ -33,6 +33,9 @@ import (
 type Source interface {
 	Mirrors(context.Context) (mirrors.Set, error)
 	Images(context.Context) (policy.Images, error)
+	// MirrorObject returns the mirror object of the kind and name of another, as JSON; nil if
+	// there is none.
+	MirrorObject(context.Context, mirrors.Object) ([]byte, error)
 	Nodes() []*corev1.Node
 	Pools() []*mcfgv1.MachineConfigPool
 	DisruptionBudgets() []*policyv1.PodDisruptionBudget
@@ -71,7 +74,8 @@ func incomplete(source Source) error {
 // Write writes a dump of what source knows, for Read. It is a List in JSON with
 // an object on each line, the same for the same knowledge, and holds what an
 // answer can depend on and nothing else: no secret, no environment, no
-// annotation but the Machine Config Operator's. The objects that name images are
+// annotation but the Machine Config Operator's, and what oc apply has set of the registry lists
+// before. The objects that name images are
 // not in it; their names stand with the images, in a kind of its own. Nor are pods: what a
 // rollout depends on of them is there in another kind. So are the rendered configs that pools
 // and nodes name: registries.conf and the files beside it as they are, and of all other files
@@ -91,13 +95,17 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	if err != nil {
 		return fmt.Errorf("listing the images in use: %w", err)
 	}
+	image, err := imageOf(ctx, source, set)
+	if err != nil {
+		return err
+	}
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
 	var trusted trust.Settings
 	if t, ok := source.(TrustSource); ok {
 		trusted = t.TrustSettings()
 	}
-	out.mirrors(set)
+	out.mirrors(set, image)
 	out.trusted(trusted)
 	if set.Applied != nil {
 		out.object(machineConfigKind, objects.EncodeApplied(*set.Applied))
@@ -180,15 +188,45 @@ func (w *writer) configuration(source Source) {
 	}
 }
 
-// mirrors writes the parts of mirror objects that end up in registries.conf, their labels, by
-// which they may be exempt, and the name of the ConfigMap of CAs.
-func (w *writer) mirrors(set mirrors.Set) {
-	image := &configv1.Image{
+// imageOf returns what is written of Image cluster: the registry lists, the name of the ConfigMap
+// of CAs, and what oc apply has set of them.
+func imageOf(ctx context.Context, source Source, set mirrors.Set) (*configv1.Image, error) {
+	image := bareImage(set)
+	data, err := source.MirrorObject(ctx, image)
+	if err != nil {
+		return nil, fmt.Errorf("reading Image cluster: %w", err)
+	}
+	var o metav1.PartialObjectMetadata
+	if data == nil || json.Unmarshal(data, &o) != nil {
+		return image, nil
+	}
+	var last struct {
+		Spec struct {
+			RegistrySources     json.RawMessage `json:"registrySources,omitempty"`
+			AdditionalTrustedCA json.RawMessage `json:"additionalTrustedCA,omitempty"`
+		} `json:"spec"`
+	}
+	applied := o.Annotations[corev1.LastAppliedConfigAnnotation]
+	if applied == "" || json.Unmarshal([]byte(applied), &last) != nil {
+		return image, nil
+	}
+	kept, err := json.Marshal(last)
+	metav1.SetMetaDataAnnotation(&image.ObjectMeta, corev1.LastAppliedConfigAnnotation, string(kept))
+	return image, err
+}
+
+func bareImage(set mirrors.Set) *configv1.Image {
+	return &configv1.Image{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
 		Spec: configv1.ImageSpec{
 			RegistrySources: set.Registries, AdditionalTrustedCA: configv1.ConfigMapNameReference{Name: set.TrustedCA},
 		},
 	}
+}
+
+// mirrors writes the parts of mirror objects that end up in registries.conf, their labels, by
+// which they may be exempt, and Image cluster.
+func (w *writer) mirrors(set mirrors.Set, image *configv1.Image) {
 	w.object(mirrors.ImageConfigGVK, image)
 	objects := slices.SortedFunc(slices.Values(slices.Concat(set.Objects, set.Policies)), func(a, b mirrors.Object) int {
 		return strings.Compare(mirrors.NameOf(a), mirrors.NameOf(b))
@@ -292,6 +330,20 @@ func (r *reader) holderOf(u imageUser) *images.Holder {
 		r.holders[key] = &images.Holder{Kind: u.Kind, Namespace: u.Namespace, Name: u.Name}
 	}
 	return r.holders[key]
+}
+
+// besides adds to h the images of the object itself, which the dump may have as well.
+func (r *reader) besides(h images.Holder) images.Holder {
+	kind := schema.ParseGroupKind(h.Kind) // as images.GuessedKind has it
+	for _, k := range images.Kinds() {
+		if k.Kind == h.Kind {
+			kind = k
+		}
+	}
+	if e := r.editions[identityOf(kind, h.Namespace, h.Name)]; e != nil {
+		return union(h, e)
+	}
+	return h
 }
 
 func parseUse(text string) (policy.Use, error) {

@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -42,6 +43,19 @@ type Reader struct {
 
 	objects  []mirrors.Object
 	mistakes []string
+	// read is what was read, in order, for EditOn. invalid counts the objects that were so as
+	// creations.
+	read    []entry
+	invalid int
+}
+
+// An entry is an object to be applied, or a mistake.
+type entry struct {
+	place string
+	gvk   schema.GroupVersionKind
+	doc   []byte
+
+	mistake string
 }
 
 // ErrEmpty is the error of a change without a mirror object.
@@ -79,7 +93,9 @@ func (r *Reader) err() error {
 }
 
 func (r *Reader) mistake(place string, format string, args ...any) {
-	r.mistakes = append(r.mistakes, text.Line(place+": "+fmt.Sprintf(format, args...)))
+	mistake := text.Line(place + ": " + fmt.Sprintf(format, args...))
+	r.mistakes = append(r.mistakes, mistake)
+	r.read = append(r.read, entry{mistake: mistake})
 }
 
 // ReadPath reads a file, or all files below a folder whose names end in .yaml, .yml or

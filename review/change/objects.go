@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
@@ -189,7 +190,7 @@ func (r *Reader) object(place string, gvk schema.GroupVersionKind, doc []byte) s
 			gvk.Kind, orNoVersion(gvk), want.GroupVersion(), want.Kind)
 		return nil
 	}
-	object, err := mirrors.New(gvk)
+	object, err := named(gvk, doc)
 	if errors.Is(err, mirrors.ErrKind) {
 		return strangers{strings.TrimSpace(gvk.GroupVersion().String() + " " + gvk.Kind): 1}
 	}
@@ -197,29 +198,39 @@ func (r *Reader) object(place string, gvk schema.GroupVersionKind, doc []byte) s
 		r.mistake(place, "%v", err)
 		return nil
 	}
-	var meta metav1.PartialObjectMetadata
-	_ = utiljson.Unmarshal(doc, &meta) // a name that cannot be read is told below
-	object.SetName(meta.Name)
-	object.SetNamespace(meta.Namespace)
 	name := strings.TrimSpace(mirrors.NameOf(object))
 	if r.Delete { // only the name counts, also of an object that could not be created
 		r.keep(place, object)
 		return nil
 	}
-	if crd.Knows(gvk) {
-		if mistakes := crd.Validate(gvk, doc); len(mistakes) > 0 {
-			for _, m := range mistakes {
-				r.mistake(place, "%s: %v", name, m)
-			}
-			return nil
+	e := entry{place: place, gvk: gvk, doc: doc}
+	r.read = append(r.read, e)
+	r.apply(e, doc, name, nil)
+	return nil
+}
+
+// apply takes doc, which is what e makes of the object in force: old, nil for none.
+func (r *Reader) apply(e entry, doc []byte, name string, old []byte) {
+	var mistakes []string
+	if crd.Knows(e.gvk) {
+		for _, m := range crd.Validate(e.gvk, doc, old) {
+			mistakes = append(mistakes, text.Line(fmt.Sprintf("%s: %s: %v", e.place, name, m)))
 		}
 	}
-	if object, err = mirrors.Parse(doc); err != nil {
-		r.mistake(place, "%v", err)
-		return nil
+	if len(mistakes) > 0 {
+		r.mistakes = append(r.mistakes, mistakes...)
+		r.invalid++
+		return
 	}
-	r.keep(place, object)
-	return nil
+	object, err := mirrors.Parse(doc)
+	switch {
+	case err != nil:
+		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %v", e.place, err)))
+	case object.GetName() == "":
+		r.mistakes = append(r.mistakes, text.Line(fmt.Sprintf("%s: %s: metadata.name is empty", e.place, mirrors.KindOf(object))))
+	default:
+		r.objects = append(r.objects, object)
+	}
 }
 
 func (r *Reader) keep(place string, object mirrors.Object) {

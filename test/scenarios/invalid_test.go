@@ -44,7 +44,7 @@ func refusalByCode(t *testing.T, s *Scenario) string {
 		if err := yaml.Unmarshal(data, &meta); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range crd.Validate(meta.GroupVersionKind(), data) {
+		for _, err := range crd.Validate(meta.GroupVersionKind(), data, nil) {
 			all = append(all, err.Error())
 		}
 	}

@@ -623,7 +623,7 @@ func (s *Scenario) Accounts() []string { return accounts(s.Namespaces()) }
 func accounts(namespaces []string) []string {
 	var docs []string
 	for _, ns := range namespaces {
-		docs = append(docs, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: "+ns+", name: default}\nimagePullSecrets: [{name: default-dockercfg-x7k2p}]\n")
+		docs = append(docs, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: "+ns+", name: default, annotations: {openshift.io/internal-registry-pull-secret-ref: default-dockercfg-x7k2p}}\nimagePullSecrets: [{name: default-dockercfg-x7k2p}]\n")
 	}
 	return docs
 }
