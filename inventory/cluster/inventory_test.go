@@ -60,7 +60,7 @@ func TestInventoryFollowsPods(t *testing.T) {
 	if err := c.WaitReady(timeout(t)); err != nil {
 		t.Fatal(err)
 	}
-	running := []policy.Consumer{{Kind: "Pod", Namespace: ns, Name: "early", Container: "a", Use: policy.Running}}
+	running := []policy.Consumer{{Kind: "Pod", Namespace: ns, Name: "early", Container: "a", Use: policy.Running, Placement: &policy.Placement{}}}
 	if diff := cmp.Diff(running, consumersOf(t, c, ns, "quay.io/early:1")); diff != "" {
 		t.Errorf("a pod from before: -want +got:\n%s", diff)
 	}

@@ -36,7 +36,7 @@ type setting struct{ image, field string }
 // far as they say whether it has a future. Whose pull secrets they will be pulled with is not
 // said.
 func (h *Holder) addSettings(spec *corev1.PodSpec, t terms) {
-	s := settings{holder: h, terms: terms{use: policy.Referenced, keeper: t.keeper}}
+	s := settings{holder: h, terms: terms{use: policy.Referenced, keeper: t.keeper, ending: t.ending}}
 	if t.use == policy.History {
 		s.terms.use = policy.History
 	}

@@ -41,11 +41,14 @@ spec: {imageDigestMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/
 	}{
 		{"each is admitted", nil, []string{shop, wide}, "", []int{0, 1}},
 		{
-			"the other order works", nil, []string{wide, shop},
-			"in this order would refuse ImageTagMirrorSet a-wide; this order works: ImageTagMirrorSet b-shop, ImageTagMirrorSet a-wide", []int{1, 0},
+			"the other order works", nil,
+			[]string{wide, shop},
+			"in this order would refuse ImageTagMirrorSet a-wide; this order works: ImageTagMirrorSet b-shop, ImageTagMirrorSet a-wide",
+			[]int{1, 0},
 		},
 		{
-			"two that have to agree", []string{as("NeverContactSource", tags), as("NeverContactSource", digests)},
+			"two that have to agree",
+			[]string{as("NeverContactSource", tags), as("NeverContactSource", digests)},
 			[]string{as("AllowContactingSource", tags), as("AllowContactingSource", digests)},
 			"no order works, as the objects contradict each other until all are there", nil,
 		},
