@@ -18,11 +18,13 @@ const (
 	maxBody = 8 << 20
 	// smallBody is several times what the review of a mirror set has that a person writes.
 	smallBody = 64 << 10
-	// maxSmall and maxLarge bound the bodies of all reviews under way, the small ones, each counted
-	// as smallBody, and the others. What is decoded of a body takes up to a few times its size, and
-	// the garbage of it as much again: with these, some 200 MB at worst (make campaign).
-	maxSmall = 16 << 20
-	maxLarge = 16 << 20
+	// leastBody is as what the smallest count, for all that is not their bodies.
+	leastBody = 16 << 10
+	// maxSmall and maxLarge bound the bodies of all reviews under way, the small ones and the
+	// others. What is decoded of a body takes up to a few times its size, and
+	// the garbage of it half as much again: with these, some 170 MB at worst (make campaign).
+	maxSmall = 2 << 20
+	maxLarge = maxBody
 	// bodyTime is how long a body may take to arrive. An API server sends it in one go; whoever
 	// trickles has less of it than a review takes.
 	bodyTime = 5 * time.Second
@@ -53,12 +55,12 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body, *refusal) {
 		discard(w, r)
 		return body{}, tooLargeRefusal()
 	}
-	queue, room := b.small, int64(smallBody)
-	if size < 0 || size > smallBody {
+	queue, room := b.small, max(size, leastBody)
+	switch {
+	case size < 0:
 		queue, room = b.large, maxBody
-		if size > 0 {
-			room = size
-		}
+	case size > smallBody:
+		queue = b.large
 	}
 	if err := acquire(r.Context(), queue, room); err != nil {
 		discard(w, r)

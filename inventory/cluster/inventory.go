@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -258,22 +257,6 @@ func (c *Inventory) WaitReady(ctx context.Context) error {
 		return errors.Join(context.Cause(ctx), c.Ready())
 	}
 }
-
-// CollectGarbageSooner makes the whole process collect garbage sooner until the Inventory
-// is ready or ctx ends. Decoding a large cluster for the first time leaves garbage of fifty
-// times what is kept, which alone would determine how much memory the process takes.
-func (c *Inventory) CollectGarbageSooner(ctx context.Context) {
-	before := debug.SetGCPercent(startGCPercent)
-	if before < startGCPercent { // set lower on purpose, or turned off
-		debug.SetGCPercent(before)
-		return
-	}
-	_ = c.WaitReady(ctx) // Ready says what is wrong
-	debug.SetGCPercent(before)
-}
-
-// startGCPercent is half of Go's default; at this value, the Inventory is ready no later.
-const startGCPercent = 50
 
 // Images returns the images that the cluster depends on. Before the Inventory is ready, it
 // returns the error of Ready: half an inventory would look like safety. So would an empty
