@@ -11,6 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -26,8 +27,12 @@ func (g *guard) prepareServing(cluster *rest.Config) (err error) {
 	if g.tls.certs, err = certs.Load(g.options.tlsDir); err != nil {
 		return err
 	}
+	installed, err := manifests.WebhookConfiguration()
+	if err != nil {
+		return err
+	}
 	g.tls.cluster, err = serving.Follow(cluster, serving.Options{
-		WebhookConfiguration: webhook.ServiceName, OnProfile: g.logProfile, Logger: g.log,
+		WebhookConfiguration: webhook.ServiceName, Installed: installed, OnProfile: g.logProfile, Logger: g.log,
 	})
 	if err != nil {
 		return err

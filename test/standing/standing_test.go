@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,43 @@ func TestStanding(t *testing.T) {
 	s := setUp(t)
 	t.Run("facts survive a restart", s.testFactFile)
 	t.Run("two replicas", s.testTwoReplicas)
+}
+
+// TestRegistration: a guard that is not asked any more about all it was installed for says so, and
+// what is lost meanwhile is reported with it.
+func TestRegistration(t *testing.T) {
+	s := setUp(t)
+	g := s.start(t, "--fact-lifetime", "1s")
+	g.Eventually(t, "all images are held", func() bool { return g.images("held") == 3 })
+	const differences = "mirrorset_guard_registration_differences"
+	if got := g.Value(differences, ""); got != 0 {
+		t.Errorf("%v differences in what the manifests install", got)
+	}
+	configuration := []string{"validatingwebhookconfiguration", webhook.ServiceName}
+	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`}, configuration...)...)
+	const says = "the webhooks are not registered as they were installed (mirrorsets.mirrorset-guard.io: failurePolicy is Ignore, not Fail: " +
+		"what the guard does not answer is admitted): changes may have passed unseen since "
+	changed := s.nextEvent(t, "RegistrationChanged")
+	if !strings.HasPrefix(changed.Note, says) || changed.Type != corev1.EventTypeWarning || changed.Regarding.Name != webhook.ServiceName {
+		t.Errorf("got %s Event %q about %+v", changed.Type, changed.Note, changed.Regarding)
+	}
+	if _, notes := g.Readyz(); !strings.Contains(notes, "note: "+says) || g.Value(differences, "") != 1 {
+		t.Errorf("%v differences; /readyz answers %s", g.Value(differences, ""), notes)
+	}
+	s.remove(t, "legacy")
+	g.Eventually(t, "the loss is reported with it", func() bool {
+		return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
+			return e.Reason == standing.MirrorLostImage && strings.HasPrefix(e.Note, "After ValidatingWebhookConfiguration mirrorset-guard changed at ") &&
+				strings.Contains(e.Note, says) && strings.Contains(e.Note, ": 1 image cannot be pulled from its mirrors (ImageMissing): quay.io/shop/legacy:v1")
+		})
+	})
+	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`}, configuration...)...)
+	if restored := s.nextEvent(t, "RegistrationRestored"); !strings.HasPrefix(restored.Note, "The webhooks are registered as they were installed; changes may have passed unseen from 2") {
+		t.Errorf("got Event %q", restored.Note)
+	}
+	if got := g.Value(differences, ""); got != 0 {
+		t.Errorf("%v differences afterwards", got)
+	}
 }
 
 // testTwoReplicas: one of two replicas reports what the mirror loses and has again. A
