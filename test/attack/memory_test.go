@@ -30,6 +30,9 @@ func distinct(n int) []byte {
 	return big(0, strings.TrimSuffix(b.String(), ","))
 }
 
+// padded makes a text as long as a body may be.
+func padded(text []byte) []byte { return append(text, bytes.Repeat([]byte(" "), 8<<20-len(text))...) }
+
 func zipped(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -62,6 +65,7 @@ func testMemory(t *testing.T, s *stage) {
 		{"30,000 entries", distinct(30_000), 16},
 		{"as many entries as are judged", distinct(10_000), 16},
 		{"256 of 64 kB at once", distinct(700), 256},
+		{"32 of 8 MB that are admitted", padded(forged(t, "mallory", tagSet("padded", "padded.example.com", "mirror.example.com/x"))), 32},
 	} {
 		if other() && attack.atOnce > 1 {
 			continue // it takes all the memory that there is
