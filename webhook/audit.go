@@ -104,7 +104,7 @@ func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took 
 		DryRun:    d.dryRun,
 		User:      audit.UserOf(r.requester()),
 		Object:    r.recorded(d.proposal.name),
-		Seconds: took.Round(time.Microsecond).Seconds(),
+		Seconds:   took.Round(time.Microsecond).Seconds(),
 	}
 	if d.message != "" {
 		record.Reason = audit.Text(d.message)

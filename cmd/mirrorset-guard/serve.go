@@ -46,6 +46,7 @@ type serveOptions struct {
 	listen, health string
 	observe        observeFlags
 	tlsDir         string
+	clientCA       string
 	drain          time.Duration
 	logLevel       string
 	surveyEvery    time.Duration
@@ -81,6 +82,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
 	flags.StringVar(&o.health, "health", ":8081", "where to answer /healthz and /readyz")
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
+	flags.StringVar(&o.clientCA, "client-ca", "", "file with the CA of the client certificates that API servers have; who asks for a review without one gets 401; empty: whoever can reach the port may ask; changes are picked up")
 	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM; longer, by 10s at most, while reviews still come")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
@@ -223,7 +225,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: g.overrides, Overridden: g.overrides.events.tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
@@ -293,7 +295,7 @@ func (g *guard) run(ctx context.Context) error {
 
 // servers returns what listens where.
 func (g *guard) servers() []*http.Server {
-	reviews := webhook.HTTPServer(g.noteReviews(g.mux), g.tls.config(), g.log)
+	reviews := webhook.HTTPServer(g.noteReviews(g.mux), g.tls.reviewsConfig(), g.log)
 	reviews.Addr = g.options.listen
 	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
 	if g.observed != nil {

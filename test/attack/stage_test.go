@@ -357,6 +357,18 @@ func newStranger(t testing.TB, number int) stranger {
 	return stranger{&http.Client{Transport: transport}}
 }
 
+// with has s show the client certificate in a folder.
+func (s stranger) with(t testing.TB, folder string) stranger {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server says whose certificates it takes, which a stranger does not mind.
+	s.client.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	return s
+}
+
 // post sends the text of a review, and returns the answer to it; code is 0 if there was none. It
 // waits for longer than it says: on a machine that has other things to do, answers are late.
 func (s stranger) post(ctx context.Context, g *guard, text []byte, timeout time.Duration) (code int, answer *admissionv1.AdmissionResponse) {
