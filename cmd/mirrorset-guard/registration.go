@@ -16,6 +16,9 @@ import (
 const (
 	registrationChanged  = "RegistrationChanged"
 	registrationRestored = "RegistrationRestored"
+	// changedWithoutReview is that of Events about objects that say where nodes pull from, or how, and
+	// that no webhook sees.
+	changedWithoutReview = "ChangedWithoutReview"
 )
 
 // registrationPause bounds the Events about the registration: who changes it again and again is
@@ -60,6 +63,51 @@ func registrationEvent(now, before serving.Registration, instance string) *event
 			before.Since.UTC().Format(time.RFC3339) + " to " + time.Now().UTC().Format(time.RFC3339)
 	}
 	e.Note = events.CutNote(text.Line(e.Note))
+	return e
+}
+
+// maxUnreviewed bounds the objects that wait for their Event: MachineConfigs may change by the dozen.
+const maxUnreviewed = 16
+
+// suspect has the configuration in force verified at once, as objects have changed that no webhook sees.
+// It does not wait.
+func (g *guard) suspect(objects []string) {
+	for _, object := range objects {
+		g.log.Info("Changed without a review", "object", object)
+		g.standing.Suspect(object)
+		select {
+		case g.unreviewed <- object:
+		default:
+		}
+	}
+}
+
+// tellUnreviewed writes an Event about each object that changes from now on and that no webhook sees,
+// one a second at most, until ctx ends.
+func (g *guard) tellUnreviewed(ctx context.Context) {
+	for range len(g.unreviewed) {
+		<-g.unreviewed // it was another replica's to tell
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case object := <-g.unreviewed:
+			if err := events.Write(ctx, g.events, unreviewedEvent(object, instanceName())); err != nil {
+				g.log.Error(err, "Could not tell of what changed without a review", "object", object)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func unreviewedEvent(object, instance string) *eventsv1.Event {
+	e := events.New("standing-verification", instance)
+	e.Action, e.Reason, e.Regarding, e.Type = "Verifying", changedWithoutReview, theGuard, corev1.EventTypeNormal
+	e.Note = events.CutNote(text.Line(object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew"))
 	return e
 }
 

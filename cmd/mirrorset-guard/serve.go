@@ -164,11 +164,13 @@ type guard struct {
 	registry *prometheus.Registry
 	standing *standing.Verifier
 	events   clienteventsv1.EventsGetter
-	follower *rollouts.Follower // nil: rollouts are not followed
-	settings atomic.Pointer[policy.Settings]
-	reloader *config.Reloader // nil: there is no configuration file
-	election *election        // nil: this process is the only one
-	ending   atomic.Bool
+
+	unreviewed chan string        // objects that have changed without a review
+	follower   *rollouts.Follower // nil: rollouts are not followed
+	settings   atomic.Pointer[policy.Settings]
+	reloader   *config.Reloader // nil: there is no configuration file
+	election   *election        // nil: this process is the only one
+	ending     atomic.Bool
 
 	lastReview atomic.Pointer[time.Time] // when a review came last
 
@@ -185,21 +187,21 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	o.registries.configured = &configured
-	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper()}
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper(), unreviewed: make(chan string, maxUnreviewed)}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
 	if g.client, g.store, err = o.registries.open(func() []string { return g.cluster.NodePlatforms() }); err != nil {
 		return nil, err
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}
-	if g.cluster, err = live.New(cluster, live.Options{OnPullSecret: credentials.set, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
+	if g.cluster, err = live.New(cluster, live.Options{OnPullSecret: credentials.set, OnUnreviewed: func(object string) { g.suspect([]string{object}) }, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
 		return nil, err
 	}
 	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
 	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}
-	if g.trust, err = o.registries.followTrust(cluster, g.client, log, 0); err != nil {
+	if g.trust, err = o.registries.followTrust(cluster, g.client, log, 0, g.suspect); err != nil {
 		return nil, err
 	}
 	if err := g.prepareServing(cluster); err != nil {

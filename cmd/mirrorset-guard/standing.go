@@ -75,7 +75,7 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
 		Store:    g.store,
-		Reporter: standing.Events(g.events, name),
+		Reporter: standing.Events(g.events, name, theGuard),
 		Budget:   budget,
 		Unseen:   g.unseen,
 		Every:    g.options.standing.every,

@@ -37,6 +37,10 @@ type Options struct {
 	// .dockerconfigjson; the content is nil then. Calls come one at a time and should
 	// return at once. Nil means that the secret is not read.
 	OnPullSecret func(dockerconfigjson []byte, err error)
+	// OnUnreviewed receives the kind and name of an object that changes where nodes pull from, and that no
+	// webhook sees, whenever it has changed: a MachineConfig with such files, the pull secret. It
+	// must return at once, and may be nil.
+	OnUnreviewed func(object string)
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
 	// lists it, and Notes says so. Zero means follow.DefaultStaleAfter.
 	StaleAfter time.Duration
@@ -141,7 +145,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		case "imagestreams.image.openshift.io":
 			s.AlsoKeep(trimStream, streamSink{&c.index})
 		case "machineconfigs.machineconfiguration.openshift.io":
-			s.AlsoKeep(trimFiles, &c.files)
+			s.AlsoKeep(trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
 			s.AlsoKeep(trimRendered, &c.rendered)
 		}
 	}
@@ -156,7 +160,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		c.sources = append(c.sources, c.mirrorSources(dyn)...)
 	}
 	if o.OnPullSecret != nil {
-		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))
+		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret, o.OnUnreviewed))
 	}
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {

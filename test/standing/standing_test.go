@@ -18,6 +18,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -251,4 +252,49 @@ func (s *stage) testFactFile(t *testing.T) {
 		t.Errorf("the file was not rebuilt: %v\n%s", err, rebuilt)
 	}
 	s.wantEvents(t)
+}
+
+// TestUnreviewed: what decides where nodes pull from and no webhook sees is told of as it changes, and
+// the next round begins at once; what that finds to be lost is reported with it.
+func TestUnreviewed(t *testing.T) {
+	s := setUp(t)
+	g := s.start(t, "--verify-every", "1h")
+	other, err := certificates.SelfSigned(t.TempDir(), []string{"example.com"}, time.Hour)
+	must(t, err)
+	g.Eventually(t, "the first round is over", func() bool { return g.rounds() > 0 })
+	for _, change := range []struct{ object, manifest string }{
+		{"MachineConfig 50-proxies", `
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 50-proxies, labels: {machineconfiguration.openshift.io/role: worker}}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+    storage: {files: [{path: /etc/containers/registries.conf.d/50-proxies.conf, contents: {source: "data:,unqualified-search-registries%20%3D%20%5B%5D"}}]}
+`},
+		{"Secret openshift-config/pull-secret", `
+apiVersion: v1
+kind: Secret
+metadata: {namespace: openshift-config, name: pull-secret}
+type: kubernetes.io/dockerconfigjson
+stringData: {.dockerconfigjson: '{"auths": {"example.com": {"auth": "YTpi"}}}'}
+`},
+		{"ConfigMap openshift-config/user-ca-bundle", `
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: openshift-config, name: user-ca-bundle}
+data:
+  ca-bundle.crt: |
+    ` + strings.ReplaceAll(strings.TrimSpace(string(other)), "\n", "\n    ") + `
+`},
+	} {
+		before := g.rounds()
+		s.apply(t, change.manifest)
+		g.Eventually(t, change.object+" is told of", func() bool {
+			return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
+				return e.Reason == "ChangedWithoutReview" && strings.HasPrefix(e.Note, change.object+" has changed")
+			})
+		})
+		g.Eventually(t, "a round begins", func() bool { return g.rounds() > before })
+	}
 }
