@@ -36,7 +36,7 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 # Tests of these packages measure time, or fail on a machine that is short of it as a cluster
 # would, and run one package after the other. Most others wait for an API server half of the
 # time, and two at once take little longer than one.
-ALONE = /(inventory/registry|inventory/presence|test/disruption)(/|$$)
+ALONE = /(inventory/registry|inventory/presence|test/disruption|test/attack)(/|$$)
 # These take longest, the longest first. They run before the others: if one of them were the
 # last, a core would have nothing to do.
 LONG = ./test/scenarios ./cmd/mirrorset-guard ./inventory/cluster ./test/truth ./inventory/trust ./policy ./test/standing

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -16,7 +17,10 @@ import (
 // review that has not started, so that reviews that were started are finished first. Among those
 // that have not, each sender has its turn.
 //
-// Reviews of large edits take seconds, and have slots of their own, so that they keep no others
+// Reviews begin in the first half of their time, or not at all: they compute without regard for it,
+// and on a machine that is busy enough to keep them waiting that takes its time.
+//
+// Those of large edits take seconds, and have slots of their own, so that they keep no others
 // waiting.
 type Limiter struct{ small, large slots }
 
@@ -29,9 +33,9 @@ const (
 	starting
 )
 
-// largeEdit is the number of entries from which on an edit is large: resolving them takes some
-// 100 ms.
-const largeEdit = 1_000
+// largeEdit is the number of entries from which on an edit is large: more than most people ever
+// write. Resolving a thousand takes some 100 ms.
+const largeEdit = 200
 
 // NewLimiter returns a Limiter that lets n reviews compute at once, and half as many of large
 // edits besides.
@@ -55,6 +59,11 @@ func (l *Limiter) of(edit mirrors.Edit) slots {
 func (s slots) acquire(ctx context.Context, rank int) error {
 	if s.queue == nil {
 		return nil
+	}
+	if end, ok := ctx.Deadline(); ok && rank == starting {
+		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = half
 	}
 	return s.queue.Acquire(ctx, rank, 1)
 }

@@ -57,6 +57,25 @@ func TestLimiter(t *testing.T) {
 	})
 }
 
+// A review begins in the first half of its time, and goes on whenever it can.
+func TestLimiterBeginsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewLimiter(1).small
+		if err := limiter.acquire(t.Context(), starting); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ rank, seconds int }{{starting, 5}, {resuming, 10}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			start := time.Now()
+			err := limiter.acquire(ctx, c.rank)
+			if took := time.Since(start); err == nil || took != time.Duration(c.seconds)*time.Second {
+				t.Errorf("rank %d gave up after %s: %v; want %d s", c.rank, took, err, c.seconds)
+			}
+			cancel()
+		}
+	})
+}
+
 // A slot that comes at the moment when it is not wanted any more is not lost.
 func TestLimiterLosesNoSlot(t *testing.T) {
 	limiter := NewLimiter(2).small

@@ -16,6 +16,8 @@ type AuditLog interface {
 	Detail() audit.Detail
 	// Record keeps the record of a decision. It must not block.
 	Record(d audit.Decision)
+	// Confirm keeps the record of what became of an override. It must not block.
+	Confirm(c audit.Confirmation)
 }
 
 // The keys of the audit annotations that say which request a decision is about. Package input
@@ -101,11 +103,8 @@ func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took 
 		Operation: d.operation,
 		DryRun:    d.dryRun,
 		User:      audit.UserOf(r.requester()),
-		Object: audit.Object{
-			Group: name(r.Kind.Group), Version: name(r.Kind.Version), Kind: name(r.Kind.Kind),
-			Namespace: name(r.Namespace), Name: name(d.proposal.name),
-		},
-		Seconds: took.Round(time.Microsecond).Seconds(),
+		Object:    r.recorded(d.proposal.name),
+		Seconds:   took.Round(time.Microsecond).Seconds(),
 	}
 	if d.message != "" {
 		record.Reason = audit.Text(d.message)
@@ -126,6 +125,24 @@ func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took 
 		record.Change = r.changeOf(d.specs)
 	}
 	return record
+}
+
+// recorded returns the object of r, of which there may be no other name than that of the request.
+func (r *request) recorded(called string) audit.Object {
+	return audit.Object{
+		Group: name(r.Kind.Group), Version: name(r.Kind.Version), Kind: name(r.Kind.Kind),
+		Namespace: name(r.Namespace), Name: name(called),
+	}
+}
+
+// confirm hands the record of what became of an override of r to the audit log.
+func (h *Handler) confirm(r *request, called string, confirmed bool) {
+	if h.Audit != nil && h.Audit.Detail().Covers(string(overridden)) {
+		h.Audit.Confirm(audit.Confirmation{
+			Time: time.Now().UTC().Round(time.Microsecond), UID: name(string(r.UID)), Confirmed: confirmed,
+			User: audit.UserOf(r.requester()), Object: r.recorded(called),
+		})
+	}
 }
 
 // changeOf says of an object that could not be read, which a deletion does without, that it is

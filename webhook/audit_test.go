@@ -24,9 +24,15 @@ type recorder struct {
 	detail  audit.Detail
 	records []audit.Decision
 	panics  bool
+
+	confirmations []audit.Confirmation
 }
 
 func (r *recorder) Detail() audit.Detail { return r.detail }
+
+func (r *recorder) Confirm(c audit.Confirmation) {
+	r.confirmations = append(r.confirmations, c)
+}
 
 func (r *recorder) Record(d audit.Decision) {
 	if r.panics {

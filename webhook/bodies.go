@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 const (
@@ -18,11 +19,13 @@ const (
 	maxBody = 8 << 20
 	// smallBody is several times what the review of a mirror set has that a person writes.
 	smallBody = 64 << 10
-	// maxSmall and maxLarge bound the bodies of all reviews under way, the small ones, each counted
-	// as smallBody, and the others. What is decoded of a body takes up to a few times its size, and
-	// the garbage of it as much again: with these, some 200 MB at worst (make campaign).
-	maxSmall = 16 << 20
-	maxLarge = 16 << 20
+	// leastBody is as what the smallest count, for all that is not their bodies.
+	leastBody = 16 << 10
+	// maxSmall and maxLarge bound the bodies of all reviews under way, the small ones of either kind
+	// of sender and the others. What is decoded of a body takes up to a few times its size, and the
+	// garbage of it half as much again: with these, some 170 MB at worst (make campaign).
+	maxSmall = 2 << 20
+	maxLarge = maxBody
 	// bodyTime is how long a body may take to arrive. An API server sends it in one go; whoever
 	// trickles has less of it than a review takes.
 	bodyTime = 5 * time.Second
@@ -32,11 +35,11 @@ const (
 )
 
 // Bodies bound the memory of the reviews under way, by the bytes of their bodies from their
-// reading to the answer. Large ones do not keep small ones waiting; and in either, each sender has
-// its turn.
-type bodies struct{ small, large *fair.Queue }
+// reading to the answer. Large ones do not keep small ones waiting, nor do strangers' keep those of
+// senders of whom a change was seen in force. Among each of these, each sender has its turn.
+type bodies struct{ known, small, large *fair.Queue }
 
-func newBodies() *bodies { return &bodies{fair.New(maxSmall), fair.New(maxLarge)} }
+func newBodies() *bodies { return &bodies{fair.New(maxSmall), fair.New(maxSmall), fair.New(maxLarge)} }
 
 // A body is one that was read. It is to be released once there is an answer to it.
 type body struct {
@@ -53,12 +56,14 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body, *refusal) {
 		discard(w, r)
 		return body{}, tooLargeRefusal()
 	}
-	queue, room := b.small, int64(smallBody)
-	if size < 0 || size > smallBody {
+	queue, room := b.small, max(size, leastBody)
+	switch {
+	case size < 0:
 		queue, room = b.large, maxBody
-		if size > 0 {
-			room = size
-		}
+	case size > smallBody:
+		queue = b.large
+	case fair.ClaimantOf(r.Context()).Rank == recent.RankKnown:
+		queue = b.known
 	}
 	if err := acquire(r.Context(), queue, room); err != nil {
 		discard(w, r)

@@ -23,6 +23,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
 // reviewText returns an AdmissionReview of the creation of a set, with further fields of the request.
@@ -206,6 +207,31 @@ func TestBodiesAtOnce(t *testing.T) {
 		}
 		if n := codes[200].Load(); n != 16 || s.at.Load() > maxLarge/maxBody+1 {
 			t.Errorf("%d were answered, up to %d at once", n, s.at.Load())
+		}
+	})
+}
+
+// TestRoomForKnownSenders: strangers who hold all the room there is for small bodies keep nobody waiting
+// of whom a change was seen in force.
+func TestRoomForKnownSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBodies()
+		for rank, want := range map[int]bool{recent.RankKnown: true, recent.RankKnown + 1: false} {
+			held := b.small
+			if err := held.Acquire(t.Context(), 0, maxSmall); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(fair.WithClaimant(t.Context(), fair.Claimant{Name: "10.0.0.1", Rank: rank}), 5*time.Second)
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, strings.NewReader("{}"))
+			body, refused := b.read(httptest.NewRecorder(), r)
+			if got := refused == nil; got != want {
+				t.Errorf("rank %d: read: %t, want %t", rank, got, want)
+			}
+			if refused == nil {
+				body.release()
+			}
+			held.Release(maxSmall)
+			cancel()
 		}
 	})
 }

@@ -23,6 +23,8 @@ import (
 // as if it were v1, and answers what it cannot read with a review that has no
 // uid, in which the API server reads nothing but "invalid webhook response".
 type endpoint struct {
+	authenticate func(*http.Request) error
+
 	handler admission.Handler
 	rank    func(sender string) int // of senders, for package fair
 	bodies  *bodies
@@ -33,6 +35,10 @@ type endpoint struct {
 
 // ServeHTTP implements http.Handler.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := e.authenticate(r); err != nil { // its body is not even read
+		e.refuse(w, refusef(http.StatusUnauthorized, stranger, "%v", err))
+		return
+	}
 	sender := senderOf(r)
 	r = r.WithContext(fair.WithClaimant(r.Context(), fair.Claimant{Name: sender, Rank: e.rank(sender)}))
 	answer, refused := e.answer(w, r)
@@ -110,10 +116,11 @@ const (
 	badType    = "content_type"
 	noReview   = "malformed"
 	badVersion = "version"
+	stranger   = "unauthenticated"
 )
 
 // refusals are all reasons there are.
-var refusals = []string{tooLarge, unreadable, unready, crowded, badType, noReview, badVersion}
+var refusals = []string{tooLarge, unreadable, unready, crowded, badType, noReview, badVersion, stranger}
 
 func refusef(code int, reason, format string, args ...any) *refusal {
 	return &refusal{code: code, reason: reason, message: fmt.Sprintf(format, args...)}

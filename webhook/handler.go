@@ -74,6 +74,7 @@ var _ admission.Handler = (*Handler)(nil)
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
 	start := time.Now()
 	r := readRequest(req.AdmissionRequest)
+	defer r.release()
 	d := h.decide(ctx, r)
 	d.waive(h.mode())
 	d.of(r)

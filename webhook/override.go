@@ -149,6 +149,7 @@ func (h *Handler) overridingOf(r *request) *overriding {
 		return nil
 	}
 	o := &overriding{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name), telling: &telling{to: h.Overridden, metrics: h.metrics}}
+	o.telling.record = func(confirmed bool) { h.confirm(r, o.name, confirmed) }
 	o.change = boundChange{request: r, name: o.name}
 	if o.asked() {
 		o.override = parseOverride(r.subject().override)
@@ -330,7 +331,8 @@ func (o *overriding) isIn(set mirrors.Set) bool {
 // A telling tells of an override once it was made and is in force, whichever is known first. It is
 // safe for concurrent use.
 type telling struct {
-	to      func(Override) // nil for nobody
+	to      func(Override)       // nil for nobody
+	record  func(confirmed bool) // records it
 	metrics *metrics
 
 	mu     sync.Mutex
@@ -359,6 +361,7 @@ func (t *telling) tell() {
 	if t.report == nil || !t.known {
 		return
 	}
+	t.record(t.is)
 	if !t.is {
 		t.metrics.overrode(overrideUnconfirmed)
 		return

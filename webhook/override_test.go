@@ -124,6 +124,8 @@ func TestOverride(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req = onResource(req)
 			h := overriddenHandler(refusedBy(policy.ImageMissing))
+			audited := new(recorder)
+			h.Audit = audited
 			var told []Override
 			h.Overridden = func(o Override) { told = append(told, o) }
 			refused := h.Handle(quiet(t), req)
@@ -144,13 +146,20 @@ func TestOverride(t *testing.T) {
 			if a := admitted.AuditAnnotations; a["verdict"] != "overridden" || a["override"] != "used "+code+": the mirror is being rebuilt" || a["rules"] != "ImageMissing" {
 				t.Errorf("audit annotations %v", a)
 			}
-			if len(told) != 0 {
-				t.Errorf("told %+v, before anything is in force", told)
+			if len(told) != 0 || len(audited.confirmations) != 0 {
+				t.Errorf("told %+v, %+v, before anything is in force", told, audited.confirmations)
 			}
 			appear(t, h, req, code+":  the mirror is\nbeing rebuilt ")
 			if len(told) != 1 || told[0].User != "kube:admin" || told[0].Name != "apps" || told[0].Reason != "the mirror is being rebuilt" ||
 				!strings.Contains(told[0].Refusal, "is refused") || strings.Contains(told[0].Refusal, "Break-glass") {
 				t.Errorf("told %+v", told)
+			}
+			last := audited.records[len(audited.records)-1]
+			if last.Override.Confirmed || len(audited.confirmations) != 1 {
+				t.Fatalf("confirmed %t, then %+v", last.Override.Confirmed, audited.confirmations)
+			}
+			if c := audited.confirmations[0]; !c.Confirmed || c.UID != last.UID || c.User.Name != "kube:admin" || c.Object != last.Object || c.Time.IsZero() {
+				t.Errorf("recorded %+v", c)
 			}
 		})
 	}
@@ -201,7 +210,8 @@ func TestForgedOverride(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				req := onResource(tt.req)
 				h := overriddenHandler(refusedBy(policy.ImageMissing))
-				h.metrics = newMetrics()
+				audited := new(recorder)
+				h.metrics, h.Audit = newMetrics(), audited
 				h.Overridden = func(o Override) { t.Errorf("told %+v", o) }
 				code := codeIn(t, h.Handle(quiet(t), req).Result.Message)
 				if got := h.Handle(quiet(t), annotated(t, req, code+": why")); !got.Allowed {
@@ -213,6 +223,9 @@ func TestForgedOverride(t *testing.T) {
 				used, never := testutil.ToFloat64(h.metrics.override.WithLabelValues("used")), testutil.ToFloat64(h.metrics.override.WithLabelValues("unconfirmed"))
 				if used != 0 || never != 1 {
 					t.Errorf("%v count as used, %v as not confirmed", used, never)
+				}
+				if c := audited.confirmations; len(c) != 1 || c[0].Confirmed {
+					t.Errorf("recorded %+v", c)
 				}
 			})
 		})

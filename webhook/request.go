@@ -69,6 +69,15 @@ func (r *request) takesAway() bool {
 // isRemoval reports whether r takes an object out of force.
 func (r *request) isRemoval() bool { return r.step != audit.StepPut }
 
+// release gives up the text of r, which may have 8 MiB: what comes of a change is followed for some
+// more seconds, for which its metadata will do.
+func (r *request) release() {
+	r.Object.Raw, r.OldObject.Raw = nil, nil
+	for _, m := range []*manifest{r.put, r.old} {
+		m.raw, m.spec = nil, nil
+	}
+}
+
 func (r *request) isDryRun() bool { return r.DryRun != nil && *r.DryRun }
 
 // kind returns the kind to read the objects of r as: the one the webhook is registered for, into

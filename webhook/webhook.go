@@ -69,6 +69,9 @@ type Options struct {
 	// synced, the process is terminating); nil if one can. A nil func is always
 	// ready. It is called once for each request and must not block.
 	Ready func() error
+	// Authenticate says why a request is not from an API server; nil if it is. A nil func takes anybody
+	// for one who can reach the port. It must not block.
+	Authenticate func(*http.Request) error
 	// Log receives a line for each decision. The zero value discards it.
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
@@ -103,12 +106,17 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	if err := m.register(o.Metrics); err != nil {
 		return nil, err
 	}
+	if o.Authenticate == nil {
+		o.Authenticate = func(*http.Request) error { return nil }
+	}
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
 	handler := &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
+		authenticate: o.Authenticate,
+
 		handler: handler,
 		rank:    handler.edits().Rank,
 		bodies:  newBodies(),

@@ -76,6 +76,10 @@ func (o *auditOptions) run(ctx context.Context, io streams, files []string) erro
 		if !filter.Covers(&r.Decision) {
 			return nil
 		}
+		if r.Confirmation != nil {
+			sum.AddConfirmation(r.Confirmation)
+			return show(r)
+		}
 		sum.Add(&r.Decision)
 		return show(r)
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -62,7 +63,7 @@ func userCell(u audit.User) string {
 }
 
 func operationCell(d *audit.Decision) string {
-	cell := shortLine(d.Operation)
+	cell := cmp.Or(shortLine(d.Operation), "-")
 	if d.DryRun {
 		cell += " (dry run)"
 	}
@@ -72,6 +73,10 @@ func operationCell(d *audit.Decision) string {
 // because says in a few words why the verdict is what it is.
 func because(d *audit.Decision) string {
 	switch {
+	case d.Verdict == "confirmed":
+		return "the override is in force"
+	case d.Verdict == "unconfirmed":
+		return "the override never came into force"
 	case d.IsOverridden():
 		return "override: " + shortLine(d.Override.Reason)
 	case len(d.Rules) > 0:
@@ -115,6 +120,9 @@ func printSummary(w io.Writer, s input.Summary) error {
 		if s.DryRuns > 0 {
 			fmt.Fprintf(&b, "dry runs: %s\n", text.Number(s.DryRuns))
 		}
+	}
+	if s.Confirmed+s.Unconfirmed > 0 {
+		fmt.Fprintf(&b, "overrides: in force %d, never in force %d\n", s.Confirmed, s.Unconfirmed)
 	}
 	if s.Lost > 0 {
 		fmt.Fprintf(&b, "lost: %s\n", text.Count(s.Lost, "record"))

@@ -40,10 +40,14 @@ func recordedStory(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	confirmed, err := audit.Confirmation{Time: time.Date(2026, 11, 22, 10, 3, 4, 0, time.UTC), UID: "3", Confirmed: true, User: audit.User{Name: "alice"}, Object: object}.Line()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return recorded(t, 1, audit.Decision{Verdict: "denied", Operation: "CREATE", User: audit.User{Name: "alice"}, Object: object, Rules: []audit.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 1200}, {Rule: "TagDrift", Severity: "warn", Count: 1}}}) +
 		recorded(t, 2, audit.Decision{Verdict: "allowed", Operation: "UPDATE", User: audit.User{Name: "x\x1b[2J\u202e\nFORGED"}, Object: object, DryRun: true}) +
 		recorded(t, 3, audit.Decision{Verdict: "overridden", Operation: "CREATE", User: audit.User{Name: "alice", Impersonator: "root"}, Object: object, Override: &audit.Override{Result: "used", Reason: "tonight"}, Rules: []audit.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 1}}}) +
-		string(loss) +
+		string(confirmed) + string(loss) +
 		recorded(t, 6, audit.Decision{Verdict: "none", Operation: "DELETE", User: audit.User{Name: "bob"}, Object: object, Reason: "there is no verdict"})
 }
 
@@ -51,6 +55,7 @@ const tableOfStory = `TIME                  USER             OPERATION         O
 2026-11-22T10:01:00Z  alice            CREATE            ImageTagMirrorSet/apps  denied      ImageMissing 1,200, TagDrift (warn)
 2026-11-22T10:02:00Z  x[2J FORGED      UPDATE (dry run)  ImageTagMirrorSet/apps  allowed     -
 2026-11-22T10:03:00Z  alice (by root)  CREATE            ImageTagMirrorSet/apps  overridden  override: tonight
+2026-11-22T10:03:04Z  alice            -                 ImageTagMirrorSet/apps  confirmed   the override is in force
 2026-11-22T10:06:00Z  bob              DELETE            ImageTagMirrorSet/apps  none        there is no verdict
 
 4 decisions from 2026-11-22T10:01:00Z to 2026-11-22T10:06:00Z: allowed 1, denied 1, none 1, overridden 1
@@ -58,6 +63,7 @@ by user: alice 2, bob 1, x[2J FORGED 1
 by object: ImageTagMirrorSet/apps 4
 by rule: ImageMissing 2, TagDrift 1
 dry runs: 1
+overrides: in force 1, never in force 0
 lost: 7 records
 `
 

@@ -45,6 +45,8 @@ func (g *guard) prepareFollowing(reporter rollouts.Reporter, budget *standing.Bu
 // lead does what only one process should, until ctx ends.
 func (g *guard) lead(ctx context.Context) {
 	var loops sync.WaitGroup
+	loops.Go(func() { g.tellRegistration(ctx) })
+	loops.Go(func() { g.tellUnreviewed(ctx) })
 	if g.options.standing.every > 0 {
 		loops.Go(func() { g.standing.Verify(ctx) })
 	}

@@ -136,7 +136,7 @@ func (o *replayOptions) read(ctx context.Context, io streams, files []string) (r
 		if r.Loss != nil {
 			reading.lost(r.Loss)
 		}
-		if r.Loss != nil || slices.Contains([]string{audit.Skipped, "malformed", "unreviewed"}, d.Verdict) {
+		if r.Loss != nil || r.Confirmation != nil || slices.Contains([]string{audit.Skipped, "malformed", "unreviewed"}, d.Verdict) {
 			return nil
 		}
 		asked := filter.Covers(&d)

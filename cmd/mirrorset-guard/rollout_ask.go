@@ -237,7 +237,7 @@ func (a *asker) openRegistries(ctx context.Context) (*openWorld, error) {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	open := &openWorld{registries: store, client: client, stop: stop}
-	trusted, err := a.flags.registries.followTrust(a.view.config, client, logr.Discard(), forbiddenTimeout)
+	trusted, err := a.flags.registries.followTrust(a.view.config, client, logr.Discard(), forbiddenTimeout, nil)
 	if err != nil {
 		open.close()
 		return nil, err

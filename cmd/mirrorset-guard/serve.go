@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
+	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -43,6 +46,7 @@ type serveOptions struct {
 	listen, health string
 	observe        observeFlags
 	tlsDir         string
+	clientCA       string
 	drain          time.Duration
 	logLevel       string
 	surveyEvery    time.Duration
@@ -78,6 +82,7 @@ func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
 	flags.StringVar(&o.health, "health", ":8081", "where to answer /healthz and /readyz")
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
+	flags.StringVar(&o.clientCA, "client-ca", "", "file with the CA of the client certificates that API servers have; who asks for a review without one gets 401; empty: whoever can reach the port may ask; changes are picked up")
 	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM; longer, by 10s at most, while reviews still come")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
@@ -113,6 +118,9 @@ func (o *serveOptions) run(ctx context.Context, io streams) error {
 		return err
 	}
 	ctrllog.SetLogger(log)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	o.stdout = io.out
 	cluster, err := o.cluster.config()
 	if err != nil {
@@ -124,6 +132,11 @@ func (o *serveOptions) run(ctx context.Context, io streams) error {
 	}
 	return g.run(ctx)
 }
+
+// gcPercent is half of Go's default. Reading a large cluster leaves garbage of fifty times what is
+// kept, and large reviews of ten times: with the default, that alone would determine how much memory
+// the process takes. It is ready no later.
+const gcPercent = 50
 
 // newLogger returns a logger that writes JSON lines to standard error.
 func newLogger(level string, io streams) (logr.Logger, error) {
@@ -150,11 +163,14 @@ type guard struct {
 	observed *http.Server // nil for none
 	registry *prometheus.Registry
 	standing *standing.Verifier
-	follower *rollouts.Follower // nil: rollouts are not followed
-	settings atomic.Pointer[policy.Settings]
-	reloader *config.Reloader // nil: there is no configuration file
-	election *election        // nil: this process is the only one
-	ending   atomic.Bool
+	events   clienteventsv1.EventsGetter
+
+	unreviewed chan string        // objects that have changed without a review
+	follower   *rollouts.Follower // nil: rollouts are not followed
+	settings   atomic.Pointer[policy.Settings]
+	reloader   *config.Reloader // nil: there is no configuration file
+	election   *election        // nil: this process is the only one
+	ending     atomic.Bool
 
 	lastReview atomic.Pointer[time.Time] // when a review came last
 
@@ -171,21 +187,21 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	o.registries.configured = &configured
-	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper()}
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper(), unreviewed: make(chan string, maxUnreviewed)}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
 	if g.client, g.store, err = o.registries.open(func() []string { return policy.PlatformsOf(g.cluster.Nodes()) }); err != nil {
 		return nil, err
 	}
 	credentials := &pullSecret{client: g.client, store: g.store}
-	if g.cluster, err = live.New(cluster, live.Options{OnPullSecret: credentials.set, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
+	if g.cluster, err = live.New(cluster, live.Options{OnPullSecret: credentials.set, OnUnreviewed: func(object string) { g.suspect([]string{object}) }, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
 		return nil, err
 	}
 	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
 	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}
-	if g.trust, err = o.registries.followTrust(cluster, g.client, log, 0); err != nil {
+	if g.trust, err = o.registries.followTrust(cluster, g.client, log, 0, g.suspect); err != nil {
 		return nil, err
 	}
 	if err := g.prepareServing(cluster); err != nil {
@@ -211,7 +227,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: reviewer, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: g.overrides, Overridden: g.overrides.events.tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
@@ -237,10 +253,6 @@ func (g *guard) run(ctx context.Context) error {
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return g.cluster.Run(serving) })
-	group.Go(func() error {
-		g.cluster.CollectGarbageSooner(serving)
-		return nil
-	})
 	group.Go(func() error { return g.trust.Run(serving) })
 	group.Go(func() error { return g.store.Run(serving) })
 	group.Go(func() error {
@@ -285,7 +297,7 @@ func (g *guard) run(ctx context.Context) error {
 
 // servers returns what listens where.
 func (g *guard) servers() []*http.Server {
-	reviews := webhook.HTTPServer(g.noteReviews(g.mux), g.tls.config(), g.log)
+	reviews := webhook.HTTPServer(g.noteReviews(g.mux), g.tls.reviewsConfig(), g.log)
 	reviews.Addr = g.options.listen
 	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
 	if g.observed != nil {

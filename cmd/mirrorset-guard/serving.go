@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"net/http"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -11,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+	"github.com/mirrorset-guard/mirrorset-guard/manifests"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -19,6 +22,7 @@ type tlsServing struct {
 	certs        *certs.Reloader
 	verification *certs.Verification
 	cluster      *serving.Follower
+	clients      *certs.Clients // nil for anybody
 }
 
 // prepareServing reads the certificate, and makes what follows how to serve.
@@ -26,8 +30,17 @@ func (g *guard) prepareServing(cluster *rest.Config) (err error) {
 	if g.tls.certs, err = certs.Load(g.options.tlsDir); err != nil {
 		return err
 	}
+	if g.options.clientCA != "" {
+		if g.tls.clients, err = certs.LoadClients(g.options.clientCA); err != nil {
+			return fmt.Errorf("--client-ca: %w", err)
+		}
+	}
+	installed, err := manifests.WebhookConfiguration()
+	if err != nil {
+		return err
+	}
 	g.tls.cluster, err = serving.Follow(cluster, serving.Options{
-		WebhookConfiguration: webhook.ServiceName, OnProfile: g.logProfile, Logger: g.log,
+		WebhookConfiguration: webhook.ServiceName, Installed: installed, OnProfile: g.logProfile, Logger: g.log,
 	})
 	if err != nil {
 		return err
@@ -44,10 +57,14 @@ func (g *guard) logProfile(p tlsprofile.Profile) {
 // runServing keeps up to date how to serve in goroutines of group, until ctx ends.
 func (g *guard) runServing(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return g.tls.cluster.Run(ctx) })
-	for _, run := range []func(){
+	background := []func(){
 		func() { g.tls.certs.Run(ctx, g.log) },
 		func() { g.tls.verification.Run(ctx, g.log) },
-	} {
+	}
+	if g.tls.clients != nil {
+		background = append(background, func() { g.tls.clients.Run(ctx, g.log) })
+	}
+	for _, run := range background {
 		group.Go(func() error {
 			run()
 			return nil
@@ -58,9 +75,31 @@ func (g *guard) runServing(ctx context.Context, group *errgroup.Group) {
 // config is that of a server over TLS.
 func (s *tlsServing) config() *tls.Config { return s.certs.TLSConfig(s.cluster.Profile) }
 
+// reviewsConfig is that of the server for reviews.
+func (s *tlsServing) reviewsConfig() *tls.Config {
+	if s.clients == nil {
+		return s.config()
+	}
+	return s.clients.TLSConfig(s.config())
+}
+
+// authenticate says why r is not from an API server.
+func (s *tlsServing) authenticate(r *http.Request) error {
+	if s.clients == nil {
+		return nil
+	}
+	return s.clients.Verify(r.TLS)
+}
+
 // ready says why the API server should not call this replica, as far as TLS is concerned. A
 // review that comes all the same is answered.
 func (s *tlsServing) ready() error { return errors.Join(s.cluster.Ready(), s.verification.Ready()) }
 
 // notes say what is wrong with how the guard serves.
-func (s *tlsServing) notes() []string { return append(s.verification.Notes(), s.cluster.Notes()...) }
+func (s *tlsServing) notes() []string {
+	notes := append(s.verification.Notes(), s.cluster.Notes()...)
+	if s.clients != nil && s.clients.Err() != nil {
+		notes = append(notes, "earlier CAs of clients are in use: "+s.clients.Err().Error())
+	}
+	return notes
+}

@@ -70,18 +70,20 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 	if err != nil {
 		return fmt.Errorf("making a client for Events: %w", err)
 	}
+	g.events = kube.EventsV1()
 	name, budget := instanceName(), standing.NewBudget()
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
 		Store:    g.store,
-		Reporter: standing.Events(kube.EventsV1(), name),
+		Reporter: standing.Events(g.events, name, theGuard),
 		Budget:   budget,
+		Unseen:   g.unseen,
 		Every:    g.options.standing.every,
 		Log:      g.log.WithName("standing"),
 		Metrics:  g.registry,
 	})
 	if err == nil {
-		err = g.prepareFollowing(rollouts.Events(kube.EventsV1(), name), budget)
+		err = g.prepareFollowing(rollouts.Events(g.events, name), budget)
 	}
 	if err == nil && g.options.standing.elect {
 		g.election, err = newElection(config, g.options.standing.namespace, name, g.log.WithName("election"))

@@ -163,13 +163,13 @@ func (r *registryFlags) registryRates() (map[string]float64, error) {
 const maxRate = 1_000_000
 
 // followTrust returns what follows the CAs and proxies of the nodes, and hands them
-// to client. --registry-ca stays trusted. What forbiddenAfter is, see trust.Options.
-func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client, log logr.Logger, forbiddenAfter time.Duration) (*trust.Follower, error) {
+// to client. --registry-ca stays trusted. What forbiddenAfter and changed are, see trust.Options.
+func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client, log logr.Logger, forbiddenAfter time.Duration, changed func(objects []string)) (*trust.Follower, error) {
 	roots, err := r.roots()
 	if err != nil {
 		return nil, err
 	}
-	return trust.Follow(config, trust.Options{Roots: roots, Logger: log, ForbiddenAfter: forbiddenAfter, OnChange: func(t trust.Trust) {
+	return trust.Follow(config, trust.Options{Roots: roots, Logger: log, ForbiddenAfter: forbiddenAfter, OnUnreviewed: changed, OnChange: func(t trust.Trust) {
 		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
 	}})
 }
@@ -344,7 +344,7 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 		open.inventory = mirrorsOnly{cluster}
 		return nil
 	}
-	trusted, err := w.registries.followTrust(config, open.client, logr.Discard(), forbiddenTimeout)
+	trusted, err := w.registries.followTrust(config, open.client, logr.Discard(), forbiddenTimeout, nil)
 	if err != nil {
 		return err
 	}

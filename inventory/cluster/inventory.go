@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +37,10 @@ type Options struct {
 	// .dockerconfigjson; the content is nil then. Calls come one at a time and should
 	// return at once. Nil means that the secret is not read.
 	OnPullSecret func(dockerconfigjson []byte, err error)
+	// OnUnreviewed receives the kind and name of an object that changes where nodes pull from, and that no
+	// webhook sees, whenever it has changed: a MachineConfig with such files, the pull secret. It
+	// must return at once, and may be nil.
+	OnUnreviewed func(object string)
 	// StaleAfter is how long a source may be out of reach before it is stale: Gaps
 	// lists it, and Notes says so. Zero means follow.DefaultStaleAfter.
 	StaleAfter time.Duration
@@ -142,7 +145,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		case "imagestreams.image.openshift.io":
 			s.AlsoKeep(trimStream, streamSink{&c.index})
 		case "machineconfigs.machineconfiguration.openshift.io":
-			s.AlsoKeep(trimFiles, &c.files)
+			s.AlsoKeep(trimFiles, &fileSink{table: &c.files, tell: o.OnUnreviewed})
 			s.AlsoKeep(trimRendered, &c.rendered)
 		}
 	}
@@ -157,7 +160,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		c.sources = append(c.sources, c.mirrorSources(dyn)...)
 	}
 	if o.OnPullSecret != nil {
-		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret))
+		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret, o.OnUnreviewed))
 	}
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {
@@ -258,22 +261,6 @@ func (c *Inventory) WaitReady(ctx context.Context) error {
 		return errors.Join(context.Cause(ctx), c.Ready())
 	}
 }
-
-// CollectGarbageSooner makes the whole process collect garbage sooner until the Inventory
-// is ready or ctx ends. Decoding a large cluster for the first time leaves garbage of fifty
-// times what is kept, which alone would determine how much memory the process takes.
-func (c *Inventory) CollectGarbageSooner(ctx context.Context) {
-	before := debug.SetGCPercent(startGCPercent)
-	if before < startGCPercent { // set lower on purpose, or turned off
-		debug.SetGCPercent(before)
-		return
-	}
-	_ = c.WaitReady(ctx) // Ready says what is wrong
-	debug.SetGCPercent(before)
-}
-
-// startGCPercent is half of Go's default; at this value, the Inventory is ready no later.
-const startGCPercent = 50
 
 // Images returns the images that the cluster depends on. Before the Inventory is ready, it
 // returns the error of Ready: half an inventory would look like safety. So would an empty

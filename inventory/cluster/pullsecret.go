@@ -22,7 +22,7 @@ const (
 // pullSecret returns the source of the global pull secret. It asks for this one secret
 // only, which a role can grant by its name. A refusal is an answer: registries are then
 // asked without credentials, and a note says so.
-func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
+func pullSecret(kube kubernetes.Interface, tell func([]byte, error), changed func(object string)) *source {
 	return &source{
 		isSecret: true,
 		Source: &follow.Source{
@@ -32,7 +32,7 @@ func pullSecret(kube kubernetes.Interface, tell func([]byte, error)) *source {
 			PageSize: 1,
 			IsAnswer: apierrors.IsForbidden,
 			Trim:     trimSecret,
-			Sink:     &secretSink{tell: tell},
+			Sink:     &secretSink{tell: tell, changed: changed},
 		},
 	}
 }
@@ -46,8 +46,9 @@ func PullSecretRule() rbacv1.PolicyRule {
 // A secretSink passes the global pull secret on to Options.OnPullSecret, at first
 // and when it has changed, and keeps only what it needs to tell a change.
 type secretSink struct {
-	tell func(dockerconfigjson []byte, err error)
-	last string // what was passed on last, "" for nothing yet
+	tell    func(dockerconfigjson []byte, err error)
+	changed func(object string) // nil for nobody
+	last    string              // what was passed on last, "" for nothing yet
 }
 
 // secretContent is the trimmed pull secret.
@@ -93,6 +94,10 @@ func (s *secretSink) report(c secretContent) {
 	if now == s.last {
 		return
 	}
+	isFirst := s.last == ""
 	s.last = now
 	s.tell(c.data, c.err)
+	if !isFirst && s.changed != nil {
+		s.changed("Secret " + pullSecretNamespace + "/" + pullSecretName)
+	}
 }

@@ -1,8 +1,10 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +28,8 @@ import (
 type Options struct {
 	// WebhookConfiguration is the name of the ValidatingWebhookConfiguration.
 	WebhookConfiguration string
+	// Installed is what it was installed as; nil if that is not known.
+	Installed *admissionregistrationv1.ValidatingWebhookConfiguration
 	// OnProfile receives each Profile that differs from the last one. Calls come one at a
 	// time. It may be nil.
 	OnProfile func(tlsprofile.Profile)
@@ -46,6 +50,10 @@ type Follower struct {
 	apiServer object
 	webhooks  object
 	profile   atomic.Pointer[tlsprofile.Profile]
+
+	mu           sync.Mutex
+	registration Registration
+	news         chan struct{} // closed when registration changes
 }
 
 // An object is one that is followed by its name.
@@ -68,7 +76,7 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the TLS profile: %w", err)
 	}
-	f := &Follower{options: o}
+	f := &Follower{options: o, news: make(chan struct{})}
 	f.profile.Store(new(tlsprofile.Unread()))
 	f.prepare(&f.apiServer, "apiserver.config/"+apiServerName, apiServerName, follow.Custom(dyn, configv1.GroupVersion.WithResource("apiservers")))
 	f.apiServer.Trim = func(o runtime.Object) any { return profileOf(o.(*unstructured.Unstructured)) }
@@ -76,9 +84,16 @@ func Follow(cfg *rest.Config, o Options) (*Follower, error) {
 	f.apiServer.OnSync = f.renew
 	f.prepare(&f.webhooks, "validatingwebhookconfiguration/"+o.WebhookConfiguration, o.WebhookConfiguration,
 		follow.Builtin(kube.AdmissionregistrationV1().ValidatingWebhookConfigurations(), kube))
-	f.webhooks.Trim = func(o runtime.Object) any {
-		return webhooksOf(o.(*admissionregistrationv1.ValidatingWebhookConfiguration))
+	f.webhooks.Trim = func(object runtime.Object) any {
+		c := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
+		called := calling{webhooks: webhooksOf(c)}
+		if o.Installed != nil {
+			called.differences = differences(o.Installed, c)
+		}
+		return called
 	}
+	f.webhooks.held.Changed = f.compare
+	f.webhooks.OnSync = f.compare
 	return f, nil
 }
 
@@ -159,6 +174,44 @@ func profileOf(o *unstructured.Unstructured) tlsprofile.Profile {
 // not.
 func (f *Follower) Webhooks() []certs.Webhook {
 	value, _ := f.webhooks.held.Read()
-	webhooks, _ := value.([]certs.Webhook)
-	return webhooks
+	called, _ := value.(calling)
+	return called.webhooks
+}
+
+// A calling is what is kept of a webhook configuration.
+type calling struct {
+	webhooks    []certs.Webhook
+	differences []string
+}
+
+// Registration returns how the webhooks are registered as last seen, and a channel that is closed
+// when that changes.
+func (f *Follower) Registration() (Registration, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.registration, f.news
+}
+
+// compare makes the Registration from what has been read. Only the goroutine of webhooks calls it.
+func (f *Follower) compare() {
+	if f.options.Installed == nil || !f.webhooks.Status().IsReadable() {
+		return // OnSync is still to come, or it is not known
+	}
+	now := Registration{Known: true}
+	value, _ := f.webhooks.held.Read()
+	called, exists := value.(calling)
+	if now.Differences = called.differences; !exists {
+		now.Differences = []string{"there is no " + f.webhooks.Name}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.registration.Known && slices.Equal(f.registration.Differences, now.Differences) {
+		return
+	}
+	if len(now.Differences) > 0 {
+		now.Since = cmp.Or(f.registration.Since, time.Now())
+	}
+	f.registration = now
+	close(f.news)
+	f.news = make(chan struct{})
 }

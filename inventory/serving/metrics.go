@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Collector exports to Prometheus which TLS profile is followed.
+// A Collector exports to Prometheus which TLS profile is followed, and how the webhooks are registered.
 type Collector struct{ Follower *Follower }
 
 var (
@@ -17,11 +17,13 @@ var (
 		"What of the cluster's TLS profile is not followed: values that are not known, and lists of which nothing is left.", nil, nil)
 	ignoredDesc = prometheus.NewDesc("mirrorset_guard_tls_profile_ignored_names",
 		"Ciphers and groups of the cluster's TLS profile that are left out, as they are not known.", nil, nil)
+	registrationDesc = prometheus.NewDesc("mirrorset_guard_registration_differences",
+		"In how many points the webhook configuration is weaker than the one that was installed, or keeps out what that one does not: what left it out may have passed without a review. Not there while it cannot be read.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{profileDesc, problemsDesc, ignoredDesc} {
+	for _, d := range []*prometheus.Desc{profileDesc, problemsDesc, ignoredDesc, registrationDesc} {
 		descs <- d
 	}
 }
@@ -35,4 +37,7 @@ func (c Collector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(profileDesc, 1, p.Name, tls.VersionName(p.MinVersion))
 	gauge(problemsDesc, float64(len(p.Problems)))
 	gauge(ignoredDesc, float64(len(p.Ignored)))
+	if registration, _ := c.Follower.Registration(); registration.Known && !c.Follower.webhooks.Status().Stale {
+		gauge(registrationDesc, float64(len(registration.Differences)))
+	}
 }

@@ -16,6 +16,8 @@ func (f *Follower) Notes() []string {
 	notes = append(notes, f.noteOn(&f.webhooks, consequence)...)
 	if status := f.webhooks.Status(); status.IsReadable() && f.Webhooks() == nil {
 		notes = append(notes, fmt.Sprintf("there is no %s: no change is reviewed", f.webhooks.Name))
+	} else if registration, _ := f.Registration(); len(registration.Differences) > 0 {
+		notes = append(notes, registration.String())
 	}
 	return notes
 }

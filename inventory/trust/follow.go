@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,10 @@ type Options struct {
 	// OnChange receives the Trust once everything has been read, and again whenever it
 	// changes. Calls come one at a time; the next waits for the last to return.
 	OnChange func(Trust)
+	// OnUnreviewed receives the names of the objects that may have changed the Trust, whenever it has
+	// changed after the first time, other than image.config/cluster, of which a webhook sees changes. It
+	// may be nil.
+	OnUnreviewed func(objects []string)
 	// Roots are trusted whatever the cluster says; nil means the system's.
 	Roots *x509.CertPool
 	// StaleAfter is how long an object may be out of reach before Notes says so. Zero
@@ -47,6 +52,8 @@ type Follower struct {
 	mu    sync.Mutex
 	named [2]*running // the ConfigMaps that objects name: for registries, for the proxy
 	trust Trust
+
+	touched map[string]bool // objects that have changed since Trust last did
 }
 
 // A fixed holds the objects that have the same name in every cluster.
@@ -201,10 +208,40 @@ func (f *Follower) renew(ctx context.Context) {
 			return
 		}
 	}
-	if trust := New(f.settings()); f.keep(trust) && f.options.OnChange != nil {
-		f.options.OnChange(trust)
+	if trust := New(f.settings()); f.keep(trust) {
+		if f.options.OnChange != nil {
+			f.options.OnChange(trust)
+		}
+		f.tellTouched()
 	}
 	f.announce()
+}
+
+// touchedBy notes that an object has changed.
+func (f *Follower) touchedBy(name string) {
+	f.mu.Lock()
+	if f.touched == nil {
+		f.touched = map[string]bool{}
+	}
+	f.touched[name] = true
+	f.mu.Unlock()
+	f.touch()
+}
+
+// tellTouched tells which objects have made the Trust another one. Only Run calls it.
+func (f *Follower) tellTouched() {
+	f.mu.Lock()
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f.touched)), func(name string) bool { return name == f.objects.image.Name })
+	f.touched = nil
+	f.mu.Unlock()
+	select {
+	case <-f.ready:
+	default:
+		return // it is the first one
+	}
+	if f.options.OnUnreviewed != nil && len(names) > 0 {
+		f.options.OnUnreviewed(names)
+	}
 }
 
 // announce makes Ready return nil. Only Run calls it.

@@ -31,7 +31,7 @@ func (f *Follower) configMap(namespace, name string) *object {
 }
 
 func (f *Follower) object(namespace string, s *follow.Source) *object {
-	o := &object{Source: s, Single: follow.Single{Changed: f.touch}, namespace: namespace}
+	o := &object{Source: s, Single: follow.Single{Changed: func() { f.touchedBy(s.Name) }}, namespace: namespace}
 	s.Sink = &o.Single
 	s.PageSize = 1
 	s.IsAnswer = follow.NotServedOrForbidden

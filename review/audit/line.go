@@ -19,6 +19,12 @@ func (l Loss) Line() ([]byte, error) {
 	return lineOf(l)
 }
 
+// Line returns c as a line with its line feed.
+func (c Confirmation) Line() ([]byte, error) {
+	c.APIVersion, c.Kind = APIVersion, ConfirmationKind
+	return lineOf(c)
+}
+
 func lineOf(record any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

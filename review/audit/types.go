@@ -14,6 +14,8 @@ const (
 	Kind = "Decision"
 	// LossKind is that of a record about lines that could not be written.
 	LossKind = "Loss"
+	// ConfirmationKind is that of a record about what became of an override.
+	ConfirmationKind = "Confirmation"
 )
 
 // A Decision is the record of one admission request and its answer. Fields without a value are
@@ -154,6 +156,10 @@ type Override struct {
 	Reason string `json:"reason,omitempty"`
 	// Refused is why it did not count; left out if it did.
 	Refused string `json:"refused,omitempty"`
+	// Confirmed says whether the change was seen in force with the annotation. When the guard answers
+	// it is not, as whoever reaches its port can send a request: a Confirmation with the same uid says
+	// what became of it. In records from the API server's log it is true.
+	Confirmed bool `json:"confirmed"`
 }
 
 // Images count what a decision rests on.
@@ -273,6 +279,28 @@ const (
 	StepDelete        = "delete"
 	StepRemoveFinally = "removeFinally"
 )
+
+// A Confirmation is the record of what became of an override, some seconds after its Decision. There
+// is none of a dry run, and none if the guard ended meanwhile.
+type Confirmation struct {
+	// APIVersion is audit.mirrorset-guard.io/v1alpha1.
+	APIVersion string `json:"apiVersion"`
+	// Kind is Confirmation.
+	Kind string `json:"kind"`
+	// Time is when that was known.
+	Time time.Time `json:"time"`
+	// UID is that of the Decision.
+	UID string `json:"uid"`
+	// Confirmed says whether the change was seen in force with the annotation. If not, another
+	// webhook refused it, or no API server had asked.
+	Confirmed bool `json:"confirmed"`
+	// User is who asked for the change, according to the request.
+	User User `json:"user"`
+	// Object is what it is about.
+	Object Object `json:"object"`
+	// Guard is which guard decided.
+	Guard Guard `json:"guard"`
+}
 
 // A Loss is the record of lines that were lost because they could not be written, as the first
 // line after that.

@@ -13,19 +13,21 @@ import (
 )
 
 // Events returns a Reporter that writes Kubernetes Events in the name of instance, usually a
-// pod. A Report without an object has no Event. It needs the right of events.Rule.
-func Events(client clienteventsv1.EventsGetter, instance string) Reporter {
+// pod. Those of a Report without an object, as where a file of a MachineConfig sends images to mirrors,
+// are about otherwise. It needs the right of events.Rule.
+func Events(client clienteventsv1.EventsGetter, instance string, otherwise corev1.ObjectReference) Reporter {
 	return func(ctx context.Context, r Report) error {
-		if r.Object == nil {
-			return nil
+		regarding := otherwise
+		if r.Object != nil {
+			regarding = ReferenceTo(r.Object)
 		}
-		return events.Write(ctx, client, event(r, instance))
+		return events.Write(ctx, client, event(r, instance, regarding))
 	}
 }
 
-func event(r Report, instance string) *eventsv1.Event {
+func event(r Report, instance string, regarding corev1.ObjectReference) *eventsv1.Event {
 	e := events.New("standing-verification", instance)
-	e.Action, e.Reason, e.Regarding, e.Note, e.Type = "Verifying", r.Reason, ReferenceTo(r.Object), r.Note, corev1.EventTypeNormal
+	e.Action, e.Reason, e.Regarding, e.Note, e.Type = "Verifying", r.Reason, regarding, r.Note, corev1.EventTypeNormal
 	if r.Reason == MirrorLostImage {
 		e.Type = corev1.EventTypeWarning
 	}

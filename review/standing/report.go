@@ -55,11 +55,16 @@ const (
 	maxConsumers = 2
 )
 
-func (c change) report() Report {
+// report returns what is to be told of c. A loss begins with a remark, if there is one.
+func (c change) report(remark string) Report {
 	r := Report{Object: c.account.object, Reason: MirrorRecovered, Images: len(c.entries)}
 	if c.lost {
 		r.Reason = MirrorLostImage
-		r.Note = events.CutNote(text.Line(c.lossNote()))
+		note := c.lossNote()
+		if remark != "" {
+			note = remark + ": " + note
+		}
+		r.Note = events.CutNote(text.Line(note))
 	} else {
 		r.Note = events.CutNote(text.Line(c.recoveryNote()))
 	}

@@ -54,6 +54,8 @@ type Options struct {
 	// Budget bounds the reports about each object, and may be shared with others who report about
 	// them. If it is nil, each call of Verify has its own.
 	Budget *Budget
+	// Unseen says which changes may have been made without a review, "" for none. It may be nil.
+	Unseen func() string
 	// Every is the time between two rounds, give or take a quarter. 0 means DefaultEvery. The
 	// round after an inconclusive one comes sooner.
 	Every time.Duration
@@ -77,6 +79,9 @@ type Verifier struct {
 	every    time.Duration
 	log      logr.Logger
 	metrics  *metrics
+	unseen   func() string // nil for nothing
+
+	suspicions *suspicions
 }
 
 // New returns a Verifier. It is an error if its metrics are registered already.
@@ -105,6 +110,9 @@ func New(o Options) (*Verifier, error) {
 		every:    o.Every,
 		log:      o.Log,
 		metrics:  m,
+		unseen:   o.Unseen,
+
+		suspicions: newSuspicions(),
 	}, nil
 }
 
@@ -149,10 +157,14 @@ func (v *Verifier) Verify(ctx context.Context) {
 // After an inconclusive round the next one comes after every/sooner.
 const sooner = 4
 
+// leastPause is the least time between two rounds, however often something changes.
+const leastPause = time.Second
+
 // repeat calls round until ctx ends. Errors and panics are logged, and the next round may do
 // better: no fault in here may keep reviews from being answered.
 func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (settled bool, err error)) {
 	for {
+		suspected := v.suspicions.next()
 		settled, err := protected(ctx, round)
 		if err != nil && ctx.Err() == nil {
 			v.log.Error(err, "Could not verify the configuration in force")
@@ -161,12 +173,22 @@ func (v *Verifier) repeat(ctx context.Context, round func(context.Context) (sett
 		if !settled {
 			wait /= sooner
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, min(wait, leastPause), nil) || !pause(ctx, wait-leastPause, suspected) {
 			return
-		case <-time.After(wait):
 		}
 	}
+}
+
+// pause waits until a time has passed or sooner is closed, and reports false once ctx has ended.
+func pause(ctx context.Context, d time.Duration, sooner <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-sooner:
+	}
+	return ctx.Err() == nil
 }
 
 func protected(ctx context.Context, round func(context.Context) (bool, error)) (settled bool, err error) {
@@ -248,7 +270,7 @@ func (v *Verifier) report(ctx context.Context, reported *ledger) error {
 		if err := ctx.Err(); err != nil { // somebody else may be the leader now
 			return err
 		}
-		report := c.report()
+		report := c.report(v.remark())
 		if err := v.reporter(ctx, report); err != nil {
 			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
 			continue

@@ -96,6 +96,13 @@ var scenarios = []scenario{
 
 	{"the webhooks are gone", both("mirrorset_guard_certificate_verified", "1x20 stale"), hour, []string{"MirrorsetGuardSwitchedOff"}, ""},
 	{"they are gone for a change", both("mirrorset_guard_certificate_verified", "1x20 stale _x30 1x200"), hour, nil, ""},
+	{"a webhook fails open", both("mirrorset_guard_registration_differences", "0x20 1x200"), 30 * minute, []string{"MirrorsetGuardRegistrationChanged"}, "In 1 points"},
+	{"one replica has seen it", world{"mirrorset_guard_registration_differences b": "0x20 2x200"}, 30 * minute, []string{"MirrorsetGuardRegistrationChanged"}, ""},
+	{"it is applied anew at once", both("mirrorset_guard_registration_differences", "0x20 1x3 0x200"), 30 * minute, nil, ""},
+	{"there are none, for which there is another alert", both("mirrorset_guard_certificate_verified", "1x20 stale").with(both("mirrorset_guard_registration_differences", "0x20 1x200")), hour, []string{"MirrorsetGuardRegistrationChanged", "MirrorsetGuardSwitchedOff"}, ""},
+	{"a pod asks for a review", world{`mirrorset_guard_requests_refused_total{reason="unauthenticated"} b`: "0x20 1x200"}, 30 * minute, []string{"MirrorsetGuardStrangersAsk"}, "401"},
+	{"it was an hour ago", world{`mirrorset_guard_requests_refused_total{reason="unauthenticated"} b`: "0x20 1x200"}, 80 * minute, nil, ""},
+	{"an API server sends too much", world{`mirrorset_guard_requests_refused_total{reason="too_large"} b`: "0x20 1x200"}, 30 * minute, nil, ""},
 	{"the certificate is not accepted", world{"mirrorset_guard_certificate_verified b": "1x20 0x200"}, 20 * minute, []string{"MirrorsetGuardCertificateNotVerified"}, ""},
 	{"CA and certificate are renewed", both("mirrorset_guard_certificate_verified", "1x20 0 1x200"), 20 * minute, nil, ""},
 	{"a certificate without its key", both("mirrorset_guard_certificate_last_reload_successful", "1x20 0x200"), 25 * minute, []string{"MirrorsetGuardCertificateNotLoaded"}, ""},

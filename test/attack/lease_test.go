@@ -125,8 +125,10 @@ func (s *stage) races(t *testing.T, prefix string, more func(n int) bool) (r rac
 	return r
 }
 
+// isUndecided reports whether a change was not made for lack of time, or of what a verdict takes.
 func isUndecided(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "there is no verdict") || apierrors.IsInternalError(err))
+	return err != nil && (strings.Contains(err.Error(), "there is no verdict") || apierrors.IsInternalError(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
 }
 
 // leases returns the Leases, for whoever may do anything to them.
@@ -233,7 +235,7 @@ func testLeaseContents(t *testing.T, s *stage) {
 			must(t, hand.create(t.Context(), set))
 			must(t, annotate(t.Context(), leases, attack.list))
 			start := time.Now()
-			must(t, alice.remove(t.Context(), set))
+			insist(t, func() error { return alice.remove(t.Context(), set) })
 			deleted := time.Since(start)
 			start = time.Now()
 			tries, err := 1, alice.create(t.Context(), set)
@@ -281,8 +283,9 @@ func testRightsLost(t *testing.T, s *stage) {
 	s.hand(t, "", "delete", "rolebinding", "mirrorset-guard-lease", "-n", webhook.Namespace)
 	lost := time.Now()
 	must(t, cluster.AwaitRefusal(t.Context(), s.cluster.Config, process.User, leaseRight("update")))
-	// A race that begins later has its verdicts when guards decide alone, and may have both.
-	const begins = recent.MaxStoringTime - 15*time.Second
+	// A race that begins later may have its verdicts when guards decide alone, and have both. On a
+	// machine that has other things to do, some seconds pass before a guard is asked.
+	const begins = recent.MaxStoringTime - webhook.TimeoutSeconds*time.Second - 8*time.Second
 	got := s.races(t, "lost", func(int) bool { return time.Since(lost) < begins })
 	t.Logf("races that began in the first %s: %s", begins, got)
 	if got.both > 0 {

@@ -30,6 +30,9 @@ func distinct(n int) []byte {
 	return big(0, strings.TrimSuffix(b.String(), ","))
 }
 
+// padded makes a text as long as a body may be.
+func padded(text []byte) []byte { return append(text, bytes.Repeat([]byte(" "), 8<<20-len(text))...) }
+
 func zipped(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -46,9 +49,9 @@ func testMemory(t *testing.T, s *stage) {
 	g := s.guards[0]
 	calm, end := context.WithTimeout(t.Context(), time.Duration(times(3, 20))*time.Second)
 	defer end()
-	before := s.others(calm, t, "alice", "calm")
-	must(t, before.failed())
-	t.Logf("calm: %d MiB; small changes: %s", g.Resident()>>20, before)
+	s.calm = s.others(calm, t, "alice")
+	must(t, s.calm.failed())
+	t.Logf("calm: %d MiB; small changes: %s", g.Resident()>>20, s.calm)
 	for _, attack := range []struct {
 		what   string
 		text   []byte
@@ -61,6 +64,8 @@ func testMemory(t *testing.T, s *stage) {
 		{"gzip", zipped(t, big(7, "{}")), 16},
 		{"30,000 entries", distinct(30_000), 16},
 		{"as many entries as are judged", distinct(10_000), 16},
+		{"256 of 64 kB at once", distinct(700), 256},
+		{"32 of 8 MB that are admitted", padded(forged(t, "mallory", tagSet("padded", "padded.example.com", "mirror.example.com/x"))), 32},
 	} {
 		if other() && attack.atOnce > 1 {
 			continue // it takes all the memory that there is
@@ -70,16 +75,21 @@ func testMemory(t *testing.T, s *stage) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			meanwhile := make(chan *sample, 1)
-			go func() { meanwhile <- s.others(ctx, t, "alice", "meanwhile") }()
+			go func() { meanwhile <- s.others(ctx, t, "alice") }()
 			var all sync.WaitGroup
-			var answered, none atomic.Int64
+			const timeout = 30 * time.Second
+			var answered, late, none atomic.Int64
 			start := time.Now()
 			for i := range attack.atOnce * times(1, 3) {
 				all.Go(func() {
-					code, _ := newStranger(t, 10+i%16).post(t.Context(), g, attack.text, 30*time.Second)
-					if code == 0 {
+					begun := time.Now()
+					code, _ := newStranger(t, 10+i%16).post(t.Context(), g, attack.text, timeout)
+					switch {
+					case code == 0:
 						none.Add(1)
-					} else {
+					case time.Since(begun) > timeout:
+						late.Add(1)
+					default:
 						answered.Add(1)
 					}
 				})
@@ -89,7 +99,7 @@ func testMemory(t *testing.T, s *stage) {
 			cancel()
 			during := <-meanwhile
 			peak := resident.read()
-			t.Logf("%d answered, %d not, in %s; up to %d MiB resident; small changes meanwhile: %s", answered.Load(), none.Load(), took.Round(time.Millisecond), peak, during)
+			t.Logf("%d answered in time, %d late, %d not, in %s; up to %d MiB resident; small changes meanwhile: %s", answered.Load(), late.Load(), none.Load(), took.Round(time.Millisecond), peak, during)
 			if peak > maxResident {
 				t.Errorf("%d MiB resident, want less than %d", peak, maxResident)
 			}

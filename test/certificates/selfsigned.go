@@ -37,16 +37,23 @@ const clockSkew = time.Hour
 // to trust. The CA is new each time and its key is thrown away, so that nothing
 // else can be issued by it. Files that are there are replaced.
 func SelfSigned(dir string, hosts []string, validity time.Duration) (caPEM []byte, err error) {
-	return selfSigned(dir, hosts, validity, func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) })
+	return selfSigned(dir, hosts, validity, newECKey, x509.ExtKeyUsageServerAuth)
 }
+
+// Client is SelfSigned for a client instead of a server.
+func Client(dir, name string, validity time.Duration) (caPEM []byte, err error) {
+	return selfSigned(dir, []string{name}, validity, newECKey, x509.ExtKeyUsageClientAuth)
+}
+
+func newECKey() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
 // SelfSignedRSA is SelfSigned with RSA keys, as OpenShift's service CA has them: the ciphers
 // of TLS 1.2 and before are for one kind of key.
 func SelfSignedRSA(dir string, hosts []string, validity time.Duration) (caPEM []byte, err error) {
-	return selfSigned(dir, hosts, validity, func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+	return selfSigned(dir, hosts, validity, func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) }, x509.ExtKeyUsageServerAuth)
 }
 
-func selfSigned(dir string, hosts []string, validity time.Duration, newKey func() (crypto.Signer, error)) (caPEM []byte, err error) {
+func selfSigned(dir string, hosts []string, validity time.Duration, newKey func() (crypto.Signer, error), usage x509.ExtKeyUsage) (caPEM []byte, err error) {
 	if len(hosts) == 0 {
 		return nil, errors.New("self-signed certificate: no hosts")
 	}
@@ -58,7 +65,7 @@ func selfSigned(dir string, hosts []string, validity time.Duration, newKey func(
 	if err != nil {
 		return nil, err
 	}
-	leaf, leafKey, err := issue(leafTemplate(now, validity, hosts), ca, caKey, newKey)
+	leaf, leafKey, err := issue(leafTemplate(now, validity, hosts, usage), ca, caKey, newKey)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +93,13 @@ func caTemplate(now time.Time, validity time.Duration) *x509.Certificate {
 	}
 }
 
-func leafTemplate(now time.Time, validity time.Duration, hosts []string) *x509.Certificate {
+func leafTemplate(now time.Time, validity time.Duration, hosts []string, usage x509.ExtKeyUsage) *x509.Certificate {
 	c := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "mirrorset-guard"},
 		NotBefore:             now.Add(-clockSkew),
 		NotAfter:              now.Add(validity),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage:           []x509.ExtKeyUsage{usage},
 		BasicConstraintsValid: true,
 	}
 	for _, host := range hosts {

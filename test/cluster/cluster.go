@@ -85,6 +85,14 @@ func WithAudit(policyFile, logFile string) Option {
 	}
 }
 
+// WithAdmission makes the API server read how it is to call webhooks from an
+// AdmissionConfiguration in a file.
+func WithAdmission(file string) Option {
+	return func(c *envtest.ControlPlane) {
+		c.GetAPIServer().Configure().Append("admission-control-config-file", file)
+	}
+}
+
 // Start starts a cluster whose files live in dir. The caller stops it.
 func Start(dir string, options ...Option) (*Cluster, error) {
 	assets, err := Assets()

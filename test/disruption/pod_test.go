@@ -100,18 +100,15 @@ func (s *stage) delete(t *testing.T, p *pod, with timings) {
 	select {
 	case err := <-p.ended:
 		if err != nil || t.Failed() {
-			t.Errorf("%s ended: %v\n%s", p.name, err, tail(p.log.Bytes()))
+			t.Errorf("%s ended: %v\n%s", p.name, err, guard.Tail(p.log.Bytes()))
 		}
 	case <-time.After(gracePeriod):
 		_ = p.process.Process.Kill() // it is still there
 		err := <-p.ended
-		t.Errorf("%s did not end within %s: %v\n%s", p.name, gracePeriod, err, tail(p.log.Bytes()))
+		t.Errorf("%s did not end within %s: %v\n%s", p.name, gracePeriod, err, guard.Tail(p.log.Bytes()))
 	}
 	s.guard.remove(p.listen)
 }
 
 // gracePeriod is terminationGracePeriodSeconds of the deployment.
 const gracePeriod = 45 * time.Second
-
-// tail returns the end of a log.
-func tail(log []byte) []byte { return log[max(0, len(log)-4096):] }

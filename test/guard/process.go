@@ -12,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/ports"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -101,8 +103,20 @@ type Process struct {
 	err   error
 }
 
+// Tail returns the end of a log, without the ends of long lines: what a test says of its failure is
+// to be found beside it.
+func Tail(log []byte) string {
+	const maxLines, maxLine = 40, 300
+	lines := slices.Collect(strings.Lines(string(log)))
+	var b strings.Builder
+	for _, line := range lines[max(0, len(lines)-maxLines):] {
+		b.WriteString(text.Cut(strings.TrimRight(line, "\n"), maxLine) + "\n")
+	}
+	return b.String()
+}
+
 // Start starts a guard of a program with further flags of serve. It ends with the test at the
-// latest; the log is shown if the test fails.
+// latest; the end of its log is shown if the test fails.
 func Start(t testing.TB, binary string, flags ...string) *Process {
 	t.Helper()
 	p := &Process{Listen: FreeAddress(t), Health: FreeAddress(t), Metrics: FreeAddress(t), ended: make(chan struct{})}
@@ -121,7 +135,7 @@ func Start(t testing.TB, binary string, flags ...string) *Process {
 	t.Cleanup(func() {
 		p.Stop(t)
 		if t.Failed() {
-			t.Logf("log of a guard:\n%s", p.log.Bytes())
+			t.Logf("the end of a guard's log:\n%s", Tail(p.log.Bytes()))
 		}
 	})
 	return p

@@ -285,7 +285,7 @@ func (s *stage) serve(t *testing.T, env ...string) *guard {
 		stopped = true
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil || t.Failed() {
-			t.Errorf("the guard ended: %v\n%s", err, log.Bytes())
+			t.Errorf("the guard ended: %v\n%s", err, process.Tail(log.Bytes()))
 		}
 	}
 	t.Cleanup(stop)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -142,8 +143,8 @@ func guardInventory(ctx context.Context, config *rest.Config) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	go c.Run(ctx) //nolint:errcheck // it returns nil
-	go c.CollectGarbageSooner(ctx)
+	go c.Run(ctx)          //nolint:errcheck // it returns nil
+	debug.SetGCPercent(50) // as serve does
 	if err := c.WaitReady(ctx); err != nil {
 		return report{}, err
 	}

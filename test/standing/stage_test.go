@@ -159,7 +159,7 @@ metadata: {name: shop}
 spec: {%s: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}
 `, kind, field))
 	}
-	s.applyManifests(t, "namespace.yaml", "serviceaccount.yaml", "role.yaml", "rolebinding.yaml")
+	s.applyManifests(t, "namespace.yaml", "serviceaccount.yaml", "role.yaml", "rolebinding.yaml", "validatingwebhookconfiguration.yaml")
 }
 
 // applyManifests applies the manifests of some kinds, in this order.

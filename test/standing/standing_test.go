@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -25,6 +27,43 @@ func TestStanding(t *testing.T) {
 	s := setUp(t)
 	t.Run("facts survive a restart", s.testFactFile)
 	t.Run("two replicas", s.testTwoReplicas)
+}
+
+// TestRegistration: a guard that is not asked any more about all it was installed for says so, and
+// what is lost meanwhile is reported with it.
+func TestRegistration(t *testing.T) {
+	s := setUp(t)
+	g := s.start(t, "--fact-lifetime", "1s")
+	g.Eventually(t, "all images are held", func() bool { return g.images("held") == 3 })
+	const differences = "mirrorset_guard_registration_differences"
+	if got := g.Value(differences, ""); got != 0 {
+		t.Errorf("%v differences in what the manifests install", got)
+	}
+	configuration := []string{"validatingwebhookconfiguration", webhook.ServiceName}
+	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`}, configuration...)...)
+	const says = "the webhooks are not registered as they were installed (mirrorsets.mirrorset-guard.io: failurePolicy is Ignore, not Fail: " +
+		"what the guard does not answer is admitted): changes may have passed unseen since "
+	changed := s.nextEvent(t, "RegistrationChanged")
+	if !strings.HasPrefix(changed.Note, says) || changed.Type != corev1.EventTypeWarning || changed.Regarding.Name != webhook.ServiceName {
+		t.Errorf("got %s Event %q about %+v", changed.Type, changed.Note, changed.Regarding)
+	}
+	if _, notes := g.Readyz(); !strings.Contains(notes, "note: "+says) || g.Value(differences, "") != 1 {
+		t.Errorf("%v differences; /readyz answers %s", g.Value(differences, ""), notes)
+	}
+	s.remove(t, "legacy")
+	g.Eventually(t, "the loss is reported with it", func() bool {
+		return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
+			return e.Reason == standing.MirrorLostImage && strings.HasPrefix(e.Note, "After ValidatingWebhookConfiguration mirrorset-guard changed at ") &&
+				strings.Contains(e.Note, says) && strings.Contains(e.Note, ": 1 image cannot be pulled from its mirrors (ImageMissing): quay.io/shop/legacy:v1")
+		})
+	})
+	s.kubectl(t, "", append([]string{"patch", "--type=json", "-p", `[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`}, configuration...)...)
+	if restored := s.nextEvent(t, "RegistrationRestored"); !strings.HasPrefix(restored.Note, "The webhooks are registered as they were installed; changes may have passed unseen from 2") {
+		t.Errorf("got Event %q", restored.Note)
+	}
+	if got := g.Value(differences, ""); got != 0 {
+		t.Errorf("%v differences afterwards", got)
+	}
 }
 
 // testTwoReplicas: one of two replicas reports what the mirror loses and has again. A
@@ -213,4 +252,49 @@ func (s *stage) testFactFile(t *testing.T) {
 		t.Errorf("the file was not rebuilt: %v\n%s", err, rebuilt)
 	}
 	s.wantEvents(t)
+}
+
+// TestUnreviewed: what decides where nodes pull from and no webhook sees is told of as it changes, and
+// the next round begins at once; what that finds to be lost is reported with it.
+func TestUnreviewed(t *testing.T) {
+	s := setUp(t)
+	g := s.start(t, "--verify-every", "1h")
+	other, err := certificates.SelfSigned(t.TempDir(), []string{"example.com"}, time.Hour)
+	must(t, err)
+	g.Eventually(t, "the first round is over", func() bool { return g.rounds() > 0 })
+	for _, change := range []struct{ object, manifest string }{
+		{"MachineConfig 50-proxies", `
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 50-proxies, labels: {machineconfiguration.openshift.io/role: worker}}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+    storage: {files: [{path: /etc/containers/registries.conf.d/50-proxies.conf, contents: {source: "data:,unqualified-search-registries%20%3D%20%5B%5D"}}]}
+`},
+		{"Secret openshift-config/pull-secret", `
+apiVersion: v1
+kind: Secret
+metadata: {namespace: openshift-config, name: pull-secret}
+type: kubernetes.io/dockerconfigjson
+stringData: {.dockerconfigjson: '{"auths": {"example.com": {"auth": "YTpi"}}}'}
+`},
+		{"ConfigMap openshift-config/user-ca-bundle", `
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: openshift-config, name: user-ca-bundle}
+data:
+  ca-bundle.crt: |
+    ` + strings.ReplaceAll(strings.TrimSpace(string(other)), "\n", "\n    ") + `
+`},
+	} {
+		before := g.rounds()
+		s.apply(t, change.manifest)
+		g.Eventually(t, change.object+" is told of", func() bool {
+			return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
+				return e.Reason == "ChangedWithoutReview" && strings.HasPrefix(e.Note, change.object+" has changed")
+			})
+		})
+		g.Eventually(t, "a round begins", func() bool { return g.rounds() > before })
+	}
 }

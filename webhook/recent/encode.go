@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -96,7 +97,10 @@ func zip(data []byte) (string, error) {
 // decode reads what encode wrote. What cannot be read is an entry that is unreadable, and has
 // an id by which it is known as long as it stays as it is: it may be a list by another version
 // of the guard, and must neither be taken for an empty one nor stay in the way for good.
-func decode(text string) []entry {
+//
+// An entry that is among known is not read again: each review looks at the list, and all that are
+// under way would have an edit of their own otherwise.
+func decode(text string, known []entry) []entry {
 	if text == "" {
 		return nil
 	}
@@ -106,9 +110,30 @@ func decode(text string) []entry {
 	}
 	var entries []entry
 	for _, raw := range list {
-		entries = append(entries, decodeEntry(raw))
+		if i := slices.IndexFunc(known, func(en entry) bool { return bytes.Equal(en.raw, raw) }); i >= 0 {
+			entries = append(entries, known[i])
+			continue
+		}
+		entries = append(entries, decodeEntry(bytes.Clone(raw))) // the rest of the list is not kept
 	}
 	return entries
+}
+
+// A decoder decodes lists, one at a time, and remembers the last one. What it returns must not be
+// changed. It is safe for concurrent use.
+type decoder struct {
+	mu      sync.Mutex
+	text    string
+	entries []entry
+}
+
+func (d *decoder) decode(text string) []entry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if text != d.text {
+		d.text, d.entries = text, slices.Clip(decode(text, d.entries))
+	}
+	return d.entries
 }
 
 func unpack(text string) (list [][]byte, err error) {
@@ -133,7 +158,7 @@ func unpack(text string) (list [][]byte, err error) {
 		if len(list) == MaxEntries {
 			return nil, fmt.Errorf("more than %d entries", MaxEntries)
 		}
-		list = append(list, bytes.Clone(raw)) // the rest of data is not kept
+		list = append(list, raw)
 	}
 	return list, nil
 }

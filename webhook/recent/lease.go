@@ -42,12 +42,13 @@ type Lease struct {
 	// watching is client without a limit of time for requests.
 	watching clientcoordinationv1.LeaseInterface
 	instance string
+	decoder  decoder
 }
 
 // NewLease returns the Lease in a namespace, used by a replica called instance. Requests of
 // watching must have no limit of time.
 func NewLease(client, watching clientcoordinationv1.LeasesGetter, namespace, instance string) *Lease {
-	return &Lease{client.Leases(namespace), watching.Leases(namespace), instance}
+	return &Lease{client: client.Leases(namespace), watching: watching.Leases(namespace), instance: instance}
 }
 
 // read implements store. A Lease that is not there is created.
@@ -59,7 +60,7 @@ func (l *Lease) read(ctx context.Context) (content, error) {
 		}
 		switch {
 		case err == nil:
-			return contentOf(lease), nil
+			return l.contentOf(lease), nil
 		case apierrors.IsAlreadyExists(err) && ctx.Err() == nil: // another replica was faster
 		default:
 			return content{}, l.explain(err)
@@ -75,10 +76,10 @@ func (l *Lease) empty() *coordinationv1.Lease {
 	}
 }
 
-func contentOf(lease *coordinationv1.Lease) content {
+func (l *Lease) contentOf(lease *coordinationv1.Lease) content {
 	return content{
 		uid: string(lease.UID), version: lease.ResourceVersion, writer: writerOf(lease),
-		entries: decode(lease.Annotations[annotation]),
+		entries: l.decoder.decode(lease.Annotations[annotation]),
 	}
 }
 
@@ -118,7 +119,7 @@ func (l *Lease) put(ctx context.Context, from content, entries []entry, dryRun .
 	if err != nil {
 		return content{}, l.explain(err)
 	}
-	return contentOf(lease), nil
+	return l.contentOf(lease), nil
 }
 
 // follow implements store.
@@ -132,7 +133,7 @@ func (l *Lease) follow(ctx context.Context, seen func(content)) error {
 	}
 	now := content{version: list.ResourceVersion, absent: true}
 	if len(list.Items) > 0 {
-		now = contentOf(&list.Items[0])
+		now = l.contentOf(&list.Items[0])
 	}
 	seen(now)
 	options.ResourceVersion, options.AllowWatchBookmarks = list.ResourceVersion, true
@@ -173,7 +174,7 @@ func (l *Lease) pass(ctx context.Context, w watch.Interface, version *string, se
 			*version = lease.ResourceVersion
 			switch event.Type {
 			case watch.Added, watch.Modified:
-				seen(contentOf(lease))
+				seen(l.contentOf(lease))
 			case watch.Deleted:
 				seen(content{uid: string(lease.UID), version: lease.ResourceVersion, absent: true})
 			}

@@ -57,7 +57,7 @@ func (s *shared) make(list string) {
 
 func (s *shared) makeNow(list string) {
 	s.uid++
-	s.append(content{uid: fmt.Sprint("u", s.uid), entries: decode(list), writer: "kubectl"})
+	s.append(content{uid: fmt.Sprint("u", s.uid), entries: decode(list, nil), writer: "kubectl"})
 }
 
 // remove removes the object.
@@ -71,7 +71,7 @@ func (s *shared) remove() {
 func (s *shared) put(list string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.append(content{uid: s.now().uid, entries: decode(list), writer: "kubectl"})
+	s.append(content{uid: s.now().uid, entries: decode(list, nil), writer: "kubectl"})
 }
 
 func (s *shared) append(c content) {
@@ -143,7 +143,7 @@ func (b by) write(_ context.Context, from content, entries []entry) (content, er
 		return content{}, err
 	}
 	b.fail = nil
-	b.append(content{uid: from.uid, entries: decode(text)})
+	b.append(content{uid: from.uid, entries: decode(text, nil)})
 	return b.now(), fail
 }
 
@@ -1004,4 +1004,28 @@ func TestOverMeanwhile(t *testing.T) {
 			t.Errorf("what is not in the configuration counts as %v", got)
 		}
 	})
+}
+
+// TestDecoderSharesEntries: whoever looks at the list has the same edits, and what is added leaves
+// them as they are.
+func TestDecoderSharesEntries(t *testing.T) {
+	list := func(names ...string) string {
+		var entries []entry
+		for _, name := range names {
+			entries = append(entries, entry{id: name, edit: mirrors.Put(set(name, "quay.io/"+name))})
+		}
+		text, err := encode(entries, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	var d decoder
+	one, again, more := d.decode(list("a")), d.decode(list("a")), d.decode(list("a", "b"))
+	if &one[0] != &again[0] {
+		t.Error("the same list was decoded twice")
+	}
+	if len(more) != 2 || &more[0].raw[0] != &one[0].raw[0] {
+		t.Error("an entry was decoded twice")
+	}
 }

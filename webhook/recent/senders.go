@@ -40,7 +40,8 @@ const (
 
 // The ranks of senders, the first first. None is 0.
 const (
-	rankKnown = 1 + iota
+	// RankKnown is that of a sender of whose edits one was seen in force.
+	RankKnown = 1 + iota
 	rankFresh
 	rankSuspect
 )
@@ -73,7 +74,7 @@ func (s *sender) rank(now time.Time) int {
 	}
 	switch {
 	case s.known && failed < trusted:
-		return rankKnown
+		return RankKnown
 	case s.known, failed <= forgiven:
 		return rankFresh
 	default:
@@ -101,7 +102,7 @@ func (s *sender) most(now time.Time) int {
 // rank returns whose turn is first.
 func (s *senders) rank(name string) int {
 	if name == "" {
-		return rankKnown
+		return RankKnown
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +222,7 @@ func (s *senders) tryEnter(name string) (wait time.Duration, news <-chan struct{
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sender, now := s.of(name), time.Now()
-	if sender.rank(now) == rankKnown {
+	if sender.rank(now) == RankKnown {
 		sender.pending++
 		return 0, nil
 	}

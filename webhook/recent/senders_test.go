@@ -66,7 +66,7 @@ func TestKnownSenders(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var c cluster
 		e := c.edits(t)
-		if e.Rank("") != rankKnown || e.Rank("api") != rankFresh {
+		if e.Rank("") != RankKnown || e.Rank("api") != rankFresh {
 			t.Errorf("ranks %d and %d", e.Rank(""), e.Rank("api"))
 		}
 		if err := send(t, e, "api", "one", time.Second); err != nil {
@@ -74,11 +74,11 @@ func TestKnownSenders(t *testing.T) {
 		}
 		c.store(set("one", "one.example.com"))
 		time.Sleep(sweepEvery)
-		if e.Rank("api") != rankKnown || e.confirmed != 1 {
+		if e.Rank("api") != RankKnown || e.confirmed != 1 {
 			t.Errorf("rank %d, %d confirmed", e.Rank("api"), e.confirmed)
 		}
 		for i := range trusted {
-			if e.Rank("api") != rankKnown {
+			if e.Rank("api") != RankKnown {
 				t.Errorf("after %d that did not come, it is forgotten", i)
 			}
 			if err := send(t, e, "api", fmt.Sprint("never", i), time.Second); err != nil {
@@ -90,7 +90,7 @@ func TestKnownSenders(t *testing.T) {
 			t.Errorf("rank %d, %d unconfirmed", e.Rank("api"), e.unconfirmed)
 		}
 		time.Sleep(forgetAfter)
-		if e.Rank("api") != rankKnown {
+		if e.Rank("api") != RankKnown {
 			t.Error("it is not forgotten")
 		}
 	})

@@ -132,7 +132,16 @@ func (l *Log) Detail() audit.Detail {
 // Record queues d to be written. It does not wait; d is lost if the queue is full.
 func (l *Log) Record(d audit.Decision) {
 	d.Guard = l.options.Guard
-	line, err := d.Line()
+	l.enqueue(d.Line())
+}
+
+// Confirm queues c to be written, as Record does.
+func (l *Log) Confirm(c audit.Confirmation) {
+	c.Guard = l.options.Guard
+	l.enqueue(c.Line())
+}
+
+func (l *Log) enqueue(line []byte, err error) {
 	if err != nil {
 		l.lose(1, fmt.Errorf("encoding a record: %w", err))
 		return

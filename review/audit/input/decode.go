@@ -48,6 +48,8 @@ func (r Reader) decode(line []byte) (*Record, error) {
 		return r.decodeDecision(line)
 	case h.Kind == audit.LossKind:
 		return decodeLoss(line)
+	case h.Kind == audit.ConfirmationKind:
+		return decodeConfirmation(line)
 	default:
 		return nil, fmt.Errorf("a record of the kind %q, which this version does not know", text.Cut(h.Kind, audit.MaxName))
 	}
@@ -86,6 +88,18 @@ func (r Reader) decodeDecision(line []byte) (*Record, error) {
 	}
 	record.key = d.UID
 	return record, nil
+}
+
+func decodeConfirmation(line []byte) (*Record, error) {
+	var c audit.Confirmation
+	if err := json.Unmarshal(line, &c); err != nil {
+		return nil, notReadable(err)
+	}
+	d := audit.Decision{Time: c.Time, UID: c.UID, Verdict: "unconfirmed", User: c.User, Object: c.Object}
+	if c.Confirmed {
+		d.Verdict = "confirmed"
+	}
+	return &Record{Decision: d, Confirmation: &c, Line: line, key: c.UID + " confirmation"}, nil
 }
 
 func decodeLoss(line []byte) (*Record, error) {

@@ -159,7 +159,7 @@ func overrideOf(value string) *audit.Override {
 		return &audit.Override{Result: "unused", Refused: why}
 	}
 	code, reason, _ := strings.Cut(strings.TrimPrefix(value, "used "), ": ")
-	return &audit.Override{Result: "used", Code: code, Reason: reason}
+	return &audit.Override{Result: "used", Code: code, Reason: reason, Confirmed: true}
 }
 
 // circumstances sets who did what, and when.

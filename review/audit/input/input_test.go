@@ -220,7 +220,7 @@ func TestEvents(t *testing.T) {
 	open.Time, open.Verdict, open.Admitted, open.Reason = at(2).Add(time.Second), "unreviewed", true, "the guard gave no answer, and the webhook fails open"
 	none.Time, none.Verdict, none.Reason = at(3).Add(time.Second), "none", `Internal error occurred: failed calling webhook "mirrorsets.mirrorset-guard.io": connection refused`
 	over.Time, over.Verdict, over.Mode, over.Admitted = at(4).Add(time.Second), "overridden", "enforce", true
-	over.User, over.Override = audit.User{Name: "bob", Impersonator: "alice"}, &audit.Override{Result: "used", Code: "abcd", Reason: "disk: is full"}
+	over.User, over.Override = audit.User{Name: "bob", Impersonator: "alice"}, &audit.Override{Result: "used", Code: "abcd", Reason: "disk: is full", Confirmed: true}
 	if diff := cmp.Diff([]audit.Decision{denied, open, none, over}, decisions); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -26,10 +26,13 @@ type Reader struct {
 	Trouble func(Trouble)
 }
 
-// A Record is what one line tells: a decision or, if Loss is set, that records were lost.
+// A Record is what one line tells: a decision or, if Loss is set, that records were lost or, if
+// Confirmation is set, what became of an override. Decision then has when, whose and of what, and
+// the verdict confirmed or unconfirmed.
 type Record struct {
-	Decision audit.Decision
-	Loss     *audit.Loss
+	Decision     audit.Decision
+	Loss         *audit.Loss
+	Confirmation *audit.Confirmation
 	// Line is the line as the guard wrote it, without its line feed, and is valid until the next
 	// record is read; nil for a record from the API server's log.
 	Line []byte

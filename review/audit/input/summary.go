@@ -24,6 +24,9 @@ type Summary struct {
 	// Overridden is how many were admitted by an override, DryRuns how many were dry runs.
 	Overridden int `json:"overridden"`
 	DryRuns    int `json:"dryRuns"`
+	// Confirmed is how many overrides are known to be in force, Unconfirmed how many never came.
+	Confirmed   int `json:"confirmed"`
+	Unconfirmed int `json:"unconfirmed"`
 	// Lost is how many records are known to be lost.
 	Lost int `json:"lost"`
 }
@@ -94,6 +97,15 @@ func (s *Summer) addTime(t time.Time) {
 	}
 	if s.summary.Last == nil || t.After(*s.summary.Last) {
 		s.summary.Last = &t
+	}
+}
+
+// AddConfirmation adds what became of an override.
+func (s *Summer) AddConfirmation(c *audit.Confirmation) {
+	if c.Confirmed {
+		s.summary.Confirmed++
+	} else {
+		s.summary.Unconfirmed++
 	}
 }
 

@@ -1,0 +1,129 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
+)
+
+// Clients tell those apart who have a client certificate of a CA in a file. The file is read again
+// and again, as the serving certificate is: what cannot be used changes nothing. They are safe for
+// concurrent use.
+type Clients struct {
+	path string
+	file *mounted.File // read by LoadClients, and then by Run
+
+	mu   sync.RWMutex
+	pem  []byte
+	pool *x509.CertPool
+	err  error
+}
+
+// LoadClients returns Clients by the CAs in a file, of which there has to be one now.
+func LoadClients(path string) (*Clients, error) {
+	c := &Clients{path: path, file: mounted.New(path, maxFile)}
+	if _, err := c.reload(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Run reloads the file every few seconds until ctx ends, and logs each change.
+func (c *Clients) Run(ctx context.Context, log logr.Logger) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		before := c.Err()
+		changed, err := c.reload()
+		switch {
+		case err != nil && (before == nil || before.Error() != err.Error()):
+			log.Error(err, "Kept the CAs of clients, could not use new ones")
+		case changed:
+			log.Info("Reloaded the CAs of clients")
+		}
+	}
+}
+
+func (c *Clients) reload() (changed bool, err error) {
+	data, pool, err := c.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err = err; err != nil || bytes.Equal(data, c.pem) {
+		return false, err
+	}
+	c.pem, c.pool = data, pool
+	return true, nil
+}
+
+func (c *Clients) read() ([]byte, *x509.CertPool, error) {
+	data, err := c.file.Read()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the CAs of clients: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if len(data) > maxFile || !pool.AppendCertsFromPEM(data) {
+		return nil, nil, fmt.Errorf("reading the CAs of clients: %s holds no certificate", c.path)
+	}
+	return data, pool, nil
+}
+
+// Err returns why the last read failed, nil if it did not.
+func (c *Clients) Err() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.err
+}
+
+func (c *Clients) current() *x509.CertPool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.pool
+}
+
+// TLSConfig returns a configuration like another one, by which clients are asked for a certificate of
+// these CAs. Who has none, or another, is connected all the same, and is for Verify: so they can be
+// told why they are turned away, and counted.
+func (c *Clients) TLSConfig(of *tls.Config) *tls.Config {
+	config, inner := of.Clone(), of.GetConfigForClient
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		one, err := inner(hello)
+		if err == nil {
+			one.ClientAuth, one.ClientCAs = tls.RequestClientCert, c.current()
+		}
+		return one, err
+	}
+	return config
+}
+
+// ErrNoClientCertificate is returned by Verify. Test with errors.Is.
+var ErrNoClientCertificate = errors.New("no client certificate of the CA by which API servers are known")
+
+// Verify returns ErrNoClientCertificate unless the client of a connection has shown a certificate of
+// these CAs, for clients, that is good now.
+func (c *Clients) Verify(of *tls.ConnectionState) error {
+	if of == nil || len(of.PeerCertificates) == 0 {
+		return ErrNoClientCertificate
+	}
+	options := x509.VerifyOptions{Roots: c.current(), Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, other := range of.PeerCertificates[1:] {
+		options.Intermediates.AddCert(other)
+	}
+	if _, err := of.PeerCertificates[0].Verify(options); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoClientCertificate, err)
+	}
+	return nil
+}

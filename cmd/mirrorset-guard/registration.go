@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+)
+
+// The reasons of Events about how the webhooks are registered.
+const (
+	registrationChanged  = "RegistrationChanged"
+	registrationRestored = "RegistrationRestored"
+	// changedWithoutReview is that of Events about objects that say where nodes pull from, or how, and
+	// that no webhook sees.
+	changedWithoutReview = "ChangedWithoutReview"
+)
+
+// registrationPause bounds the Events about the registration: who changes it again and again is
+// told of once in this time.
+const registrationPause = 10 * time.Second
+
+// tellRegistration writes an Event whenever the webhooks are no longer registered as they were
+// installed, or are again, until ctx ends. Meanwhile the standing verification says what may have
+// passed, and begins a round at each such change.
+func (g *guard) tellRegistration(ctx context.Context) {
+	var told serving.Registration
+	for ctx.Err() == nil {
+		now, news := g.tls.cluster.Registration()
+		if now.String() != told.String() {
+			g.standing.Suspect("ValidatingWebhookConfiguration " + theGuard.Name)
+			g.log.Info("Registration of the webhooks changed", "differences", now.Differences)
+			if err := events.Write(ctx, g.events, registrationEvent(now, told, instanceName())); err != nil {
+				g.log.Error(err, "Could not tell of the registration of the webhooks")
+			} else {
+				told = now
+			}
+			select {
+			case <-time.After(registrationPause):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func registrationEvent(now, before serving.Registration, instance string) *eventsv1.Event {
+	e := events.New("registration", instance)
+	e.Action, e.Reason, e.Regarding, e.Type = "Comparing", registrationChanged, theGuard, corev1.EventTypeWarning
+	e.Note = now.String()
+	if len(now.Differences) == 0 {
+		e.Reason, e.Type = registrationRestored, corev1.EventTypeNormal
+		e.Note = "The webhooks are registered as they were installed; changes may have passed unseen from " +
+			before.Since.UTC().Format(time.RFC3339) + " to " + time.Now().UTC().Format(time.RFC3339)
+	}
+	e.Note = events.CutNote(text.Line(e.Note))
+	return e
+}
+
+// maxUnreviewed bounds the objects that wait for their Event: MachineConfigs may change by the dozen.
+const maxUnreviewed = 16
+
+// suspect has the configuration in force verified at once, as objects have changed that no webhook sees.
+// It does not wait.
+func (g *guard) suspect(objects []string) {
+	for _, object := range objects {
+		g.log.Info("Changed without a review", "object", object)
+		g.standing.Suspect(object)
+		select {
+		case g.unreviewed <- object:
+		default:
+		}
+	}
+}
+
+// tellUnreviewed writes an Event about each object that changes from now on and that no webhook sees,
+// one a second at most, until ctx ends.
+func (g *guard) tellUnreviewed(ctx context.Context) {
+	for range len(g.unreviewed) {
+		<-g.unreviewed // it was another replica's to tell
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case object := <-g.unreviewed:
+			if err := events.Write(ctx, g.events, unreviewedEvent(object, instanceName())); err != nil {
+				g.log.Error(err, "Could not tell of what changed without a review", "object", object)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func unreviewedEvent(object, instance string) *eventsv1.Event {
+	e := events.New("standing-verification", instance)
+	e.Action, e.Reason, e.Regarding, e.Type = "Verifying", changedWithoutReview, theGuard, corev1.EventTypeNormal
+	e.Note = events.CutNote(text.Line(object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew"))
+	return e
+}
+
+// unseen says what may have passed without a review as things are, for reports of what is lost.
+func (g *guard) unseen() string {
+	registration, _ := g.tls.cluster.Registration()
+	return registration.String()
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+)
+
+// A fileSink keeps the files of MachineConfigs that say where nodes pull from, and tells when those of
+// one are no longer what they were: no webhook sees that.
+type fileSink struct {
+	*table[[]mirrors.File]
+	tell func(object string) // nil for nobody
+	// listed is set once all are known: what comes before is no change.
+	listed bool
+}
+
+// Put implements follow.Sink.
+func (s *fileSink) Put(o *follow.Object) { s.comparing(func() { s.table.Put(o) }, o.Name) }
+
+// Remove implements follow.Sink.
+func (s *fileSink) Remove(namespace, name string) {
+	s.comparing(func() { s.table.Remove(namespace, name) }, name)
+}
+
+// Replace implements follow.Sink.
+func (s *fileSink) Replace(all []*follow.Object) {
+	names := map[string]bool{}
+	for _, o := range all {
+		names[o.Name] = true
+	}
+	for name := range s.names() {
+		names[name.Name] = true
+	}
+	s.comparing(func() { s.table.Replace(all) }, slices.Sorted(maps.Keys(names))...)
+	s.listed = true
+}
+
+// None implements follow.Sink.
+func (s *fileSink) None(reason error) {
+	s.table.None(reason)
+	s.listed = false
+}
+
+// comparing makes a change of MachineConfigs of these names.
+func (s *fileSink) comparing(change func(), names ...string) {
+	before := map[string][]mirrors.File{}
+	for _, name := range names {
+		before[name] = s.named(name)
+	}
+	change()
+	if s.tell == nil || !s.listed {
+		return
+	}
+	for _, name := range names {
+		if !slices.EqualFunc(before[name], s.named(name), sameFile) {
+			s.tell("MachineConfig " + name)
+		}
+	}
+}
+
+func sameFile(a, b mirrors.File) bool {
+	return a.MachineConfig == b.MachineConfig && a.Role == b.Role && a.Path == b.Path && bytes.Equal(a.Contents, b.Contents)
+}
+
+// names returns those of the rows.
+func (t *table[T]) names() map[types.NamespacedName]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := make(map[types.NamespacedName]bool, len(t.rows))
+	for name := range t.rows {
+		names[name] = true
+	}
+	return names
+}
