@@ -102,6 +102,7 @@ func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 	open, ended := false, -1 // whether an earlier place may hold the image
 	recalled := false        // whether one held nothing when it was last asked
 	unsure := false          // whether nodes may get it where they stop
+	other := false           // whether something else was in the place of one of a short name
 	for k := range r.Sources {
 		s := &r.Sources[k]
 		if !s.Tried() || s.Candidate == ended || onlyMirrors && !s.Mirror {
@@ -109,7 +110,7 @@ func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 		}
 		switch f := r.facts[k]; f.Presence {
 		case Present:
-			if open || recalled || unsure { // the last: of a short name, an earlier candidate
+			if open || recalled || unsure || other { // the last two: of a short name, an earlier candidate
 				return WorksBehind
 			}
 			return Works
@@ -120,7 +121,7 @@ func (r weighedRoute) pull(onlyMirrors bool) Outcome {
 		case Denied:
 		default:
 			if f.Presence.endsPull() {
-				ended = s.Candidate
+				ended, other = s.Candidate, other || f.Presence == Mismatch
 			} else {
 				open = true
 			}
@@ -181,6 +182,8 @@ func (r weighedRoute) unverifiedFront() []mirrors.Location {
 		case Unknown, Unreachable:
 			front = append(front, s.Location)
 		case Inconclusive:
+			front, ended = append(front, s.Location), s.Candidate
+		case Mismatch: // when the page in its place is gone, the image of that name may be another
 			front, ended = append(front, s.Location), s.Candidate
 		default:
 			if f.Presence.endsPull() {

@@ -274,7 +274,7 @@ func TestShortNameAsksFirstRegistry(t *testing.T) {
 	if !slices.ContainsFunc(lookups, func(l mirrors.Location) bool { return l.Ref == "registry.access.redhat.com/nginx:1" }) {
 		t.Errorf("the first search registry is not asked: %v", lookups)
 	}
-	for word, want := range map[string]string{"absent": "", "unreachable": "warn UnverifiedInFront", "present": "", "mismatch": ""} {
+	for word, want := range map[string]string{"absent": "", "unreachable": "warn UnverifiedInFront", "present": "", "mismatch": "warn UnverifiedInFront"} {
 		for l, f := range facts("m.local/library/nginx:1 present", "registry.access.redhat.com/nginx:1 "+word) {
 			found[l] = f
 		}
