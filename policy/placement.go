@@ -68,12 +68,22 @@ func siteOf(nodes []*corev1.Node) *nodeSite {
 
 // mayRunOn reports whether one of consumers may have nodes of a platform pull: of the form of
 // PlatformsOf, or with a variant behind it, as indexes have it. History counts only where there is
-// nothing else.
+// nothing else. A part of an index that does not say its platform may be for any.
 func (s *nodeSite) mayRunOn(consumers []Consumer, platform string) bool {
+	if !isNamed(platform) {
+		return true
+	}
 	history := Image{Consumers: consumers}.Use() == History
 	return len(consumers) == 0 || slices.ContainsFunc(consumers, func(c Consumer) bool {
 		return (history || c.Use != History) && (c.Placement == nil || s.fits(c.Placement, platform))
 	})
+}
+
+// isNamed reports whether a platform is one by which nodes are told apart. What attests to an image has
+// "unknown/unknown", and a part may have none.
+func isNamed(platform string) bool {
+	os, arch, found := strings.Cut(platform, "/")
+	return found && os != "" && arch != "" && !strings.ContainsAny(platform, " \t") && os != "unknown" && !strings.HasPrefix(arch, "unknown")
 }
 
 func (s *nodeSite) fits(placement *Placement, platform string) bool {

@@ -60,6 +60,17 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+// TestUnnamedPlatforms: what a part of an index does not say keeps no pod from it.
+func TestUnnamedPlatforms(t *testing.T) {
+	site := siteOf(nodesOf(twoPlatforms))
+	pinned := []Consumer{{Placement: &Placement{NodeSelector: map[string]string{corev1.LabelArchStable: "amd64"}}}}
+	for _, p := range []string{"an unnamed platform", "", "linux", "linux/", "/amd64", "unknown/unknown", "linux/unknown"} {
+		if !site.mayRunOn(pinned, p) {
+			t.Errorf("no pod may run on %q", p)
+		}
+	}
+}
+
 // TestManyPlacements: whoever makes pods with ever other selectors does not have the guard go through
 // all nodes for each, and does not have fewer platforms count.
 func TestManyPlacements(t *testing.T) {
