@@ -185,7 +185,7 @@ func (s *stage) decisions(t *testing.T, args ...string) []records.Decision {
 	for line := range strings.Lines(out) {
 		var d records.Decision
 		must(t, json.Unmarshal([]byte(line), &d))
-		if d.Object.Name != "await" {
+		if d.Object.Name != "await" && d.Kind != records.ConfirmationKind {
 			all = append(all, d)
 		}
 	}
@@ -228,7 +228,9 @@ func told(d records.Decision) string {
 func TestRecords(t *testing.T) {
 	s := newStage(t)
 	want := s.tell(t)
+	s.guard.Eventually(t, "the override is confirmed", func() bool { return s.guard.Value("mirrorset_guard_overrides_total", "used") > 0 })
 	s.guard.Stop(t) // whereupon everything is written
+	s.testConfirmation(t)
 	own, api := s.decisions(t, s.own), s.decisions(t, s.apiLog)
 	for name, got := range map[string][]records.Decision{"the guard": own, "the API server": api} {
 		var lines []string
@@ -251,6 +253,23 @@ func TestRecords(t *testing.T) {
 	s.testWithoutGuard(t)
 }
 
+// testConfirmation: once the change is in force with its annotation, a record says so.
+func (s *stage) testConfirmation(t *testing.T) {
+	t.Helper()
+	out, _ := s.command(t, "audit", "-o", "json", s.own)
+	var confirmed []bool
+	for line := range strings.Lines(out) {
+		var c records.Confirmation
+		must(t, json.Unmarshal([]byte(line), &c))
+		if c.Kind == records.ConfirmationKind {
+			confirmed = append(confirmed, c.Confirmed)
+		}
+	}
+	if !slices.Equal(confirmed, []bool{true}) {
+		t.Errorf("confirmations: %v", confirmed)
+	}
+}
+
 // compare holds what the API server says of a decision to what the guard does.
 func compare(t *testing.T, own, api records.Decision) {
 	t.Helper()
@@ -270,7 +289,7 @@ func compare(t *testing.T, own, api records.Decision) {
 			d.Rules[i] = records.RuleCount{Rule: d.Rules[i].Rule}
 		}
 		if d.Override != nil {
-			d.Override.Of = ""
+			d.Override.Of, d.Override.Confirmed = "", false // the guard does not know when it answers
 		}
 		slices.Sort(d.User.Groups)
 	}
