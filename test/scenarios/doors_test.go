@@ -137,8 +137,16 @@ func writeWant(t *testing.T, s *Scenario, got string) {
 // nodePlatforms are the nodes' platforms in every story.
 var nodePlatforms = []string{"linux/amd64", "linux/arm64"}
 
-// askPolicy asks the pure policy, with the facts that the story states.
-func askPolicy(t *testing.T, s *Scenario) Answer {
+// A told story is one with what its change and its cluster are.
+type told struct {
+	*Scenario
+	edit   mirrors.Edit
+	change policy.Change
+	known  policy.Cluster // without what a rollout goes through
+	dump   *snapshot.Snapshot
+}
+
+func tell(t *testing.T, s *Scenario) *told {
 	set, err := s.Set()
 	if err != nil {
 		t.Fatal(err)
@@ -152,19 +160,32 @@ func askPolicy(t *testing.T, s *Scenario) Answer {
 		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
 	}
 	dump := s.dump(t)
-	through := dump.Rollout()
-	known := policy.Cluster{Images: policy.NewImages(s.Images...), Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), Rollout: &through}
-	plan := policy.NewPlan(policy.Change{Before: set, After: after}, known, s.Settings.For(s.As))
+	return &told{s, edit, policy.Change{Before: set, After: after}, policy.Cluster{
+		Images: policy.NewImages(s.Images...), Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set),
+	}, dump}
+}
+
+// at is what the story says about a location.
+func (s *told) at(l mirrors.Location) *policy.Fact {
+	return new(s.factAs(l, map[bool]string{false: s.change.Before.TrustedCA, true: s.change.After.TrustedCA}[l.ProposedTrust]))
+}
+
+// askPolicy asks the pure policy, with the facts that the story states.
+func askPolicy(t *testing.T, scenario *Scenario) Answer {
+	s := tell(t, scenario)
+	known, through := s.known, s.dump.Rollout()
+	known.Rollout = &through
+	plan := policy.NewPlan(s.change, known, s.Settings.For(s.As))
 	facts := policy.Facts{}
 	lookUp := func(lookups []mirrors.Location) {
 		for _, l := range lookups {
-			facts[l] = new(s.factAs(l, map[bool]string{false: set.TrustedCA, true: after.TrustedCA}[l.ProposedTrust]))
+			facts[l] = s.at(l)
 		}
 	}
 	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 		lookUp(lookups)
 	}
-	record := review.Record{Subject: edit.Subject()}
+	record := review.Record{Subject: s.edit.Subject()}
 	for {
 		record.Forecast = plan.Forecast(facts, policy.Forecaster{Now: time.Now()})
 		if record.Forecast == nil || len(record.Forecast.Lookups(facts)) == 0 {

@@ -60,32 +60,6 @@ func lossesOf(s *Scenario) []loss {
 	return all
 }
 
-// A told story is one with what its change and its cluster are.
-type told struct {
-	*Scenario
-	change policy.Change
-	known  policy.Cluster
-}
-
-func tell(t *testing.T, s *Scenario) *told {
-	set, err := s.Set()
-	if err != nil {
-		t.Fatal(err)
-	}
-	edit, err := s.Edit()
-	if err != nil {
-		t.Fatal(err)
-	}
-	after := edit.Apply(set)
-	if set.TrustedCA != after.TrustedCA {
-		set.CAs, after.CAs = s.casIn(set.TrustedCA), s.casIn(after.TrustedCA)
-	}
-	dump := s.dump(t)
-	return &told{s, policy.Change{Before: set, After: after}, policy.Cluster{
-		Images: policy.NewImages(s.Images...), Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set),
-	}}
-}
-
 // judge returns the pure policy's verdict on the images of a story, with what a loss leaves.
 func (s *told) judge(l loss) policy.Verdict {
 	known := s.known
@@ -96,11 +70,10 @@ func (s *told) judge(l loss) policy.Verdict {
 	facts := policy.Facts{}
 	for lookups := plan.Lookups(facts); len(lookups) > 0; lookups = plan.Lookups(facts) {
 		for _, at := range lookups {
-			f := s.factAs(at, map[bool]string{false: s.change.Before.TrustedCA, true: s.change.After.TrustedCA}[at.ProposedTrust])
+			facts[at] = s.at(at)
 			if l.answer != nil {
-				f = l.answer(at, f)
+				facts[at] = new(l.answer(at, *facts[at]))
 			}
-			facts[at] = &f
 		}
 	}
 	return plan.Decide(facts)
