@@ -121,7 +121,7 @@ func (j *judging) decide(ctx context.Context, look recent.Look, record review.Re
 		case err != nil, j.request.isDryRun():
 			return verdict, err
 		case !j.admits(ctx, verdict):
-			if !others || j.await(ctx) != nil {
+			if !others || j.await(ctx, look) != nil {
 				return verdict, nil
 			}
 		default:
@@ -137,7 +137,7 @@ func (j *judging) decide(ctx context.Context, look recent.Look, record review.Re
 // await waits for something to become of the changes without which this one is admitted: once they
 // are in force it is known what is wrong, and if they never come, nothing is. Those whose turn is
 // later do not get in its way meanwhile.
-func (j *judging) await(ctx context.Context) error {
+func (j *judging) await(ctx context.Context, look recent.Look) error {
 	if !j.edits().MayClaim(ctx) {
 		return errors.New("it is not the turn of who sends such as never come")
 	}
@@ -147,7 +147,7 @@ func (j *judging) await(ctx context.Context) error {
 	j.edits().Release()
 	j.seat.Leave() // others have changes admitted meanwhile
 	waiting, cancel := keepBack(ctx, decidingTime)
-	err := j.claim.Await(waiting)
+	err := j.claim.Await(waiting, look)
 	cancel()
 	if err == nil {
 		err = j.enter(ctx)

@@ -61,32 +61,35 @@ func (c *Claim) Withdraw() {
 	c.edits.claimed()
 }
 
-// Await waits until something of what may still be stored is over, or ctx ends. It returns at once
-// if there is nothing.
-func (c *Claim) Await(ctx context.Context) error {
-	before, news := c.edits.awaited()
+// Await waits until something is over that look held and the edit was judged with, or ctx ends. It
+// may be over already: judging takes time.
+func (c *Claim) Await(ctx context.Context, look Look) error {
 	if err := wait(ctx); err != nil { // each time is a review
 		return err
 	}
 	for {
+		over, news := c.isOver(look)
+		if over {
+			return nil
+		}
 		select {
 		case <-news:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for changes that were admitted a moment ago: %w", ctx.Err())
 		}
-		var now []*pending
-		now, news = c.edits.awaited()
-		if slices.ContainsFunc(before, func(p *pending) bool { return !slices.Contains(now, p) }) {
-			return nil
-		}
 	}
 }
 
-// awaited returns what may still be stored, and what is closed when that may have changed.
-func (e *Edits) awaited() ([]*pending, <-chan struct{}) {
+// isOver reports whether something is over that look held and c has to wait for, and returns what is
+// closed when that may have changed.
+func (c *Claim) isOver(look Look) (over bool, news <-chan struct{}) {
+	e := c.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(e.pending), func(p *pending) bool { return p.claim != 0 }), e.news
+	over = slices.ContainsFunc(look.pending, func(p *pending) bool {
+		return p.claim < c.p.claim && !slices.Contains(e.pending, p)
+	})
+	return over, e.news
 }
 
 // Claims returns the edits that senders of a higher rank than that of ctx wait for, of other objects

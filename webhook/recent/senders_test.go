@@ -198,18 +198,36 @@ func TestClaim(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := claim.Await(short); !errors.Is(err, context.DeadlineExceeded) {
+		held := look(t, a)
+		if err := claim.Await(short, held); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("nothing is over yet: %v", err)
 		}
-		if err := claim.Await(t.Context()); err != nil || others(t, b) != "" {
+		if err := claim.Await(t.Context(), held); err != nil || others(t, b) != "" {
 			t.Errorf("%v, %q", err, others(t, b))
 		}
+		short, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := claim.Await(short, held); err != nil {
+			t.Errorf("it was over while the edit was judged: %v", err)
+		}
+		behind := a.Claim(from(t, "stranger", time.Second), put("behind"))
+		held = look(t, a)
+		behind.Withdraw()
+		if err := claim.Await(short, held); err == nil {
+			t.Error("what comes later was waited for")
+		}
+		behind = a.Claim(from(t, "stranger", time.Second), put("behind"))
+		held = look(t, a)
 		time.Sleep(MaxStoringTime)
 		if len(claims(a, put("-"))) != 1 {
 			t.Error("what waits is given up")
 		}
 		add(t, b, put("after"))
 		claim.Withdraw()
+		if err := behind.Await(t.Context(), held); err != nil {
+			t.Errorf("what came first has gone: %v", err)
+		}
+		behind.Withdraw()
 		await()
 		if len(claims(a, put("-")))+len(claims(b, put("-"))) != 0 || len(s.left()) != 1 {
 			t.Errorf("withdrawn: %q, %q", claims(a, put("-")), claims(b, put("-")))
