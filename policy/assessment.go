@@ -14,19 +14,15 @@ type assessment struct {
 	newRoute, oldRoute weighedRoute
 	found              Facts
 	settings           *Settings
-	// before and after are the outcomes of a pull on either route, mirrorsBefore and mirrors
-	// those of a pull from the mirrors alone. Where the old route Fails, that is proved.
-	before, after          Outcome
-	mirrorsBefore, mirrors Outcome
+	// before and after are the outcomes of a pull today and on the new route, mirrors that of a pull
+	// from its mirrors alone.
+	before, after, mirrors Outcome
 }
 
 func (s *Settings) assess(r *Reroute, facts Facts) *assessment {
 	a := &assessment{Reroute: r, newRoute: r.weighAfter(facts), oldRoute: r.weighBefore(facts), found: facts, settings: s}
+	a.before = a.outcomeToday()
 	a.after, a.mirrors = a.newRoute.pull(false), a.newRoute.pull(true)
-	a.before, a.mirrorsBefore = a.oldRoute.pull(false), a.oldRoute.pull(true)
-	if r.BeforeUnknown {
-		a.before, a.mirrorsBefore = Unsure, Unsure
-	}
 	return a
 }
 

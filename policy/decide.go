@@ -60,6 +60,13 @@ func (s *Settings) judge(a *assessment) []Finding {
 		}
 		f.Rule, f.Image = r.id, s.sortConsumers(a.Image)
 		f = s.forReroute(a.Reroute).settle(f, false)
+		if f.Severity == Deny && len(a.current) > 0 {
+			g, _ := r.check(a.byObjects())
+			g.Rule, g.Image = f.Rule, f.Image
+			if s.forReroute(a.Reroute).settle(g, false).Severity != Deny {
+				a.tellCurrent(&f)
+			}
+		}
 		if f.Severity == Deny && isOwn(a.Image) {
 			f.Detail = append(slices.Clone(f.Detail), "this is the guard itself: where it cannot start, no mirror set can be created or changed")
 		}

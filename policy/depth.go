@@ -46,8 +46,8 @@ func (p *Plan) setDepths() {
 func (p *Plan) setDepth(r *Reroute) {
 	if depth := p.settings.depthOf(r); depth > mirrors.DepthExists || len(p.settings.Depths) > 0 && !onlyHistory(r.Image) {
 		r.Before, r.After = p.settings.atDepth(r.Before, depth), p.settings.atDepth(r.After, depth)
-		for i := range r.Maybe {
-			r.Maybe[i] = p.settings.atDepth(r.Maybe[i], depth)
+		for _, other := range r.otherRoutes() {
+			*other = p.settings.atDepth(*other, depth)
 		}
 	}
 	r.platforms = p.entries == nil && !r.settled && !mirrors.ByDigest(r.Image.Ref) && !onlyHistory(r.Image)

@@ -221,23 +221,27 @@ func denyUnless(proofs ...proof) Severity {
 	return Deny
 }
 
-// failsToday is proof that nodes do not get the image on the old route. Where that is not known, they do
+// failsToday is proof that nodes do not get the image today. Where the old route is not known, they do
 // not on any that an object in force, or none, leads to, nor on the new one: the image is dead
 // everywhere. No image that is protected, or runs, is given up so: nodes may have a mirror
 // that no object names any more.
 func (a *assessment) failsToday() proof {
+	fails := func(today *weighedRoute) bool { return today.pull(false) == Fails } // which is proved
 	if !a.BeforeUnknown {
-		return proof{a.before == Fails}
+		return a.today(fails)
 	}
-	return proof{!a.protected && len(a.running()) == 0 && a.after == Fails && len(a.Maybe) > 0 && !slices.ContainsFunc(a.Maybe, func(route mirrors.Route) bool {
-		return a.weigh(&route, a.found, true).pull(false) != Fails
+	return proof{!a.protected && len(a.running()) == 0 && a.after == Fails && len(a.Maybe) > 0 && !slices.ContainsFunc(a.otherRoutes(), func(route *mirrors.Route) bool {
+		maybe := a.weigh(route, a.found, true)
+		return !fails(&maybe)
 	})}
 }
 
 // mirrorsFailToday is proof that the mirrors of the old route do not serve the image, although
 // it has some and nodes may contact its source.
 func (a *assessment) mirrorsFailToday() proof {
-	return proof{a.oldRoute.hasOpenMirror() && a.mirrorsBefore == Fails && !a.BeforeUnknown && !a.Before.SourceBlocked()}
+	return a.today(func(today *weighedRoute) bool {
+		return today.hasOpenMirror() && today.pull(true) == Fails && !today.SourceBlocked()
+	})
 }
 
 // keepsPlaces is proof that nodes ask the same places as today, in the same way: the change is one
@@ -245,26 +249,29 @@ func (a *assessment) mirrorsFailToday() proof {
 // not: one that denies, or sends a page, may serve it in a minute, and then its signatures count.
 func (a *assessment) keepsPlaces() proof {
 	mayServe := a.newRoute.any(true, func(f *Fact) bool { return f.Presence != Absent || f.Recalled || !f.AsNodes })
-	return proof{!a.BeforeUnknown && !mayServe && a.Before.SamePlaces(a.After)}
+	return a.today(func(today *weighedRoute) bool { return !mayServe && today.SamePlaces(a.After) })
 }
 
 // partsFailToday is proof that nodes reject today, for their signatures, all parts of the image
 // that they would reject at a place of the new route.
 func (a *assessment) partsFailToday(at place) proof {
-	if a.BeforeUnknown || len(at.signatures) == 0 || isShort(a.Before) || isShort(a.After) {
-		return proof{}
-	}
-	for _, today := range a.oldRoute.open() {
-		if today.fact.Presence == Absent && !today.fact.Recalled {
+	return a.today(func(today *weighedRoute) bool {
+		return len(at.signatures) > 0 && !isShort(*today.Route) && !isShort(a.After) && rejectsParts(today, at)
+	})
+}
+
+func rejectsParts(today *weighedRoute, at place) bool {
+	for _, before := range today.open() {
+		if before.fact.Presence == Absent && !before.fact.Recalled {
 			continue
 		}
-		return proof{!slices.ContainsFunc(at.signatures, func(s signatureState) bool {
-			return s.presence != Present && !slices.ContainsFunc(today.signatures, func(t signatureState) bool {
+		return !slices.ContainsFunc(at.signatures, func(s signatureState) bool {
+			return s.presence != Present && !slices.ContainsFunc(before.signatures, func(t signatureState) bool {
 				return t.Platform == s.Platform && (t.presence == Unsigned || t.presence == Missigned)
 			})
-		})}
+		})
 	}
-	return proof{}
+	return false
 }
 
 // noWorse is proof that nodes get the image on the new route if they do
@@ -272,27 +279,32 @@ func (a *assessment) partsFailToday(at place) proof {
 // would say. A source's first mirror is judged by what it holds, since it is a promise that
 // was not made before.
 func (a *assessment) noWorse() proof {
-	if a.BeforeUnknown || !a.oldRoute.hasOpenMirror() && a.newRoute.hasOpenMirror() {
-		return proof{}
-	}
-	if isShort(a.Before) || isShort(a.After) {
-		return proof{a.keepsAll()}
-	}
 	has := func(f *Fact) bool { return f.Presence == Present && f.isWhole() } // for nodes of every platform
-	return proof{reaches(a.oldRoute.open(), a.newRoute.open(), has) && reaches(a.oldRoute.mirrors(), a.newRoute.mirrors(), has)}
+	return a.today(func(today *weighedRoute) bool {
+		switch {
+		case !today.hasOpenMirror() && a.newRoute.hasOpenMirror():
+			return false
+		case isShort(*today.Route) || isShort(a.After):
+			return a.keepsAll(today)
+		default:
+			return reaches(today.open(), a.newRoute.open(), has) && reaches(today.mirrors(), a.newRoute.mirrors(), has)
+		}
+	})
 }
 
 // keepsPlatforms is proof of noWorse for nodes of every platform.
 func (a *assessment) keepsPlatforms() proof {
-	if a.BeforeUnknown || isShort(a.Before) || isShort(a.After) {
-		return proof{}
-	}
-	return proof{reaches(a.oldRoute.open(), a.newRoute.open(), func(f *Fact) bool { return f.Presence == Present && f.isWhole() && !f.Guessed })}
+	has := func(f *Fact) bool { return f.Presence == Present && f.isWhole() && !f.Guessed }
+	return a.today(func(today *weighedRoute) bool {
+		return !isShort(*today.Route) && !isShort(a.After) && reaches(today.open(), a.newRoute.open(), has)
+	})
 }
 
 // lacksTheSame is proof that nodes of lost, platforms for which the new route has nothing, get
 // nothing today either: the old route serves a copy that is known to lack them.
 func (a *assessment) lacksTheSame(lost []string) proof {
-	before, served := a.servedToday()
-	return proof{served && containsAll(slices.Concat(before.Missing, before.Lacks), lost)}
+	return a.today(func(today *weighedRoute) bool {
+		before, served := a.servedOn(today)
+		return served && containsAll(slices.Concat(before.Missing, before.Lacks), lost)
+	})
 }

@@ -85,11 +85,13 @@ func (q *lookups) askAfterMirrors(r *Reroute) {
 	}
 	q.askOn(&r.After, false)
 	q.askOn(&r.Before, false)
-	for i := range r.Maybe {
-		q.askOn(&r.Maybe[i], false)
+	for _, other := range r.otherRoutes() {
+		q.askOn(other, false)
 	}
 	q.askSignatures(r, &r.After, false)
-	q.askSignatures(r, &r.Before, false)
+	for _, today := range append(r.otherRoutes(), &r.Before) {
+		q.askSignatures(r, today, false)
+	}
 	q.askReferrers(after)
 	if partial {
 		if l, ok := r.openPlatforms(&r.Before, q.facts); ok {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/test/skip"
@@ -35,6 +36,8 @@ type knowable struct {
 	image     Image
 	platforms []string
 	places    map[string]kept // by registry
+	// current is what nodes have of a pool that lags behind, nil for none.
+	current *mirrors.Set
 }
 
 // A knowledge is the part of a knowable that a loss leaves.
@@ -43,9 +46,10 @@ type knowledge struct {
 	// answer changes what a registry says, credentials what is known of pods' pull secrets.
 	answer      func(l mirrors.Location, f Fact) Fact
 	credentials bool
-	// before is set if it is not known what nodes have.
-	before bool
-	gaps   []Gap
+	// before is set if it is not known what nodes have, unread if the rendered config was not read
+	// of those that lag behind.
+	before, unread bool
+	gaps           []Gap
 }
 
 var partDigests = map[string]string{"linux/amd64": sumA, "linux/arm64": sumB}
@@ -82,6 +86,9 @@ func randomKnowable(rng *rand.Rand) knowable {
 		c.NeverPulls, c.Ending = rng.IntN(12) == 0, rng.IntN(12) == 0
 	}
 	w.platforms = [][]string{{"linux/amd64"}, {"linux/amd64", "linux/arm64"}}[rng.IntN(2)]
+	if rng.IntN(4) == 0 {
+		w.current = new(randomSet(rng))
+	}
 	index := rng.IntN(2) == 0
 	for _, h := range []string{"a.local", "b.local", "c.local", "quay.io"} {
 		k := kept{presence: []Presence{Present, Present, Present, Absent, Absent, Denied, Unreachable, Mismatch, Incomplete}[rng.IntN(9)], index: index, signed: map[string]signer.Key{}}
@@ -163,7 +170,7 @@ func (k *knowledge) judge() (Plan, Verdict) {
 	if len(image.Consumers) == 0 {
 		images = Images{}
 	}
-	plan := NewPlan(k.change, Cluster{Images: images, Gaps: k.gaps, Nodes: nodesOf(k.platforms)}, Settings{})
+	plan := NewPlan(k.change, Cluster{Images: images, Gaps: k.gaps, Nodes: nodesOf(k.platforms), Current: k.currentConfigs()}, Settings{})
 	if k.before {
 		for i := range plan.Reroutes {
 			plan.Reroutes[i].Before, plan.Reroutes[i].BeforeUnknown = mirrors.Route{}, true
@@ -176,6 +183,17 @@ func (k *knowledge) judge() (Plan, Verdict) {
 		}
 	}
 	return plan, plan.Decide(facts)
+}
+
+func (k *knowledge) currentConfigs() []CurrentConfig {
+	if k.current == nil {
+		return nil
+	}
+	c := CurrentConfig{CurrentConfig: rollout.CurrentConfig{Name: "rendered-worker-1", Pool: "worker", Lags: true}}
+	if !k.unread {
+		c.Routes, _ = mirrors.Resolve(*k.current) // nil for what MCO would not render
+	}
+	return []CurrentConfig{c}
 }
 
 const whatRuns, aNode = "what runs", "a node"
@@ -222,6 +240,7 @@ func losses() []loss {
 		}},
 		{"the pull secrets of pods", func(k *knowledge) { k.credentials = true }},
 		{"what nodes have", func(k *knowledge) { k.before = true }},
+		{"a rendered config", func(k *knowledge) { k.unread = true }},
 		{aNode, func(k *knowledge) { k.platforms = k.platforms[:1] }},
 		{"all nodes", func(k *knowledge) { k.platforms = nil }},
 		{whatRuns, func(k *knowledge) { k.image.Consumers = k.image.Consumers[:1] }},

@@ -54,8 +54,8 @@ func gets(from place, passed []mirrors.Location, now []place, has func(*Fact) bo
 // end that of the next: nodes ask every place that they ask today, in the same order, and
 // any other place that they ask before the last of those is known to have the image or to
 // make them move on.
-func (a *assessment) keepsAll() bool {
-	kept := a.oldRoute.open()
+func (a *assessment) keepsAll(today *weighedRoute) bool {
+	kept := today.open()
 	for _, at := range a.newRoute.open() {
 		if len(kept) == 0 {
 			return true

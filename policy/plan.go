@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,6 +34,8 @@ type Cluster struct {
 	OtherCredentials func(ref string) bool
 	// Rollout is what a rollout goes through; nil if it is not known.
 	Rollout *rollout.Cluster
+	// Current are the rendered configs that nodes have (rollout.Cluster.CurrentConfigs).
+	Current []CurrentConfig
 }
 
 // A Plan lists what a change would alter, and how it is to be judged.
@@ -98,7 +101,7 @@ func NewPlan(c Change, known Cluster, s Settings) Plan {
 			p.Unseen = max(p.Unseen, on.unseenIn(r))
 		}
 		p.routes = append(p.routes, poolRoutes{variant.Pools, r, r.ownPolicies()})
-		reroutes, malformed := on.reroutes(r, &known, &s, on.touched(r, known.Images))
+		reroutes, malformed := on.reroutes(r, &known, known.currentIn(k, variants), &s, on.touched(r, known.Images))
 		for i := range reroutes {
 			reroutes[i].Pools = variant.Pools
 		}
@@ -131,8 +134,9 @@ func (c Change) touched(r resolution, images Images) iter.Seq[Image] {
 
 // reroutes returns those of touched whose routes change by r, the resolution of c, or lead to
 // a registry whose CAs change; and those that no node can parse.
-func (c Change) reroutes(r resolution, known *Cluster, s *Settings, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
-	maker := rerouteMaker{r, known, s, neverContact(c.After), c.retrusted()}
+func (c Change) reroutes(r resolution, known *Cluster, current []*CurrentConfig, s *Settings, touched iter.Seq[Image]) (reroutes []Reroute, malformed []Image) {
+	differing := sync.OnceValue(func() []*CurrentConfig { return r.differing(current) })
+	maker := rerouteMaker{r, known, differing, s, neverContact(c.After), c.retrusted()}
 	own := r.ownPolicies()
 	reroutes = make([]Reroute, 0, countUpTo(maxRoom, touched))
 	add := func(img Image, namespace string) bool {
@@ -166,6 +170,7 @@ func (c Change) reroutes(r resolution, known *Cluster, s *Settings, touched iter
 type rerouteMaker struct {
 	resolution
 	known    *Cluster
+	current  func() []*CurrentConfig
 	settings *Settings
 	never    map[string][]string // the objects behind NeverContactSource, by source
 	hosts    map[string]bool     // whose CAs change
@@ -189,7 +194,7 @@ func (m *rerouteMaker) reroute(img Image, namespace string) (Reroute, bool, erro
 	if changed && from.Entry != "" && to.Entry != from.Entry && m.after.Has(from.Entry) {
 		reroute.HiddenBy = to.Entry
 	}
-	reroute.Maybe = m.maybe(img.Ref, namespace)
+	reroute.Maybe, reroute.current = m.maybe(img.Ref, namespace), currentRoutes(m.current(), img.Ref, namespace, from)
 	if m.known.OtherCredentials != nil {
 		reroute.OtherCredentials = m.known.OtherCredentials(img.Ref)
 	}
@@ -222,7 +227,8 @@ func (p *Plan) addPools(reroutes []Reroute, pools []string) {
 	}
 	for _, reroute := range reroutes {
 		same := slices.IndexFunc(known[reroute.Image.Ref], func(i int) bool {
-			return p.Reroutes[i].Namespace == reroute.Namespace && p.Reroutes[i].Before.Equal(reroute.Before) && p.Reroutes[i].After.Equal(reroute.After)
+			return p.Reroutes[i].Namespace == reroute.Namespace && p.Reroutes[i].Before.Equal(reroute.Before) && p.Reroutes[i].After.Equal(reroute.After) &&
+				slices.EqualFunc(p.Reroutes[i].current, reroute.current, currentRoute.equal)
 		})
 		if same >= 0 {
 			i := known[reroute.Image.Ref][same]

@@ -46,11 +46,7 @@ func (r *Reroute) restsOnRecall(facts Facts) bool {
 // of what is there.
 func (r *Reroute) lookedAt(facts Facts) []mirrors.Location {
 	var places []mirrors.Location
-	routes := []*mirrors.Route{&r.After, &r.Before}
-	for i := range r.Maybe {
-		routes = append(routes, &r.Maybe[i])
-	}
-	for _, route := range routes {
+	for _, route := range append(r.otherRoutes(), &r.After, &r.Before) {
 		for k := range route.Sources {
 			s := &route.Sources[k]
 			if !s.Tried() {

@@ -34,6 +34,8 @@ type Reroute struct {
 	platforms, onePlatform bool
 	protected              bool
 	site                   *nodeSite
+	// current are the routes that nodes take today by what they have, where these are not Before.
+	current []currentRoute
 	// meetings are the places of After where nodes look for other images too.
 	meetings []meeting
 	// settled is set for what is no reroute: an image that the change leaves on its route, and

@@ -56,7 +56,7 @@ func (a *assessment) lostPlatforms(fact *Fact) (lost []string, proved bool) {
 	case !a.platforms:
 		return nil, false
 	}
-	before, served := a.servedToday()
+	before, served := a.servedOn(&a.oldRoute)
 	if served && (before.Serves != nil || before.Lacks != nil) {
 		return slices.DeleteFunc(slices.Clone(before.Serves), func(p string) bool {
 			return slices.Contains(fact.Serves, p) || !a.site.mayRunOn(a.Image.Consumers, p)
@@ -68,16 +68,16 @@ func (a *assessment) lostPlatforms(fact *Fact) (lost []string, proved bool) {
 	return fact.Lacks, false
 }
 
-// servedToday returns what nodes get on the old route, and whether that is known. It is not
+// servedOn returns what nodes get on today, a route of today, and whether that is known. It is not
 // where a place in front could not be asked, unless nodes will also ask that one first on the
 // new route.
-func (a *assessment) servedToday() (*Fact, bool) {
-	before, ok := a.oldRoute.served()
+func (a *assessment) servedOn(today *weighedRoute) (*Fact, bool) {
+	before, ok := today.served()
 	now, _ := a.newRoute.served()
 	open := a.After.Open()
 	kept := open[:max(0, slices.Index(open, now.Location))]
 	moved := func(l mirrors.Location) bool { return !slices.Contains(kept, l) }
-	return before.fact, ok && !slices.ContainsFunc(a.oldRoute.unverifiedFront(), moved)
+	return before.fact, ok && !slices.ContainsFunc(today.unverifiedFront(), moved)
 }
 
 // isAllThatRuns reports whether fact is about the very index that runs, so that the image was never for

@@ -39,7 +39,7 @@ func NewStanding(set mirrors.Set, known Cluster, s Settings) Plan {
 	}
 	c := Change{Before: set, After: set} // of which nothing but the routes is asked
 	r := resolution{before: before, after: after}
-	p.Reroutes, p.Malformed = c.reroutes(r, &known, &s, c.touched(r, known.Images))
+	p.Reroutes, p.Malformed = c.reroutes(r, &known, nil, &s, c.touched(r, known.Images))
 	p.setDepths()
 	return p
 }

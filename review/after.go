@@ -68,6 +68,11 @@ func (r editedRollout) Rollout() rollout.Cluster {
 	return r.Inventory.(RolloutSource).Rollout()
 }
 
+// Rendered implements RolloutSource.
+func (r editedRollout) Rendered(ctx context.Context, name string) (*rollout.Rendered, error) {
+	return r.Inventory.(RolloutSource).Rendered(ctx, name)
+}
+
 // After returns an inventory as it would be after an edit.
 func After(inventory Inventory, edit mirrors.Edit) Inventory {
 	r := edited{inventory, edit}

@@ -6,6 +6,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
 )
 
 // An Inventory provides what a review has to know about the cluster.
@@ -50,9 +52,10 @@ type SiteSource interface {
 	EndingNamespaces() map[string]bool
 }
 
-// A RolloutSource knows what a rollout would go through. An Inventory may be one.
+// A RolloutSource knows what a rollout would go through, and what nodes have. An Inventory may be one.
 type RolloutSource interface {
 	Rollout() rollout.Cluster
+	rendered.Source
 }
 
 // Registries provides what a review has to know about registries.
@@ -147,6 +150,8 @@ type Reviewer struct {
 	// InForce keeps the tables of the configuration in force from one review to the next; nil
 	// to compute them each time.
 	InForce *InForce
+	// Current keeps what nodes have from one review to the next; nil to read it each time.
+	Current *Current
 }
 
 // Review judges edit. An error means that there is no verdict; it
@@ -285,6 +290,7 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	if inventory, ok := r.Inventory.(RolloutSource); ok {
 		through := inventory.Rollout()
 		now.cluster.Rollout = &through
+		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).of(ctx, inventory, &through)
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)

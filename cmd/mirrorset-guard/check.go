@@ -96,7 +96,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	}
 	reviewer := review.Reviewer{
 		Inventory: w.inventory, Registries: w.registries, Settings: configured.settings,
-		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
+		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust, Current: review.NewCurrent(),
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

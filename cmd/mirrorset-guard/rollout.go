@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
 )
 
 func newRollout() *cobra.Command {
@@ -151,6 +151,6 @@ func (w *rolloutWorld) openCluster(ctx context.Context, io streams, view *rollou
 // readRendered reads the rendered configs that pools and nodes name, as far as it can. The
 // error is that of ctx.
 func (v *rolloutView) readRendered(ctx context.Context) (err error) {
-	v.Rendered, v.Unread, err = new(rollouts.Configs).Read(ctx, v.source, status.Needed(v.Cluster, status.MaxRendered), v.Now)
+	v.Rendered, v.Unread, err = new(rendered.Configs).Read(ctx, v.source, status.Needed(v.Cluster, status.MaxRendered), v.Now)
 	return err
 }

@@ -209,7 +209,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	}
 	reviewer := &review.Reviewer{
 		Inventory: g.cluster, Registries: g.store, SettingsNow: g.currentSettings,
-		OtherCredentials: g.trust.Matches, NoteSources: []review.NoteSource{g.trust}, Trust: proposer{g.trust, g.store}, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)), InForce: new(review.InForce),
+		OtherCredentials: g.trust.Matches, NoteSources: []review.NoteSource{g.trust}, Trust: proposer{g.trust, g.store}, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)), InForce: new(review.InForce), Current: review.NewCurrent(),
 	}
 	if err := g.prepareStanding(cluster, *reviewer); err != nil {
 		return nil, err

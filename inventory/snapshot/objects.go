@@ -303,6 +303,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 			r.applied(data)
 			return nil
 		}
+		r.hasMachineConfig(h.Name)
 		r.renderedContent(h.Name, data)
 		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
 	default:

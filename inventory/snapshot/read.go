@@ -72,6 +72,8 @@ type reader struct {
 	place   Problem                      // what is being read; it has no Err
 	holders map[[3]string]*images.Holder // that are spread over many objects, by kind, namespace and name
 
+	machineConfigs map[string]bool // the names of those in the dump
+
 	noPolicies bool // whether MCO ignores image policies
 
 	hasPods bool      // whether there are pods, even if all have ended
@@ -96,6 +98,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	}
 	r.putKept()
 	r.putAccounts()
+	r.putLaid()
 	r.unknown = r.unknownResources()
 	if r.noPolicies {
 		r.set.Policies = nil

@@ -72,6 +72,8 @@ type Snapshot struct {
 	// may hide images.
 	unreadMirrors []Problem
 	gaps          []policy.Gap
+	// noMachineConfig are the names of those that may lay files and that the dump lacks, sorted.
+	noMachineConfig []string
 }
 
 // byKey holds objects by namespace and name, the last one of a name.
@@ -220,6 +222,9 @@ func (s *Snapshot) Notes() []string {
 	}
 	if s.notApplied != nil {
 		notes = append(notes, "what nodes have is not known: "+s.notApplied.Error())
+	}
+	if note := s.lackingNote(); note != "" {
+		notes = append(notes, note)
 	}
 	notes = append(notes, s.lackingBundles()...)
 	if n := s.skippedNote(); n != "" {

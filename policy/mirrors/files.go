@@ -76,6 +76,12 @@ func IsRegistriesFile(file string) bool {
 	return file == RegistriesConfPath || path.Dir(file) == path.Dir(SearchDropInPath) && path.Ext(file) == ".conf"
 }
 
+// IsDropIn reports whether the container runtime reads the file at path after registries.conf, and
+// MCO does not generate it.
+func IsDropIn(file string) bool {
+	return IsRegistriesFile(file) && file != RegistriesConfPath && file != SearchDropInPath
+}
+
 // filesOf returns the files on the nodes of a pool that MCO does not generate, in the order
 // in which they are read: registries.conf, then all others by name. Of several for one
 // path, that of the last MachineConfig by name counts, the generated one included

@@ -110,7 +110,7 @@ func (c *fakeCluster) Mirrors(context.Context) (mirrors.Set, error) {
 	return c.set, c.fails
 }
 
-// Rendered implements ConfigSource: config 2 has the entry of shop.
+// Rendered implements rendered.Source: config 2 has the entry of shop.
 func (c *fakeCluster) Rendered(_ context.Context, name string) (*rollout.Rendered, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

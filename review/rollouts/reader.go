@@ -11,11 +11,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
 )
 
 // A Source is an inventory of a running cluster. *cluster.Inventory is one.
 type Source interface {
-	ConfigSource
+	rendered.Source
 	// ProgressObjects are what tells how far a rollout is, ProgressChanges a number that grows
 	// when one of them changes.
 	ProgressObjects() workloads.Objects
@@ -26,7 +27,7 @@ type Source interface {
 // A Reader reads a Source as far as it has changed. It is not safe for concurrent use.
 type Reader struct {
 	source  Source
-	configs Configs
+	configs rendered.Configs
 
 	targets string // of the pools when the set was read
 	set     *mirrors.Set

@@ -161,8 +161,23 @@ func tell(t *testing.T, s *Scenario) *told {
 	}
 	dump := s.dump(t)
 	return &told{s, edit, policy.Change{Before: set, After: after}, policy.Cluster{
-		Images: policy.NewImages(s.Images...), Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set),
+		Images: policy.NewImages(s.Images...), Nodes: dump.Nodes(), EndingNamespaces: dump.EndingNamespaces(), InForce: mirrors.NewTables(set), Current: currentIn(t, dump),
 	}, dump}
+}
+
+// currentIn returns what nodes have, as far as the dump has it.
+func currentIn(t *testing.T, dump *snapshot.Snapshot) []policy.CurrentConfig {
+	var all []policy.CurrentConfig
+	for _, c := range dump.Rollout().CurrentConfigs() {
+		current := policy.CurrentConfig{CurrentConfig: c}
+		if config, err := dump.Rendered(t.Context(), c.Name); err == nil {
+			if current.Routes, err = config.Routes(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, current)
+	}
+	return all
 }
 
 // at is what the story says about a location.

@@ -29,6 +29,12 @@ func lossesOf(s *Scenario) []loss {
 			return f
 		}, nil},
 		{"all nodes", nil, func(c *policy.Cluster) { c.Nodes = nil }},
+		{"the rendered configs", nil, func(c *policy.Cluster) {
+			c.Current = slices.Clone(c.Current)
+			for i := range c.Current {
+				c.Current[i].Routes = nil
+			}
+		}},
 		{"which namespaces end", nil, func(c *policy.Cluster) { c.EndingNamespaces = nil }},
 		{"where pods may run, whether they pull, and what their nodes say", nil, func(c *policy.Cluster) {
 			var images []policy.Image

@@ -1,4 +1,5 @@
-package rollouts
+// Package rendered reads the MachineConfigs that MCO rendered for pools, and remembers them.
+package rendered
 
 import (
 	"context"
@@ -11,14 +12,16 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A ConfigSource reads rendered configs. *cluster.Inventory and *snapshot.Snapshot are such.
-type ConfigSource interface {
+// A Source reads rendered configs. *cluster.Inventory and *snapshot.Snapshot are such.
+type Source interface {
+	// Rendered returns the rendered config of that name, which may be anything. The error is
+	// rollout.ErrGone if there is none.
 	Rendered(ctx context.Context, name string) (*rollout.Rendered, error)
 }
 
 const (
-	// configsAtOnce is small, as each may have a megabyte.
-	configsAtOnce = 4
+	// atOnce is small, as each may have a megabyte.
+	atOnce = 4
 	// retryFirst and retryMost are how long one that could not be read is not asked for again,
 	// at first and in the end: a node may name one that there is not.
 	retryFirst, retryMost = 5 * time.Second, 5 * time.Minute
@@ -45,12 +48,12 @@ func (r retry) next(now time.Time) retry {
 
 // Read returns the configs of these names, and why others could not be read. It forgets all
 // others. The error is that of ctx.
-func (c *Configs) Read(ctx context.Context, source ConfigSource, names []string, now time.Time) (map[string]*rollout.Rendered, map[string]error, error) {
+func (c *Configs) Read(ctx context.Context, source Source, names []string, now time.Time) (map[string]*rollout.Rendered, map[string]error, error) {
 	before := *c
 	*c = Configs{map[string]*rollout.Rendered{}, map[string]error{}, map[string]retry{}}
 	var mu sync.Mutex
 	var group errgroup.Group
-	group.SetLimit(configsAtOnce)
+	group.SetLimit(atOnce)
 	for _, name := range names {
 		if config, ok := before.configs[name]; ok {
 			mu.Lock()

@@ -1,0 +1,91 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A dump may lack MachineConfigs that lay files beside those that MCO generates, and have what MCO
+// rendered of them: must-gathers are cut, and people list what they think of.
+
+func (r *reader) hasMachineConfig(name string) {
+	if r.machineConfigs == nil {
+		r.machineConfigs = map[string]bool{}
+	}
+	r.machineConfigs[name] = true
+}
+
+// putLaid adds the drop-ins that rendered configs have, and no MachineConfig of the dump.
+func (r *reader) putLaid() {
+	for _, pool := range r.pools.sorted() {
+		config := r.renderedOf(pool)
+		if config == nil {
+			r.noMachineConfig = append(r.noMachineConfig, r.lackingOf(pool)...)
+			continue
+		}
+		for _, file := range slices.Sorted(maps.Keys(config.Files)) {
+			if !mirrors.IsDropIn(path.Clean(file)) || r.isLaid(pool.Name, path.Clean(file)) {
+				continue
+			}
+			r.set.Files = append(r.set.Files, mirrors.File{MachineConfig: config.Name, Role: pool.Name, Path: path.Clean(file), Contents: config.Files[file]})
+		}
+	}
+	slices.Sort(r.noMachineConfig)
+	r.noMachineConfig = slices.Compact(r.noMachineConfig)
+}
+
+// renderedOf returns the newest rendered config of a pool that the dump has, nil for none.
+func (r *reader) renderedOf(pool *mcfgv1.MachineConfigPool) *rollout.Rendered {
+	for _, name := range []string{pool.Spec.Configuration.Name, pool.Status.Configuration.Name} {
+		if config := r.contents[name].config; config != nil {
+			return config
+		}
+	}
+	return nil
+}
+
+// isLaid reports whether a MachineConfig of the dump lays a file on the nodes of a pool.
+func (r *reader) isLaid(pool, file string) bool {
+	return slices.ContainsFunc(r.set.Files, func(f mirrors.File) bool {
+		return f.Path == file && (f.Role == pool || f.Role == workerRole && pool != masterRole)
+	})
+}
+
+// The roles of MachineConfigs: those of all but masters have what is for workers, too.
+const (
+	workerRole = "worker"
+	masterRole = "master"
+)
+
+// lackingOf returns the names of MachineConfigs that a pool is rendered from and the dump lacks, but for
+// those that come with MCO.
+func (r *reader) lackingOf(pool *mcfgv1.MachineConfigPool) []string {
+	var names []string
+	for _, source := range pool.Spec.Configuration.Source {
+		name := source.Name
+		if !r.machineConfigs[name] && !strings.HasPrefix(name, "00-") && !strings.HasPrefix(name, "01-") && !strings.Contains(name, "-generated-") && !strings.HasSuffix(name, "-ssh") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// namedConfigs is how many MachineConfigs a note names.
+const namedConfigs = 3
+
+func (s *Snapshot) lackingNote() string {
+	if len(s.noMachineConfig) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the dump lacks %s from which pools are rendered (%s): whether nodes have registries.conf files of their own is not known",
+		text.Count(len(s.noMachineConfig), "MachineConfig"), text.Names(s.noMachineConfig, namedConfigs))
+}
