@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -310,6 +311,69 @@ func namedException(l loss, less Verdict) string {
 	return ""
 }
 
+// verdict returns the verdict where all is known, and whether images were judged for it.
+func (w knowable) verdict() (Verdict, bool) {
+	plan, v := (&knowledge{knowable: w}).judge()
+	return v, plan.Rejected == nil && plan.RejectedBefore == nil && len(plan.Reroutes) > 0
+}
+
+// without takes knowledge away, and returns what is wrong with the verdict then, v being the one
+// where all is known, or the name of an exception by which it admits.
+func (w knowable) without(l loss, v Verdict) (exception, wrong string) {
+	less := &knowledge{knowable: w}
+	l.of(less)
+	_, got := less.judge()
+	full := &knowledge{knowable: w}
+	switch {
+	case got.Counts.Verified > v.Counts.Verified && l.name != aNode && l.name != whatRuns && !w.isForOnePlatform():
+		return "", fmt.Sprintf("without %s the image is verified, and it was not\n%s\n%s", l.name, full, got.Report("X"))
+	case v.Allowed || !got.Allowed:
+		return "", ""
+	case namedException(l, got) == "":
+		return "", fmt.Sprintf("without %s it is admitted, and it was denied\n%s\n%s\n%s", l.name, full, v.Report("X"), got.Report("X"))
+	default:
+		return namedException(l, got), ""
+	}
+}
+
+// A choices is a source of randomness that a fuzzer can shrink: eight bytes are one choice. Those
+// after the end are always the same.
+type choices struct {
+	data []byte
+	rest *rand.PCG
+}
+
+func (c *choices) Uint64() uint64 {
+	if len(c.data) < 8 {
+		return c.rest.Uint64()
+	}
+	next := binary.LittleEndian.Uint64(c.data)
+	c.data = c.data[8:]
+	return next
+}
+
+// FuzzLessKnown is TestLessKnownNeverAdmitsMore with worlds that a fuzzer chooses.
+func FuzzLessKnown(f *testing.F) {
+	seeds := rand.NewChaCha8([32]byte{21})
+	for range 20 {
+		seed := make([]byte, 8*60)
+		_, _ = seeds.Read(seed)
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w := randomKnowable(rand.New(&choices{data, rand.NewPCG(20, 21)}))
+		v, judged := w.verdict()
+		if !judged {
+			return
+		}
+		for _, l := range losses() {
+			if _, wrong := w.without(l, v); wrong != "" {
+				t.Error(wrong)
+			}
+		}
+	})
+}
+
 // TestLessKnownNeverAdmitsMore: whatever is taken away of what is known, a change that was denied
 // is not admitted, and an image that was not verified is not verified. MONOTONY_WORLDS sets
 // how many worlds are tried.
@@ -323,9 +387,8 @@ func TestLessKnownNeverAdmitsMore(t *testing.T) {
 	tried, denied, lost, excepted := 0, 0, map[string]int{}, map[string]int{}
 	for range count {
 		w := randomKnowable(rng)
-		full := &knowledge{knowable: w}
-		plan, v := full.judge()
-		if plan.Rejected != nil || plan.RejectedBefore != nil || len(plan.Reroutes) == 0 {
+		v, judged := w.verdict()
+		if !judged {
 			continue
 		}
 		tried++
@@ -333,17 +396,13 @@ func TestLessKnownNeverAdmitsMore(t *testing.T) {
 			denied++
 		}
 		for _, l := range losses() {
-			less := &knowledge{knowable: w}
-			l.of(less)
-			_, got := less.judge()
-			switch {
-			case got.Counts.Verified > v.Counts.Verified && l.name != aNode && l.name != whatRuns && !w.isForOnePlatform():
-				t.Errorf("without %s the image is verified, and it was not\n%s\n%s", l.name, full, got.Report("X"))
-			case !v.Allowed && got.Allowed && namedException(l, got) == "":
-				t.Errorf("without %s it is admitted, and it was denied\n%s\n%s\n%s", l.name, full, v.Report("X"), got.Report("X"))
+			name, why := w.without(l, v)
+			if why != "" {
+				t.Error(why)
 				lost[l.name]++
-			case !v.Allowed && got.Allowed:
-				excepted[namedException(l, got)]++
+			}
+			if name != "" {
+				excepted[name]++
 			}
 			if len(lost) > 3 {
 				t.Fatal("and so on")
