@@ -223,7 +223,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if g.overrides, err = newOverrides(cluster, g.replica, log.WithName("override")); err != nil {
 		return nil, err
 	}
-	if g.recent, err = g.newRecent(cluster, reviewer); err != nil {
+	if g.recent, err = g.newRecent(cluster); err != nil {
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{

@@ -125,8 +125,9 @@ type store interface {
 type Options struct {
 	// Lease is what replicas share; nil for a process that is the only one.
 	Lease *Lease
-	// InForce reads the configuration in force, nil if it cannot be read.
-	InForce func(context.Context) (mirrors.Set, error)
+	// Stored reads what is in force of the objects of edits; it may leave out all else. Nil if it
+	// cannot be read.
+	Stored func(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error)
 	// OtherWebhooks returns how long others may take to refuse what the guard has admitted; nil
 	// if that is not known.
 	OtherWebhooks func(context.Context) (time.Duration, error)

@@ -454,8 +454,8 @@ func TestEveryVersionCounts(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newShared()
-				nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
-				options := Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 10 * time.Second, nil }}
+				nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
+				options := Options{Stored: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 10 * time.Second, nil }}
 				a, b := s.replica(t, "a", options), s.replica(t, "b", options)
 				early := look(t, b)
 				add(t, a, put("one"))
@@ -533,8 +533,8 @@ func TestLostAnswer(t *testing.T) {
 func TestSlowAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
-		nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
-		e := s.replica(t, "a", Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
+		nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
+		e := s.replica(t, "a", Options{Stored: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
 		add(t, e, put("first"))
 		s.set(func() { s.slow = 10 * time.Second })
 		add(t, e, put("one"))
@@ -766,7 +766,7 @@ func TestSweep(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					s := newShared()
 					var c cluster
-					options := Options{OtherWebhooks: tt.others, InForce: c.inForce}
+					options := Options{OtherWebhooks: tt.others, Stored: c.stored}
 					e := New(options)
 					if alone {
 						run(t, e)
@@ -803,9 +803,9 @@ func TestSweep(t *testing.T) {
 func TestOthersTakeOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
-		nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+		nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
 		webhooks := func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }
-		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{InForce: nothing, OtherWebhooks: webhooks})
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{Stored: nothing, OtherWebhooks: webhooks})
 		add(t, a, put("one"))
 		await()
 		a.Observe(mirrors.Set{Objects: []mirrors.Object{set("one", "one.example.com")}}, time.Now().Add(time.Millisecond))
@@ -843,8 +843,8 @@ func TestUnreadable(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			s := newShared()
-			nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
-			e := s.replica(t, "a", Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }})
+			nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
+			e := s.replica(t, "a", Options{Stored: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }})
 			for round := range 3 {
 				s.put(tt.text + strings.Repeat("\n", round)) // another text, which says the same
 				await()
@@ -1093,7 +1093,7 @@ func TestOverMeanwhile(t *testing.T) {
 		add(t, e, put("one"))
 		time.Sleep(time.Millisecond)
 		look := look(t, e)
-		before, _ := c.inForce(t.Context())
+		before := c.inForce()
 		read := time.Now()
 		c.store(set("one", "one.example.com"))
 		time.Sleep(sweepEvery)
@@ -1102,6 +1102,29 @@ func TestOverMeanwhile(t *testing.T) {
 		}
 		if got := look.Others(put("two"), before, read); len(got) != 1 {
 			t.Errorf("what is not in the configuration counts as %v", got)
+		}
+	})
+}
+
+// TestNotReadYet: what was admitted while others were looked for is not taken for stored, as a deletion
+// looks like what was not looked for.
+func TestNotReadYet(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := New(Options{Stored: func(context.Context, []mirrors.Edit) (mirrors.Set, error) {
+			time.Sleep(10 * time.Millisecond)
+			return mirrors.Set{}, nil
+		}})
+		run(t, e)
+		add(t, e, put("one"))
+		time.Sleep(firstSweeps[0] + 5*time.Millisecond)
+		e.AddHere(Change{Edit: mirrors.Delete(set("two", "two.example.com"))})
+		time.Sleep(10 * time.Millisecond)
+		if got := others(t, e, set("two", "two.example.com")); got != "ImageTagMirrorSet one, Deleting ImageTagMirrorSet two" {
+			t.Errorf("counts %q", got)
+		}
+		time.Sleep(sweepEvery)
+		if got := others(t, e, set("two", "two.example.com")); got != "ImageTagMirrorSet one" {
+			t.Errorf("counts %q", got)
 		}
 	})
 }

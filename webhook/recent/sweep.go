@@ -275,7 +275,7 @@ func (e *Edits) sweep(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
 	look, err := e.lookNow(ctx, e.followed) // what is put back, others wait for
-	inForce, read := e.readInForce(ctx)
+	inForce, read := e.readStored(ctx)
 	e.Observe(inForce, read)
 	e.giveUp(read, e.storingTime(ctx, read))
 	if err == nil && look.shared && e.tidy(ctx) != nil {
@@ -311,14 +311,25 @@ func sameEntries(a, b []entry) bool {
 	return slices.EqualFunc(a, b, func(a, b entry) bool { return a.id == b.id })
 }
 
-// readInForce returns the configuration in force, and when it was read; the zero time if it
-// could not be.
-func (e *Edits) readInForce(ctx context.Context) (mirrors.Set, time.Time) {
-	if e.options.InForce == nil {
+// readStored returns what is in force of what is pending, and when it was read; the zero time if it
+// could not be. What is not pending yet is not older than that, and so is not looked for in it.
+func (e *Edits) readStored(ctx context.Context) (mirrors.Set, time.Time) {
+	if e.options.Stored == nil {
 		return mirrors.Set{}, time.Time{}
 	}
+	e.mu.Lock()
+	var edits []mirrors.Edit
+	for _, p := range e.pending {
+		if p.claim == 0 && p.unreadable == "" {
+			edits = append(edits, p.edit)
+		}
+	}
 	read := time.Now()
-	set, err := e.options.InForce(ctx)
+	e.mu.Unlock()
+	if len(edits) == 0 {
+		return mirrors.Set{}, read
+	}
+	set, err := e.options.Stored(ctx, edits)
 	if err != nil {
 		return mirrors.Set{}, time.Time{}
 	}
