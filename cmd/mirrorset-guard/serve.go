@@ -272,6 +272,10 @@ func (g *guard) run(ctx context.Context) error {
 		g.recent.Run(serving)
 		return nil
 	})
+	group.Go(func() error {
+		giveBack(serving)
+		return nil
+	})
 	if g.reloader != nil {
 		group.Go(func() error {
 			g.reloader.Run(serving)
