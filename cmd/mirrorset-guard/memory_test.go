@@ -20,7 +20,6 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("what is in use is given back, but for %d MiB", more>>20)
 	}
 	runtime.KeepAlive(block)
-	block = nil
 	giveBackBeyond(2 * (before + much))
 	if more := held() - before; more < much/2 {
 		t.Errorf("%d MiB are left where little is held", more>>20)
