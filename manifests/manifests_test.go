@@ -434,6 +434,7 @@ func TestRightsAreNoWiderThanNeeded(t *testing.T) {
 		want = append(want, grant{"", verb, "config.openshift.io", "apiservers", "cluster"}, // what package serving follows
 			grant{"", verb, "admissionregistration.k8s.io", "validatingwebhookconfigurations", "mirrorset-guard"})
 	}
+	want = append(want, grants("", []rbacv1.PolicyRule{live.DefinitionsRule()})...)
 	want = append(want, grants(events.Namespace, []rbacv1.PolicyRule{events.Rule()})...)
 	want = append(want, // how long other webhooks may take, and the Lease that replicas share
 		grant{"", "list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", ""},

@@ -20,13 +20,22 @@ func (p Plan) Decide(facts Facts) Verdict {
 		seen, findings := s.worst(reroutes, facts)
 		v.Counts.Rerouted++
 		v.Counts.add(seen, findings)
-		v.Findings = append(v.Findings, findings...)
+		v.Findings = append(doubled(v.Findings, len(findings)), findings...)
 	}
 	for _, r := range planRules {
 		v.Findings = append(v.Findings, r.find(p, facts)...)
 	}
 	v.conclude(*s)
 	return v
+}
+
+// doubled returns s with room for n more, at least twice as much as before if there was none: append
+// adds a quarter, and so takes several times what is there in the end.
+func doubled[T any](s []T, n int) []T {
+	if len(s)+n <= cap(s) {
+		return s
+	}
+	return slices.Grow(s, max(n, len(s)))
 }
 
 // WithForecast returns v with what the forecast's rules find.

@@ -259,13 +259,14 @@ type group struct {
 	rule     string
 	whole    bool // whether they are about the configuration, not images
 	reason   string
-	findings []Finding
+	findings []*Finding
 }
 
 // groupByRule keeps the order in which rules first appear.
 func groupByRule(findings []Finding) []group {
 	var groups []group
-	for _, f := range findings {
+	for n := range findings {
+		f := &findings[n] // there may be 100,000
 		whole := f.Image.Ref == ""
 		i := slices.IndexFunc(groups, func(g group) bool { return g.rule == f.Rule && g.whole == whole })
 		if i < 0 {
@@ -278,7 +279,7 @@ func groupByRule(findings []Finding) []group {
 }
 
 // namespaces counts findings by the namespace of their first consumer.
-func namespaces(findings []Finding, limit int) string {
+func namespaces(findings []*Finding, limit int) string {
 	counts := map[string]int{}
 	var order []string
 	for _, f := range findings {

@@ -142,7 +142,7 @@ func (c Change) reroutes(r resolution, known *Cluster, current []*CurrentConfig,
 	add := func(img Image, namespace string) bool {
 		reroute, changed, err := maker.reroute(img, namespace)
 		if changed {
-			reroutes = append(reroutes, reroute)
+			reroutes = append(doubled(reroutes, 1), reroute)
 		}
 		return err == nil
 	}

@@ -178,13 +178,30 @@ func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.R
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
 	defer slots.release()
+	planning := time.Now()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
-	record := r.judge(ctx, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
+	looking, cancel := withReserve(ctx, decidingShare*time.Since(planning))
+	defer cancel()
+	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
 	record.Change, record.Read = change, start
 	r.forecast(ctx, &record, start, slots)
 	record.Subject, record.Took = edit.Subject(), time.Since(start)
 	return record, nil
+}
+
+// decidingShare is how much longer than planning it may take to decide, and to say why: as long for
+// each, and as much again. Where a tenant names 20,000 images, that is longer than the time that a caller
+// keeps for it on a machine that has other things to do.
+const decidingShare = 3
+
+// withReserve returns a context that ends so much before ctx, or after half of the time that is left.
+func withReserve(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-min(reserve, time.Until(end)/2)))
 }
 
 // Standing verifies the configuration in force by the rules for changes: see

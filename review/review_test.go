@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -50,6 +51,49 @@ func TestReviewOfAStaleInventory(t *testing.T) {
 	record, err = r.Review(t.Context(), mirrors.Edit{})
 	if err != nil || len(record.Verdict.Findings) != 0 {
 		t.Errorf("of no change: got %+v, %v", record.Verdict, err)
+	}
+}
+
+// A manyImages is an inventory of as many images, all of one registry.
+type manyImages int
+
+func (manyImages) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+
+func (n manyImages) Images(context.Context) (policy.Images, error) {
+	images := make([]policy.Image, n)
+	for i := range images {
+		images[i].Ref = fmt.Sprintf("quay.io/shop/app-%d:v1", i)
+		images[i].Consumers = []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "app"}}
+	}
+	return policy.NewImages(images...), nil
+}
+
+// Registries are asked for less of the time the more there is to decide afterwards.
+func TestTimeToDecide(t *testing.T) {
+	kept := func(images manyImages) (kept time.Duration) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		all, _ := ctx.Deadline()
+		r := Reviewer{Inventory: images, Registries: RegistriesFunc(func(ctx context.Context, _ []mirrors.Location) policy.Facts {
+			until, _ := ctx.Deadline()
+			kept = all.Sub(until)
+			return nil
+		})}
+		if _, err := r.Review(ctx, mirrors.Put(tagMirrorSet("quay.io", "mirror.example.com"))); err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
+	if few, many := kept(1), kept(50_000); many < 5*few {
+		t.Errorf("%s is kept for one image, %s for 50,000", few, many)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	end, _ := short.Deadline()
+	looking, cancel := withReserve(short, time.Hour)
+	defer cancel()
+	if until, _ := looking.Deadline(); end.Sub(until) > time.Minute/2 {
+		t.Errorf("%s of a minute is kept", end.Sub(until))
 	}
 }
 

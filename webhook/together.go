@@ -67,7 +67,7 @@ type judging struct {
 // covers counts as an admission.
 func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overriding) (review.Record, error) {
 	j := judging{Handler: h, request: r, edit: p.edit, o: o}
-	look, _ := h.edits().Look(ctx) // an error matters only if the change would be admitted; it is looked again then
+	look, _ := j.firstLook(ctx) // an error matters only if the change would be admitted; it is looked again then
 	record, err := j.askAlone(ctx)
 	if err != nil {
 		return record, err
@@ -90,6 +90,15 @@ func (h *Handler) judge(ctx context.Context, r *request, p proposal, o *overridi
 		}
 	}()
 	return j.decide(ctx, look, record)
+}
+
+// firstLook looks before the change is reviewed. A dry run adds nothing, and so is not told that it
+// was looked at too early.
+func (j *judging) firstLook(ctx context.Context) (recent.Look, error) {
+	if j.request.isDryRun() {
+		return j.edits().LookNow(ctx)
+	}
+	return j.edits().Look(ctx)
 }
 
 // enter waits until the sender may have one more change admitted. It comes before the right to

@@ -220,7 +220,7 @@ func TestSlowedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{}
 		edits := recent.New(recent.Options{
-			InForce:       func(context.Context) (mirrors.Set, error) { return c.inForce(), nil },
+			Stored:        func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return c.inForce(), nil },
 			OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil },
 		})
 		go edits.Run(t.Context())
@@ -268,7 +268,7 @@ func TestWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cluster{}
 				edits := recent.New(recent.Options{
-					InForce:       func(context.Context) (mirrors.Set, error) { return c.inForce(), nil },
+					Stored:        func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return c.inForce(), nil },
 					OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil },
 				})
 				go edits.Run(t.Context())

@@ -8,7 +8,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -18,7 +17,7 @@ const recentTimeout = 3 * time.Second
 
 // newRecent returns the changes that were admitted and may not be stored yet, which replicas
 // share where there is an election among them.
-func (g *guard) newRecent(config *rest.Config, reviewer *review.Reviewer) (*recent.Edits, error) {
+func (g *guard) newRecent(config *rest.Config) (*recent.Edits, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // a person waits for the answer
 	watching, err := kubernetes.NewForConfig(config)
@@ -31,7 +30,7 @@ func (g *guard) newRecent(config *rest.Config, reviewer *review.Reviewer) (*rece
 		return nil, fmt.Errorf("making a client for recent changes: %w", err)
 	}
 	options := recent.Options{
-		InForce:       reviewer.ReadInForce,
+		Stored:        g.cluster.Stored,
 		OtherWebhooks: recent.OtherWebhooks(kube.AdmissionregistrationV1(), []string{webhook.MirrorSetsWebhook, webhook.DeletionsWebhook}, mirrors.Resources()),
 		Log:           g.log.WithName("recent"),
 	}

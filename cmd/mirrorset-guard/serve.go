@@ -223,7 +223,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if g.overrides, err = newOverrides(cluster, g.replica, log.WithName("override")); err != nil {
 		return nil, err
 	}
-	if g.recent, err = g.newRecent(cluster, reviewer); err != nil {
+	if g.recent, err = g.newRecent(cluster); err != nil {
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
@@ -270,6 +270,10 @@ func (g *guard) run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		g.recent.Run(serving)
+		return nil
+	})
+	group.Go(func() error {
+		giveBack(serving)
 		return nil
 	})
 	if g.reloader != nil {

@@ -59,6 +59,14 @@ func TestInventoryReadsImagePolicies(t *testing.T) {
 	if got, want := names(), "ClusterImagePolicy signed, ImagePolicy default/signed"; got != want {
 		t.Errorf("policies %q, want %q", got, want)
 	}
+	set, err := c.Mirrors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := c.Stored(t.Context(), []mirrors.Edit{mirrors.Put(set.Policies[0]), mirrors.Put(set.Policies[1])})
+	if err != nil || !stored.Equal(mirrors.Set{Policies: set.Policies}) {
+		t.Errorf("read one by one: %v, %v", err, stored)
+	}
 	create(t, dyn, "config.openshift.io/v1", "FeatureGate", "featuregates", "cluster", map[string]any{})
 	off := []byte(`{"status": {"featureGates": [{"version": "4.20.0", "disabled": [{"name": "SigstoreImageVerification"}], "enabled": []}]}}`)
 	if _, err := dyn.Resource(resourceOf(configv1.GroupName, "v1", "featuregates")).Patch(t.Context(), "cluster", types.MergePatchType, off, metav1.PatchOptions{}, "status"); err != nil {

@@ -162,6 +162,9 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	if o.OnPullSecret != nil {
 		c.sources = append(c.sources, pullSecret(kube, o.OnPullSecret, o.OnUnreviewed))
 	}
+	if o.OnUnreviewed != nil {
+		c.sources = append(c.sources, definitions(dyn, o.OnUnreviewed)...)
+	}
 	c.pending.Store(int64(len(c.sources)))
 	for _, s := range c.sources {
 		s.StaleAfter, s.ForbiddenAfter = o.StaleAfter, o.ForbiddenAfter

@@ -261,7 +261,58 @@ func TestInventoryReadsMirrorsLive(t *testing.T) {
 	if got, want := len(again.Objects), len(set.Objects)+1; got != want {
 		t.Errorf("%d objects right after one more was made, want %d", got, want)
 	}
+	t.Run("one by one", func(t *testing.T) { testStored(t, cfg, again) })
 	t.Run("what nodes have", func(t *testing.T) { testApplied(t, cfg, dyn) })
+}
+
+// testStored: what was stored of some objects is as it is in the whole, be it read without the right to
+// read them one by one, or be there many of them.
+func testStored(t *testing.T, cfg *rest.Config, whole mirrors.Set) {
+	named := func(names ...string) (edits []mirrors.Edit, set mirrors.Set) {
+		for _, o := range whole.Objects {
+			if slices.Contains(names, mirrors.NameOf(o)) {
+				edits, set = append(edits, mirrors.Put(o)), mirrors.Put(o).Apply(set)
+			}
+		}
+		return edits, set
+	}
+	some, want := named("ImageTagMirrorSet set-0007", "ImageTagMirrorSet new", "ImageDigestMirrorSet digests", "ImageContentSourcePolicy legacy")
+	gone := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
+	some = append(some, mirrors.Delete(gone), some[0], mirrors.Put(&configv1.Image{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}))
+	want.Registries = whole.Registries
+	var many []mirrors.Edit
+	for _, o := range whole.Objects {
+		many = append(many, mirrors.Put(o))
+	}
+	c, err := New(cfg, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := New(as(t, kubernetes.NewForConfigOrDie(cfg), cfg, "lists", []rbacv1.PolicyRule{
+		{APIGroups: []string{"config.openshift.io", "operator.openshift.io", "machineconfiguration.openshift.io"}, Resources: []string{"*"}, Verbs: []string{"list"}},
+		{APIGroups: []string{"config.openshift.io"}, Resources: []string{"images", "featuregates"}, Verbs: []string{"get"}},
+	}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		reason string
+		c      *Inventory
+		edits  []mirrors.Edit
+		want   mirrors.Set
+	}{
+		{"one by one", c, some, want},
+		{"only lists are permitted", lists, some, whole},
+		{"many", c, many, whole},
+	} {
+		got, err := tt.c.Stored(t.Context(), tt.edits)
+		if err != nil || !got.Equal(tt.want) {
+			t.Errorf("%s: %v, %d objects, want %d", tt.reason, err, len(got.Objects), len(tt.want.Objects))
+		}
+		if got.Holds(mirrors.Put(gone)) || !got.Holds(mirrors.Delete(gone)) {
+			t.Errorf("%s: what is gone is there", tt.reason)
+		}
+	}
 }
 
 // What nodes have is read where MCO rejects the objects in force, and nowhere else.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"reflect"
 	"strconv"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -89,6 +90,56 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 	}
 	c.applied.noteFiles(err)
 	return c.applied.complete(ctx, set, versionOf(set, image.ResourceVersion, set.Payload), c.Applied), nil
+}
+
+const (
+	// maxStored is how many objects Stored reads one by one, storedAtOnce how many at once.
+	maxStored    = 64
+	storedAtOnce = 8
+)
+
+// Stored returns what the API server has stored of the objects of edits; what else is in force may be
+// left out. It costs others nothing: to list a collection, an API server may wait for its cache to be
+// up to date, and asks about that ten times a second at most (progressRequestPeriod in k8s.io/apiserver,
+// pkg/storage/cacher/progress), so that each list delays the next.
+func (c *Inventory) Stored(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error) {
+	objects := mirrors.Join(edits...).Objects()
+	if len(objects) > maxStored {
+		return c.Mirrors(ctx)
+	}
+	stored := make([]mirrors.Object, len(objects))
+	g, reading := errgroup.WithContext(ctx)
+	g.SetLimit(storedAtOnce)
+	for i, o := range objects {
+		g.Go(func() (err error) {
+			stored[i], err = c.storedAs(reading, o)
+			return err
+		})
+	}
+	err := g.Wait()
+	if apierrors.IsForbidden(err) {
+		return c.Mirrors(ctx) // by the rights of an earlier version
+	}
+	var set mirrors.Set
+	for _, o := range stored {
+		if o != nil {
+			set = mirrors.Put(o).Apply(set)
+		}
+	}
+	return set, err
+}
+
+// storedAs returns what is stored under the name of o, nil if nothing is.
+func (c *Inventory) storedAs(ctx context.Context, o mirrors.Object) (mirrors.Object, error) {
+	data, err := c.MirrorObject(ctx, o)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	stored := reflect.New(reflect.TypeOf(o).Elem()).Interface().(mirrors.Object) // whatever kind there is
+	if err := json.Unmarshal(data, stored); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", mirrors.NameOf(o), err)
+	}
+	return stored, nil
 }
 
 // MirrorObject reads the mirror object of the kind and name of o from the API server, as JSON; nil

@@ -27,11 +27,12 @@ func (c *Inventory) Rules() []rbacv1.PolicyRule {
 		r := schema.ParseGroupResource(s.Name)
 		followed[[2]string{r.Group, s.Object}] = append(followed[[2]string{r.Group, s.Object}], r.Resource)
 	}
-	// Mirror objects are read live, not followed.
+	// Mirror objects are read live, not followed: all of them, or what came of one.
+	read := []string{"get", "list"}
 	rules := []rbacv1.PolicyRule{
-		rule("config.openshift.io", "", []string{"list"}, "imagedigestmirrorsets", "imagetagmirrorsets"),
-		rule("operator.openshift.io", "", []string{"list"}, "imagecontentsourcepolicies"),
-		rule("config.openshift.io", "", []string{"list"}, "clusterimagepolicies", "imagepolicies"),
+		rule("config.openshift.io", "", read, "imagedigestmirrorsets", "imagetagmirrorsets"),
+		rule("operator.openshift.io", "", read, "imagecontentsourcepolicies"),
+		rule("config.openshift.io", "", read, "clusterimagepolicies", "imagepolicies"),
 		rule("config.openshift.io", "cluster", []string{"get"}, "featuregates"),
 		rule("config.openshift.io", "cluster", []string{"get"}, "images"),
 		rule("machineconfiguration.openshift.io", mirrors.GeneratedRegistries, []string{"get"}, "machineconfigs"),

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -39,6 +42,44 @@ func TestFileSink(t *testing.T) {
 		told = nil
 		if step.do(); !slices.Equal(told, step.want) {
 			t.Errorf("%s: told %q, want %q", step.what, told, step.want)
+		}
+	}
+}
+
+// TestDefinitionSink: a CRD is told of when it serves something else, or all of its objects go.
+func TestDefinitionSink(t *testing.T) {
+	told := 0
+	s := definitionSink{name: "x", tell: func(object string) {
+		if told++; object != "CustomResourceDefinition x" {
+			t.Errorf("told of %s", object)
+		}
+	}}
+	crd := func(version string, more ...func(*unstructured.Unstructured)) []*follow.Object {
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": []any{version}}, "status": map[string]any{"n": int64(told)}}}
+		for _, change := range more {
+			change(o)
+		}
+		return []*follow.Object{{Name: "x", Value: trimDefinition(o)}}
+	}
+	ending := func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(new(metav1.Now())) }
+	for _, step := range []struct {
+		what string
+		do   func()
+		want int
+	}{
+		{"first read", func() { s.Replace(crd("v1")) }, 0},
+		{"read again", func() { s.Replace(crd("v1")) }, 0},
+		{"another status", func() { s.Put(crd("v1")[0]) }, 0},
+		{"changed", func() { s.Put(crd("v2")[0]) }, 1},
+		{"its objects are being deleted", func() { s.Put(crd("v2", ending)[0]) }, 2},
+		{"gone", func() { s.Remove("", "x") }, 3},
+		{"still gone", func() { s.Replace(nil) }, 3},
+		{"there again, while nobody looked", func() { s.Replace(crd("v2")) }, 4},
+		{"may not be read", func() { s.None(errors.New("forbidden")) }, 4},
+		{"may be read", func() { s.Replace(crd("v3")) }, 4},
+	} {
+		if step.do(); told != step.want {
+			t.Errorf("%s: told %d times, want %d", step.what, told, step.want)
 		}
 	}
 }

@@ -75,8 +75,9 @@ type image struct {
 	ref       string
 	uses      int               // 0 when the last one has gone and the Index has dropped it
 	consumers []policy.Consumer // sorted, as of the last refresh; shared with callers, so never changed in place
-	// changed are the objects whose uses of this image may have changed since.
-	changed map[changedObject]bool
+	// changed are the objects whose uses of this image may have changed since. One may be there more
+	// than once: a map of each would be most of what the references of a tenant take that come at once.
+	changed []changedObject
 }
 
 type changedObject struct {
@@ -351,10 +352,9 @@ func (x *Index) touch(img *image, o changedObject) {
 		x.drop(img)
 		return
 	}
-	if img.changed == nil {
-		img.changed = map[changedObject]bool{}
+	if n := len(img.changed); n == 0 || img.changed[n-1] != o {
+		img.changed = append(img.changed, o)
 	}
-	img.changed[o] = true
 	x.dirty[img] = true
 	if len(img.changed) > minBacklog && len(img.changed) > len(img.consumers) {
 		x.refresh(img)
@@ -372,7 +372,12 @@ func (x *Index) drop(img *image) {
 // what the changed objects say now.
 func (x *Index) refresh(img *image) {
 	var came []policy.Consumer
-	for o := range img.changed {
+	changed := make(map[changedObject]bool, len(img.changed))
+	for _, o := range img.changed {
+		if changed[o] {
+			continue
+		}
+		changed[o] = true
 		for _, u := range x.objects[o.kind][o.objectKey] {
 			if u.image == img {
 				came = append(came, x.consumer(o, u))
@@ -382,7 +387,7 @@ func (x *Index) refresh(img *image) {
 	slices.SortFunc(came, compareConsumers)
 	consumers := make([]policy.Consumer, 0, img.uses)
 	for _, u := range img.consumers {
-		if img.changed[changedObject{u.Kind, objectKey{u.Namespace, u.Name}}] {
+		if changed[changedObject{u.Kind, objectKey{u.Namespace, u.Name}}] {
 			continue
 		}
 		for len(came) > 0 && compareConsumers(came[0], u) < 0 {

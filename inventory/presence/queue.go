@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -257,6 +258,7 @@ func (s *Store) run(q *queue, j *job) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
 	fact := s.prober.Probe(ctx, j.location)
 	cancel()
+	fact.Detail = unique.Make(fact.Detail).Value() // mostly a registry says the same of all
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j.fact = &fact

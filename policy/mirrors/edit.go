@@ -68,6 +68,18 @@ func (e Edit) Steps() []Edit {
 	return each
 }
 
+// Objects returns what e puts and deletes, each object once.
+func (e Edit) Objects() []Object {
+	var objects []Object
+	for _, s := range e.all() {
+		isSame := func(o Object) bool { return NameOf(o) == NameOf(s.object) }
+		if isObject(s.object) && !slices.ContainsFunc(objects, isSame) {
+			objects = append(objects, s.object)
+		}
+	}
+	return objects
+}
+
 // With returns the Edit that makes those that were admitted a moment ago, in order, and
 // then e. It is about e: Subject names that first, and says what the others are.
 func (e Edit) With(admitted ...Edit) Edit {

@@ -257,12 +257,16 @@ func (s *stage) testFactFile(t *testing.T) {
 // TestUnreviewed: what decides where nodes pull from and no webhook sees is told of as it changes, and
 // the next round begins at once; what that finds to be lost is reported with it.
 func TestUnreviewed(t *testing.T) {
+	apply := []string{"apply", "-f", "-"}
 	s := setUp(t)
 	g := s.start(t, "--verify-every", "1h")
 	other, err := certificates.SelfSigned(t.TempDir(), []string{"example.com"}, time.Hour)
 	must(t, err)
 	g.Eventually(t, "the first round is over", func() bool { return g.rounds() > 0 })
-	for _, change := range []struct{ object, manifest string }{
+	for _, change := range []struct {
+		object, manifest string
+		args             []string // of kubectl
+	}{
 		{"MachineConfig 50-proxies", `
 apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
@@ -271,14 +275,14 @@ spec:
   config:
     ignition: {version: 3.4.0}
     storage: {files: [{path: /etc/containers/registries.conf.d/50-proxies.conf, contents: {source: "data:,unqualified-search-registries%20%3D%20%5B%5D"}}]}
-`},
+`, apply},
 		{"Secret openshift-config/pull-secret", `
 apiVersion: v1
 kind: Secret
 metadata: {namespace: openshift-config, name: pull-secret}
 type: kubernetes.io/dockerconfigjson
 stringData: {.dockerconfigjson: '{"auths": {"example.com": {"auth": "YTpi"}}}'}
-`},
+`, apply},
 		{"ConfigMap openshift-config/user-ca-bundle", `
 apiVersion: v1
 kind: ConfigMap
@@ -286,10 +290,14 @@ metadata: {namespace: openshift-config, name: user-ca-bundle}
 data:
   ca-bundle.crt: |
     ` + strings.ReplaceAll(strings.TrimSpace(string(other)), "\n", "\n    ") + `
-`},
+`, apply},
+		{"CustomResourceDefinition imagedigestmirrorsets.config.openshift.io", "", []string{
+			"patch", "crd", "imagedigestmirrorsets.config.openshift.io", "--type=json", `--patch=[{"op": "add", "path": "/spec/names/shortNames", "value": ["mirrors"]}]`,
+		}},
+		{"CustomResourceDefinition imagetagmirrorsets.config.openshift.io", "", []string{"delete", "crd", "imagetagmirrorsets.config.openshift.io"}},
 	} {
 		before := g.rounds()
-		s.apply(t, change.manifest)
+		s.kubectl(t, change.manifest, change.args...)
 		g.Eventually(t, change.object+" is told of", func() bool {
 			return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
 				return e.Reason == "ChangedWithoutReview" && strings.HasPrefix(e.Note, change.object+" has changed")

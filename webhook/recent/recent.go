@@ -12,7 +12,8 @@
 //	err = edits.Add(ctx, look, Change{Edit: edit, InForce: set, Read: read}) // ErrChanged: look again
 //
 // With a Lease, all replicas add to the same list: the API server takes an update of it only
-// from who has seen the last one. Nothing is held between two requests, so a replica that dies
+// from who has seen the last one. That is why looking takes no request: who has not seen the last
+// one finds out when it adds. Nothing is held between two requests, so a replica that dies
 // keeps nobody out. What it leaves behind is at most an edit in the list, which for some
 // seconds counts as one that may still be stored. Clocks are never compared: an edit ages from
 // when this process first saw it.
@@ -57,6 +58,10 @@ const (
 	// again is how long to wait before the list is read again, for room in it or for an entry
 	// that is not understood to go.
 	again = 50 * time.Millisecond
+	// maxOvertaken is how often an edit is written where the list has just become another, which mostly
+	// means that something was taken off it; catchUpTime is how long this process may take to be told.
+	maxOvertaken = 3
+	catchUpTime  = time.Second
 	// settleTime is how long what is followed anew is not relied on: what was in the list before
 	// may have been lost, and those whose it is put it back within a sweep.
 	settleTime = 2 * sweepEvery
@@ -120,8 +125,9 @@ type store interface {
 type Options struct {
 	// Lease is what replicas share; nil for a process that is the only one.
 	Lease *Lease
-	// InForce reads the configuration in force, nil if it cannot be read.
-	InForce func(context.Context) (mirrors.Set, error)
+	// Stored reads what is in force of the objects of edits; it may leave out all else. Nil if it
+	// cannot be read.
+	Stored func(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error)
 	// OtherWebhooks returns how long others may take to refuse what the guard has admitted; nil
 	// if that is not known.
 	OtherWebhooks func(context.Context) (time.Duration, error)
@@ -220,22 +226,38 @@ func (e *Edits) Release() { e.slot.Release(1) }
 
 // A Look is the recent edits as they were at one moment.
 type Look struct {
-	content content    // of what is shared
 	pending []*pending // what might still be stored
 	count   int
-	// shared is set if all that other replicas had admitted when it began is known.
+	// shared is set if this is about all replicas.
 	shared bool
 	edits  *Edits
 }
 
-// Look looks at the recent edits. An error means that nobody can tell what other replicas have
+// Look looks at the recent edits, as far as this process has been told: Add finds out what it has
+// not been told yet. An error means that nobody can tell what other replicas have
 // admitted. Where there is nothing that replicas share, for lack of rights, Look makes do with
 // what this process admitted, and Notes say so; but where something was shared before, only once
 // nothing can come of that any more.
-func (e *Edits) Look(ctx context.Context) (Look, error) { return e.look(ctx, e.settled) }
+func (e *Edits) Look(ctx context.Context) (Look, error) {
+	if look, ok := e.lookFollowed(); ok {
+		return look, nil
+	}
+	return e.LookNow(ctx)
+}
 
-// look is Look once isReached does not return an error for what the list is.
-func (e *Edits) look(ctx context.Context, isReached func(content) error) (Look, error) {
+// LookNow is Look for who adds nothing: it holds all that was admitted when it began.
+func (e *Edits) LookNow(ctx context.Context) (Look, error) { return e.lookNow(ctx, e.settled) }
+
+// lookFollowed returns what this process was told of the list, if that is all there was in it.
+func (e *Edits) lookFollowed() (look Look, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ok = e.shared != nil && !e.latest.absent && e.settled(e.latest) == nil
+	return Look{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, ok
+}
+
+// lookNow is LookNow once isReached does not return an error for what the list is.
+func (e *Edits) lookNow(ctx context.Context, isReached func(content) error) (Look, error) {
 	if e.shared == nil {
 		return e.alone(), nil
 	}
@@ -253,7 +275,7 @@ func (e *Edits) look(ctx context.Context, isReached func(content) error) (Look, 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Look{content: shared, pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, nil
+	return Look{pending: slices.Clone(e.pending), count: e.count, shared: true, edits: e}, nil
 }
 
 // alone returns what is known without asking.
@@ -357,7 +379,8 @@ func isOlder(a, b string) bool {
 // Known reports whether l holds what was admitted, and all of it can be read.
 func (l Look) Known() bool { return l.edits != nil && l.unreadable() == nil }
 
-// Fresh reports whether nothing was added since l, as far as this process knows. Where
+// Fresh reports whether nothing was added since l, as far as this process knows; what was taken
+// off the list changes nothing. Where
 // replicas share nothing, read has to be young as well: it is when the configuration was read.
 func (l Look) Fresh(read time.Time) bool {
 	if !l.Known() {
@@ -366,10 +389,13 @@ func (l Look) Fresh(read time.Time) bool {
 	e := l.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.count != l.count || l.shared && isOlder(l.content.version, e.latest.version) {
+	if e.count != l.count {
 		return false
 	}
-	return l.shared || time.Since(read) <= MaxReadAge
+	if l.shared {
+		return e.settled(e.latest) == nil
+	}
+	return time.Since(read) <= MaxReadAge
 }
 
 // Others returns the edits that may not be stored yet, of other objects than that of edit.
@@ -556,9 +582,8 @@ func (e *Edits) insert(p *pending) {
 	e.wake()
 }
 
-// share puts p into the list where look was, until ctx ends. An answer may get lost on the way, so
-// what is there is looked at before it is tried again. While it is under way, p counts here
-// already, so that it is known for what it is when it is seen in the list.
+// share puts p into the list if nothing was added to that since look, until ctx ends. While it is
+// under way, p counts here already, so that it is known for what it is when it is seen in the list.
 func (e *Edits) share(ctx context.Context, look Look, p *pending) error {
 	e.mu.Lock()
 	if e.count != look.count {
@@ -566,9 +591,9 @@ func (e *Edits) share(ctx context.Context, look Look, p *pending) error {
 		return ErrChanged
 	}
 	e.insert(p)
-	entries := e.list(look.content)
+	count := e.count
 	e.mu.Unlock()
-	err := e.write(ctx, look, entries, p)
+	err := e.write(ctx, count, p)
 	if err != nil {
 		e.remove(p)
 	}
@@ -593,18 +618,25 @@ func (e *Edits) list(c content) []entry {
 	return entries
 }
 
-func (e *Edits) write(ctx context.Context, look Look, entries []entry, p *pending) error {
-	for {
-		err := e.put(ctx, look.content, entries)
+// write writes p into the list unless something else was added to that by now, of which count is how
+// much was. An answer may get lost on the way, and what was taken off the list a moment ago may not have
+// been told yet, so what is there is looked at before it is tried again.
+func (e *Edits) write(ctx context.Context, count int, p *pending) error {
+	for tries := 1; ; tries++ {
+		from, entries, err := e.next(count)
+		if err != nil {
+			return err
+		}
+		err = e.put(ctx, from, entries)
+		overtaken := errors.Is(err, ErrChanged)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, errUnusable):
 			return e.breakLink(err) // nil: it counts here, and that has to do
 		case errors.Is(err, errFull) && wait(ctx) == nil:
-			err = fmt.Errorf("%w: %w", ErrChanged, err)
-		}
-		if errors.Is(err, ErrChanged) || wait(ctx) != nil {
+			return fmt.Errorf("telling other replicas of this change: %w: %w", ErrChanged, err)
+		case overtaken && tries == maxOvertaken, !overtaken && wait(ctx) != nil:
 			return fmt.Errorf("telling other replicas of this change: %w", err)
 		}
 		now, readErr := e.shared.read(ctx)
@@ -612,21 +644,42 @@ func (e *Edits) write(ctx context.Context, look Look, entries []entry, p *pendin
 		case readErr != nil: // perhaps next time
 		case slices.ContainsFunc(now.entries, func(other entry) bool { return other.id == p.id }):
 			return nil
-		case !now.same(look.content):
+		case e.catchUp(ctx, now) != nil:
 			return fmt.Errorf("telling other replicas of this change: %w", ErrChanged)
 		}
 	}
 }
 
-// put writes entries where from is.
-func (e *Edits) put(ctx context.Context, from content, entries []entry) error {
-	_, err := e.shared.write(ctx, from, entries)
-	if err == nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.link.worked, e.link.tried = true, true
+// next returns what to write where; ErrChanged if more than count was added, or may have been.
+func (e *Edits) next(count int) (from content, entries []entry, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.count != count || e.latest.absent || e.settled(e.latest) != nil {
+		return content{}, nil, ErrChanged
 	}
-	return err
+	return e.latest, e.list(e.latest), nil
+}
+
+// catchUp waits a moment for this process to be told of c.
+func (e *Edits) catchUp(ctx context.Context, c content) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
+	defer cancel()
+	return e.reach(ctx, c, e.settled)
+}
+
+// put writes entries where from is. There is no version between that and what it becomes.
+func (e *Edits) put(ctx context.Context, from content, entries []entry) error {
+	after, err := e.shared.write(ctx, from, entries)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.link.worked, e.link.tried = true, true
+	if e.link.followed && e.latest.same(from) {
+		e.follows(after, false)
+	}
+	return nil
 }
 
 // remove takes note that p is not admitted. It may be in the list, where Run finds it.

@@ -27,8 +27,8 @@ type shared struct {
 	fail error
 	lost bool
 	// readOnly is set if there is no right to write.
-	readOnly bool
-	writes   int
+	readOnly      bool
+	reads, writes int
 	// slow is how long the answer to a write takes that was made.
 	slow time.Duration
 	// deaf is set if nothing is told to those who follow.
@@ -89,11 +89,11 @@ func (s *shared) now() content { return s.versions[len(s.versions)-1] }
 
 func (b by) read(context.Context) (content, error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reads++
 	if b.fail != nil && !b.lost {
-		defer b.mu.Unlock()
 		return content{}, b.fail
 	}
-	defer b.mu.Unlock()
 	if b.now().absent {
 		b.makeNow("")
 	}
@@ -240,10 +240,13 @@ func add(t *testing.T, e *Edits, edit mirrors.Edit) {
 	}
 }
 
-// others returns the names of what e counts, if inForce is in force by now.
+// others returns the names of what counts, for e and at this moment, if inForce is in force by now.
 func others(t *testing.T, e *Edits, inForce ...mirrors.Object) string {
 	t.Helper()
-	l := look(t, e)
+	l, err := e.LookNow(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(time.Nanosecond) // the configuration is read after the look
 	var names []string
 	for _, edit := range l.Others(put("-"), mirrors.Set{Objects: inForce}, time.Now()) {
@@ -337,6 +340,89 @@ func TestFresh(t *testing.T) {
 	})
 }
 
+// TestRequests: what nobody else changes takes one request to add to, and none to look at.
+func TestRequests(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		e := s.replica(t, "a", Options{})
+		s.reads, s.writes = 0, 0
+		add(t, e, put("one"))
+		add(t, e, put("two"))
+		if s.reads != 0 || s.writes != 2 {
+			t.Errorf("%d reads and %d writes", s.reads, s.writes)
+		}
+	})
+}
+
+// TestTakenOff: that something is taken off the list is nothing to look again for, whether this
+// replica has been told of it or not. That something was added is, whatever became of it.
+func TestTakenOff(t *testing.T) {
+	for _, tt := range []struct {
+		what    string
+		between func(t *testing.T, s *shared, b *Edits)
+		deaf    bool
+		err     error
+	}{
+		{"taken off", func(*testing.T, *shared, *Edits) {}, false, nil},
+		{"taken off, and not told", func(*testing.T, *shared, *Edits) {}, true, nil},
+		{"something else was added", func(t *testing.T, _ *shared, b *Edits) { add(t, b, put("two")) }, false, ErrChanged},
+		{"something else was added, and not told", func(t *testing.T, _ *shared, b *Edits) { add(t, b, put("two")) }, true, ErrChanged},
+		{"something else was added, and is gone", func(t *testing.T, s *shared, b *Edits) {
+			add(t, b, put("two"))
+			await()
+			s.put("")
+		}, false, ErrChanged},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := newShared()
+				a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
+				add(t, b, put("one"))
+				await()
+				l := look(t, a)
+				if tt.deaf {
+					s.set(func() { s.deaf = true })
+					await()
+				}
+				tt.between(t, s, b)
+				s.put("") // b knows nothing of what is in force, and puts it back later
+				if tt.deaf {
+					time.AfterFunc(catchUpTime/2, func() { s.set(func() { s.deaf = false }) })
+				} else {
+					await()
+				}
+				if err := a.Add(t.Context(), l, Change{Edit: put("mine")}); !errors.Is(err, tt.err) {
+					t.Errorf("%v, want %v", err, tt.err)
+				}
+			})
+		})
+	}
+}
+
+// TestFollowedAnew: what was added while the list was not followed may have been taken off it since.
+func TestFollowedAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		e := s.replica(t, "a", Options{})
+		l := look(t, e)
+		s.set(func() { s.fail = errors.New("no route to host") })
+		await()
+		if l.Fresh(time.Now()) {
+			t.Error("nobody tells what is added")
+		}
+		s.put("")
+		s.set(func() { s.fail = nil })
+		time.Sleep(2 * settleTime)
+		if l.Fresh(time.Now()) {
+			t.Error("who knows what was added?")
+		}
+		if err := e.Add(t.Context(), l, Change{Edit: put("one")}); !errors.Is(err, ErrChanged) {
+			t.Errorf("added: %v", err)
+		}
+		add(t, e, put("one"))
+	})
+}
+
 // TestOvertaken: what comes late must not hide what is known already.
 func TestOvertaken(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -368,8 +454,8 @@ func TestEveryVersionCounts(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				s := newShared()
-				nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
-				options := Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 10 * time.Second, nil }}
+				nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
+				options := Options{Stored: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 10 * time.Second, nil }}
 				a, b := s.replica(t, "a", options), s.replica(t, "b", options)
 				early := look(t, b)
 				add(t, a, put("one"))
@@ -447,8 +533,8 @@ func TestLostAnswer(t *testing.T) {
 func TestSlowAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
-		nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
-		e := s.replica(t, "a", Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
+		nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
+		e := s.replica(t, "a", Options{Stored: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
 		add(t, e, put("first"))
 		s.set(func() { s.slow = 10 * time.Second })
 		add(t, e, put("one"))
@@ -469,14 +555,28 @@ func TestOutOfReach(t *testing.T) {
 		s := newShared()
 		e := s.replica(t, "a", Options{})
 		l := look(t, e)
-		s.set(func() { s.fail = errors.New("no route to host") })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := e.LookUntil(ctx); err == nil || !strings.Contains(err.Error(), "no route to host") {
+		s.mu.Lock()
+		s.fail = errors.New("no route to host")
+		s.mu.Unlock()
+		short := func() context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		if _, err := e.LookNow(short()); err == nil {
+			t.Error("looked at what is out of reach")
+		}
+		if err := e.Add(short(), l, Change{Edit: put("one")}); err == nil || errors.Is(err, ErrChanged) {
+			t.Errorf("added: %v", err)
+		}
+		l = look(t, e)
+		s.set(func() {}) // it is not followed any more
+		await()
+		if _, err := e.LookUntil(short()); err == nil || !strings.Contains(err.Error(), "no route to host") {
 			t.Errorf("looked: %v", err)
 		}
-		if err := e.Add(ctx, l, Change{Edit: put("one")}); err == nil || errors.Is(err, ErrChanged) {
-			t.Errorf("added: %v", err)
+		if err := e.Add(short(), l, Change{Edit: put("one")}); !errors.Is(err, ErrChanged) {
+			t.Errorf("added without being followed: %v", err)
 		}
 		if len(e.Notes()) != 0 {
 			t.Errorf("a failure that passes is not a matter of setting up: %q", e.Notes())
@@ -666,7 +766,7 @@ func TestSweep(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					s := newShared()
 					var c cluster
-					options := Options{OtherWebhooks: tt.others, InForce: c.inForce}
+					options := Options{OtherWebhooks: tt.others, Stored: c.stored}
 					e := New(options)
 					if alone {
 						run(t, e)
@@ -703,9 +803,9 @@ func TestSweep(t *testing.T) {
 func TestOthersTakeOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
-		nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+		nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
 		webhooks := func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }
-		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{InForce: nothing, OtherWebhooks: webhooks})
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{Stored: nothing, OtherWebhooks: webhooks})
 		add(t, a, put("one"))
 		await()
 		a.Observe(mirrors.Set{Objects: []mirrors.Object{set("one", "one.example.com")}}, time.Now().Add(time.Millisecond))
@@ -743,8 +843,8 @@ func TestUnreadable(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			s := newShared()
-			nothing := func(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
-			e := s.replica(t, "a", Options{InForce: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }})
+			nothing := func(context.Context, []mirrors.Edit) (mirrors.Set, error) { return mirrors.Set{}, nil }
+			e := s.replica(t, "a", Options{Stored: nothing, OtherWebhooks: func(context.Context) (time.Duration, error) { return 5 * time.Second, nil }})
 			for round := range 3 {
 				s.put(tt.text + strings.Repeat("\n", round)) // another text, which says the same
 				await()
@@ -993,7 +1093,7 @@ func TestOverMeanwhile(t *testing.T) {
 		add(t, e, put("one"))
 		time.Sleep(time.Millisecond)
 		look := look(t, e)
-		before, _ := c.inForce(t.Context())
+		before := c.inForce()
 		read := time.Now()
 		c.store(set("one", "one.example.com"))
 		time.Sleep(sweepEvery)
@@ -1002,6 +1102,29 @@ func TestOverMeanwhile(t *testing.T) {
 		}
 		if got := look.Others(put("two"), before, read); len(got) != 1 {
 			t.Errorf("what is not in the configuration counts as %v", got)
+		}
+	})
+}
+
+// TestNotReadYet: what was admitted while others were looked for is not taken for stored, as a deletion
+// looks like what was not looked for.
+func TestNotReadYet(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		e := New(Options{Stored: func(context.Context, []mirrors.Edit) (mirrors.Set, error) {
+			time.Sleep(10 * time.Millisecond)
+			return mirrors.Set{}, nil
+		}})
+		run(t, e)
+		add(t, e, put("one"))
+		time.Sleep(firstSweeps[0] + 5*time.Millisecond)
+		e.AddHere(Change{Edit: mirrors.Delete(set("two", "two.example.com"))})
+		time.Sleep(10 * time.Millisecond)
+		if got := others(t, e, set("two", "two.example.com")); got != "ImageTagMirrorSet one, Deleting ImageTagMirrorSet two" {
+			t.Errorf("counts %q", got)
+		}
+		time.Sleep(sweepEvery)
+		if got := others(t, e, set("two", "two.example.com")); got != "ImageTagMirrorSet one" {
+			t.Errorf("counts %q", got)
 		}
 	})
 }

@@ -27,10 +27,21 @@ type cluster struct {
 	set mirrors.Set
 }
 
-func (c *cluster) inForce(context.Context) (mirrors.Set, error) {
+func (c *cluster) inForce() mirrors.Set {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.set, nil
+	return c.set
+}
+
+// stored returns what is in force of the objects of edits, and nothing else.
+func (c *cluster) stored(_ context.Context, edits []mirrors.Edit) (mirrors.Set, error) {
+	var found mirrors.Set
+	for _, o := range c.inForce().Objects {
+		if mirrors.Put(o).Overlaps(mirrors.Join(edits...)) {
+			found = mirrors.Put(o).Apply(found)
+		}
+	}
+	return found, nil
 }
 
 func (c *cluster) store(o mirrors.Object) {
@@ -42,7 +53,7 @@ func (c *cluster) store(o mirrors.Object) {
 // edits returns Edits of a cluster without other webhooks, which run until the test ends.
 func (c *cluster) edits(t *testing.T) *Edits {
 	t.Helper()
-	e := New(Options{InForce: c.inForce, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
+	e := New(Options{Stored: c.stored, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }})
 	run(t, e)
 	synctest.Wait()
 	return e
@@ -172,7 +183,7 @@ func TestClaim(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
 		var c cluster
-		options := Options{InForce: c.inForce, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }}
+		options := Options{Stored: c.stored, OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil }}
 		a, b := s.replica(t, "a", options), s.replica(t, "b", options)
 		stranger := from(t, "stranger", time.Second)
 		a.senders.of("suspect").failed, a.senders.of("suspect").failure = forgiven+1, time.Now()

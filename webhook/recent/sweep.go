@@ -89,8 +89,8 @@ func (e *Edits) shareClaims(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
 	for range claimTries {
-		look, err := e.look(ctx, e.followed)
-		if err != nil || !look.shared || !errors.Is(e.tidy(ctx, look), ErrChanged) {
+		look, err := e.lookNow(ctx, e.followed)
+		if err != nil || !look.shared || !errors.Is(e.tidy(ctx), ErrChanged) {
 			return
 		}
 	}
@@ -124,19 +124,24 @@ func (e *Edits) follow(ctx context.Context) {
 func (e *Edits) see(c content) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := time.Now()
 	anew := !e.link.followed
 	if anew {
 		e.link.followed, e.link.unread, e.link.tried = true, nil, true
 		e.tell()
 		if !c.same(e.latest) {
-			e.link.settled = now.Add(settleTime)
+			e.link.settled = time.Now().Add(settleTime)
+			e.count++ // something may have been added, and be over
 		}
 	}
-	if isOlder(c.version, e.latest.version) {
-		return
+	if !isOlder(c.version, e.latest.version) {
+		e.follows(c, anew)
 	}
-	before := e.latest
+}
+
+// follows takes in c, which came directly after the version before, unless it is followed anew. It is
+// called with the lock held.
+func (e *Edits) follows(c content, anew bool) {
+	before, now := e.latest, time.Now()
 	e.latest = c
 	e.notify()
 	if c.absent && !anew {
@@ -269,11 +274,11 @@ func (e *Edits) announce(ctx context.Context) {
 func (e *Edits) sweep(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, sweepTime)
 	defer cancel()
-	look, err := e.look(ctx, e.followed) // what is put back, others wait for
-	inForce, read := e.readInForce(ctx)
+	look, err := e.lookNow(ctx, e.followed) // what is put back, others wait for
+	inForce, read := e.readStored(ctx)
 	e.Observe(inForce, read)
 	e.giveUp(read, e.storingTime(ctx, read))
-	if err == nil && look.shared && e.tidy(ctx, look) != nil {
+	if err == nil && look.shared && e.tidy(ctx) != nil {
 		return true
 	}
 	e.mu.Lock()
@@ -283,18 +288,18 @@ func (e *Edits) sweep(ctx context.Context) bool {
 
 // tidy takes off the list what is over, and puts back what is gone from it though it may still be
 // stored.
-func (e *Edits) tidy(ctx context.Context, look Look) error {
+func (e *Edits) tidy(ctx context.Context) error {
 	e.mu.Lock()
-	entries := e.list(look.content)
-	missing := slices.ContainsFunc(e.pending, func(p *pending) bool { return p.own != nil && p.own.told && !p.listed })
-	if missing && e.latest.same(look.content) && !look.content.absent && len(look.content.entries) == 0 && e.vanished() {
-		e.disturbed(emptied, look.content.writer, time.Now())
+	now := e.latest
+	entries := e.list(now)
+	if !now.absent && len(now.entries) == 0 && e.vanished() {
+		e.disturbed(emptied, now.writer, time.Now())
 	}
 	e.mu.Unlock()
-	if sameEntries(entries, look.content.entries) {
+	if sameEntries(entries, now.entries) {
 		return nil
 	}
-	return e.put(ctx, look.content, entries)
+	return e.put(ctx, now, entries)
 }
 
 // vanished reports whether an own edit was in the list and is not any more.
@@ -306,14 +311,25 @@ func sameEntries(a, b []entry) bool {
 	return slices.EqualFunc(a, b, func(a, b entry) bool { return a.id == b.id })
 }
 
-// readInForce returns the configuration in force, and when it was read; the zero time if it
-// could not be.
-func (e *Edits) readInForce(ctx context.Context) (mirrors.Set, time.Time) {
-	if e.options.InForce == nil {
+// readStored returns what is in force of what is pending, and when it was read; the zero time if it
+// could not be. What is not pending yet is not older than that, and so is not looked for in it.
+func (e *Edits) readStored(ctx context.Context) (mirrors.Set, time.Time) {
+	if e.options.Stored == nil {
 		return mirrors.Set{}, time.Time{}
 	}
+	e.mu.Lock()
+	var edits []mirrors.Edit
+	for _, p := range e.pending {
+		if p.claim == 0 && p.unreadable == "" {
+			edits = append(edits, p.edit)
+		}
+	}
 	read := time.Now()
-	set, err := e.options.InForce(ctx)
+	e.mu.Unlock()
+	if len(edits) == 0 {
+		return mirrors.Set{}, read
+	}
+	set, err := e.options.Stored(ctx, edits)
 	if err != nil {
 		return mirrors.Set{}, time.Time{}
 	}

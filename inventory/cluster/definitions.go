@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+)
+
+var definitionResource = resourceOf("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
+// mirrorDefinitions are the CRDs of mirror objects. Whoever deletes one deletes all objects of its kind,
+// and one that is changed may serve them as others: no webhook is asked about either.
+var mirrorDefinitions = []string{
+	"clusterimagepolicies.config.openshift.io",
+	"imagecontentsourcepolicies.operator.openshift.io",
+	"imagedigestmirrorsets.config.openshift.io",
+	"imagepolicies.config.openshift.io",
+	"images.config.openshift.io",
+	"imagetagmirrorsets.config.openshift.io",
+}
+
+// definitions returns the sources of mirrorDefinitions, each by its name, which a role can grant.
+func definitions(dyn dynamic.Interface, tell func(object string)) []*source {
+	var sources []*source
+	for _, name := range mirrorDefinitions {
+		s := optional(dyn, definitionResource)
+		s.Name, s.Object, s.PageSize = "customresourcedefinition "+name, name, 1
+		s.Trim, s.Sink = trimDefinition, &definitionSink{name: name, tell: tell}
+		sources = append(sources, s)
+	}
+	return sources
+}
+
+// DefinitionsRule returns what a ClusterRole has to permit for the CRDs of mirror objects to be
+// followed.
+func DefinitionsRule() rbacv1.PolicyRule {
+	r := rule(definitionResource.Group, "", []string{"list", "watch"}, definitionResource.Resource)
+	r.ResourceNames = mirrorDefinitions
+	return r
+}
+
+// A definition says which objects there are: it is a hash of the spec of a CRD, and whether all objects
+// of it are being deleted.
+type definition struct {
+	spec   [sha256.Size]byte
+	ending bool
+}
+
+func trimDefinition(o runtime.Object) any {
+	crd := o.(*unstructured.Unstructured)
+	spec, _ := json.Marshal(crd.Object["spec"]) // it was decoded from JSON
+	return &definition{sha256.Sum256(spec), crd.GetDeletionTimestamp() != nil}
+}
+
+// A definitionSink tells when a CRD is no longer what it was.
+type definitionSink struct {
+	name string
+	tell func(object string)
+	// known is set once it is known what it is; last is that, nil for none.
+	known bool
+	last  *definition
+}
+
+// Put implements follow.Sink.
+func (s *definitionSink) Put(o *follow.Object) { s.be(o.Value.(*definition)) }
+
+// Remove implements follow.Sink.
+func (s *definitionSink) Remove(string, string) { s.be(nil) }
+
+// Replace implements follow.Sink.
+func (s *definitionSink) Replace(all []*follow.Object) {
+	if len(all) == 0 {
+		s.be(nil)
+		return
+	}
+	s.Put(all[0])
+}
+
+// None implements follow.Sink.
+func (s *definitionSink) None(error) { s.known = false }
+
+func (s *definitionSink) be(d *definition) {
+	same := d == s.last || d != nil && s.last != nil && *d == *s.last
+	if s.known && !same {
+		s.tell("CustomResourceDefinition " + s.name)
+	}
+	s.known, s.last = true, d
+}

@@ -1,0 +1,86 @@
+package attack
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// maxWithReferences is what a guard may have resident, in MiB, once it has nothing to do, where there
+	// are many references and a change that reroutes all of them was judged.
+	maxWithReferences = 300
+	// maxLeft is how much more than before it may have once they are gone.
+	maxLeft = 32
+	// backWithin is how long it may take to give back memory.
+	backWithin = time.Minute
+)
+
+// podTemplate returns one that names so many images that nothing else does.
+func podTemplate(t *testing.T, number, images int) string {
+	template := corev1.PodTemplate{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}}
+	template.Name, template.Namespace = fmt.Sprint("many-", number), "tenant"
+	for i := range images {
+		template.Template.Spec.Containers = append(template.Template.Spec.Containers, corev1.Container{
+			Name: fmt.Sprint("c", i), Image: fmt.Sprintf("quay.io/shop/application-%d-%d:v1", number, i),
+		})
+	}
+	text, err := json.Marshal(template)
+	must(t, err)
+	return string(text)
+}
+
+// testReferences: what a tenant takes of memory that names very many images is bounded, and is given
+// back.
+func testReferences(t *testing.T, s *stage) {
+	const each = 2000
+	n := times(20_000, 100_000)
+	s.introduce(t)
+	g := s.guards[0]
+	images := func() int { return int(g.Value("mirrorset_guard_inventory_images", "")) }
+	known, calm := images(), g.Resident()>>20
+	s.hand(t, "", "create", "namespace", "tenant")
+	for i := range n / each {
+		s.hand(t, podTemplate(t, i, each), "create", "-f", "-")
+	}
+	g.Eventually(t, "it knows of the references", func() bool { return images() >= known+n })
+	with := g.Resident() >> 20
+	resident, took := watch(t, s.guards...), new(sample)
+	alice := s.as(t, "alice")
+	for range times(1, 4) {
+		start := time.Now()
+		err := alice.dryRun(t.Context(), tagSet("all", "quay.io", "mirror.example.com", never))
+		took.add(time.Since(start), nil)
+		if err == nil || !strings.Contains(err.Error(), "is refused") {
+			t.Errorf("the change of all: %v", err)
+		}
+	}
+	peak := resident.read()
+	s.settles(t, "with the references", maxWithReferences)
+	after := g.Resident() >> 20
+	s.hand(t, "", "delete", "podtemplates", "--all", "--namespace=tenant")
+	g.Eventually(t, "it knows that they are gone", func() bool { return images() <= known })
+	s.settles(t, "without them", calm+maxLeft)
+	t.Logf("%d references: %d MiB resident before, %d with them, %d while they were judged (%s), %d afterwards, %d once they are gone",
+		n, calm, with, peak, took, after, g.Resident()>>20)
+}
+
+// settles waits until no guard has more memory resident than so many MiB.
+func (s *stage) settles(t *testing.T, when string, most int64) {
+	t.Helper()
+	start := time.Now()
+	for _, g := range s.guards {
+		for g.Resident()>>20 > most {
+			if time.Since(start) > backWithin {
+				t.Errorf("%s: %d MiB resident after %s, want %d", when, g.Resident()>>20, backWithin, most)
+				return
+			}
+			time.Sleep(100 * time.Millisecond) // nothing tells of it
+		}
+	}
+}
