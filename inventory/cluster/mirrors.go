@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
 	"reflect"
 	"strconv"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
@@ -215,28 +217,55 @@ func readAll[T any](ctx context.Context, r mirrorReader, path string) ([]*T, err
 // get reads what is at path into out, and leaves out as it is if there is
 // nothing there.
 func (r mirrorReader) get(ctx context.Context, path string, query map[string]string, out any) error {
-	err := r.read(ctx, path, query, out)
-	for try := 1; try < readTries && isCutOff(err) && ctx.Err() == nil; try++ {
-		err = r.read(ctx, path, query, out)
-	}
-	if err != nil {
+	if err := r.read(ctx, path, query, out); err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	return nil
 }
 
-// readTries is how often a request is made whose connection ends before there is an answer. That
-// happens to all of them at once where an API server goes, and a load balancer has another.
-const readTries = 3
+const (
+	// readFor is for how long a request is repeated whose connection ends before all of the answer is there,
+	// every readAgain. That happens to all of them at once where an API server goes, and a load balancer
+	// has another. client-go would wait for a second each time (withRetry in k8s.io/client-go/rest).
+	readFor   = time.Second
+	readAgain = 10 * time.Millisecond
+	// mostDelays is how often a request is repeated that the API server asks to delay, as in client-go.
+	mostDelays = 10
+)
 
-// isCutOff reports whether err means that a connection ended, be it before there was one.
-func isCutOff(err error) bool {
-	var failed *url.Error
-	return errors.As(err, &failed) && !failed.Timeout()
+// read is get without the path in its error.
+func (r mirrorReader) read(ctx context.Context, path string, query map[string]string, out any) error {
+	start := time.Now()
+	for delays := 0; ; {
+		err := r.readOnce(ctx, path, query, out)
+		pause := readAgain
+		if seconds, delay := apierrors.SuggestsClientDelay(err); delay && delays < mostDelays {
+			delays++
+			pause = time.Duration(seconds) * time.Second
+		} else if !isCutOff(err) || time.Since(start) >= readFor {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
-func (r mirrorReader) read(ctx context.Context, path string, query map[string]string, out any) error {
-	request := r.client.Get().AbsPath(path)
+// isCutOff reports whether err means that a connection ended, be it before there was one or in the
+// middle of an answer: an answer has a status or is not JSON, and what takes too long has a timeout.
+func isCutOff(err error) bool {
+	var status apierrors.APIStatus
+	var failed net.Error
+	var syntax *json.SyntaxError
+	var wrongType *json.UnmarshalTypeError
+	return err != nil && !errors.As(err, &syntax) && !errors.As(err, &wrongType) && !errors.As(err, &status) && !(errors.As(err, &failed) && failed.Timeout()) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+func (r mirrorReader) readOnce(ctx context.Context, path string, query map[string]string, out any) error {
+	request := r.client.Get().AbsPath(path).MaxRetries(0)
 	for key, value := range query {
 		request.Param(key, value)
 	}

@@ -139,11 +139,15 @@ func (l *Lease) follow(ctx context.Context, seen func(content)) error {
 	options.ResourceVersion, options.AllowWatchBookmarks = list.ResourceVersion, true
 	for ctx.Err() == nil {
 		w, err := l.watching.Watch(ctx, options)
-		if err != nil {
-			return l.explain(err)
+		switch {
+		case err == nil:
+			err = l.pass(ctx, w, &options.ResourceVersion, seen)
+			w.Stop()
+		case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+			err = nil // it was not the API server's answer, and so the next goes on from there as well
+		default:
+			err = l.explain(err)
 		}
-		err = l.pass(ctx, w, &options.ResourceVersion, seen)
-		w.Stop()
 		if err != nil {
 			return err
 		}
