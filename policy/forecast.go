@@ -121,7 +121,7 @@ func (f *Forecast) simulate(p Plan, facts Facts, by Forecaster) {
 		return
 	}
 	f.pulls = p.pulls(facts)
-	result := simulation.Run(simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Stop: by.Stop})
+	result := simulation.Run(simulation.Input{Cluster: *p.rollout, Forecast: f.Forecast, Pull: f.pulls.pull, Now: by.Now, Stop: by.Stop})
 	f.Simulation = &result
 	f.countMoved(result.Moved)
 }

@@ -47,7 +47,7 @@ type Comparison struct {
 	// Differences are the entries that differ, sorted by scope.
 	Differences []Difference `json:"differences"`
 	// SparesPayload is set if a difference may be intended: a blocked registry that holds the
-	// release image and has no mirror is left out on purpose.
+	// release image and has no mirror is left out on purpose, and that image is not known.
 	SparesPayload bool `json:"-"`
 }
 
@@ -64,7 +64,9 @@ const (
 
 // A Difference is a mirrors.Difference as JSON.
 type Difference struct {
-	Scope         string `json:"scope"` // or "unqualified-search-registries"
+	// File is the path of the file, "" for registries.conf and its drop-ins.
+	File          string `json:"file,omitempty"`
+	Scope         string `json:"scope"` // or "unqualified-search-registries", "all other images"
 	Objects       string `json:"objects"`
 	MachineConfig string `json:"machineConfig"`
 }
@@ -179,11 +181,18 @@ func compare(inForce mirrors.Resolution, applied func() (*mirrors.Applied, error
 		c.State, c.Detail = StateUnknown, err.Error()
 		return c
 	}
+	generated := inForce.Set
+	generated.Files = nil // which other MachineConfigs bring
+	objects, err := mirrors.Resolve(generated)
+	if err != nil {
+		c.State, c.Detail = StateUnknown, err.Error()
+		return c
+	}
 	c.State = StateApplied
-	for _, d := range mirrors.Differences(inForce.Config(), nodesHave.Config()) {
+	for _, d := range slices.Concat(mirrors.Differences(objects.Config(), nodesHave.Config()), mirrors.PolicyDifferences(objects, nodesHave)) {
 		c.State = StateDiffers
 		c.Differences = append(c.Differences, Difference(d))
-		c.SparesPayload = c.SparesPayload || d.IsSparedPayload(inForce.Set)
+		c.SparesPayload = c.SparesPayload || inForce.Set.MayBeSpared(d)
 	}
 	return c
 }

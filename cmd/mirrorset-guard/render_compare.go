@@ -39,19 +39,27 @@ func comparisonText(c review.Comparison) string {
 	fmt.Fprintf(&b, "MachineConfig %s is not what the objects in force say:\n", c.Name)
 	var differences []string
 	for _, d := range c.Differences {
-		differences = append(differences, fmt.Sprintf("%s\n    objects:       %s\n    MachineConfig: %s", text.Line(d.Scope), orNone(d.Objects), orNone(d.MachineConfig)))
+		differences = append(differences, fmt.Sprintf("%s\n    objects:       %s\n    MachineConfig: %s", text.Line(inFile(d.File, d.Scope)), orNone(d.Objects), orNone(d.MachineConfig)))
 	}
 	for _, line := range text.First(differences, maxDifferences, "") {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
 	if c.SparesPayload {
-		b.WriteString("A blocked registry that holds the release image and has no mirror is left out on purpose.\n")
+		b.WriteString("A blocked registry that holds the release image and has no mirror is left out on\npurpose; which image that is, is not known here.\n")
 	}
 	b.WriteString(`The Machine Config Operator is still at work, or stuck. Nodes keep what the
 MachineConfig says. To find out why:
   oc -n openshift-machine-config-operator logs deploy/machine-config-controller
 `)
 	return b.String()
+}
+
+// inFile names an entry of a file, "" for registries.conf.
+func inFile(file, scope string) string {
+	if file == "" {
+		return scope
+	}
+	return file + ": " + scope
 }
 
 // maxDifferences keeps the advice below them on the screen.

@@ -98,7 +98,7 @@ spec:
     ignition: {version: 3.5.0}
     storage:
       files:
-      - {path: /etc/containers/policy.json, contents: {source: "data:,%7B%7D"}}
+      - {path: /etc/containers/policy.json, contents: {source: "data:,%7B%22default%22%3A%5B%7B%22type%22%3A%22insecureAcceptAnything%22%7D%5D%7D"}}
 `
 	for _, f := range files {
 		text += fmt.Sprintf("      - {path: %q, overwrite: true, contents: {source: %q, compression: %q}}\n", f[0], f[1], f[2])
@@ -240,7 +240,11 @@ func TestRenderApplied(t *testing.T) {
 - backup.example.com
     objects:       blocked
     MachineConfig: (no entry)
-A blocked registry that holds the release image and has no mirror is left out on purpose.
+- /etc/containers/policy.json: backup.example.com
+    objects:       refused
+    MachineConfig: (no entry)
+A blocked registry that holds the release image and has no mirror is left out on
+purpose; which image that is, is not known here.
 ` + saysAdvice},
 		{"many", emptyImage, workerConfig(registriesFile(manyEntries(8))), `MachineConfig 99-worker-generated-registries is not what the objects in force say:
 - r0.local

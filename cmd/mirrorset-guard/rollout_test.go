@@ -141,7 +141,7 @@ Node node-b (pool worker)
 What is under way takes 9 to 60 minutes more, if nothing holds a drain up.
 `
 
-const rolloutVerified = `1 of 3 nodes have the registries.conf that the mirror objects ask for.
+const rolloutVerified = `1 of 3 nodes have the registries.conf and policy.json that the mirror objects ask for.
 
 2 nodes of pool worker with rendered-worker-1: node-b, node-c
   its registries.conf is not what the objects ask for
@@ -200,6 +200,17 @@ func TestRolloutDocuments(t *testing.T) {
 	}
 }
 
+func imageCluster(spec string) string {
+	return "---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {" + spec + "}\n"
+}
+
+const clusterRelease = `---
+apiVersion: config.openshift.io/v1
+kind: ClusterVersion
+metadata: {name: version}
+status: {desired: {image: "quay.io/openshift-release-dev/ocp-release@sha256:0000000000000000000000000000000000000000000000000000000000000000"}}
+`
+
 // TestRolloutVerifyWell: the exit code is 0 if all is well, and only then.
 func TestRolloutVerifyWell(t *testing.T) {
 	done := rolloutNode("node-a", "rendered-worker-2", "rendered-worker-2", "Done", readyNode)
@@ -213,6 +224,11 @@ func TestRolloutVerifyWell(t *testing.T) {
 		want         string // on one of the streams
 	}{
 		{"all is well", pool + rolloutObjects + running + config + done, 0, "\nAll is well.\n"},
+		{"which CAs nodes trust is not compared", pool + rolloutObjects + imageCluster("additionalTrustedCA: {name: cas}") + running + config + done, 0, "\nAll is well but for what was not compared.\n"},
+		{"a registry was blocked, and nothing is rendered yet", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + clusterRelease + running + config + done, 1, "quay.io/bad: the node has: (no entry); the objects ask for: blocked"},
+		{"it may hold the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + running + config + done, 2, "what would block the release image, and no"},
+		{"it holds the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/openshift-release-dev]}") + clusterRelease + running + config + done, 0, "\nAll is well.\n"},
+		{"only some are allowed, and nothing is rendered yet", pool + rolloutObjects + imageCluster("registrySources: {allowedRegistries: [quay.io]}") + clusterRelease + running + config + done, 1, "/etc/containers/policy.json: all other images: the node has: accepted; the objects ask for:"},
 		{"no pods in the dump", pool + rolloutObjects + config + done, 2, "- pods could not be read"},
 		{"no rendered configs", pool + rolloutObjects + running + done, 2, "the dump has no MachineConfig"},
 		{"one that cannot be read", pool + rolloutObjects + running + strings.Replace(config, "base64,", "base64,!", 1) + done, 2, "illegal base64"},

@@ -19,8 +19,9 @@ func newRolloutVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Say whether every node has what the mirror objects ask for",
-		Long: `verify compares the registries.conf in the rendered config that each node has with
-what the mirror objects in force ask for, lists the images that pods fail to pull with
+		Long: `verify compares registries.conf, policy.json and registries.d in the rendered config that
+each node has with what the mirror objects, image policies and the lists of Image cluster
+in force ask for, lists the images that pods fail to pull with
 the route that their nodes have now, and says what is left to do.
 
 Exit code 0: all is well. 1: it is not. 2: that cannot be told, or wrong usage.`,
@@ -67,7 +68,7 @@ func printVerification(w io.Writer, v status.Verification) error {
 			well++
 		}
 	}
-	fmt.Fprintf(&b, "%s of %s the registries.conf that the mirror objects ask for.\n", text.Number(well), text.Plural(len(v.Nodes), "node has", "nodes have"))
+	fmt.Fprintf(&b, "%s of %s the registries.conf and policy.json that the mirror objects ask for.\n", text.Number(well), text.Plural(len(v.Nodes), "node has", "nodes have"))
 	if v.Rejected != "" {
 		fmt.Fprintf(&b, "\n%s\n", text.Lines(v.Rejected))
 	}
@@ -79,7 +80,12 @@ func printVerification(w io.Writer, v status.Verification) error {
 	}
 	printTasks(&b, v.Left)
 	printList(&b, "Not known", v.Unknown)
-	if v.Result == status.Well {
+	printList(&b, "Not compared", v.NotCompared)
+	switch {
+	case v.Result != status.Well:
+	case len(v.NotCompared) > 0:
+		b.WriteString("\nAll is well but for what was not compared.\n")
+	default:
 		b.WriteString("\nAll is well.\n")
 	}
 	_, err := io.WriteString(w, b.String())
@@ -123,7 +129,7 @@ func printNodeConfigs(w io.Writer, nodes []status.NodeConfig) {
 	writeLines(w, wrapped(text.Line(title), tableWidth), 0)
 	lines := []string{n.Why}
 	for _, d := range n.Differences {
-		lines = append(lines, fmt.Sprintf("%s: the node has: %s; the objects ask for: %s", d.Scope, orNone(d.Before), orNone(d.After)))
+		lines = append(lines, fmt.Sprintf("%s: the node has: %s; the objects ask for: %s", inFile(d.File, d.Scope), orNone(d.Before), orNone(d.After)))
 	}
 	writeIndented(w, safeLines(text.First(lines, maxDifferences, "entry")))
 }

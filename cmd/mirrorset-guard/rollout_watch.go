@@ -106,7 +106,7 @@ func (o *watchOptions) run(ctx context.Context, s streams) error {
 var errWatchTimeout = errors.New("the time of --timeout is over")
 
 // edit returns what is waited for, nil for nothing in particular. Nothing in a rendered config
-// tells whether a node trusts other CAs, and of policy.json only a hash is kept.
+// tells whether a node trusts other CAs: they are not waited for.
 func (o *watchOptions) edit(s streams) (*mirrors.Edit, error) {
 	if len(o.waitFor.files) == 0 {
 		return nil, nil
@@ -114,9 +114,6 @@ func (o *watchOptions) edit(s streams) (*mirrors.Edit, error) {
 	edit, err := o.waitFor.read(s)
 	if err != nil {
 		return nil, fmt.Errorf("--wait-for: %w", err)
-	}
-	if untold := edit.BesideRegistriesConf(); len(untold) > 0 {
-		return nil, fmt.Errorf("--wait-for: whether nodes have it cannot be told, as it is not in registries.conf: %s", strings.Join(untold, ", "))
 	}
 	return &edit, nil
 }

@@ -418,12 +418,6 @@ func testWatchTimeout(t *testing.T, c realCluster) {
 }
 
 func testWatchMistakes(t *testing.T, c realCluster) {
-	policy := written(t, "policy.yaml", `
-apiVersion: config.openshift.io/v1
-kind: Image
-metadata: {name: cluster}
-spec: {registrySources: {allowedRegistries: [quay.io]}}
-`)
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -433,7 +427,6 @@ spec: {registrySources: {allowedRegistries: [quay.io]}}
 		{[]string{"--pool", "gpu", "--pool", "worker"}, `--pool: no pool "gpu": there are worker`},
 		{[]string{"--wait-for", "none.yaml"}, "--wait-for: stat none.yaml: no such file or directory"},
 		{[]string{"--wait-for", written(t, "x.yaml", "kind: Pod\napiVersion: v1\n")}, "--wait-for: no ImageTagMirrorSet"},
-		{[]string{"--wait-for", policy}, "--wait-for: whether nodes have it cannot be told, as it is not in registries.conf: Image cluster"},
 	} {
 		startWatch(t, append(tt.args, "--kubeconfig", c.Kubeconfig)...).want(2, tt.want)
 	}

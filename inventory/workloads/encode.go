@@ -35,6 +35,7 @@ type pod struct {
 	Started bool      `json:"started,omitempty"`
 	Ready   bool      `json:"ready,omitempty"`
 	Deleted bool      `json:"deleted,omitempty"`
+	Ended   bool      `json:"ended,omitempty"`
 	Static  bool      `json:"static,omitempty"`
 	Failing string    `json:"failing,omitempty"`
 	Created time.Time `json:"created,omitzero"`
@@ -71,7 +72,7 @@ func Sets(pods []rollout.Pod) iter.Seq[any] {
 			}
 			sets = append(sets, set)
 		}
-		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Static, p.Failing, p.Created, p.FailingContainer, p.Detail, p.Ends, p.Finalizers})
+		sets[row].Pods = append(sets[row].Pods, pod{p.Name, p.Node, p.Started, p.Ready, p.Deleted, p.Ended, p.Static, p.Failing, p.Created, p.FailingContainer, p.Detail, p.Ends, p.Finalizers})
 	}
 	return func(yield func(any) bool) {
 		for _, set := range sets {
@@ -100,7 +101,7 @@ func (t *Table) PutSet(data []byte) error {
 	for _, p := range set.Pods {
 		t.Put(t.named(rollout.Pod{
 			Namespace: set.Namespace, Name: p.Name, Node: p.Node, Owner: of, Spec: spec,
-			Started: p.Started, Ready: p.Ready, Deleted: p.Deleted, Static: p.Static, Failing: p.Failing, Created: p.Created.UTC(),
+			Started: p.Started, Ready: p.Ready, Deleted: p.Deleted, Ended: p.Ended, Static: p.Static, Failing: p.Failing, Created: p.Created.UTC(),
 			FailingContainer: p.FailingContainer, Detail: p.Detail, Ends: p.Ends.UTC(), Finalizers: p.Finalizers,
 		}))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
@@ -20,7 +21,11 @@ import (
 // hasEnded reports whether a pod no longer takes any room, and waits to be cleared away. One that
 // is being deleted holds a drain up for as long as it is there.
 func hasEnded(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
+	return pod.DeletionTimestamp == nil && isOver(pod)
+}
+
+func isOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // podOf returns what is kept of a pod but for its spec.
@@ -31,17 +36,17 @@ func podOf(pod *corev1.Pod) rollout.Pod {
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName,
 		Owner:   ownerOf(pod),
 		Started: pod.Status.Phase == corev1.PodRunning, Ready: isReady(pod),
-		Deleted: pod.DeletionTimestamp != nil, Static: isStatic,
+		Deleted: pod.DeletionTimestamp != nil, Ended: pod.DeletionTimestamp != nil && isOver(pod), Static: isStatic,
 		Failing: reason, FailingContainer: container, Detail: cmp.Or(unplaced(pod), detail),
 		Created: pod.CreationTimestamp.UTC(), Ends: endOf(pod), Finalizers: finalizers(pod),
 	}
 }
 
 func finalizers(pod *corev1.Pod) string {
-	if pod.DeletionTimestamp == nil {
-		return ""
-	}
-	return text.OneLine(strings.Join(pod.Finalizers, ", "), maxDetail)
+	own := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool {
+		return f == batchv1.JobTrackingFinalizer && ownerOf(pod).Kind == "Job" || f == metav1.FinalizerDeleteDependents || f == metav1.FinalizerOrphanDependents
+	})
+	return text.OneLine(strings.Join(own, ", "), maxDetail)
 }
 
 // endOf returns by when a pod that is being deleted is to have ended: the API server adds the

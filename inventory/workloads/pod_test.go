@@ -141,9 +141,14 @@ func TestTrimStates(t *testing.T) {
 		},
 		{
 			"ended, being deleted, and kept by finalizers", strings.Replace(bare, "name: a", "name: a, deletionTimestamp: '2026-03-01T12:00:00Z', finalizers: [example.com/a, example.com/b]", 1) + "status: {phase: Succeeded}",
-			&rollout.Pod{Deleted: true, Ends: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Finalizers: "example.com/a, example.com/b"},
+			&rollout.Pod{Deleted: true, Ended: true, Ends: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Finalizers: "example.com/a, example.com/b"},
 		},
-		{"with finalizers, and not being deleted", strings.Replace(bare, "name: a", "name: a, finalizers: [example.com/a]", 1), &rollout.Pod{}},
+		{"with finalizers, and not being deleted", strings.Replace(bare, "name: a", "name: a, finalizers: [example.com/a]", 1), &rollout.Pod{Finalizers: "example.com/a"}},
+		{"with one that the garbage collector removes", strings.Replace(bare, "name: a", "name: a, finalizers: [foregroundDeletion]", 1), &rollout.Pod{}},
+		{
+			"of a Job, whose finalizer its controller removes", strings.Replace(bare, "name: a", "name: a, finalizers: [batch.kubernetes.io/job-tracking], ownerReferences: [{kind: Job, name: j, controller: true}]", 1),
+			&rollout.Pod{Owner: rollout.Owner{Kind: "Job", Name: "j"}},
+		},
 		{
 			"a mirror pod", strings.Replace(bare, "name: a", "name: a, annotations: {kubernetes.io/config.mirror: ''}, ownerReferences: [{apiVersion: v1, kind: Node, name: master-0, uid: '1', controller: true}]", 1),
 			&rollout.Pod{Static: true, Owner: rollout.Owner{Kind: "Node", Name: "master-0"}},

@@ -95,7 +95,7 @@ func sumOf(s *rollout.PodSpec) ([sha256.Size]byte, error) {
 
 // namesIn are the strings of p that other pods have too.
 func namesIn(p *rollout.Pod) []*string {
-	return []*string{&p.Namespace, &p.Node, &p.Owner.Kind, &p.Owner.Name, &p.Failing, &p.FailingContainer}
+	return []*string{&p.Namespace, &p.Node, &p.Owner.Kind, &p.Owner.Name, &p.Failing, &p.FailingContainer, &p.Finalizers}
 }
 
 // name returns the one of all strings that are equal to s. t is locked.

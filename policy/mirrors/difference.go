@@ -11,7 +11,11 @@ import (
 
 // A Difference describes one entry in which two files differ.
 type Difference struct {
-	// Scope is that of the entry, or "unqualified-search-registries".
+	// File is the path of the file, "" for registries.conf and its drop-ins. AttachmentsPath
+	// stands for all files of its folder.
+	File string
+	// Scope is that of the entry, "unqualified-search-registries", or "all other images" for
+	// the default of policy.json and registries.d.
 	Scope string
 	// Objects is the entry that the mirror objects make, MachineConfig the one that nodes were
 	// given, both in words; "" if there is none.
@@ -27,20 +31,26 @@ func Differences(objects, machineConfig sysregistriesv2.V2RegistriesConf) []Diff
 	maps.Copy(scopes, is)
 	for _, scope := range slices.Sorted(maps.Keys(scopes)) {
 		if was[scope] != is[scope] {
-			all = append(all, Difference{scope, was[scope], is[scope]})
+			all = append(all, Difference{Scope: scope, Objects: was[scope], MachineConfig: is[scope]})
 		}
 	}
 	const search = "unqualified-search-registries"
 	if o, m := objects.UnqualifiedSearchRegistries, machineConfig.UnqualifiedSearchRegistries; !slices.Equal(o, m) {
-		all = append(all, Difference{search, strings.Join(o, ", "), strings.Join(m, ", ")})
+		all = append(all, Difference{Scope: search, Objects: strings.Join(o, ", "), MachineConfig: strings.Join(m, ", ")})
 	}
 	return all
 }
 
-// IsSparedPayload reports whether d may be intended: MCO leaves out of blockedRegistries
-// whatever would block the release image, if that has no mirror
-// (getValidBlockedAndAllowedRegistries).
-func (d Difference) IsSparedPayload(s Set) bool {
+// MayBeSpared reports whether MCO may make s into the entry that nodes have, because it leaves
+// out of blockedRegistries what would block the release image, and which that is is not known.
+// Where it is known, s makes no other entries than MCO (blockedRegistries).
+func (s Set) MayBeSpared(d Difference) bool {
+	if payloadRepository(s.Payload) != "" || len(s.Registries.BlockedRegistries) == 0 {
+		return false
+	}
+	if d.File != "" {
+		return true // the repository of the release image is then allowed in policy.json
+	}
 	isListed := slices.ContainsFunc(s.Registries.BlockedRegistries, func(listed string) bool { return sameScope(listed, d.Scope) })
 	return isListed && strings.HasPrefix(d.Objects, blockedWord) && !strings.HasPrefix(d.MachineConfig, blockedWord)
 }

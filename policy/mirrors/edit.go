@@ -284,23 +284,3 @@ func specOf(o Object) (spec any, ok bool) {
 		return nil, false
 	}
 }
-
-// BesideRegistriesConf returns the names of the objects put by e that nodes get, in part or
-// wholly, in other files than registries.conf and its drop-ins: image policies and
-// allowedRegistries, which are in policy.json.
-func (e Edit) BesideRegistriesConf() []string {
-	var names []string
-	for _, s := range e.all() {
-		switch o := s.object.(type) {
-		case *configv1.ClusterImagePolicy, *configv1.ImagePolicy:
-		case *configv1.Image:
-			if o == nil || len(o.Spec.RegistrySources.AllowedRegistries) == 0 {
-				continue
-			}
-		default:
-			continue
-		}
-		names = append(names, s.name())
-	}
-	return names
-}

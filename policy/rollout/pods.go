@@ -18,8 +18,9 @@ type Pod struct {
 	Spec *PodSpec
 	// Started says that its phase is Running. Ready is its condition Ready.
 	Started, Ready bool
-	// Deleted says that it is being deleted.
-	Deleted bool
+	// Deleted says that it is being deleted; Ended that its containers have ended for good, so
+	// that it takes no room any more, which is only of one that is being deleted.
+	Deleted, Ended bool
 	// Static says that the kubelet runs it from a file (a mirror pod), which no drain touches.
 	Static bool
 	// Failing is why a container of it waits ("ImagePullBackOff"), "" if none does: one that
@@ -31,7 +32,8 @@ type Pod struct {
 	// Ends is by when a pod that is being deleted is to have ended; the zero Time if it is not
 	// known.
 	Ends time.Time
-	// Finalizers are those that keep a pod which is being deleted, with commas; "" for none.
+	// Finalizers are those that keep the pod once it is deleted, with commas; "" for none. Those
+	// that Kubernetes itself removes when it has ended are left out.
 	Finalizers string
 	// Created is when it was created.
 	Created time.Time

@@ -39,9 +39,10 @@ type Changes struct {
 	System []string `json:"system,omitempty"`
 }
 
-// A RegistryChange is an entry of registries.conf before and after, in words; "" if there is
-// none.
+// A RegistryChange is an entry of a file before and after, in words; "" if there is none.
 type RegistryChange struct {
+	// File is the path of the file, "" for registries.conf and its drop-ins.
+	File   string `json:"file,omitempty"`
 	Scope  string `json:"scope"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
@@ -78,9 +79,16 @@ func (r *Rendered) ChangesTo(next *Rendered) Changes {
 	return c
 }
 
-// RegistryDifferences returns in which entries the files of two rendered configs differ that
-// MCO generates for registries. The error says which of them cannot be read.
+// RegistryDifferences returns in which entries of registries.conf the files of two rendered
+// configs differ. The error says which of them cannot be read.
 func RegistryDifferences(before, after Files) ([]RegistryChange, error) {
+	all, err := PullDifferences(before, after)
+	return slices.DeleteFunc(all, func(c RegistryChange) bool { return c.File != "" }), err
+}
+
+// PullDifferences is RegistryDifferences for all that MCO generates for registries:
+// policy.json and registries.d too.
+func PullDifferences(before, after Files) ([]RegistryChange, error) {
 	was, err := tableOf(before)
 	if err != nil {
 		return nil, err
@@ -90,8 +98,8 @@ func RegistryDifferences(before, after Files) ([]RegistryChange, error) {
 		return nil, err
 	}
 	var changes []RegistryChange
-	for _, d := range mirrors.Differences(was.Config(), is.Config()) {
-		changes = append(changes, RegistryChange{Scope: d.Scope, Before: d.Objects, After: d.MachineConfig})
+	for _, d := range slices.Concat(mirrors.Differences(was.Config(), is.Config()), mirrors.PolicyDifferences(was, is)) {
+		changes = append(changes, RegistryChange{File: d.File, Scope: d.Scope, Before: d.Objects, After: d.MachineConfig})
 	}
 	return changes, nil
 }

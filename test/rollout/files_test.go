@@ -258,6 +258,9 @@ func (c *comparison) sameRoutes(table *mirrors.Table) {
 	if diff := gocmp.Diff(applied.Config(), table.Config(), cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(sysregistriesv2.V2RegistriesConf{})); diff != "" {
 		c.differs("the configuration by the files with -, by the objects with +:\n%s", diff)
 	}
+	if differences := mirrors.PolicyDifferences(table, applied); len(differences) > 0 {
+		c.differs("rollout verify would find %+v", differences)
+	}
 	r := newRandom(c.seed)
 	for range 30 {
 		image := r.image(c.set)

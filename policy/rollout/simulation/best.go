@@ -15,7 +15,7 @@ func (w *world) best() Course {
 	if len(stuck) == 0 {
 		return course
 	}
-	for _, s := range r.stalls(stuck) {
+	for _, s := range r.stalls(stuck) { // each of a budget, as pods end at best
 		why, certain := w.inevitable(w.budgets[s.budget], v)
 		if !certain {
 			continue

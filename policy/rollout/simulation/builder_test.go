@@ -181,7 +181,7 @@ func makeSpec(words string) *rollout.PodSpec {
 
 // makePods makes pods of namespace app with one spec, on the nodes that are named ("" for a pod
 // without one), called APP-0, ...; a node may be followed by "!unready", "!pending", "!pull"
-// (ImagePullBackOff), "!deleted".
+// (ImagePullBackOff), "!deleted", "!kept" (by a finalizer once it is deleted).
 func makePods(owner, spec string, nodes ...string) []rollout.Pod {
 	s := makeSpec(spec)
 	var pods []rollout.Pod
@@ -201,6 +201,8 @@ func makePods(owner, spec string, nodes ...string) []rollout.Pod {
 			p.Started, p.Ready, p.Failing = false, false, "ImagePullBackOff"
 		case "deleted":
 			p.Deleted = true
+		case "kept":
+			p.Finalizers = "example.com/keep"
 		}
 		pods = append(pods, p)
 	}

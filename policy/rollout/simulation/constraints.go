@@ -27,6 +27,10 @@ type counter struct {
 	// size is how many domains there are, for spread. Fixed are those with a pod that stays.
 	size  int
 	fixed map[int32]bool
+	// taken are the domains with a pod that stays, or is leaving.
+	taken map[int32]bool
+	// isSpread says that it does not count pods that are being deleted, as the others do.
+	isSpread bool
 }
 
 // domains are those of one topology.
@@ -251,6 +255,7 @@ func (t *topology) addSpread(s *shape) {
 		m := matcher{id: s.namespace + " " + selector.String(), spaces: []string{s.namespace}, selector: selector}
 		only := t.counting(s, hard, c)
 		counter := t.counter(fmt.Sprintf("spread %s %d %s", c.TopologyKey, only.id, m.id), c.TopologyKey, only, func() []*shape { return t.matching(m) })
+		counter.isSpread = true
 		if counter.size == 0 {
 			seen := map[int32]bool{}
 			for _, n := range only.list {

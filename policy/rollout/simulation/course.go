@@ -20,8 +20,8 @@ type Step struct {
 	Drained bool `json:"drained,omitempty"`
 	// Moves are the pods that are evicted, in that order.
 	Moves []Move `json:"moves,omitempty"`
-	// Refused are the pods that budgets keep on the node ("namespace/name"). The node is
-	// updated if there are none.
+	// Refused are the pods that budgets keep on the node ("namespace/name"), and those that do
+	// not end there. The node is updated if there are none.
 	Refused []string `json:"refused,omitempty"`
 	Updated bool     `json:"updated"`
 }
@@ -62,7 +62,8 @@ type Stall struct {
 	Pool string `json:"pool"`
 	Node string `json:"node"`
 	// Pod is one that cannot be evicted ("namespace/name"), and Budgets are those that keep it
-	// there; more than one if the pod has more than one, which no eviction survives.
+	// there; more than one if the pod has more than one, which no eviction survives. There is
+	// none where the drain waits for a pod that was evicted or deleted and does not end.
 	Pod     string   `json:"pod"`
 	Budgets []string `json:"budgets"`
 	// Image is one that keeps a pod of the budget from starting, "" if no image causes the
@@ -74,7 +75,8 @@ type Stall struct {
 	Why string `json:"why,omitempty"`
 	// ByImage says that the drain would end if every pull worked.
 	ByImage bool `json:"byImage"`
-	// Possible says that the simulated steps do not come here, but that it cannot be excluded.
+	// Possible says that it cannot be excluded, but that the simulated steps do not come here, or
+	// that nothing shows that a pod will not end.
 	Possible bool `json:"possible,omitempty"`
 
 	budget int

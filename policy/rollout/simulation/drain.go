@@ -39,12 +39,14 @@ type drain struct {
 	node int32
 	pool int
 	pods []int32
+	// held are those that it waits for to end.
+	held []leaving
 	step int
 }
 
 func (w *world) newRun(v view, pessimist bool) *run {
 	r := &run{
-		placement: w.newPlacement(), view: v, pessimist: pessimist,
+		placement: w.newPlacement(v), view: v, pessimist: pessimist,
 		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), more: newHoldings(),
 		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
 		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
@@ -106,7 +108,7 @@ func (r *run) play() []*drain {
 		}
 		progress = r.schedule() || progress
 		for _, d := range r.drains() {
-			if len(d.pods) == 0 {
+			if len(d.pods)+len(d.held) == 0 {
 				r.finish(d)
 				progress = true
 			}
@@ -152,6 +154,11 @@ func (r *run) take(i int) bool {
 				d.pods = append(d.pods, pod)
 			}
 		}
+		for _, l := range r.w.nodes[n].leaving {
+			if l.held && r.keeps(l) {
+				d.held = append(d.held, l)
+			}
+		}
 		p.drains = append(p.drains, d)
 	}
 	return took
@@ -194,7 +201,12 @@ func (r *run) mayEvict(pod int32) bool {
 
 func (r *run) evicted(pod int32, d *drain) {
 	step := &r.steps[d.step]
-	r.remove(pod)
+	if l, stays := r.w.staysBehind(pod); stays && r.keeps(l) {
+		d.held = append(d.held, l)
+		r.leaves(pod)
+	} else {
+		r.remove(pod)
+	}
 	r.image[pod] = -1
 	r.moves[pod] = moveAt{d.step, len(step.Moves)}
 	move := Move{Pod: r.w.podName(pod), Outcome: Unschedulable}
@@ -252,7 +264,7 @@ func (r *run) choose(pod int32) int32 {
 		}
 		return noNode
 	}
-	if p.shape.waits() && !r.hopeful {
+	if p.shape.waits() && !r.hopeful || r.withheld(pod) != "" {
 		return noNode
 	}
 	n := r.search.find(p.shape)

@@ -47,6 +47,7 @@ type situation struct {
 	state string // by pod
 	list  string // by pod: 1 if a drain waits for it
 	held  string // by node and image: 1 if it came there
+	left  string // by pod: the node, as above, where one that was deleted has not ended
 }
 
 func newModel(in Input) *model {
@@ -122,6 +123,14 @@ func (m *model) start() situation {
 		case p.Started:
 			state = isUnready
 		}
+		left := 0
+		if p.Deleted {
+			left, n, state = n+1, -1, isPending
+			if p.Owner.Kind != "StatefulSet" {
+				n = 254 // 255: others are there in its place
+			}
+		}
+		s.left += string([]byte{byte(left)})
 		s.node += string([]byte{byte(n + 1)})
 		s.state += string([]byte{state})
 		s.list += "0"
@@ -162,6 +171,11 @@ func (m *model) next(s situation) (out []situation, sure int) {
 			after.state = set(s.state, p, isReady)
 			out = append(out, after)
 		}
+		if s.left[p] > 0 { // it may end
+			after := s
+			after.left = set(s.left, p, 0)
+			out = append(out, after)
+		}
 	}
 	return out, sure
 }
@@ -176,7 +190,8 @@ func (m *model) mayRecover(s situation, p int) bool {
 
 func (m *model) listed(s situation, n int) bool {
 	for p := range m.in.Cluster.Pods {
-		if s.list[p] == '1' && int(s.node[p])-1 == n {
+		in := m.in.Cluster.Pods[p]
+		if s.list[p] == '1' && int(s.node[p])-1 == n || int(s.left[p])-1 == n && !in.Static && in.Owner.Kind != "DaemonSet" {
 			return true
 		}
 	}
@@ -272,7 +287,7 @@ func (m *model) evictable(s situation, p int) bool {
 		if s.node[q] != 255 {
 			count++
 		}
-		if m.in.Cluster.Pods[q].Owner.Kind != "" {
+		if in := m.in.Cluster.Pods[q]; in.Owner.Kind != "" && (!in.Deleted || in.Owner.Kind == "StatefulSet") {
 			expected++
 		}
 		if s.state[q] == isReady && s.node[q] > 0 && s.node[q] != 255 {
@@ -297,6 +312,9 @@ func (m *model) evictable(s situation, p int) bool {
 
 func (m *model) evicted(s situation, p int) situation {
 	s.list = set(s.list, p, '0')
+	if m.in.Cluster.Pods[p].Finalizers != "" {
+		s.left = set(s.left, p, s.node[p])
+	}
 	s.node = set(s.node, p, 0)
 	s.state = set(s.state, p, isPending)
 	if m.in.Cluster.Pods[p].Owner.Kind == "" {
@@ -307,7 +325,7 @@ func (m *model) evicted(s situation, p int) situation {
 
 func (m *model) placed(s situation, p int) []situation {
 	var out []situation
-	if m.in.Cluster.Pods[p].Spec.Gated {
+	if in := m.in.Cluster.Pods[p]; in.Spec.Gated || in.Owner.Kind == "StatefulSet" && s.left[p] > 0 {
 		return nil
 	}
 	for n := range m.nodes {
@@ -425,15 +443,28 @@ func (m *model) feasible(s situation, p, n int) bool {
 	return m.fitsWith(s, p, n)
 }
 
+// A presence is a pod on a node, be it that it was deleted there.
+type presence struct{ pod, node int }
+
+// present are all pods on nodes but p.
+func (m *model) present(s situation, p int) (all []presence) {
+	for q := range m.in.Cluster.Pods {
+		if q != p && s.node[q] > 0 && s.node[q] != 255 {
+			all = append(all, presence{q, int(s.node[q]) - 1})
+		}
+		if s.left[q] > 0 {
+			all = append(all, presence{q, int(s.left[q]) - 1})
+		}
+	}
+	return all
+}
+
 // fitsWith is what depends on the other pods.
 func (m *model) fitsWith(s situation, p, n int) bool {
 	pod := m.in.Cluster.Pods[p]
 	cpu, count := pod.Spec.Requests.Cpu().MilliValue(), int64(1)
-	for q, other := range m.in.Cluster.Pods {
-		if q == p || s.node[q] == 0 || s.node[q] == 255 {
-			continue
-		}
-		at := m.nodes[s.node[q]-1]
+	for _, q := range m.present(s, p) {
+		other, at := m.in.Cluster.Pods[q.pod], m.nodes[q.node]
 		if at == m.nodes[n] {
 			cpu += other.Spec.Requests.Cpu().MilliValue()
 			count++
@@ -472,12 +503,12 @@ func (m *model) hasCompany(s situation, p, n int) bool {
 	}
 	app := pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels["app"]
 	any := false
-	for q, other := range m.in.Cluster.Pods {
-		if q == p || s.node[q] == 0 || s.node[q] == 255 || other.Spec.Labels["app"] != app {
+	for _, q := range m.present(s, p) {
+		if m.in.Cluster.Pods[q.pod].Spec.Labels["app"] != app {
 			continue
 		}
 		any = true
-		if int(s.node[q])-1 == n {
+		if q.node == n {
 			return true
 		}
 	}
@@ -589,7 +620,7 @@ func randomScene(r *rand.Rand, more int) scene {
 		free := slices.Clone(names)
 		r.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
 		for i := range replicas {
-			at = append(at, free[i%len(free)]+pick("", "", "", "", "", "", "", "!unready", "!pending"))
+			at = append(at, free[i%len(free)]+pick("", "", "", "", "", "", "", "", "!unready", "!pending", "!deleted", "!kept"))
 		}
 		spec := fmt.Sprintf("app%d cpu=%s", app, pick("100m", "100m", "1", "2", "3"))
 		for range r.Intn(3) {
@@ -599,7 +630,7 @@ func randomScene(r *rand.Rand, more int) scene {
 		if r.Intn(2) == 0 || secret != "" {
 			spec += " image=" + pick(images...) + pick("", "", " always", " never") + pick("", secret)
 		}
-		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "ReplicaSet", "bare", "DaemonSet"), strings.Join(at, ","), spec)
+		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "StatefulSet", "bare", "DaemonSet"), strings.Join(at, ","), spec)
 		if r.Intn(5) > 0 {
 			fmt.Fprintf(&b, "budget b%d app=app%d %s %s\n", app, app, pick("max=1", "max=1", "min=1", "min=2", "max=50%", "min=50%", "max=0", "max=100%", "min=0"), pick("", "", "", "always"))
 		}

@@ -175,7 +175,7 @@ func (w *world) oneByOne(b *budget, running []int32, ready int) []Obstacle {
 
 // immovable are the pods that fit no other node as things are, those of one owner together.
 func (w *world) immovable() []Obstacle {
-	at := w.newPlacement()
+	at := w.newPlacement(view{im: w.images})
 	byOwner := map[string]*Obstacle{}
 	var order []string
 	elsewhere := make([][]int32, len(w.shapes)) // two nodes are one more than a pod is on

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -94,14 +95,14 @@ func (p *place) top(n int) float64 {
 
 // besideFixed returns the nodes on which no pod that stays is in the way of s.
 func (w *world) besideFixed(s *shape) []int32 {
-	free := !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasFixed() })
+	free := !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasTaken() })
 	if free && !slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.partial }) {
 		return s.eligible.list
 	}
 	var keep []int32
 	for _, n := range s.eligible.list {
 		w.ask(1)
-		blocked := slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isFixed(c.domains.of[n]) }) ||
+		blocked := slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isTaken(c.domains.of[n]) }) ||
 			slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.of[n] < 0 })
 		if !blocked {
 			keep = append(keep, n)
@@ -126,6 +127,24 @@ func (c *counter) hasFixed() bool {
 		}
 	}
 	return len(c.fixed) > 0
+}
+
+// isTaken reports whether a pod that stays, or is leaving, is in the domain.
+func (c *counter) isTaken(d int32) bool { return c.hasTaken() && d >= 0 && c.taken[d] }
+
+func (c *counter) hasTaken() bool {
+	if c.taken == nil {
+		c.hasFixed()
+		c.taken = maps.Clone(c.fixed)
+		for _, s := range c.shapes {
+			for _, n := range s.leaving {
+				if at := c.domains.of[n]; at >= 0 {
+					c.taken[at] = true
+				}
+			}
+		}
+	}
+	return len(c.taken) > 0
 }
 
 // inCompany returns the nodes where pods that stay are the company that s requires. One domain

@@ -58,6 +58,13 @@ func (w *world) demand() *mobileDemand {
 			}
 		}
 	}
+	for n := range w.nodes {
+		for _, l := range w.nodes[n].leaving {
+			for r, amount := range l.shape.requests {
+				m.fixed[n][r] += amount * int64(b2i(!l.ended))
+			}
+		}
+	}
 	type key struct {
 		set      int
 		priority int32

@@ -17,7 +17,7 @@ type placement struct {
 	cordoned []bool
 }
 
-func (w *world) newPlacement() *placement {
+func (w *world) newPlacement(v view) *placement {
 	p := &placement{
 		w: w, node: make([]int32, len(w.pods)), used: make([][]int64, len(w.nodes)),
 		counts: make([]map[int32]int32, len(w.counters)), totals: make([]int32, len(w.counters)), cordoned: make([]bool, len(w.nodes)),
@@ -27,6 +27,7 @@ func (w *world) newPlacement() *placement {
 		p.used[n] = amounts[n*len(w.resources) : (n+1)*len(w.resources)]
 		p.cordoned[n] = w.nodes[n].cordoned
 	}
+	p.enter(v)
 	for i := range w.pods {
 		p.node[i] = noNode
 		if w.pods[i].node >= 0 {
@@ -41,24 +42,25 @@ func (w *world) newPlacement() *placement {
 
 func (p *placement) put(pod, n int32) {
 	p.node[pod] = n
-	p.add(p.w.pods[pod].shape, n, 1)
+	p.add(p.w.pods[pod].shape, n, 1, false)
 }
 
 func (p *placement) remove(pod int32) {
 	if n := p.node[pod]; n >= 0 {
-		p.add(p.w.pods[pod].shape, n, -1)
+		p.add(p.w.pods[pod].shape, n, -1, false)
 	}
 	p.node[pod] = noNode
 }
 
-func (p *placement) add(s *shape, n, by int32) {
+// add counts pods of a shape on a node; leaving says that they are being deleted.
+func (p *placement) add(s *shape, n, by int32, leaving bool) {
 	used := p.used[n]
 	for r, amount := range s.requests {
 		used[r] += int64(by) * amount
 	}
 	for _, c := range s.counted {
 		d := c.domains.of[n]
-		if d < 0 || c.only != nil && !c.only.has(n) {
+		if d < 0 || c.only != nil && !c.only.has(n) || leaving && c.isSpread {
 			continue
 		}
 		if p.counts[c.id] == nil {

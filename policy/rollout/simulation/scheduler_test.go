@@ -144,7 +144,7 @@ func TestFilters(t *testing.T) {
 				tt.edit(&c)
 			}
 			w := newWorld(inputFor(c))
-			at := w.newPlacement()
+			at := w.newPlacement(view{im: w.images})
 			var can []string
 			for i := range w.pods {
 				p := &w.pods[i]

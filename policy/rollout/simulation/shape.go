@@ -11,9 +11,11 @@ type shape struct {
 	spec      *rollout.PodSpec
 	// mobile is how many pods of it a drain evicts, or the scheduler has still to place.
 	mobile int
-	// pods is how many there are of it, and fixed where those are that stay.
-	pods  int
-	fixed []int32
+	// pods is how many there are of it, and fixed where those are that stay. Leaving is where
+	// some are that are being deleted and take room.
+	pods    int
+	fixed   []int32
+	leaving []int32
 	// requests is by the index of the resource.
 	requests []int64
 	pulls    []imagePull

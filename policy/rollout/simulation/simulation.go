@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -26,6 +27,9 @@ type Input struct {
 	// that they have before the change, or after it if updated is set. Pool is "" for nodes of
 	// no pool. It is asked once for each combination that matters; nil knows nothing.
 	Pull func(image, namespace, pool string, updated bool) Pull
+	// Now is when the cluster was read, by which a pod that is being deleted is past its time to
+	// end; the zero Time if that is not known.
+	Now time.Time
 	// Stop is asked every few milliseconds whether to give up; nil never gives up.
 	Stop func() bool
 }

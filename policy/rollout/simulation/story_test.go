@@ -73,6 +73,35 @@ func TestStories(t *testing.T) {
 				"the replacement of app/web-1 on w2 (already updated) cannot pull new-fails; budget app/web allows no eviction [image]",
 		},
 		{
+			"a pod that is being deleted on a node to be drained", three + `
+			ReplicaSet w1!deleted,w2,w3 web image=works`,
+			"w1's drain may stall: app/web-0 has to end first, and may not end",
+			"finishes",
+		},
+		{
+			"a pod with a finalizer that was not asked to end yet", three + `
+			ReplicaSet w1,w2!kept web image=works`,
+			"w2's drain may stall: app/web-1 has to end first, and keeps example.com/keep (finalizers)",
+			"finishes",
+		},
+		{
+			"a pod that is being deleted takes the room that another one needs", `pool worker
+			node w1 worker
+			node s1 cpu=4
+			ReplicaSet s1!deleted old image=works cpu=4
+			ReplicaSet w1,w1 web image=works cpu=3
+			budget web app=web max=1`,
+			"w1's drain stalls: the replacement of app/web-0 fits no node, ruled out by a cordon, what it requests; budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"a pod of a StatefulSet with a finalizer, which is not made again before it has ended", three + `
+			StatefulSet w1!kept,w2 db image=works
+			budget db app=db max=1`,
+			"w1's drain may stall: app/db-0 has to end first, and keeps example.com/keep (finalizers); and 1 stall more",
+			"finishes",
+		},
+		{
 			"a budget of 0, where the image fails as well", three + `
 			ReplicaSet w1,w2 web image=new-fails
 			budget web app=web max=0`,

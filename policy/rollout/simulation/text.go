@@ -34,6 +34,8 @@ func (s Stall) parts() []string {
 		parts = append(parts, text.Count(more, "more pod")+" of the budget cannot be relied on")
 	}
 	switch {
+	case len(s.Budgets) == 0:
+		return append(parts, fmt.Sprintf("%s has to end first, and %s", s.Pod, s.Why))
 	case len(s.Budgets) > 1:
 		return append(parts, fmt.Sprintf("%s has budgets %s, and %s", s.Pod, text.Names(s.Budgets, namesShown), s.Why))
 	case s.Why != "":

@@ -28,6 +28,9 @@ type verdict struct {
 // verdicts returns those of all budgets that may refuse an eviction for good.
 func (w *world) verdicts(v view) []verdict {
 	var all []verdict
+	if !slices.ContainsFunc(w.nodes, func(n node) bool { return n.drained }) {
+		return nil
+	}
 	for _, b := range w.budgets {
 		if w.stopped {
 			return all
@@ -39,7 +42,7 @@ func (w *world) verdicts(v view) []verdict {
 			all = append(all, found)
 		}
 	}
-	if len(all) != 1 || len(all[0].budgets) > 1 {
+	if len(all) != 1 || len(all[0].budgets) > 1 || w.leavers() {
 		return all
 	}
 	// All cordoned nodes have a pod of this one budget then.
@@ -192,6 +195,10 @@ func (w *world) replaced(i int32, b *budget, v view, alone bool, home homes) (Mi
 			return m, false
 		}
 		m.Why = fmt.Sprintf("can run on %s only, which may be cordoned", p.Node)
+		return m, true
+	}
+	if why := w.unmade(p, v); why != "" {
+		m.Why = why
 		return m, true
 	}
 	why := w.unplaced(p.shape, b, alone)

@@ -62,8 +62,10 @@ type node struct {
 	cordoned bool
 	// alloc is what it has for pods, by the index of the resource; nil if that is unknown.
 	alloc []int64
-	// pods are those that are there before the rollout.
-	pods []int32
+	// pods are those that are there before the rollout; leaving are those of them that are
+	// being deleted and may not end.
+	pods    []int32
+	leaving []leaving
 }
 
 // A pod is one of the cluster, or later on the one in its place: a replacement keeps the
@@ -78,6 +80,8 @@ type pod struct {
 	stays bool
 	// guard says that an operator puts it back on its node (isGuard).
 	guard bool
+	// before is the one of its name that has to end before it is made, nil if that is not so.
+	before *leaving
 }
 
 // A podState is how a pod does.
@@ -227,8 +231,10 @@ func (w *world) addPod(in *rollout.Pod, s *shape) {
 	p := pod{Pod: in, shape: s, node: noNode, state: unscheduled, guard: isGuard(in)}
 	switch n, there := w.byName[in.Node]; {
 	case in.Deleted && in.Owner.Kind != "StatefulSet":
+		w.addLeaving(in, s)
 		return // others have replaced it
 	case in.Deleted: // its replacement waits for it to end
+		p.before = w.addLeaving(in, s)
 	case in.Node == "":
 	case !there:
 		p.node, p.state = lostNode, unready

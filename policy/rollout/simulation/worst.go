@@ -30,6 +30,9 @@ func (w *world) attribute(stalls []Stall, verdicts []verdict) {
 	drains := r.stalls(r.play())
 	for i := range stalls {
 		s := &stalls[i]
+		if s.budget == noBudget {
+			continue
+		}
 		same := func(other verdict) bool { return other.budget.id == s.budget }
 		image := s.Image != "" || slices.ContainsFunc(verdicts, func(other verdict) bool { return same(other) && other.byImage > 0 })
 		s.ByImage = !slices.ContainsFunc(drains, func(other Stall) bool { return other.budget == s.budget }) &&
@@ -82,6 +85,12 @@ func (r *run) stalls(stuck []*drain) []Stall {
 			seen[budgets[0].id] = true
 			all = append(all, r.stall(d, pod))
 		}
+		for _, l := range d.held {
+			step.Refused = append(step.Refused, l.name)
+		}
+		if len(d.held) > 0 {
+			all = append(all, r.heldStall(d, d.held[0]))
+		}
 	}
 	return all
 }
@@ -122,6 +131,8 @@ func (r *run) missing(i int32) Missing {
 		m.Node, m.Why = p.Node, "is on a node that is not there"
 	case r.state[i] == gone:
 		m.Why = "was evicted, and nothing replaces it"
+	case r.state[i] == unscheduled && r.withheld(i) != "":
+		m.Why = r.withheld(i)
 	case r.state[i] == unscheduled:
 		m.Why = r.whyUnplaced(p.shape)
 	case r.image[i] >= 0:

@@ -174,7 +174,11 @@ func (d *diagnosis) rendering(p *Pool) {
 	if config == nil || d.rejected != nil || d.MirrorsUnknown != nil || p.State == PoolDeleted || !d.takesMirrors(p.Name) {
 		return
 	}
-	differences, err := registryDifferences(d.set, p.Name, config)
+	differences, err := pullDifferences(d.set, p.Name, config)
+	if err == nil && maySpare(d.set, differences) {
+		d.Unknown = append(d.Unknown, fmt.Sprintf("whether MCO has rendered for pool %s what the mirror objects ask for is not known: %s", p.Name, payloadUnknown))
+		return
+	}
 	if err != nil || len(differences) == 0 || d.isFound(CauseControllerDown) {
 		return
 	}
@@ -207,9 +211,17 @@ func (d *diagnosis) takesMirrors(pool string) bool {
 	})
 }
 
+// entryName names the entry with its file, unless that is registries.conf.
+func entryName(c rollout.RegistryChange) string {
+	if c.File == "" {
+		return c.Scope
+	}
+	return c.File + ": " + c.Scope
+}
+
 func differenceText(differences []rollout.RegistryChange) string {
 	c := differences[0]
-	words := fmt.Sprintf("%s: rendered is %s, asked for is %s", c.Scope, cmp.Or(c.Before, "no entry"), cmp.Or(c.After, "no entry"))
+	words := fmt.Sprintf("%s: rendered is %s, asked for is %s", entryName(c), cmp.Or(c.Before, "no entry"), cmp.Or(c.After, "no entry"))
 	if more := len(differences) - 1; more > 0 {
 		words += fmt.Sprintf(" (and %s)", text.Plural(more, "more entry", "more entries"))
 	}

@@ -39,10 +39,16 @@ func cart(name, on string, words ...string) rollout.Pod {
 
 // asked returns the mirror objects that the targets of in were rendered from: none for "1".
 func asked(in Input) mirrors.Set {
-	if in.Cluster.Pools[0].Spec.Configuration.Name == "2" {
-		return tagSet("")
+	if in.Cluster.Pools[0].Spec.Configuration.Name != "2" {
+		return mirrors.Set{}
 	}
-	return mirrors.Set{}
+	set := tagSet("")
+	for path, contents := range in.Rendered["2"].Files {
+		if mirrors.IsPolicyFile(path) { // which a MachineConfig brings
+			set.Files = append(set.Files, mirrors.File{MachineConfig: "50-signatures", Role: "worker", Path: path, Contents: contents})
+		}
+	}
+	return set
 }
 
 // cartBudget makes a budget of cart by its status.

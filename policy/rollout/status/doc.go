@@ -1,6 +1,6 @@
 // Package status says how far a rollout of the Machine Config Operator (MCO) has come: which
 // pool and which node waits for what, what holds them up and how to get out of it, and whether
-// nodes have the registries.conf that the mirror objects ask for.
+// nodes have the registries.conf and policy.json that the mirror objects ask for.
 //
 //	s := status.Of(status.Input{Cluster: cluster, Rendered: configs, Now: now})
 //	d := status.Diagnose(in, set)

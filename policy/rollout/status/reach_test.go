@@ -30,6 +30,10 @@ func TestReachOf(t *testing.T) {
 	}
 	asked := mirrors.Put(tagSet("").Objects[0])
 	other := mirrors.Put(&configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	image := func(r configv1.RegistrySources) mirrors.Edit {
+		return mirrors.Put(&configv1.Image{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: configv1.ImageSpec{RegistrySources: r}})
+	}
+	blocks, allows := image(configv1.RegistrySources{BlockedRegistries: []string{"quay.io/bad"}}), image(configv1.RegistrySources{AllowedRegistries: []string{"quay.io"}})
 	has2 := node("a", "has=2", "wants=2")
 	all := in(pool("2", "2"), tagSet(""), has2)
 	for _, tt := range []struct {
@@ -43,6 +47,11 @@ func TestReachOf(t *testing.T) {
 		{"all have what the file says", all, Goal{Edit: &asked}, "", ""},
 		{"MCO has not noticed", in(pool("1", "1"), tagSet(""), node("a")), Goal{}, "MCO has not rendered what the mirror objects ask for yet, for worker", ""},
 		{"nor when a file is waited for", in(pool("1", "1"), tagSet(""), node("a")), Goal{Edit: &asked}, "MCO has not rendered what the mirror objects ask for yet, for worker", ""},
+		{"a registry was blocked, and MCO has not noticed", with(all, func(in *VerifyInput) {
+			in.Mirrors = blocks.Apply(in.Mirrors)
+			in.Mirrors.Payload = release
+		}), Goal{Edit: &blocks}, "MCO has not rendered what the mirror objects ask for yet, for worker", ""},
+		{"registries were allowed, and MCO has not noticed", with(all, func(in *VerifyInput) { in.Mirrors = allows.Apply(in.Mirrors) }), Goal{Edit: &allows}, "MCO has not rendered what the mirror objects ask for yet, for worker", ""},
 		{"the object is not there", all, Goal{Edit: &other}, "in the cluster, 1 object is not as the file says: ImageTagMirrorSet other", ""},
 		{"the object is another", in(pool("2", "2"), tagSet(configv1.NeverContactSource), has2), Goal{Edit: &asked}, "in the cluster, 1 object is not as the file says: ImageTagMirrorSet shop", ""},
 		{"one node has it", in(pool("2", "1"), tagSet(""), has2, node("b", "wants=2", "state=Working")), Goal{}, "1 of 2 nodes have what the mirror objects ask for; without: b", ""},

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -45,6 +46,8 @@ type Verification struct {
 	// Left is what is left to do; Unknown what could not be told.
 	Left    []Task   `json:"left,omitempty"`
 	Unknown []string `json:"unknown,omitempty"`
+	// NotCompared is what the objects ask for and nothing tells of nodes. It is no part of Result.
+	NotCompared []string `json:"notCompared,omitempty"`
 }
 
 // A Task is something left to do: what, in a sentence, and the command for it, if there is
@@ -63,8 +66,8 @@ type NodeConfig struct {
 	Result Result `json:"result"`
 	// Why says what is not well, or not known.
 	Why string `json:"why,omitempty"`
-	// Differences are the entries of registries.conf that the objects make (After) and those
-	// that the node has (Before).
+	// Differences are the entries of registries.conf, policy.json and registries.d that the
+	// objects make (After) and those that the node has (Before).
 	Differences []rollout.RegistryChange `json:"differences,omitempty"`
 }
 
@@ -80,8 +83,7 @@ type PullFailure struct {
 	RouteUnknown string   `json:"routeUnknown,omitempty"`
 }
 
-// Verify says whether every node has the registries.conf that the objects in force ask for,
-// and whether all images can be pulled that are asked for.
+// Verify says whether every node has the files that the objects in force ask for, and whether all images can be pulled that are asked for.
 func Verify(in VerifyInput) Verification {
 	v := newVerification(in)
 	v.Unknown = slices.Clone(in.Incomplete)
@@ -93,6 +95,9 @@ func Verify(in VerifyInput) Verification {
 	v.verifyPulls()
 	v.pools(status)
 	v.missing()
+	if ca := v.Mirrors.TrustedCA; ca != "" {
+		v.NotCompared = []string{fmt.Sprintf("which CAs nodes trust: ConfigMap %s, the additionalTrustedCA of Image cluster, is in no rendered config", ca)}
+	}
 	v.conclude()
 	return v.Verification
 }
@@ -173,14 +178,42 @@ func (v *verification) node(p rollout.Pool, n *corev1.Node) NodeConfig {
 	switch {
 	case err != nil:
 		c.Why = err.Error()
+	case maySpare(v.Mirrors, differences):
+		c.Differences, c.Why = differences, payloadUnknown
 	case len(differences) > 0:
-		c.Result, c.Differences, c.Why = NotWell, differences, "its registries.conf is not what the objects ask for"
+		c.Result, c.Differences, c.Why = NotWell, differences, whyDiffers(differences)
 	case r.GaveUp:
 		c.Result, c.Why = NotWell, "is "+strings.ToLower(r.State)+": "+cmp.Or(r.Reason, "it does not say why")
 	default:
 		c.Result = Well
 	}
 	return c
+}
+
+// payloadUnknown is why it is not known whether nodes lack something.
+const payloadUnknown = "MCO leaves out of blockedRegistries what would block the release image, and no ClusterVersion was read that says which it is"
+
+// maySpare reports whether there are differences, and each of them may be intended.
+func maySpare(set mirrors.Set, differences []rollout.RegistryChange) bool {
+	return len(differences) > 0 && !slices.ContainsFunc(differences, func(d rollout.RegistryChange) bool {
+		return !set.MayBeSpared(mirrors.Difference{File: d.File, Scope: d.Scope, Objects: d.After, MachineConfig: d.Before})
+	})
+}
+
+// whyDiffers names the files that differ.
+func whyDiffers(differences []rollout.RegistryChange) string {
+	var files []string
+	for _, d := range differences {
+		file := cmp.Or(d.File, mirrors.RegistriesConfPath)
+		if name := file[strings.LastIndexByte(file, '/')+1:]; !slices.Contains(files, name) {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 1 {
+		return "its " + files[0] + " is not what the objects ask for"
+	}
+	last := len(files) - 1
+	return fmt.Sprintf("its %s and %s are not what the objects ask for", text.Names(files[:last], shown), files[last])
 }
 
 // differences compares what a node of a pool has with what the objects ask for.
@@ -204,28 +237,24 @@ func (v *verification) compare(pool string, config *rollout.Rendered) ([]rollout
 		wanted = files
 		v.wanted[pool] = wanted
 	}
-	return differencesTo(v.Mirrors.At(pool), wanted, config)
+	return differencesTo(wanted, config)
 }
 
-// registryDifferences compares a rendered config of a pool with what the objects ask for.
-func registryDifferences(set mirrors.Set, pool string, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
+// pullDifferences compares a rendered config of a pool with what the objects ask for.
+func pullDifferences(set mirrors.Set, pool string, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
 	wanted, err := mirrors.Rendered(set.At(pool))
 	if err != nil {
 		return nil, err
 	}
-	return differencesTo(set.At(pool), wanted, config)
+	return differencesTo(wanted, config)
 }
 
-// differencesTo compares a rendered config with the files that a set asks for. What MCO leaves
-// out on purpose is no difference.
-func differencesTo(set mirrors.Set, wanted rollout.Files, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
-	all, err := rollout.RegistryDifferences(config.Files, wanted)
+func differencesTo(wanted rollout.Files, config *rollout.Rendered) ([]rollout.RegistryChange, error) {
+	all, err := rollout.PullDifferences(config.Files, wanted)
 	if err != nil {
 		return nil, fmt.Errorf("MachineConfig %s: %w", config.Name, err)
 	}
-	return slices.DeleteFunc(all, func(d rollout.RegistryChange) bool {
-		return mirrors.Difference{Scope: d.Scope, Objects: d.After, MachineConfig: d.Before}.IsSparedPayload(set)
-	}), nil
+	return all, nil
 }
 
 // verifyPulls groups the pods that fail to pull by image, reason and route.

@@ -21,12 +21,41 @@ func tagSet(source configv1.MirrorSourcePolicy) mirrors.Set {
 	return mirrors.Put(o).Apply(mirrors.Set{})
 }
 
+// release is the image of a cluster.
+const release = "quay.io/openshift-release-dev/ocp-release@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+
+// lists puts the lists of Image cluster into force.
+func lists(in VerifyInput, payload string, r configv1.RegistrySources) VerifyInput {
+	in.Mirrors.Registries, in.Mirrors.Payload = r, payload
+	return in
+}
+
+// TestVerifyCAs: all is well but for what no rendered config tells.
+func TestVerifyCAs(t *testing.T) {
+	pool := worker("2")
+	pool.Status.Configuration.Name = "2"
+	in := VerifyInput{Input: input(pool, node("a", "has=2", "wants=2")), Mirrors: tagSet("")}
+	in.Mirrors.TrustedCA = "registry-cas"
+	if v := Verify(in); v.Result != Well || len(v.NotCompared) != 1 || !strings.Contains(v.NotCompared[0], "registry-cas") {
+		t.Errorf("got %s, not compared %q", v.Result, v.NotCompared)
+	}
+}
+
 func TestVerify(t *testing.T) {
 	done := node("a", "has=2", "wants=2")
 	settled := func(nodes ...*corev1.Node) VerifyInput {
 		pool := worker("2")
 		pool.Status.Configuration.Name = "2"
-		return VerifyInput{Input: input(pool, nodes...), Mirrors: tagSet("")}
+		in := VerifyInput{Input: input(pool, nodes...), Mirrors: tagSet("")}
+		allows := rendered("3", shop)
+		allows.Files[mirrors.PolicyJSONPath] = []byte(`{"default":[{"type":"reject"}],"transports":{"docker":{"quay.io":[{"type":"insecureAcceptAnything"}]}}}`)
+		in.Rendered["3"] = allows
+		return in
+	}
+	allowing := func(nodes ...*corev1.Node) VerifyInput {
+		in := settled(nodes...)
+		in.Cluster.Pools[0].Spec.Configuration.Name, in.Cluster.Pools[0].Status.Configuration.Name = "3", "3"
+		return in
 	}
 	with := func(in VerifyInput, change func(*VerifyInput)) VerifyInput {
 		change(&in)
@@ -41,10 +70,20 @@ func TestVerify(t *testing.T) {
 		{"all have it", settled(done), Well, ""},
 		{"one has the old file", settled(done, node("b", "wants=2", "state=Working")), NotWell, "its registries.conf is not what the objects ask for"},
 		{"the objects ask for something else", with(settled(done), func(in *VerifyInput) { in.Mirrors = tagSet(configv1.NeverContactSource) }), NotWell, "its registries.conf is not what the objects ask for"},
+		{"a blocked registry that holds the release image is left out", lists(settled(done), release, configv1.RegistrySources{BlockedRegistries: []string{"quay.io/openshift-release-dev"}}), Well, ""},
+		{"another is not", lists(settled(done), release, configv1.RegistrySources{BlockedRegistries: []string{"quay.io/bad"}}), NotWell, "its registries.conf and policy.json are not what the objects ask for"},
+		{"a namespace beside that of the release image is not", lists(settled(done), release, configv1.RegistrySources{BlockedRegistries: []string{"quay.io/openshift-release"}}), NotWell, "its registries.conf and policy.json are not what the objects ask for"},
+		{"which image that is, is not known", lists(settled(done), "", configv1.RegistrySources{BlockedRegistries: []string{"quay.io/bad"}}), Unknown, "no ClusterVersion was read"},
+		{"nor is that any reason for another difference", lists(settled(done), "", configv1.RegistrySources{BlockedRegistries: []string{"quay.io/bad"}, InsecureRegistries: []string{"quay.io/old"}}), NotWell, "its registries.conf and policy.json are not"},
+		{"registries are allowed", lists(settled(done), release, configv1.RegistrySources{AllowedRegistries: []string{"quay.io"}}), NotWell, "its policy.json is not what the objects ask for"},
+		{"and were before", lists(allowing(node("a", "has=3", "wants=3")), release, configv1.RegistrySources{AllowedRegistries: []string{"quay.io"}}), Well, ""},
+		{"and no longer are", settled(node("a", "has=3", "wants=3")), NotWell, "its policy.json is not what the objects ask for"},
+		{"insecure ones", lists(settled(done), release, configv1.RegistrySources{InsecureRegistries: []string{"quay.io/old"}}), NotWell, "its registries.conf is not what the objects ask for"},
+		{"search registries", lists(settled(done), release, configv1.RegistrySources{ContainerRuntimeSearchRegistries: []string{"quay.io"}}), NotWell, "its registries.conf is not what the objects ask for"},
 		{"no objects any more", with(settled(done), func(in *VerifyInput) { in.Mirrors = mirrors.Set{} }), NotWell, "its registries.conf is not what the objects ask for"},
 		{"it has the file, and gave up on something", settled(node("a", "has=2", "wants=2", "state=Degraded", "reason=content mismatch")), NotWell, "is degraded: content mismatch"},
 		{"its config was not read", with(settled(done), func(in *VerifyInput) { in.Rendered = nil; in.Unread = map[string]error{"2": errors.New("forbidden")} }), Unknown, "node a: it is not known what is in its rendered config: forbidden"},
-		{"one is not known, another is not well", with(settled(node("b", "has=3", "wants=3"), node("c", "wants=2", "state=Working")), func(*VerifyInput) {}), NotWell, "it is not known what is in its rendered config"},
+		{"one is not known, another is not well", with(settled(node("b", "has=4", "wants=4"), node("c", "wants=2", "state=Working")), func(*VerifyInput) {}), NotWell, "it is not known what is in its rendered config"},
 		{"no daemon", settled(done, node("b", "new")), Unknown, "node b: does not say which rendered config it has"},
 		{"pods may not be read", with(settled(done), func(in *VerifyInput) { in.Cluster.Unknown = []string{"pods"} }), Unknown, "pods could not be read"},
 		{"nodes may not be read", with(settled(), func(in *VerifyInput) { in.Cluster.Unknown = []string{"nodes"} }), Unknown, "nodes could not be read"},

@@ -1,0 +1,110 @@
+package simulation
+
+import (
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// A leaving is a pod that is being deleted, or was evicted, and may not end. As long as it is
+// there it keeps its room, its ports, and others by anti-affinity; a drain of its node waits for
+// it (kubectl's drain, waitForDelete). No controller and no budget counts it.
+type leaving struct {
+	name  string // "namespace/name"
+	shape *shape
+	why   string
+	// ended says that its containers have: the scheduler does not reckon with it any more.
+	ended bool
+	// held says that a drain waits for it.
+	held bool
+	// sure says that it does not end by itself, as far as is known.
+	sure bool
+}
+
+// endsLate is how long after its time a pod may end that is none the worse for it: a kubelet
+// stops containers, unmounts volumes and tells the API server.
+const endsLate = 2 * time.Minute
+
+// addLeaving enters a pod that is being deleted, and returns it, unless it will have ended soon.
+func (w *world) addLeaving(in *rollout.Pod, s *shape) *leaving {
+	n, there := w.byName[in.Node]
+	if !there {
+		return nil
+	}
+	l := leaving{name: in.Namespace + "/" + in.Name, shape: s, ended: in.Ended, held: isHeldFor(in)}
+	switch now := w.in.Now; {
+	case in.Finalizers != "":
+		l.why, l.sure = "keeps "+in.Finalizers+" (finalizers)", true
+	case now.IsZero() || in.Ends.IsZero():
+		l.why = "may not end"
+	case now.After(in.Ends.Add(endsLate)):
+		l.why, l.sure = "should have ended "+in.Ends.UTC().Format("2006-01-02 15:04 MST"), true
+	default:
+		return nil
+	}
+	w.nodes[n].leaving = append(w.nodes[n].leaving, l)
+	if !l.ended {
+		s.leaving = append(s.leaving, n)
+	}
+	return &l
+}
+
+// isHeldFor reports whether a drain waits for a pod to end.
+func isHeldFor(in *rollout.Pod) bool { return !in.Static && in.Owner.Kind != "DaemonSet" }
+
+// staysBehind returns what remains of a pod once it is evicted, false if it ends.
+func (w *world) staysBehind(pod int32) (leaving, bool) {
+	p := &w.pods[pod]
+	if p.Finalizers == "" {
+		return leaving{}, false
+	}
+	return leaving{name: w.podName(pod), shape: p.shape, why: "keeps " + p.Finalizers + " (finalizers)", held: true}, true
+}
+
+// leavers reports whether a drain may wait for a pod that does not end, so that not every drain
+// that waits does so for a budget.
+func (w *world) leavers() bool {
+	for i := range w.nodes {
+		if w.nodes[i].drained && len(w.nodes[i].leaving) > 0 {
+			return true
+		}
+	}
+	for i := range w.pods {
+		if p := &w.pods[i]; !p.stays && p.Finalizers != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps reports whether a pod that is leaving counts in a view: where every pull works, the
+// question is what stalls for certain, as that is no reason to take a stall for one of images.
+func (v view) keeps(l leaving) bool { return !v.hopeful && (l.sure || !v.works) }
+
+// enter puts the pods that are leaving where they are.
+func (p *placement) enter(v view) {
+	for n := range p.w.nodes {
+		for _, l := range p.w.nodes[n].leaving {
+			if v.keeps(l) && !l.ended {
+				p.add(l.shape, int32(n), 1, true)
+			}
+		}
+	}
+}
+
+// leaves takes a pod from its node that stays behind there.
+func (p *placement) leaves(pod int32) {
+	n := p.node[pod]
+	p.remove(pod)
+	p.add(p.w.pods[pod].shape, n, 1, true)
+}
+
+// heldStall is that of a drain that waits for a pod to end.
+func (r *run) heldStall(d *drain, l leaving) Stall {
+	return Stall{
+		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
+	}
+}
+
+// noBudget stands for none in a Stall.
+const noBudget = -1

@@ -1,0 +1,61 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+)
+
+// TestLeaving: what a pod that is being deleted is taken for, by what is known of its end.
+func TestLeaving(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		reason     string
+		now, ends  time.Time
+		finalizers string
+		want       string // the worst course
+	}{
+		{"it has time", noon, noon.Add(30 * time.Second), "", "finishes"},
+		{"it is late, as many are", noon.Add(time.Minute), noon, "", "finishes"},
+		{"it is past its time", noon.Add(3 * time.Minute), noon, "", "w1's drain stalls: app/web-0 has to end first, and should have ended 2026-03-01 12:00 UTC"},
+		{"nobody knows the time", time.Time{}, noon, "", "w1's drain may stall: app/web-0 has to end first, and may not end"},
+		{"nor when it is to end", noon, time.Time{}, "", "w1's drain may stall: app/web-0 has to end first, and may not end"},
+		{"it has time, and a finalizer", noon, noon.Add(30 * time.Second), "example.com/keep", "w1's drain stalls: app/web-0 has to end first, and keeps example.com/keep (finalizers)"},
+	} {
+		c := scene(three + "ReplicaSet w1!deleted,w2 web image=works").cluster(t)
+		c.Pods[0].Ends, c.Pods[0].Finalizers = tt.ends, tt.finalizers
+		in := inputFor(c)
+		in.Now = tt.now
+		got := Run(in)
+		if got.Worst.String() != tt.want || len(got.Best.Stalls) > 0 || got.Best.Undecided {
+			t.Errorf("%s: got %s, at best %s", tt.reason, got.Worst, got.Best)
+		}
+		for _, s := range got.Worst.Stalls {
+			if s.ByImage {
+				t.Errorf("%s: put down to an image", tt.reason)
+			}
+		}
+	}
+}
+
+// TestLeavingElsewhere: drains wait neither for pods of DaemonSets nor for those of nodes that
+// are not drained, and one that has ended takes no room.
+func TestLeavingElsewhere(t *testing.T) {
+	for _, s := range []scene{
+		three + "DaemonSet w1!deleted,w2 agent image=works",
+		three + "node s1\nReplicaSet s1!deleted,w2 web image=works",
+		"pool worker\nnode w1 worker reload\nnode w2 worker\nReplicaSet gone!deleted web image=works",
+	} {
+		if got := Run(s.input(t)); !got.Finishes() {
+			t.Errorf("%s\n%s", s, got.Worst)
+		}
+	}
+	full := scene("pool worker\nnode w1 worker cpu=12\nnode s1 cpu=12\nReplicaSet s1!deleted old cpu=8\nReplicaSet w1,w1 web cpu=5\nbudget web app=web max=1")
+	c := full.cluster(t)
+	c.Pods[0].Ended = true
+	if got := Run(inputFor(c)); !got.Finishes() {
+		t.Errorf("it has ended: %s", got.Worst)
+	}
+	if got := Run(full.input(t)); got.Finishes() {
+		t.Error("it takes room, and all is said to go well")
+	}
+}
