@@ -260,8 +260,13 @@ func isCutOff(err error) bool {
 	var failed net.Error
 	var syntax *json.SyntaxError
 	var wrongType *json.UnmarshalTypeError
-	return err != nil && !errors.As(err, &syntax) && !errors.As(err, &wrongType) && !errors.As(err, &status) && !(errors.As(err, &failed) && failed.Timeout()) &&
-		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case err == nil, errors.As(err, &status), errors.As(err, &syntax), errors.As(err, &wrongType),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	default:
+		return !errors.As(err, &failed) || !failed.Timeout()
+	}
 }
 
 func (r mirrorReader) readOnce(ctx context.Context, path string, query map[string]string, out any) error {
