@@ -77,9 +77,11 @@ type Simulation struct {
 // A Course is a simulation.Course as JSON.
 type Course struct {
 	// Finishes says that all nodes are updated; neither it nor Stalls if nobody can tell.
-	Finishes bool    `json:"finishes"`
-	Steps    []Step  `json:"steps"`
-	Stalls   []Stall `json:"stalls"`
+	Finishes bool `json:"finishes"`
+	// Waiting is Course.Waiting of package simulation.
+	Waiting []string `json:"waiting,omitempty"`
+	Steps   []Step   `json:"steps"`
+	Stalls  []Stall  `json:"stalls"`
 }
 
 // A Step is a simulation.Step with its text.
@@ -140,7 +142,7 @@ func span(r rollout.Range) Span { return Span{r.Min.Seconds(), r.Max.Seconds()} 
 
 // course returns c as JSON. What is not certain is not said to finish.
 func course(c simulation.Course, certain bool) Course {
-	d := Course{Finishes: certain && len(c.Stalls) == 0 && !c.Undecided, Steps: []Step{}, Stalls: []Stall{}}
+	d := Course{Finishes: certain && len(c.Stalls)+len(c.Waiting) == 0 && !c.Undecided, Waiting: c.Waiting, Steps: []Step{}, Stalls: []Stall{}}
 	for _, s := range c.Steps {
 		d.Steps = append(d.Steps, Step{s, s.String()})
 	}

@@ -10,6 +10,9 @@ type Course struct {
 	// Undecided is set where Steps end before all nodes are done although there are no Stalls:
 	// other choices of the scheduler may lead further, and none was found that does.
 	Undecided bool `json:"undecided,omitempty"`
+	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
+	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step, and the rollout does not finish.
+	Waiting []string `json:"waiting,omitempty"`
 }
 
 // A Step is what happens to one node.

@@ -59,7 +59,9 @@ type Result struct {
 func (r Result) Certain() bool { return !r.Partial && len(r.Unknown) == 0 }
 
 // Finishes reports whether the rollout is certain to come to its end.
-func (r Result) Finishes() bool { return r.Certain() && len(r.Worst.Stalls) == 0 }
+func (r Result) Finishes() bool {
+	return r.Certain() && len(r.Worst.Stalls)+len(r.Worst.Waiting) == 0
+}
 
 // restsOn are the resources that a simulation rests on. Without the others the forecast of
 // what happens on each node may be wrong, which comes before.
@@ -75,6 +77,7 @@ func Run(in Input) Result {
 	if !w.stopped {
 		result.Best = w.best()
 	}
+	result.Best.Waiting, result.Worst.Waiting = w.waiting, w.waiting
 	if !w.stopped {
 		result.Obstacles = w.obstacles()
 	}

@@ -202,6 +202,23 @@ func said(c Course) string {
 	return c.String()
 }
 
+// TestWaitingNodes: a rollout does not finish while a node is not taken.
+func TestWaitingNodes(t *testing.T) {
+	for words, want := range map[string]string{
+		"worker max=2": "cannot finish: node w2 is not ready", "worker": "cannot finish: node w2 is not ready, and maxUnavailable is 1", "worker paused": "finishes",
+	} {
+		got := Run(scene(`
+		pool ` + words + `
+		pool infra
+		node w1 worker
+		node w2 worker notready
+		node i1 infra`).input(t))
+		if got.Worst.String() != want || got.Best.String() != want || got.Finishes() != (want == "finishes") {
+			t.Errorf("%s: %s, %s, finishes %v", words, got.Worst, got.Best, got.Finishes())
+		}
+	}
+}
+
 // TestSteps is a rollout node by node, with two pools side by side and one that waits.
 func TestSteps(t *testing.T) {
 	got := Run(scene(`

@@ -122,6 +122,8 @@ func (c Course) String() string {
 		return fmt.Sprintf("%s; and %s more", c.Stalls[0], text.Count(len(c.Stalls)-1, "stall"))
 	case c.Undecided:
 		return "may finish, depending on where pods go"
+	case len(c.Waiting) > 0:
+		return "cannot finish: " + text.Names(c.Waiting, namesShown)
 	default:
 		return "finishes"
 	}

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ type world struct {
 	counters  []*counter
 	resources map[corev1.ResourceName]int
 	images    *images
+	waiting   []string // Course.Waiting
 	keys      *topology
 
 	// lowest is the lowest priority of a pod.
@@ -156,6 +158,9 @@ func (w *world) addPools() {
 	for i := range w.in.Forecast.Pools {
 		p := pool{Pool: &w.in.Forecast.Pools[i], after: -1}
 		takes := p.Part == rollout.Takes
+		if p.Part == rollout.Stopped {
+			w.waiting = append(w.waiting, p.Why)
+		}
 		p.drains, p.capacity = takes && p.Decision.Drains, max(p.Capacity, 1)
 		for rank, member := range p.Nodes {
 			n, ok := w.byName[member.Name]
@@ -164,6 +169,9 @@ func (w *world) addPools() {
 			}
 			at := &w.nodes[n]
 			at.pool, at.rank = i, rank
+			if takes && member.Waits() {
+				w.waiting = append(w.waiting, fmt.Sprintf("node %s %s", member.Name, member.Unavailable))
+			}
 			if !takes || member.Waits() {
 				continue
 			}
