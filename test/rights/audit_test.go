@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,10 +67,12 @@ func (g grant) String() string {
 	return fmt.Sprintf("%s %s.%s %q in namespace %q", g.verb, g.resource, g.group, g.name, g.namespace)
 }
 
-// isUsedBy reports whether the API server has done what e asks for, and g covers it.
+// isUsedBy reports whether the API server has done what e asks for, and g covers it. To find out that
+// there is no such object takes the right as well.
 func (g grant) isUsedBy(e event) bool {
 	o := e.ObjectRef
-	return e.ResponseStatus.Code/100 == 2 && g.verb == e.Verb && g.group == o.APIGroup && g.resource == o.Resource &&
+	done := e.ResponseStatus.Code/100 == 2 || e.Verb == "get" && e.ResponseStatus.Code == http.StatusNotFound
+	return done && g.verb == e.Verb && g.group == o.APIGroup && g.resource == o.Resource &&
 		(g.namespace == "" || g.namespace == o.Namespace) && (g.name == "" || g.name == o.Name)
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,15 +16,19 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
+	"github.com/mirrorset-guard/mirrorset-guard/test/signer"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
@@ -293,7 +298,9 @@ func (s *stage) serve(t *testing.T, env ...string) *guard {
 	pool.AppendCertsFromPEM(s.ca)
 	client := &http.Client{Timeout: process.Patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 	waitReady(t, "http://"+addresses[1]+"/readyz")
-	review(t, client, "https://"+addresses[0]+webhook.Path)
+	for _, o := range reviewed {
+		review(t, client, "https://"+addresses[0]+webhook.Path, o)
+	}
 	return &guard{observe: "https://" + addresses[2], client: client, stop: stop}
 }
 
@@ -317,13 +324,36 @@ func waitReady(t *testing.T, url string) {
 	t.Fatalf("the guard is not ready: %s", last)
 }
 
-// review makes the guard read the mirror configuration. The change has no effect, so
-// no registry is asked.
-func review(t *testing.T, client *http.Client, url string) {
+// reviewed are of every kind that the guard reviews, and have no effect, so that no registry is asked.
+var reviewed = []mirrors.Object{
+	&configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+	&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+	&operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+	&configv1.ClusterImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: configv1.ClusterImagePolicySpec{Scopes: nowhere, Policy: byKey}},
+	&configv1.ImagePolicy{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, Spec: configv1.ImagePolicySpec{Scopes: nowhere, Policy: byKey}},
+}
+
+var (
+	nowhere = []configv1.ImageScope{"unused.example.com"}
+	byKey   = configv1.ImageSigstoreVerificationPolicy{RootOfTrust: configv1.PolicyRootOfTrust{
+		PolicyType: configv1.PublicKeyRootOfTrust, PublicKey: &configv1.ImagePolicyPublicKeyRootOfTrust{KeyData: signer.Key("release").PEM()},
+	}}
+)
+
+// review makes the guard read the mirror configuration, and then what came of the change.
+func review(t *testing.T, client *http.Client, url string, o mirrors.Object) {
 	t.Helper()
-	const request = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
-		"kind": {"group": "config.openshift.io", "version": "v1", "kind": "ImageTagMirrorSet"}, "name": "a", "object":
-		{"apiVersion": "config.openshift.io/v1", "kind": "ImageTagMirrorSet", "metadata": {"name": "a"}, "spec": {}}}}`
+	object, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, version := configv1.GroupVersion.Group, configv1.GroupVersion.Version
+	if _, isPolicy := o.(*operatorv1alpha1.ImageContentSourcePolicy); isPolicy {
+		group, version = operatorv1alpha1.GroupVersion.Group, operatorv1alpha1.GroupVersion.Version
+	}
+	request := fmt.Sprintf(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
+		"kind": {"group": %q, "version": %q, "kind": %q}, "name": "a", "namespace": %q, "object": {"apiVersion": %q, "kind": %q, %s}}`,
+		group, version, mirrors.KindOf(o), o.GetNamespace(), group+"/"+version, mirrors.KindOf(o), object[1:])
 	resp, err := client.Post(url, "application/json", strings.NewReader(request))
 	if err != nil {
 		t.Fatal(err)

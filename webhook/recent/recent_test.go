@@ -345,9 +345,14 @@ func TestRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newShared()
 		e := s.replica(t, "a", Options{})
+		await()
+		s.mu.Lock()
 		s.reads, s.writes = 0, 0
+		s.mu.Unlock()
 		add(t, e, put("one"))
 		add(t, e, put("two"))
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if s.reads != 0 || s.writes != 2 {
 			t.Errorf("%d reads and %d writes", s.reads, s.writes)
 		}
