@@ -133,7 +133,7 @@ func (k *knowledge) find(l mirrors.Location) Fact {
 		if key, ok := at.signed[sum]; ok {
 			f.Presence, f.Signatures = Present, &signing.Signatures{All: []signing.Signature{key.Sign("quay.io/x:1", sum)}}
 		}
-	case at.presence == Incomplete && l.Depth == mirrors.DepthExists, at.presence == Present:
+	case at.presence == Incomplete && l.Depth < mirrors.DepthBlobs, at.presence == Present:
 		f.Presence, f.Digest, f.MediaType = Present, sumIndex, signer.MediaType
 		if !at.index && !mirrors.ByDigest(k.image.Ref) { // an index and an image have no digest in common
 			f.Digest = sumA
