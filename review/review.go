@@ -180,7 +180,7 @@ func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.R
 	defer slots.release()
 	planning := time.Now()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
-	looking, cancel := withReserve(ctx, decidingShare*time.Since(planning))
+	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
 	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
 	record.Notes = append(record.Notes, trust.notes...)
@@ -194,15 +194,6 @@ func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.R
 // each, and as much again. Where a tenant names 20,000 images, that is longer than the time that a caller
 // keeps for it on a machine that has other things to do.
 const decidingShare = 3
-
-// withReserve returns a context that ends so much before ctx, or after half of the time that is left.
-func withReserve(ctx context.Context, reserve time.Duration) (context.Context, context.CancelFunc) {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, end.Add(-min(reserve, time.Until(end)/2)))
-}
 
 // Standing verifies the configuration in force by the rules for changes: see
 // policy.NewStanding. It is in no hurry (Plan.StandingLookups).

@@ -90,7 +90,7 @@ func TestTimeToDecide(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	end, _ := short.Deadline()
-	looking, cancel := withReserve(short, time.Hour)
+	looking, cancel := KeepBack(short, time.Hour)
 	defer cancel()
 	if until, _ := looking.Deadline(); end.Sub(until) > time.Minute/2 {
 		t.Errorf("%s of a minute is kept", end.Sub(until))

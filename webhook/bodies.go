@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/fair"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
@@ -81,7 +82,7 @@ var errCrowded = errors.New("too many reviews are under way")
 
 // acquire waits for room until there is just time left to say that there is none.
 func acquire(ctx context.Context, queue *fair.Queue, room int64) error {
-	ctx, cancel := keepBack(ctx, refusalTime)
+	ctx, cancel := review.KeepBack(ctx, refusalTime)
 	defer cancel()
 	return queue.Acquire(ctx, 0, room)
 }

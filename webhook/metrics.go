@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // metrics count decisions. No label holds anything that a user or a stranger
@@ -119,7 +120,7 @@ func (m *metrics) usedUp(ctx context.Context, v verdict, start time.Time, took t
 		return
 	}
 	had := deadline.Sub(start)
-	if had -= keptBack(decidingTime, had); had > took {
+	if had -= review.KeptBack(decidingTime, had); had > took {
 		m.deadline.Observe(took.Seconds() / had.Seconds())
 		return
 	}

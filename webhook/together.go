@@ -155,7 +155,7 @@ func (j *judging) await(ctx context.Context, look recent.Look) error {
 	}
 	j.edits().Release()
 	j.seat.Leave() // others have changes admitted meanwhile
-	waiting, cancel := keepBack(ctx, decidingTime)
+	waiting, cancel := review.KeepBack(ctx, decidingTime)
 	err := j.claim.Await(waiting, look)
 	cancel()
 	if err == nil {
@@ -220,23 +220,10 @@ func (j *judging) askAlone(ctx context.Context) (review.Record, error) {
 	if j.o.mayMatter() {
 		reserve += authorizationTime
 	}
-	ctx, cancel := keepBack(ctx, reserve)
+	ctx, cancel := review.KeepBack(ctx, reserve)
 	defer cancel()
 	return j.ask(ctx, j.edit, j.request.requester())
 }
-
-// keepBack returns a context that ends so much before ctx does, or after half of the time that
-// ctx has.
-func keepBack(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, end.Add(-keptBack(d, time.Until(end))))
-}
-
-// keptBack returns how much of the time left is kept back where d is wanted.
-func keptBack(d, left time.Duration) time.Duration { return min(d, left/2) }
 
 // together returns the verdict on the change with what look holds, and whether it is because of
 // that. Both look and record, which is about the change alone, are brought up to date first if
