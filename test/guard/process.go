@@ -106,7 +106,7 @@ type Process struct {
 // Tail returns the end of a log, without the ends of long lines: what a test says of its failure is
 // to be found beside it.
 func Tail(log []byte) string {
-	const maxLines, maxLine = 40, 300
+	const maxLines, maxLine = 12, 300
 	lines := slices.Collect(strings.Lines(string(log)))
 	var b strings.Builder
 	for _, line := range lines[max(0, len(lines)-maxLines):] {

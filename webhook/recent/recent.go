@@ -145,14 +145,15 @@ type Edits struct {
 	claims   chan struct{} // wakes it for claims
 	senders  senders
 
-	mu      sync.Mutex
-	pending []*pending           // what may still be stored, in the order in which it was seen
-	over    map[string]time.Time // what is not, though it may be in the list: since when
-	latest  content              // of shared, as last seen
-	count   int                  // of what was ever added to pending
-	news    chan struct{}        // closed whenever pending or latest change
-	link    link
-	trouble trouble
+	mu       sync.Mutex
+	pending  []*pending           // what may still be stored, in the order in which it was seen
+	over     map[string]time.Time // what is not, though it may be in the list: since when
+	latest   content              // of shared, as last seen
+	count    int                  // of what was ever added to pending
+	overflow time.Time            // when there was more in the list than is remembered
+	news     chan struct{}        // closed whenever pending or latest change
+	link     link
+	trouble  trouble
 	// confirmed and unconfirmed count what came of own edits.
 	confirmed, unconfirmed uint64
 	running                bool // whether Run does
@@ -490,6 +491,9 @@ func (l Look) unreadable() error {
 	e := l.edits
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if time.Since(e.overflow) < MaxStoringTime {
+		return fmt.Errorf("%w: more than %d", errFull, maxKnown)
+	}
 	for _, p := range e.pending {
 		if p.unreadable != "" && time.Since(p.at) < MaxStoringTime {
 			return fmt.Errorf("another replica has admitted a change that cannot be read here: %s", p.unreadable)
@@ -601,8 +605,9 @@ func (e *Edits) share(ctx context.Context, look Look, p *pending) error {
 }
 
 // list returns what the list is to hold instead of c: what may still be stored, and what others
-// wrote that cannot be read here, as long as it counts. It is called with the lock held.
-func (e *Edits) list(c content) []entry {
+// wrote that cannot be read here, as long as it counts. Of what is not admitted yet it holds only
+// adding, nil for none: write alone knows with what that was judged. It is called with the lock held.
+func (e *Edits) list(c content, adding *pending) []entry {
 	var entries []entry
 	listed := map[string]bool{}
 	for _, en := range c.entries {
@@ -611,7 +616,7 @@ func (e *Edits) list(c content) []entry {
 		}
 	}
 	for _, p := range e.pending {
-		if p.own != nil && !p.own.withdrawn && !listed[p.id] {
+		if isOurs := p.own != nil && !p.own.withdrawn; isOurs && (p.own.told || p.claim != 0 || p == adding) && !listed[p.id] {
 			entries = append(entries, p.entry)
 		}
 	}
@@ -623,7 +628,7 @@ func (e *Edits) list(c content) []entry {
 // been told yet, so what is there is looked at before it is tried again.
 func (e *Edits) write(ctx context.Context, count int, p *pending) error {
 	for tries := 1; ; tries++ {
-		from, entries, err := e.next(count)
+		from, entries, err := e.next(count, p)
 		if err != nil {
 			return err
 		}
@@ -643,21 +648,22 @@ func (e *Edits) write(ctx context.Context, count int, p *pending) error {
 		switch {
 		case readErr != nil: // perhaps next time
 		case slices.ContainsFunc(now.entries, func(other entry) bool { return other.id == p.id }):
-			return nil
+			return nil // by one of these tries: nothing else writes it, see list
 		case e.catchUp(ctx, now) != nil:
 			return fmt.Errorf("telling other replicas of this change: %w", ErrChanged)
 		}
 	}
 }
 
-// next returns what to write where; ErrChanged if more than count was added, or may have been.
-func (e *Edits) next(count int) (from content, entries []entry, err error) {
+// next returns what to write where for p to be in it; ErrChanged if more than count was added, or may
+// have been.
+func (e *Edits) next(count int, p *pending) (from content, entries []entry, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.count != count || e.latest.absent || e.settled(e.latest) != nil {
 		return content{}, nil, ErrChanged
 	}
-	return e.latest, e.list(e.latest), nil
+	return e.latest, e.list(e.latest, p), nil
 }
 
 // catchUp waits a moment for this process to be told of c.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,8 @@ type shared struct {
 	reads, writes int
 	// slow is how long the answer to a write takes that was made.
 	slow time.Duration
+	// latency is how long the way to it takes at most, and the way back.
+	latency time.Duration
 	// deaf is set if nothing is told to those who follow.
 	deaf    bool
 	changed chan struct{}
@@ -87,7 +90,16 @@ func (s *shared) notify() {
 
 func (s *shared) now() content { return s.versions[len(s.versions)-1] }
 
+// linger takes as long as one way may take.
+func (s *shared) linger() {
+	if s.latency > 0 {
+		time.Sleep(rand.N(s.latency))
+	}
+}
+
 func (b by) read(context.Context) (content, error) {
+	b.linger()
+	defer b.linger()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reads++
@@ -123,6 +135,8 @@ func (s *shared) set(change func()) {
 }
 
 func (b by) write(_ context.Context, from content, entries []entry) (content, error) {
+	b.linger()
+	defer b.linger()
 	b.mu.Lock()
 	defer func(slow time.Duration) {
 		b.mu.Unlock()
@@ -180,6 +194,7 @@ func (b by) follow(ctx context.Context, seen func(content)) error {
 			return fail
 		}
 		for _, c := range versions {
+			b.linger()
 			seen(c)
 		}
 		next += len(versions)
@@ -939,6 +954,50 @@ func TestFull(t *testing.T) {
 	})
 }
 
+// TestOverflow: who writes another list again and again, each of new entries, does not have those of
+// replicas overlooked. Nothing is admitted for as long as one may have been.
+func TestOverflow(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newShared()
+		a, b := s.replica(t, "a", Options{}), s.replica(t, "b", Options{})
+		flood := func(round int) {
+			var entries []entry
+			for i := range MaxEntries {
+				entries = append(entries, entry{id: fmt.Sprint("f", round, "-", i), edit: put(fmt.Sprint("f", round, "-", i))})
+			}
+			list, err := encode(entries, "nobody")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.put(list)
+		}
+		for round := range maxKnown/MaxEntries - 1 {
+			flood(round)
+			await()
+		}
+		s.put("")
+		await()
+		early := look(t, b)
+		for i := range MaxEntries {
+			add(t, a, put(fmt.Sprint("o", i)))
+		}
+		flood(maxKnown)
+		s.put("")
+		await()
+		if err := b.Add(t.Context(), early, Change{Edit: put("last")}); !errors.Is(err, ErrChanged) {
+			t.Errorf("added without knowing of others: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), MaxStoringTime/2)
+		defer cancel()
+		if _, err := b.LookUntil(ctx); !errors.Is(err, errFull) {
+			t.Errorf("it decides although it may have overlooked something: %v", err)
+		}
+		if _, err := b.LookUntil(t.Context()); err != nil {
+			t.Errorf("after a while: %v", err)
+		}
+	})
+}
+
 // TestAddAnyway: what is admitted without a verdict counts, be the Lease out of reach; and is shared
 // once it is there again.
 func TestAddAnyway(t *testing.T) {
@@ -1011,81 +1070,144 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// TestManyReplicas: of any two edits added at once by many replicas, who added one knew of the other,
-// though somebody deletes and empties the list all the while.
+// TestManyReplicas: whatever comes in between what, of two changes that are admitted one was judged with
+// the other, be it in force by then or not. Requests take their time, in which others are made, so that
+// replicas are told late, and look after the list in the middle of a write.
 func TestManyReplicas(t *testing.T) {
-	for _, disturbed := range []bool{false, true} {
-		t.Run(fmt.Sprint("disturbed ", disturbed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				s := newShared()
-				var all sync.WaitGroup
-				var mu sync.Mutex
-				knew := map[string][]string{} // by subject
-				var replicas []*Edits
-				for i := range 5 {
-					replicas = append(replicas, s.replica(t, fmt.Sprint("r", i), Options{}))
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if disturbed {
-					go func() {
-						for i := 0; ctx.Err() == nil; i++ {
-							select {
-							case <-time.After(time.Millisecond):
-							case <-ctx.Done():
-								return
-							}
-							if i%2 == 0 {
-								s.remove()
-							} else if !s.left0() {
-								s.put("")
-							}
-						}
-					}()
-				}
-				for i, e := range replicas {
-					for n := range 6 {
-						all.Go(func() {
-							for {
-								time.Sleep(time.Duration(n+i) * 100 * time.Microsecond)
-								l, err := e.LookUntil(t.Context())
-								if err != nil {
-									t.Error(err)
-									return
-								}
-								edit := put(fmt.Sprintf("o-%d-%d", i, n))
-								var before []string
-								for _, other := range l.Others(edit, mirrors.Set{}, time.Time{}) {
-									before = append(before, other.Subject())
-								}
-								if err = e.Add(t.Context(), l, Change{Edit: edit}); err == nil {
-									mu.Lock()
-									defer mu.Unlock()
-									knew[edit.Subject()] = before
-									return
-								}
-								if !errors.Is(err, ErrChanged) {
-									t.Error(err)
-									return
-								}
-							}
-						})
+	for _, tt := range []struct {
+		name      string
+		disturbed time.Duration // how often; 0 for never
+		latency   time.Duration
+		worlds    int
+	}{
+		{"at once", 0, 0, 1},
+		{"at once, disturbed", time.Millisecond, 0, 1},
+		{"in their time", 0, 20 * time.Millisecond, 30},
+		{"in their time, disturbed", 300 * time.Millisecond, 20 * time.Millisecond, 30},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for range tt.worlds {
+				inBubble(t, func(t *testing.T) {
+					s := newShared()
+					s.latency = tt.latency
+					w := newManyReplicas(t, s, 5)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if tt.disturbed != 0 {
+						go s.disturb(ctx, tt.disturbed)
 					}
-				}
-				all.Wait()
-				cancel()
-				for a := range knew {
-					for b := range knew {
-						if a < b && !slices.Contains(knew[a], b) && !slices.Contains(knew[b], a) {
-							t.Errorf("%s and %s were added without knowing of each other", a, b)
-						}
-					}
-				}
-				if len(knew) != 30 {
-					t.Errorf("%d additions, want 30", len(knew))
-				}
-			})
+					w.changeAll(ctx, 6)
+				})
+			}
 		})
+	}
+}
+
+// disturb removes and empties the object again and again, until ctx ends.
+func (s *shared) disturb(ctx context.Context, every time.Duration) {
+	for i := 0; ; i++ {
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+			return
+		}
+		if i%2 == 0 {
+			s.remove()
+		} else if !s.left0() {
+			s.put("")
+		}
+	}
+}
+
+// A manyReplicas is replicas that admit changes at the same time, and a cluster that stores these.
+type manyReplicas struct {
+	t        *testing.T
+	shared   *shared
+	cluster  cluster
+	replicas []*Edits
+
+	mu   sync.Mutex
+	knew map[string][]string // with what each change was judged that is admitted
+}
+
+func newManyReplicas(t *testing.T, s *shared, n int) *manyReplicas {
+	w := &manyReplicas{t: t, shared: s, knew: map[string][]string{}}
+	options := Options{
+		OtherWebhooks: func(context.Context) (time.Duration, error) { return 0, nil },
+		Stored: func(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error) {
+			s.linger()
+			return w.cluster.stored(ctx, edits)
+		},
+	}
+	for i := range n {
+		w.replicas = append(w.replicas, s.replica(t, fmt.Sprint("r", i), options))
+	}
+	return w
+}
+
+// changeAll has each replica admit n changes, one after another as far as it decides, and compares with
+// what each was judged.
+func (w *manyReplicas) changeAll(ctx context.Context, n int) {
+	var all sync.WaitGroup
+	for i, e := range w.replicas {
+		for j := range n {
+			all.Go(func() {
+				time.Sleep(time.Duration(i+j) * 100 * time.Microsecond)
+				w.change(ctx, e, fmt.Sprintf("o-%d-%d", i, j))
+			})
+		}
+	}
+	all.Wait()
+	for a := range w.knew {
+		for b := range w.knew {
+			if a < b && !slices.Contains(w.knew[a], b) && !slices.Contains(w.knew[b], a) {
+				w.t.Errorf("%s and %s were admitted without knowing of each other", a, b)
+			}
+		}
+	}
+	if want := n * len(w.replicas); len(w.knew) != want {
+		w.t.Errorf("%d additions, want %d", len(w.knew), want)
+	}
+}
+
+// change has e admit a change, which is stored a while later.
+func (w *manyReplicas) change(ctx context.Context, e *Edits, name string) {
+	for ctx.Err() == nil {
+		l, err := e.LookUntil(ctx)
+		if err != nil {
+			w.t.Error(err)
+			return
+		}
+		time.Sleep(time.Nanosecond) // the configuration is read after the look
+		read := time.Now()
+		w.shared.linger()
+		inForce := w.cluster.inForce()
+		var before []string
+		for _, o := range inForce.Objects {
+			before = append(before, o.GetName())
+		}
+		for _, other := range l.Others(put(name), inForce, read) {
+			before = append(before, other.Objects()[0].GetName())
+		}
+		w.shared.linger()
+		if err := e.Acquire(ctx); err != nil {
+			w.t.Error(err)
+			return
+		}
+		err = e.Add(ctx, l, Change{Edit: put(name), InForce: inForce, Read: read})
+		e.Release()
+		if err == nil {
+			w.mu.Lock()
+			w.knew[name] = before
+			w.mu.Unlock()
+			w.shared.linger()
+			w.cluster.store(set(name, name+".example.com"))
+			return
+		}
+		if !errors.Is(err, ErrChanged) {
+			w.t.Error(err)
+			return
+		}
 	}
 }
 

@@ -172,7 +172,12 @@ func (e *Edits) take(c, before content, now time.Time) {
 		if en.unreadable != "" && !en.newer && whyOf(en) == strange && isNew {
 			e.disturbed(garbage, c.writer, now)
 		}
-		if _, over := e.over[en.id]; over || len(e.pending) >= maxKnown {
+		if _, over := e.over[en.id]; over {
+			continue
+		}
+		if len(e.pending) >= maxKnown { // whoever may write the list may write a new one again and again
+			e.overflow = now
+			e.count++
 			continue
 		}
 		if en.unreadable != "" && !e.trouble.waits(whyOf(en), now) {
@@ -291,7 +296,7 @@ func (e *Edits) sweep(ctx context.Context) bool {
 func (e *Edits) tidy(ctx context.Context) error {
 	e.mu.Lock()
 	now := e.latest
-	entries := e.list(now)
+	entries := e.list(now, nil)
 	if !now.absent && len(now.entries) == 0 && e.vanished() {
 		e.disturbed(emptied, now.writer, time.Now())
 	}
