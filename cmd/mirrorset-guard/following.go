@@ -36,7 +36,7 @@ func (g *guard) prepareFollowing(reporter rollouts.Reporter, budget *standing.Bu
 		return nil
 	}
 	g.follower, err = rollouts.NewFollower(rollouts.Options{
-		Source: g.cluster, Reporter: reporter, Budget: budget, StallAfter: stallAfter,
+		Source: g.cluster, Reporter: reporter, Budget: budget, StallAfter: stallAfter, Differs: g.suspectTarget,
 		Log: g.log.WithName("rollouts"), Metrics: g.registry,
 	})
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
 // The reasons of Events about how the webhooks are registered.
@@ -19,6 +20,8 @@ const (
 	// changedWithoutReview is that of Events about objects that say where nodes pull from, or how, and
 	// that no webhook sees.
 	changedWithoutReview = "ChangedWithoutReview"
+	// renderedDiffers is that of Events about pools that are to get what no object asks for.
+	renderedDiffers = "RenderedDiffers"
 )
 
 // registrationPause bounds the Events about the registration: who changes it again and again is
@@ -66,24 +69,42 @@ func registrationEvent(now, before serving.Registration, instance string) *event
 	return e
 }
 
-// maxUnreviewed bounds the objects that wait for their Event: MachineConfigs may change by the dozen.
+// maxUnreviewed bounds what waits for its Event: MachineConfigs may change by the dozen.
 const maxUnreviewed = 16
+
+// An unreviewed is something that has changed where nodes pull from, and that no webhook has seen.
+type unreviewed struct{ reason, eventType, note string }
 
 // suspect has the configuration in force verified at once, as objects have changed that no webhook sees.
 // It does not wait.
 func (g *guard) suspect(objects []string) {
 	for _, object := range objects {
-		g.log.Info("Changed without a review", "object", object)
-		g.standing.Suspect(object)
-		select {
-		case g.unreviewed <- object:
-		default:
-		}
+		g.suspectOne(object, unreviewed{
+			changedWithoutReview, corev1.EventTypeNormal,
+			object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew",
+		})
 	}
 }
 
-// tellUnreviewed writes an Event about each object that changes from now on and that no webhook sees,
-// one a second at most, until ctx ends.
+// suspectTarget does so as a pool is to get what no object asks for. No node need have it yet.
+func (g *guard) suspectTarget(d status.TargetDifference) {
+	g.suspectOne("MachineConfig "+d.Config, unreviewed{
+		renderedDiffers, corev1.EventTypeWarning,
+		d.String() + `. "mirrorset-guard rollout verify" shows all; "mirrorset-guard rollout pause" keeps it from nodes that have not begun`,
+	})
+}
+
+func (g *guard) suspectOne(object string, u unreviewed) {
+	g.log.Info("Changed without a review", "object", object, "reason", u.reason)
+	g.standing.Suspect(object)
+	select {
+	case g.unreviewed <- u:
+	default:
+	}
+}
+
+// tellUnreviewed writes an Event about what changes from now on without a review, one a second at most,
+// until ctx ends.
 func (g *guard) tellUnreviewed(ctx context.Context) {
 	for range len(g.unreviewed) {
 		<-g.unreviewed // it was another replica's to tell
@@ -92,9 +113,9 @@ func (g *guard) tellUnreviewed(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case object := <-g.unreviewed:
-			if err := events.Write(ctx, g.events, unreviewedEvent(object, instanceName())); err != nil {
-				g.log.Error(err, "Could not tell of what changed without a review", "object", object)
+		case u := <-g.unreviewed:
+			if err := events.Write(ctx, g.events, u.event(instanceName())); err != nil {
+				g.log.Error(err, "Could not tell of what changed without a review", "note", u.note)
 			}
 		}
 		select {
@@ -104,10 +125,10 @@ func (g *guard) tellUnreviewed(ctx context.Context) {
 	}
 }
 
-func unreviewedEvent(object, instance string) *eventsv1.Event {
+func (u unreviewed) event(instance string) *eventsv1.Event {
 	e := events.New("standing-verification", instance)
-	e.Action, e.Reason, e.Regarding, e.Type = "Verifying", changedWithoutReview, theGuard, corev1.EventTypeNormal
-	e.Note = events.CutNote(text.Line(object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew"))
+	e.Action, e.Reason, e.Regarding, e.Type = "Verifying", u.reason, theGuard, u.eventType
+	e.Note = events.CutNote(text.Line(u.note))
 	return e
 }
 

@@ -165,7 +165,7 @@ type guard struct {
 	standing *standing.Verifier
 	events   clienteventsv1.EventsGetter
 
-	unreviewed chan string        // objects that have changed without a review
+	unreviewed chan unreviewed    // what has changed without a review
 	follower   *rollouts.Follower // nil: rollouts are not followed
 	settings   atomic.Pointer[policy.Settings]
 	reloader   *config.Reloader // nil: there is no configuration file
@@ -187,7 +187,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	o.registries.configured = &configured
-	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper(), unreviewed: make(chan string, maxUnreviewed)}
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper(), unreviewed: make(chan unreviewed, maxUnreviewed)}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
 	if g.client, g.store, err = o.registries.open(func() []string { return policy.PlatformsOf(g.cluster.Nodes()) }); err != nil {

@@ -39,6 +39,9 @@ type Options struct {
 	Budget Budget
 	// StallAfter is that of progress.Settings.
 	StallAfter time.Duration
+	// Differs receives how a pool's new target differs from what mirror objects and MachineConfigs
+	// ask for, once for each target. It may be nil, and must not block.
+	Differs func(status.TargetDifference)
 	// Every is how often it looks whether there is news, which takes no request. 0 means
 	// DefaultEvery.
 	Every time.Duration
@@ -54,6 +57,7 @@ type Follower struct {
 	source     WholeSource
 	reporter   Reporter
 	budget     Budget
+	differs    func(status.TargetDifference) // nil for nobody
 	stallAfter time.Duration
 	every      time.Duration
 	log        logr.Logger
@@ -70,7 +74,7 @@ func NewFollower(o Options) (*Follower, error) {
 		return nil, err
 	}
 	return &Follower{
-		source: o.Source, reporter: o.Reporter, budget: o.Budget, stallAfter: o.StallAfter, every: cmp.Or(o.Every, DefaultEvery),
+		source: o.Source, reporter: o.Reporter, budget: o.Budget, differs: o.Differs, stallAfter: o.StallAfter, every: cmp.Or(o.Every, DefaultEvery),
 		log: o.Log, metrics: m,
 	}, nil
 }
@@ -87,7 +91,7 @@ const again = 6
 func (f *Follower) Run(ctx context.Context) {
 	f.metrics.follows(true)
 	defer f.metrics.follows(false)
-	r := &run{Follower: f, reader: NewReader(f.source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.stallAfter}), ledger: newLedger()}
+	r := &run{Follower: f, reader: NewReader(f.source), tracker: progress.NewTracker(progress.Settings{StallAfter: f.stallAfter}), ledger: newLedger(), targets: map[string]target{}}
 	ticker := time.NewTicker(f.every)
 	defer ticker.Stop()
 	for {
@@ -115,6 +119,8 @@ type run struct {
 	set    *mirrors.Set
 	input  status.Input
 	none   bool // there are no rollouts to be followed
+
+	targets map[string]target // by pool
 }
 
 // protected keeps a fault in here from ending the guard.
@@ -148,6 +154,7 @@ func (r *run) look(ctx context.Context, now time.Time) error {
 	sight.Mirrors, noSet = r.reader.Mirrors(ctx, in.Cluster, now)
 	r.set = sight.Mirrors
 	r.tracker.Observe(sight)
+	r.compareTargets(now)
 	if r.tracker.WantsDiagnosis(now) && sight.Mirrors != nil {
 		r.diagnose(*sight.Mirrors, now)
 	}

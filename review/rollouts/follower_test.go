@@ -21,6 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 )
 
@@ -132,8 +133,10 @@ type following struct {
 	reports []string
 	log     []string
 	fails   error // Report
-	stop    func()
-	metrics *prometheus.Registry
+	// differences are what was told of targets.
+	differences []string
+	stop        func()
+	metrics     *prometheus.Registry
 }
 
 func follow(t *testing.T, budget Budget) *following {
@@ -141,6 +144,9 @@ func follow(t *testing.T, budget Budget) *following {
 	f := &following{cluster: newFakeCluster(), metrics: prometheus.NewRegistry()}
 	follower, err := NewFollower(Options{
 		Source: f.cluster, Budget: budget, StallAfter: 10 * time.Minute, Metrics: f.metrics,
+		Differs: func(d status.TargetDifference) {
+			f.locked(func() { f.differences = append(f.differences, d.String()) })
+		},
 		Log: funcr.New(func(_, args string) { f.locked(func() { f.log = append(f.log, args) }) }, funcr.Options{}),
 		Reporter: func(_ context.Context, r Report) (err error) {
 			f.locked(func() {
@@ -274,6 +280,41 @@ func (f *following) wants(t *testing.T, why string, d time.Duration, want string
 	if got := f.pass(d); got != want {
 		t.Errorf("%s: got\n%s\nwant\n%s", why, got, want)
 	}
+}
+
+// TestFollowerComparesTargets: that a pool is to get what no object asks for is told before a node has it,
+// once, and not of what MCO is about to render.
+func TestFollowerComparesTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, standing.NewBudget())
+		defer f.stop()
+		wants := func(why string, d time.Duration, want ...string) {
+			t.Helper()
+			f.locked(func() { f.differences = nil })
+			f.pass(d)
+			if !slices.Equal(f.differences, want) {
+				t.Errorf("%s: told %q, want %q", why, f.differences, want)
+			}
+		}
+		const lacks = "MachineConfigPool worker is to get 1, which is not what mirror objects and MachineConfigs ask for: quay.io/shop: rendered is no entry, asked for is mirror mirror.example.com/shop (tags)"
+		wants("MCO may be about to render", rendersWithin/2)
+		f.cluster.become("2", "1", "1")
+		wants("it has", time.Hour)
+		f.cluster.change(func() { f.cluster.set = mirrors.Set{} })
+		f.cluster.become("1", "1", "1")
+		wants("the object was deleted, and then rendered", time.Hour)
+		f.cluster.change(func() { f.cluster.set = shopSet() })
+		wants("pools have no new target", time.Hour) // which rollout status and verify say
+		f.cluster.become("2", "1", "1")
+		wants("rendered late", time.Hour)
+		f.cluster.become("1", "1", "1")
+		wants("MCO, or somebody else, goes back", 2*rendersWithin, lacks)
+		wants("it is told once", time.Hour)
+		f.cluster.change(func() { f.cluster.fails = errors.New("no") })
+		f.cluster.become("2", "1", "1")
+		f.cluster.become("1", "1", "1")
+		wants("it is not known what is asked for", time.Hour)
+	})
 }
 
 // TestFollowerAsksLittle: without news it asks for nothing, and of a config that there is not

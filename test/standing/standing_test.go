@@ -263,6 +263,7 @@ func TestUnreviewed(t *testing.T) {
 	other, err := certificates.SelfSigned(t.TempDir(), []string{"example.com"}, time.Hour)
 	must(t, err)
 	g.Eventually(t, "the first round is over", func() bool { return g.rounds() > 0 })
+	s.kubectl(t, renderedByNobody, apply...)
 	for _, change := range []struct {
 		object, manifest string
 		args             []string // of kubectl
@@ -305,4 +306,32 @@ data:
 		})
 		g.Eventually(t, "a round begins", func() bool { return g.rounds() > before })
 	}
+	g.Eventually(t, "what no object asks for is told before a node has it", func() bool {
+		return slices.ContainsFunc(s.events(t), func(e eventsv1.Event) bool {
+			return e.Reason == "RenderedDiffers" && e.Type == corev1.EventTypeWarning &&
+				strings.HasPrefix(e.Note, "MachineConfigPool worker is to get rendered-worker-other, which is not what mirror objects and MachineConfigs ask for: ")
+		})
+	})
 }
+
+// renderedByNobody is a pool that is to get a mirror for which there is no object.
+const renderedByNobody = `
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: rendered-worker-other, ownerReferences: [{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfigPool, name: worker, uid: "1", controller: true}]}
+spec:
+  config:
+    ignition: {version: 3.4.0}
+    storage:
+      files:
+      - path: /etc/containers/registries.conf
+        contents: {source: "data:,%5B%5Bregistry%5D%5D%0Alocation%20%3D%20%22other.example.com%22%0Ablocked%20%3D%20true%0A"}
+---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: {name: worker, labels: {machineconfiguration.openshift.io/mco-built-in: ""}}
+spec:
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+  configuration: {name: rendered-worker-other}
+`

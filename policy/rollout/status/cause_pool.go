@@ -171,7 +171,7 @@ func (d *diagnosis) rendering(p *Pool) {
 	if err := d.Unread[p.Target]; config == nil && p.Target != "" && !rollout.IsGone(err) {
 		d.Unknown = append(d.Unknown, fmt.Sprintf("whether MCO has rendered for pool %s what the mirror objects ask for is not known: %s", p.Name, unreadConfig(p.Target, err)))
 	}
-	if config == nil || d.rejected != nil || d.MirrorsUnknown != nil || p.State == PoolDeleted || !d.takesMirrors(p.Name) {
+	if config == nil || d.rejected != nil || d.MirrorsUnknown != nil || p.State == PoolDeleted || !takesMirrors(d.Cluster, p.Name) {
 		return
 	}
 	differences, err := pullDifferences(d.set, p.Name, config)
@@ -204,8 +204,8 @@ func unreadConfig(name string, err error) string {
 }
 
 // takesMirrors reports whether a pool selects what MCO generates for registries.
-func (d *diagnosis) takesMirrors(pool string) bool {
-	f := rollout.NewForecast(rollout.Cluster{Pools: d.Cluster.Pools}, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
+func takesMirrors(c rollout.Cluster, pool string) bool {
+	f := rollout.NewForecast(rollout.Cluster{Pools: c.Pools}, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
 	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
 		return p.Name == pool && p.Part != rollout.Unselected && p.Part != rollout.Invalid
 	})
