@@ -305,6 +305,9 @@ func namedException(l loss, less Verdict) string {
 		case InventoryStale:
 			return "images that could not be listed keep their places"
 		case PlatformMissing:
+			if (Settings{}).IsProtected(f.Image) {
+				continue
+			}
 			return "the source itself is the image"
 		}
 	}

@@ -38,13 +38,16 @@ func platformMissing(a *assessment) (Finding, bool) {
 		f.Reason = fmt.Sprintf("the copy that nodes would get is not for %s, and it is not known whether the image is", strings.Join(lost, ", "))
 		f.Remedy = append(f.Remedy, "or, if the image never was, set severities in the guard's configuration: {PlatformMissing: warn}")
 	}
-	f.Severity = denyUnless(a.failsToday(), a.keepsPlatforms(), a.lacksTheSame(lost), isTheImage(at, proved))
+	f.Severity = denyUnless(a.failsToday(), a.keepsPlatforms(), a.lacksTheSame(lost), a.isTheImage(at, proved))
 	return f, true
 }
 
 // isTheImage is proof that at is no copy but the source itself, where it is not known that nodes get
-// more elsewhere today.
-func isTheImage(at place, lostForSure bool) proof { return proof{!at.Mirror && !lostForSure} }
+// more elsewhere today. It does for no protected image: a mirror that does not answer now may have had
+// more (docs/truth.md).
+func (a *assessment) isTheImage(at place, lostForSure bool) proof {
+	return proof{!at.Mirror && !lostForSure && !a.protected}
+}
 
 // lostPlatforms returns the platforms of nodes for which fact, the one about the place that
 // serves the image on the new route, has none, but for those that the image never had;

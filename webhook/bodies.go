@@ -36,13 +36,13 @@ const (
 )
 
 // Bodies bound the memory of the reviews under way, by the bytes of their bodies from their
-// reading to the answer. Large ones do not keep small ones waiting, nor do strangers' keep those of
+// reading to the answer, or to the end of what is decided too late for it. Large ones do not keep small ones waiting, nor do strangers' keep those of
 // senders of whom a change was seen in force. Among each of these, each sender has its turn.
 type bodies struct{ known, small, large *fair.Queue }
 
 func newBodies() *bodies { return &bodies{fair.New(maxSmall), fair.New(maxSmall), fair.New(maxLarge)} }
 
-// A body is one that was read. It is to be released once there is an answer to it.
+// A body is one that was read. It is to be released once nothing is done for it any more.
 type body struct {
 	text    []byte
 	release func()

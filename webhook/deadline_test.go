@@ -1,11 +1,19 @@
 package webhook
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 func TestBudget(t *testing.T) {
@@ -52,4 +60,60 @@ func TestWithDeadlineEndsTheContext(t *testing.T) {
 			t.Errorf("the context ended after %s, want 13.5s", took)
 		}
 	})
+}
+
+// TestLateDecision: a decision that heeds no deadline is not waited for: there is an answer in time, and
+// what is decided later admits nothing and is told to nobody. Its request counts until then.
+func TestLateDecision(t *testing.T) {
+	for _, tt := range []struct {
+		reason   string
+		req      admission.Request
+		override bool
+		late     time.Duration // after the end of the context
+		inTime   bool
+	}{
+		{"a moment late", creation(tagMirrorSet("apps", "quay.io")), false, grace - time.Millisecond, true},
+		{"too late", creation(tagMirrorSet("apps", "quay.io")), false, time.Minute, false},
+		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), false, time.Minute, false},
+		{"an override", creation(stored("quay.io", "u", 1)), true, time.Minute, false},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const budget = 10 * time.Second
+				req := onResource(tt.req)
+				h := overriddenHandler(policy.Verdict{Allowed: true})
+				if tt.override {
+					h = overriddenHandler(refusedBy(policy.ImageMissing))
+					req = annotated(t, req, codeIn(t, h.Handle(quiet(t), req).Result.Message)+": why")
+				}
+				reviewer := h.Reviewer
+				h.Reviewer = ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+					time.Sleep(budget + tt.late)
+					return reviewer.Review(ctx, edit)
+				})
+				told := 0
+				h.Overridden = func(Override) { told++ }
+				ctx, cancel := context.WithTimeout(quiet(t), budget)
+				defer cancel()
+				start, over := time.Now(), time.Duration(0)
+				got := h.handle(ctx, req, func() { over = time.Since(start) })
+				if took := time.Since(start); took > budget+grace {
+					t.Errorf("answered after %s, want %s and a moment at most", took, budget)
+				}
+				if got.Allowed != tt.inTime || !tt.inTime && !strings.Contains(got.Result.Message, "there is no verdict") {
+					t.Errorf("allowed %t: %v", got.Allowed, got.Result)
+				}
+				if !tt.inTime && over != 0 {
+					t.Error("the request is not used any more, though it is decided on")
+				}
+				time.Sleep(2 * tt.late)
+				if over == 0 {
+					t.Error("the request is used for ever")
+				}
+				if pending := len(h.edits().LookHere().Others(mirrors.Edit{}, mirrors.Set{}, time.Time{})); (pending == 1) != tt.inTime || told > 0 {
+					t.Errorf("%d changes count as admitted, %d overrides were told", pending, told)
+				}
+			})
+		})
+	}
 }

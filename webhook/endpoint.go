@@ -25,7 +25,7 @@ import (
 type endpoint struct {
 	authenticate func(*http.Request) error
 
-	handler admission.Handler
+	handler *Handler
 	rank    func(sender string) int // of senders, for package fair
 	bodies  *bodies
 	ready   func() error
@@ -49,22 +49,23 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.write(w, http.StatusOK, answer)
 }
 
-// answer returns the answer to r, or why there will be none. What the body of r takes is free when
-// it returns.
+// answer returns the answer to r, or why there will be none. What the body of r takes is free once
+// nothing is done for it any more.
 func (e *endpoint) answer(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, *refusal) {
 	body, refused := e.bodies.read(w, r)
 	if refused != nil {
 		return nil, refused
 	}
-	defer body.release()
 	if err := e.ready(); err != nil {
+		body.release()
 		return nil, notNow(fmt.Errorf("mirrorset-guard is not ready to review changes: %w", err))
 	}
 	req, refused := decodeReview(r.Header.Get("Content-Type"), body.text)
 	if refused != nil {
+		body.release()
 		return nil, refused
 	}
-	resp := e.handler.Handle(log.IntoContext(r.Context(), e.log), admission.Request{AdmissionRequest: *req})
+	resp := e.handler.handle(log.IntoContext(r.Context(), e.log), admission.Request{AdmissionRequest: *req}, body.release)
 	resp.UID = req.UID
 	review := &admissionv1.AdmissionReview{Response: &resp.AdmissionResponse}
 	review.SetGroupVersionKind(reviewKind)

@@ -72,10 +72,14 @@ var _ admission.Handler = (*Handler)(nil)
 // Handle implements admission.Handler. ctx has to end before the API server
 // stops waiting. The decision is logged, in one line, to the logger in ctx.
 func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+	return h.handle(ctx, req, func() {})
+}
+
+// handle is Handle that calls over once req is not used any more, which may be after it has returned.
+func (h *Handler) handle(ctx context.Context, req admission.Request, over func()) admission.Response {
 	start := time.Now()
-	r := readRequest(req.AdmissionRequest)
+	r, d := h.inTime(ctx, req, over)
 	defer r.release()
-	d := h.decide(ctx, r)
 	d.waive(h.mode())
 	d.of(r)
 	took := time.Since(start)
@@ -172,7 +176,7 @@ func (h *Handler) decide(ctx context.Context, r *request) (d decision) {
 	o := h.overridingOf(r)
 	d = h.examine(ctx, r, o)
 	o.settle(ctx, h.mode(), &d)
-	if d.verdict == overridden && !r.isDryRun() {
+	if d.verdict == overridden && !r.isDryRun() && r.commit() {
 		h.overrode(ctx, o, d)
 	}
 	return d

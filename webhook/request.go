@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,8 @@ type request struct {
 	put, old *manifest
 	// step is what is to become of the object, as records call it.
 	step string
+	// fate is whether others may be told that it is admitted.
+	fate atomic.Int32
 }
 
 // The bounds of what is decoded. Labels and values are counted before there are maps and slices of

@@ -177,6 +177,9 @@ func (j *judging) change(r review.Record) recent.Change {
 // add adds the change that r is about alone. A removal whose sender has no seat does without what
 // replicas share.
 func (j *judging) add(ctx context.Context, look recent.Look, r review.Record) error {
+	if !j.request.commit() {
+		return context.DeadlineExceeded
+	}
 	c := j.change(r)
 	if j.seat == nil {
 		j.edits().AddHere(c)

@@ -125,7 +125,7 @@ func exceptionIn(less policy.Verdict) string {
 		switch {
 		case f.Rule == policy.UnverifiedInFront:
 			return "a place in front that could not be asked"
-		case f.Rule == policy.PlatformMissing && f.Severity == policy.Warn:
+		case f.Rule == policy.PlatformMissing && f.Severity == policy.Warn && !(policy.Settings{}).IsProtected(f.Image):
 			return "the source itself is the image"
 		}
 	}

@@ -2,6 +2,7 @@ package recent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -58,5 +60,26 @@ func TestFollowsOn(t *testing.T) {
 	}
 	if want := []string{"1", "1", "2", "2", "3"}; !slices.Equal(watches, want) {
 		t.Errorf("watched from %q, want %q", watches, want)
+	}
+}
+
+// TestAddsToWhatItSaw: an update names the very object and version that was looked at, without which an
+// API server would take it for any, and make one where there is none.
+func TestAddsToWhatItSaw(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var lease coordinationv1.Lease
+		if err := json.NewDecoder(r.Body).Decode(&lease); err != nil || r.Method != http.MethodPut || lease.UID != "u" || lease.ResourceVersion != "7" {
+			t.Errorf("%s of uid %q, version %q: %v", r.Method, lease.UID, lease.ResourceVersion, err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(&lease)
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewLease(client.CoordinationV1(), client.CoordinationV1(), "n", "a").write(t.Context(), content{uid: "u", version: "7"}, nil); err != nil {
+		t.Error(err)
 	}
 }

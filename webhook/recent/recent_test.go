@@ -651,6 +651,7 @@ func TestRightLost(t *testing.T) {
 				e := s.replica(t, "a", Options{})
 				add(t, e, put("zero"))
 				s.set(func() { lose(s) })
+				await() // who follows has noticed
 				lost := time.Now()
 				short, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

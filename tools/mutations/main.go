@@ -1,0 +1,121 @@
+// Mutations takes the defences against attacks from inside the cluster away, one at a time, and runs
+// the tests that are to notice. It exits with 1 if one does not. The files of the tree stay as they
+// are: the compiler is given others in their place.
+//
+//	cd tools && go run ./mutations [PART-OF-A-NAME]
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A mutation is a defence, and how it is taken away.
+type mutation struct {
+	// defence says what is gone.
+	defence string
+	// file holds the text was, once; became is put in its place.
+	file, was, became string
+	// pkg has the tests of the name test, which must fail then, and pass otherwise.
+	pkg, test string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, strings.Join(os.Args[1:], " ")); err != nil {
+		fmt.Fprintln(os.Stderr, "mutations:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, part string) error {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutations")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	passed := map[string]error{} // each test as it is
+	var survived []string
+	for _, m := range mutations {
+		if !strings.Contains(m.defence, part) {
+			continue
+		}
+		err := m.try(ctx, root, dir, passed)
+		fmt.Printf("%-8s %s (%s)\n", map[bool]string{true: "noticed", false: "SURVIVED"}[err == nil], m.defence, m.test)
+		if err != nil {
+			survived = append(survived, fmt.Sprintf("%s: %v", m.defence, err))
+		}
+	}
+	if len(survived) > 0 {
+		return errors.New("\n" + strings.Join(survived, "\n"))
+	}
+	return nil
+}
+
+// try returns why m is not noticed by its test, nil if it is.
+func (m mutation) try(ctx context.Context, root, dir string, passed map[string]error) error {
+	key := m.pkg + " " + m.test
+	if _, known := passed[key]; !known {
+		passed[key] = nil
+		if output, err := m.runTest(ctx, root); err != nil {
+			passed[key] = fmt.Errorf("the test fails without a mutation: %w\n%s", err, output)
+		}
+	}
+	if passed[key] != nil {
+		return passed[key]
+	}
+	path := filepath.Join(root, m.file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if n := bytes.Count(text, []byte(m.was)); n != 1 {
+		return fmt.Errorf("%s holds %q %d times, want once", m.file, m.was, n)
+	}
+	mutated, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(mutated, bytes.Replace(text, []byte(m.was), []byte(m.became), 1), 0o600); err != nil {
+		return err
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutated}})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
+		return err
+	}
+	output, err := m.runTest(ctx, root, "-overlay", overlay)
+	switch {
+	case err == nil:
+		return errors.New("the test passes all the same")
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !strings.Contains(output, "--- FAIL") && !strings.Contains(output, "panic: test timed out"):
+		return fmt.Errorf("the test does not run: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// testTime is many times what a test takes.
+const testTime = 2 * time.Minute
+
+func (m mutation) runTest(ctx context.Context, root string, flags ...string) (output string, err error) {
+	args := append([]string{"test", "-count=1", "-vet=off", "-timeout", testTime.String(), "-run", "^(" + m.test + ")$"}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, m.pkg)...)
+	cmd.Dir = root
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
