@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets rollout-assets demo check test truth rollout campaign alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build assets rollout-assets demo check test truth rollout campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT
 # version, to compare how long changes take.
 campaign: assets ## attack two guards from inside a cluster, as often as it takes to find rare faults (half an hour; BEFORE=program compares times)
 	@CAMPAIGN=1 go test -count=1 -v -timeout 120m ./test/attack | grep -E '^ *(--- |FAIL|ok|[a-z_]+_test.go:)'
+
+mutations: ## take the defences against attacks away, one at a time, and see that a test notices (some minutes)
+	@cd tools && go run ./mutations
 
 # No race detector: there is nothing of the guard's in it, and Prometheus takes long to compile.
 alerts: ## test alerts, dashboards and their metrics with Prometheus' own engine (two minutes the first time)
