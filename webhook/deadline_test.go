@@ -89,7 +89,9 @@ func TestLateDecision(t *testing.T) {
 				reviewer := h.Reviewer
 				h.Reviewer = ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
 					time.Sleep(budget + tt.late)
-					return reviewer.Review(ctx, edit)
+					record, err := reviewer.Review(ctx, edit)
+					record.Read = time.Now()
+					return record, err
 				})
 				told := 0
 				h.Overridden = func(Override) { told++ }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	clientcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -335,6 +337,56 @@ func TestRemovalsGoOn(t *testing.T) {
 			t.Errorf("it does not count: %v", others)
 		}
 	})
+}
+
+// TestRemovalsOutrun: nor is a removal kept waiting by a list that is another whenever something is added.
+func TestRemovalsOutrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{stored: mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("a", "quay.io")}}}
+		h := &Handler{Reviewer: c, Recent: recent.New(recent.Options{Lease: recent.NewLease(busyLeases{}, busyLeases{}, "n", "a")})}
+		running, stop := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { h.Recent.Run(running) })
+		defer ended.Wait()
+		defer stop()
+		time.Sleep(10 * time.Second) // until the list is relied on
+		for req, allowed := range map[*admission.Request]bool{
+			new(creation(tagMirrorSet("b", "other.io"))): false,
+			new(deletion(tagMirrorSet("a", "quay.io"))):  true,
+		} {
+			ctx, cancel := context.WithTimeout(quiet(t), 10*time.Second)
+			if got := h.Handle(ctx, *req); got.Allowed != allowed {
+				t.Errorf("%s: allowed %t: %v", req.Operation, got.Allowed, got.Result)
+			}
+			cancel()
+		}
+	})
+}
+
+// busyLeases have one that is always written by somebody else a moment before.
+type busyLeases struct{ noLeases }
+
+func (b busyLeases) Leases(string) clientcoordinationv1.LeaseInterface { return b }
+
+func busyLease() *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: recent.LeaseName, UID: "u", ResourceVersion: "1"}}
+}
+
+func (busyLeases) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return busyLease(), nil
+}
+
+func (busyLeases) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	return &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []coordinationv1.Lease{*busyLease()}}, nil
+}
+
+func (busyLeases) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return watch.NewFake(), nil
+}
+
+func (busyLeases) Update(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	time.Sleep(10 * time.Millisecond) // which a request takes
+	return nil, apierrors.NewConflict(coordinationv1.Resource("leases"), recent.LeaseName, errors.New("it has been modified"))
 }
 
 // noLeases are those of an API server that is out of reach.

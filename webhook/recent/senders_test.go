@@ -134,6 +134,35 @@ func TestSlowed(t *testing.T) {
 	})
 }
 
+// TestSuspectsCountShortly: what a suspect sends counts for seconds, though other webhooks may take longer.
+func TestSuspectsCountShortly(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var c cluster
+		e := New(Options{Stored: c.stored, OtherWebhooks: func(context.Context) (time.Duration, error) { return MaxStoringTime / 2, nil }})
+		run(t, e)
+		for n := 0; ; n++ {
+			rank := e.Rank("stranger")
+			if err := send(t, e, "stranger", fmt.Sprint("never", n), time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			for others(t, e) != "" {
+				time.Sleep(100 * time.Millisecond)
+			}
+			took := time.Since(start)
+			if rank == rankSuspect {
+				if took > suspectTime+2*sweepEvery {
+					t.Errorf("one counts for %s", took)
+				}
+				return
+			}
+			if took < MaxStoringTime/2 {
+				t.Errorf("one that may still come counts for %s", took)
+			}
+		}
+	})
+}
+
 // TestStrangersShare: all who are not known have a part of the list, and each of them a part of
 // that; who is known has room.
 func TestStrangersShare(t *testing.T) {
