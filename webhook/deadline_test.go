@@ -73,9 +73,9 @@ func TestLateDecision(t *testing.T) {
 		inTime   bool
 	}{
 		{"a moment late", creation(tagMirrorSet("apps", "quay.io")), false, grace - time.Millisecond, true},
-		{"too late", creation(tagMirrorSet("apps", "quay.io")), false, time.Minute, false},
-		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), false, time.Minute, false},
-		{"an override", creation(stored("quay.io", "u", 1)), true, time.Minute, false},
+		{"too late", creation(tagMirrorSet("apps", "quay.io")), false, 5 * time.Second, false},
+		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), false, 5 * time.Second, false},
+		{"an override", creation(stored("quay.io", "u", 1)), true, 5 * time.Second, false},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
