@@ -73,6 +73,7 @@ type Inventory struct {
 	machineNodes  table[*mcfgv1.MachineConfigNode]
 	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
+	statefulSets  table[rollout.Controller]
 	namespaces    table[*corev1.Namespace]
 	volumes       table[*corev1.PersistentVolume]
 	drainOverride table[bool] // workloads.DrainOverride, if there is one
@@ -138,6 +139,8 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		switch s.Name {
 		case workloads.Pods:
 			s.AlsoKeep(trimPod(&c.pods), podSink{&c.pods})
+		case "statefulsets.apps":
+			s.AlsoKeep(trimStatefulSet, &c.statefulSets)
 		case "controllerconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
 		case "clusterversions.config.openshift.io":

@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +26,7 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	o := c.ProgressObjects()
 	o.Unknown = unknown
 	o.Pods, o.Budgets = c.pods.Pods(), c.DisruptionBudgets()
+	o.Controllers = c.statefulSets.sorted(workloads.CompareControllers)
 	o.Namespaces, o.Volumes = c.namespaces.sorted(byName), c.volumes.sorted(byName)
 	return o
 }
@@ -72,6 +74,7 @@ func (c *Inventory) isOfRollout(s *source) bool {
 // judged all the same.
 var alsoOfRollout = []string{
 	"machineconfignodes.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
+	"statefulsets.apps",
 }
 
 // unknown returns the resources of a rollout that are not known as they are now.
@@ -98,6 +101,8 @@ func (c *Inventory) unknown() []string {
 func trimPod(pods *workloads.Table) func(runtime.Object) any {
 	return func(o runtime.Object) any { return pods.Trim(o.(*corev1.Pod)) }
 }
+
+func trimStatefulSet(o runtime.Object) any { return workloads.StatefulSet(o.(*appsv1.StatefulSet)) }
 
 // drainOverride returns the source of ConfigMap workloads.DrainOverride, of which it matters
 // only whether it is there.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -198,6 +199,13 @@ func fillRollout(t *testing.T, cfg *rest.Config, ns string) {
 	}}
 	_, err = kube.PolicyV1().PodDisruptionBudgets(ns).Create(ctx, budget, options)
 	check(err)
+	set := &appsv1.StatefulSet{ObjectMeta: named(ns, "db"), Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(0)), PodManagementPolicy: appsv1.ParallelPodManagement, Ordinals: &appsv1.StatefulSetOrdinals{Start: 5},
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "db"}}, Spec: containers("quay.io/db:1")},
+	}}
+	_, err = kube.AppsV1().StatefulSets(ns).Create(ctx, set, options)
+	check(err)
 	for _, name := range []string{"web-0", "web-1"} {
 		pod := &corev1.Pod{ObjectMeta: named(ns, name), Spec: containers("quay.io/web:1", "quay.io/proxy")}
 		pod.Labels = map[string]string{"app": "web"}
@@ -228,7 +236,7 @@ func dumped(t *testing.T, cfg *rest.Config) string {
 	var items []any
 	for _, r := range []schema.GroupVersionResource{
 		resourceOf("", "v1", "pods"), resourceOf("", "v1", "nodes"), resourceOf("", "v1", "namespaces"), resourceOf("", "v1", "persistentvolumes"), resourceOf("", "v1", "configmaps"),
-		resourceOf("policy", "v1", "poddisruptionbudgets"), poolResource,
+		resourceOf("policy", "v1", "poddisruptionbudgets"), resourceOf("apps", "v1", "statefulsets"), poolResource,
 		resourceOf("machineconfiguration.openshift.io", "v1alpha1", "machineconfignodes"),
 		resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs"), resourceOf("machineconfiguration.openshift.io", "v1", "controllerconfigs"), resourceOf("config.openshift.io", "v1", "infrastructures"), resourceOf("config.openshift.io", "v1", "clusteroperators"), resourceOf("config.openshift.io", "v1", "clusterversions"),
 		resourceOf("operator.openshift.io", "v1", "machineconfigurations"),
@@ -264,7 +272,7 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	live := inOrder(c.Rollout())
 	if live.Topology != configv1.HighlyAvailableTopologyMode || !live.OverrideDrain || live.OperatorNode != "rollout-0" || live.Machines == nil ||
 		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "a long story" || len(live.Updates) != 1 || len(live.Certificates) != 1 || len(live.Rendered) != 1 ||
-		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || len(live.Unknown) != 0 {
+		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || !slices.Contains(live.Controllers, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "StatefulSet", Name: "db"}, Parallel: true, First: 5}) || len(live.Unknown) != 0 {
 		t.Errorf("got %+v", live)
 	}
 	dump, err := snapshot.ReadFrom(strings.NewReader(dumped(t, cfg)), "dump")

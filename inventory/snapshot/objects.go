@@ -296,6 +296,8 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.version(data)
 	case imageStreamKind:
 		return r.imageStream(data)
+	case statefulSetKind.GroupKind():
+		return r.statefulSet(data)
 	case controllerKind.GroupKind():
 		return keep(data, objects.TrimControllerConfig, &r.controller)
 	case machineConfigKind.GroupKind():
@@ -417,6 +419,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	operatorKind.GroupKind():       (*reader).operator,
 	infrastructureKind.GroupKind(): (*reader).infrastructure,
 	podSetKind.GroupKind():         (*reader).podSet,
+	podControllerKind.GroupKind():  (*reader).podController,
 	lackingKind.GroupKind():        (*reader).lacking,
 	renderedKind.GroupKind():       (*reader).renderedConfig,
 	contentKind.GroupKind():        (*reader).writtenContent,

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,7 +34,7 @@ func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster
 // RolloutObjects implements RolloutSource.
 func (s *Snapshot) RolloutObjects() workloads.Objects {
 	return workloads.Objects{
-		Pods: s.pods.Pods(), Nodes: s.Nodes(), Pools: s.Pools(), Budgets: s.DisruptionBudgets(),
+		Pods: s.pods.Pods(), Controllers: slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers), Nodes: s.Nodes(), Pools: s.Pools(), Budgets: s.DisruptionBudgets(),
 		Namespaces: s.namespaces.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
 		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
@@ -61,6 +62,9 @@ var (
 	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
 	// renderedKind is that of renderedConfig.
 	renderedKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedConfig"}
+	// podControllerKind is that of what workloads.EncodeController makes.
+	podControllerKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodController"}
+	statefulSetKind   = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 	// lackingKind is that of lacking.
 	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
 )
@@ -127,6 +131,42 @@ func (r *reader) pod(pod *corev1.Pod) {
 func (r *reader) podSet(data []byte) error {
 	r.hasPods = true
 	return r.pods.PutSet(data)
+}
+
+func (r *reader) podController(data []byte) error {
+	c, err := workloads.DecodeController(data)
+	if err == nil {
+		r.keepController(c)
+	}
+	return err
+}
+
+func (r *reader) statefulSet(data []byte) error {
+	var o appsv1.StatefulSet
+	if err := json.Unmarshal(data, &o); err != nil {
+		return err
+	}
+	r.keepController(workloads.StatefulSet(&o))
+	return nil
+}
+
+// A controllerKey names a controller of pods.
+type controllerKey struct {
+	namespace string
+	rollout.Owner
+}
+
+// keepController keeps what counts of a controller. Of two of which it is not known which is newer,
+// the one counts that may not make pods at once.
+func (r *reader) keepController(c rollout.Controller) {
+	key := controllerKey{c.Namespace, c.Owner}
+	if other, twice := r.podOwners[key]; twice && r.before != nil {
+		c.Parallel, c.First = c.Parallel && other.Parallel, min(c.First, other.First)
+	}
+	if r.podOwners == nil {
+		r.podOwners = map[controllerKey]rollout.Controller{}
+	}
+	r.podOwners[key] = c
 }
 
 func (r *reader) lacking(data []byte) error {
@@ -227,6 +267,9 @@ func (w *writer) rollout(o workloads.Objects) {
 	}
 	for _, v := range o.Volumes {
 		w.object(volumeKind, v)
+	}
+	for _, c := range o.Controllers {
+		w.object(podControllerKind, workloads.EncodeController(c))
 	}
 	for set := range workloads.Sets(o.Pods) {
 		w.object(podSetKind, set)

@@ -136,6 +136,13 @@ items:
     containers: [{name: cart, image: "quay.io/cart:1", command: [canary], args: [canary], env: [{name: TOKEN, value: canary}], resources: {requests: {cpu: 0.1, memory: 1024Mi}}, ports: [{containerPort: 80, hostPort: 80}]}]
     volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: s, secret: {secretName: canary}}, {name: tmp, emptyDir: {}}]
   status: {phase: Running, message: canary, podIP: canary, conditions: [{type: Ready, status: "True"}]}
+- apiVersion: apps/v1
+  kind: StatefulSet
+  metadata: {name: cart, namespace: shop, annotations: {note: canary}}
+  spec: {podManagementPolicy: Parallel, ordinals: {start: 3}, serviceName: canary}
+- apiVersion: apps/v1
+  kind: StatefulSet
+  metadata: {name: db, namespace: shop}
 - apiVersion: v1
   kind: Pod
   metadata: {name: web-1, namespace: shop, deletionTimestamp: "2026-02-01T00:00:00Z", labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: "1", controller: true}]}
@@ -199,6 +206,9 @@ func TestWriteAndReadRollout(t *testing.T) {
 	if len(before.Pods) != 5 || len(before.Namespaces) != 2 || len(before.Volumes) != 2 || len(before.Updates) != 1 || len(before.Rendered) != 1 || len(before.Certificates) != 1 || len(before.Unknown) != 0 {
 		t.Errorf("%d pods, namespaces %v, volumes %v, updates %v, unknown %v", len(before.Pods), before.Namespaces, before.Volumes, before.Updates, before.Unknown)
 	}
+	if c := before.Controllers; len(c) != 2 || !c[0].Parallel || c[0].First != 3 || c[1].Parallel || c[1].Name != "db" {
+		t.Errorf("controllers %+v", c)
+	}
 	if u := before.Updates[0]; !u.Drained || u.Config != "rendered-2" || u.Pool != "worker" || u.Ended.IsZero() || !u.Began.IsZero() {
 		t.Errorf("update %+v", u)
 	}
@@ -249,6 +259,7 @@ func TestUnreadRollout(t *testing.T) {
 	for _, tt := range []struct{ reason, broken, want string }{
 		{"a pod of other types", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":7}}`, "pods"},
 		{"a set of pods without names", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodSet","pods":[{"node":"a"}]}`, "pods"},
+		{"a controller without a name", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodController","namespace":"shop"}`, ""},
 		{"a budget of other types", `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`, "poddisruptionbudgets"},
 		{"a volume of other types", `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"p"},"spec":[]}`, "persistentvolumes"},
 		{"something", "apiVersion: v1\n\tkind: [", "pods"},
@@ -261,10 +272,35 @@ func TestUnreadRollout(t *testing.T) {
 			if len(s.Problems()) != 1 {
 				t.Errorf("problems %v, want one", s.Problems())
 			}
-			if diff := cmp.Diff([]string{tt.want}, s.Rollout().Unknown); diff != "" {
+			if diff := cmp.Diff(strings.Fields(tt.want), append([]string{}, s.Rollout().Unknown...)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestStatefulSetTwice: where nothing tells which of two is newer, the one counts that may not make
+// pods at once, be it first or last.
+func TestStatefulSetTwice(t *testing.T) {
+	const (
+		ordered  = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}}\n---\n"
+		parallel = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}, spec: {podManagementPolicy: Parallel}}\n---\n"
+		newer    = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop, generation: 3}, spec: {podManagementPolicy: Parallel}}\n---\n"
+		older    = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop, generation: 2}}\n---\n"
+	)
+	for _, tt := range []struct {
+		reason, dump string
+		parallel     bool
+	}{
+		{"one", parallel, true},
+		{"ordered last", parallel + ordered, false},
+		{"ordered first", ordered + parallel, false},
+		{"the newer comes first", newer + older, true},
+		{"the newer comes last", older + newer, true},
+	} {
+		if c := rolloutOf(t, "---\n"+tt.dump).Controllers; len(c) != 1 || c[0].Parallel != tt.parallel {
+			t.Errorf("%s: %+v", tt.reason, c)
+		}
 	}
 }
 

@@ -52,6 +52,7 @@ type Snapshot struct {
 	versions   byKey[*configv1.ClusterVersion]
 	bundles    byKey[*corev1.ConfigMap]
 	pods       workloads.Table
+	podOwners  map[controllerKey]rollout.Controller
 	namespaces byKey[*corev1.Namespace]
 	volumes    byKey[*corev1.PersistentVolume]
 	updates    byKey[*mcfgv1.MachineConfigNode]

@@ -37,6 +37,8 @@ type Cluster struct {
 	Certificates []mcfgv1.ControllerCertificate
 	// Pods are those that have not ended, in no order.
 	Pods []Pod
+	// Controllers are those of pods, in no order: the StatefulSets that are known.
+	Controllers []Controller
 	// Budgets are the PodDisruptionBudgets of the cluster.
 	Budgets []*policyv1.PodDisruptionBudget
 	// Namespaces are the labels of the namespaces, by name; nil if they are not known.

@@ -236,7 +236,8 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 }
 
 // A scene is a cluster in lines: "pool ...", "node ...", "KIND N1,N2 SPEC" (pods, with KIND of
-// their owner, "bare" for none), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
+// their owner, "bare" for none; "OrderedReady" and "Parallel" are StatefulSets that are known, and
+// "StatefulSet" is one that is not), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
 // lines that follow. Images are pulled by their
 // name: one with "new-fails" in it fails after the change, "old-fails" before it, "fails" by
 // both, "unknown" is not known; all others work.
@@ -270,8 +271,15 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 			}}}
 		default:
 			at, spec, _ := strings.Cut(rest, " ")
-			if kind == "bare" {
+			switch kind {
+			case "bare":
 				kind = ""
+			case "OrderedReady", "Parallel":
+				app, _, _ := strings.Cut(spec, " ")
+				c.Controllers = append(c.Controllers, rollout.Controller{
+					Namespace: namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: app}, Parallel: kind == "Parallel",
+				})
+				kind = "StatefulSet"
 			}
 			for _, p := range makePods(kind, spec, strings.Split(at, ",")...) {
 				p.Namespace = namespace

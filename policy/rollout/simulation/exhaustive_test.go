@@ -48,6 +48,7 @@ type situation struct {
 	list  string // by pod: 1 if a drain waits for it
 	held  string // by node and image: 1 if it came there
 	left  string // by pod: the node, as above, where one that was deleted has not ended
+	made  string // by pod: 0 if its controller has still to make it
 }
 
 func newModel(in Input) *model {
@@ -123,14 +124,15 @@ func (m *model) start() situation {
 		case p.Started:
 			state = isUnready
 		}
-		left := 0
+		left, made := 0, byte('1')
 		if p.Deleted {
-			left, n, state = n+1, -1, isPending
+			left, n, state, made = n+1, -1, isPending, '0'
 			if p.Owner.Kind != "StatefulSet" {
 				n = 254 // 255: others are there in its place
 			}
 		}
 		s.left += string([]byte{byte(left)})
+		s.made += string([]byte{made})
 		s.node += string([]byte{byte(n + 1)})
 		s.state += string([]byte{state})
 		s.list += "0"
@@ -157,6 +159,10 @@ func (m *model) next(s situation) (out []situation, sure int) {
 	for p := range m.in.Cluster.Pods {
 		switch {
 		case s.node[p] == 255:
+		case s.node[p] == 0 && s.made[p] == '0':
+			if m.inOrder(s, p) {
+				out = append(out, m.makes(s, p)...)
+			}
 		case s.node[p] == 0:
 			out = append(out, m.placed(s, p)...)
 		case s.list[p] == '1' && m.evictable(s, p):
@@ -171,6 +177,9 @@ func (m *model) next(s situation) (out []situation, sure int) {
 			after.state = set(s.state, p, isReady)
 			out = append(out, after)
 		}
+		if s.node[p] == 0 && s.made[p] == '0' && !m.inOrder(s, p) && !m.known(p) { // it may be Parallel
+			out = append(out, m.makes(s, p)...)
+		}
 		if s.left[p] > 0 { // it may end
 			after := s
 			after.left = set(s.left, p, 0)
@@ -178,6 +187,37 @@ func (m *model) next(s situation) (out []situation, sure int) {
 		}
 	}
 	return out, sure
+}
+
+// makes: the controller of a pod makes it anew. That of a StatefulSet waits for the one of its
+// name to end.
+func (m *model) makes(s situation, p int) []situation {
+	if m.in.Cluster.Pods[p].Owner.Kind == "StatefulSet" && s.left[p] > 0 {
+		return nil
+	}
+	s.made = set(s.made, p, '1')
+	return []situation{s}
+}
+
+func (m *model) known(p int) bool {
+	return slices.ContainsFunc(m.in.Cluster.Controllers, func(c rollout.Controller) bool { return c.Owner == m.in.Cluster.Pods[p].Owner })
+}
+
+// inOrder reports whether a pod is made even by a StatefulSet that makes them in order, as far as
+// it is not known to make them otherwise.
+func (m *model) inOrder(s situation, p int) bool {
+	of := m.in.Cluster.Pods[p]
+	parallel := slices.ContainsFunc(m.in.Cluster.Controllers, func(c rollout.Controller) bool { return c.Owner == of.Owner && c.Parallel })
+	if of.Owner.Kind != "StatefulSet" || parallel {
+		return true
+	}
+	for q, other := range m.in.Cluster.Pods {
+		lower := other.Owner == of.Owner && other.Name < of.Name // of one digit each
+		if lower && (s.state[q] != isReady || s.node[q] == 0 || s.left[q] > 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayRecover: what was not ready at the beginning, for reasons unknown, may become so.
@@ -315,7 +355,7 @@ func (m *model) evicted(s situation, p int) situation {
 	if m.in.Cluster.Pods[p].Finalizers != "" {
 		s.left = set(s.left, p, s.node[p])
 	}
-	s.node = set(s.node, p, 0)
+	s.node, s.made = set(s.node, p, 0), set(s.made, p, '0')
 	s.state = set(s.state, p, isPending)
 	if m.in.Cluster.Pods[p].Owner.Kind == "" {
 		s.node = set(s.node, p, 255)
@@ -325,7 +365,7 @@ func (m *model) evicted(s situation, p int) situation {
 
 func (m *model) placed(s situation, p int) []situation {
 	var out []situation
-	if in := m.in.Cluster.Pods[p]; in.Spec.Gated || in.Owner.Kind == "StatefulSet" && s.left[p] > 0 {
+	if m.in.Cluster.Pods[p].Spec.Gated {
 		return nil
 	}
 	for n := range m.nodes {
@@ -630,7 +670,7 @@ func randomScene(r *rand.Rand, more int) scene {
 		if r.Intn(2) == 0 || secret != "" {
 			spec += " image=" + pick(images...) + pick("", "", " always", " never") + pick("", secret)
 		}
-		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "StatefulSet", "bare", "DaemonSet"), strings.Join(at, ","), spec)
+		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "StatefulSet", "OrderedReady", "Parallel", "bare", "DaemonSet"), strings.Join(at, ","), spec)
 		if r.Intn(5) > 0 {
 			fmt.Fprintf(&b, "budget b%d app=app%d %s %s\n", app, app, pick("max=1", "max=1", "min=1", "min=2", "max=50%", "min=50%", "max=0", "max=100%", "min=0"), pick("", "", "", "always"))
 		}

@@ -102,6 +102,38 @@ func TestStories(t *testing.T) {
 			"finishes",
 		},
 		{
+			"a StatefulSet that makes its pods in order, with a lower ordinal that is not ready", three + `
+			OrderedReady w3!unready,w1,w2 db image=works
+			budget db app=db max=2`,
+			"w2's drain stalls: app/db-0 is not ready; the replacement of app/db-1 is made again when app/db-0 is ready (podManagementPolicy OrderedReady); " +
+				"budget app/db allows no eviction",
+			"finishes",
+		},
+		{
+			"the same, and the StatefulSet is not known", three + `
+			StatefulSet w3!unready,w1,w2 db image=works
+			budget db app=db max=2`,
+			"w2's drain may stall: app/db-0 is not ready; the replacement of app/db-1 may be made again only when app/db-0 is ready, " +
+				"as it is not known whether its StatefulSet has podManagementPolicy Parallel; budget app/db allows no eviction",
+			"finishes",
+		},
+		{
+			"the same, and it makes them in parallel", three + `
+			Parallel w3!unready,w1,w2 db image=works
+			budget db app=db max=2`,
+			"finishes",
+			"finishes",
+		},
+		{
+			"a lower ordinal that cannot be pulled holds up those above, which can", three + `
+			OrderedReady w1,w2,w3 db image=new-fails always
+			budget db app=db max=2`,
+			"w3's drain stalls: the replacement of app/db-1 on w1 (already updated) cannot pull new-fails; " +
+				"the replacement of app/db-2 is made again when app/db-1 is ready (podManagementPolicy OrderedReady); budget app/db allows no eviction [image]",
+			"w3's drain stalls: the replacement of app/db-0 on w1 (already updated) cannot pull new-fails; " +
+				"the replacement of app/db-2 is made again when app/db-0 is ready (podManagementPolicy OrderedReady); budget app/db allows no eviction [image]",
+		},
+		{
 			"a budget of 0, where the image fails as well", three + `
 			ReplicaSet w1,w2 web image=new-fails
 			budget web app=web max=0`,
