@@ -226,7 +226,7 @@ func (r *reader) unknownResources() []string {
 		{workloads.Pods, r.hasPods},
 		{workloads.Nodes, len(r.nodes) > 0},
 		{workloads.Pools, len(r.pools) > 0},
-		{workloads.Budgets, len(r.budgets) > 0},
+		{workloads.Budgets, len(r.budgets) > 0 || r.policy},
 		{workloads.Namespaces, len(r.namespaces) > 0},
 		{workloads.Volumes, len(r.volumes) > 0 || !usesClaims},
 		{workloads.Operators, r.operators["/"+machineConfigOperator] != nil},

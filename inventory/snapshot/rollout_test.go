@@ -242,6 +242,9 @@ func TestUnknown(t *testing.T) {
 		{"pods that have ended are pods", ended + space, others + " nodes poddisruptionbudgets"},
 		{"a pod with a claim, and no volume", claim + space, others + " nodes persistentvolumes poddisruptionbudgets"},
 		{"a snapshot from before", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"x","users":[{"kind":"Pod","name":"p","use":"running"}]}`, others + " namespaces nodes poddisruptionbudgets pods"},
+		{"a list of budgets that is empty, as in a must-gather", node + "{apiVersion: policy/v1, kind: PodDisruptionBudgetList, items: []}\n---\n", others + " namespaces pods"},
+		{"a list that does not say of what", node + "{apiVersion: v1, kind: List, items: []}\n---\n", others + " namespaces poddisruptionbudgets pods"},
+		{"another object of that group", node + "{apiVersion: policy/v1beta1, kind: PodSecurityPolicy, metadata: {name: p}}\n---\n", others + " namespaces pods"},
 		{"it says that it lacks nothing", node + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[]}`, ""},
 		{"it says what it lacks", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":["pods","namespaces"]}`, "namespaces pods"},
 	} {

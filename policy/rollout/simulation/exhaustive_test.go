@@ -593,9 +593,10 @@ func (m *model) isEven(s situation, p, n int) bool {
 	return true
 }
 
-// explore returns whether some and whether all courses end in a stall, false for too many.
-func (m *model) explore(limit int) (some, all, ok bool) {
-	all = true
+// explore returns whether some and whether all courses end in a stall, and how many nodes are updated
+// where it is the fewest; false for too many.
+func (m *model) explore(limit int) (some, all bool, fewest int, ok bool) {
+	all, fewest = true, len(m.nodes)
 	first := m.start()
 	seen := map[situation]bool{first: true}
 	for queue := []situation{first}; len(queue) > 0; queue = queue[1:] {
@@ -603,6 +604,7 @@ func (m *model) explore(limit int) (some, all, ok bool) {
 		if sure == 0 {
 			stuck := strings.ContainsAny(queue[0].phase, string([]byte{waits, drains}))
 			some, all = some || stuck, all && stuck
+			fewest = min(fewest, strings.Count(queue[0].phase, string([]byte{isUpdated})))
 		}
 		for _, s := range next {
 			if !seen[s] {
@@ -611,10 +613,10 @@ func (m *model) explore(limit int) (some, all, ok bool) {
 			}
 		}
 		if len(seen) > limit {
-			return false, false, false
+			return false, false, 0, false
 		}
 	}
-	return some, all, true
+	return some, all, fewest, true
 }
 
 // randomScene draws a small cluster, or one with up to so many nodes and pods more.
@@ -682,6 +684,13 @@ func randomScene(r *rand.Rand, more int) scene {
 	return scene(b.String())
 }
 
+func updatedIn(c Course) (n int) {
+	for _, s := range c.Steps {
+		n += b2i(s.Updated)
+	}
+	return n
+}
+
 // TestGuarantee holds both courses against all that can happen in small clusters: if the worst
 // has no stall, no sequence of events has; if the best has one, all of them have.
 func TestGuarantee(t *testing.T) {
@@ -697,7 +706,7 @@ func TestGuarantee(t *testing.T) {
 	for seed := range worlds {
 		s := randomScene(rand.New(rand.NewSource(int64(seed))), b2i(seed%10 == 0))
 		in := s.input(t)
-		some, all, ok := newModel(in).explore(limit)
+		some, all, fewest, ok := newModel(in).explore(limit)
 		if !ok {
 			counts["too large"]++
 			continue
@@ -716,6 +725,9 @@ func TestGuarantee(t *testing.T) {
 		if played := !best && !got.Best.Undecided; played && all {
 			t.Errorf("seed %d: all courses stall, and one was played that does not\n%s\n%s", seed, s, lines(got.Best.Steps))
 		}
+		if done := updatedIn(got.Worst); done > fewest {
+			counts["worst too far"]++
+		}
 		counts[fmt.Sprintf("some=%t all=%t", some, all)]++
 		if worst && !some {
 			counts["worst too dark"]++
@@ -727,6 +739,9 @@ func TestGuarantee(t *testing.T) {
 	t.Log(counts)
 	if sure := counts["some=false all=false"]; counts["worst too dark"] > sure/2 {
 		t.Errorf("the worst course stalls in %d of %d clusters where nothing does", counts["worst too dark"], sure)
+	}
+	if stalls := counts["some=true all=false"] + counts["some=true all=true"]; counts["worst too far"] > stalls/8 {
+		t.Errorf("the worst course updates more nodes than another in %d of %d clusters that may stall", counts["worst too far"], stalls)
 	}
 	if bad := counts["some=true all=true"]; counts["best too bright"] > bad/2 {
 		t.Errorf("the best course finishes in %d of %d clusters where nothing does", counts["best too bright"], bad)

@@ -36,6 +36,13 @@ func TestStories(t *testing.T) {
 			"w6's drain stalls: the replacement of app/router-1 on w1 (already updated) cannot pull router-new-fails; budget app/router allows no eviction [image]",
 		},
 		{
+			"pods that go where they are evicted next, by the old route, and then to a node that has the new one", six + `
+			ReplicaSet w1,w2 router image=router-new-fails always
+			budget router app=router max=1`,
+			"w2's drain stalls: the replacement of app/router-1 on w1 (already updated) cannot pull router-new-fails; budget app/router allows no eviction [image]",
+			"w6's drain stalls: the replacement of app/router-0 on w1 (already updated) cannot pull router-new-fails; budget app/router allows no eviction [image]",
+		},
+		{
 			"a source that is dead already", three + `
 			ReplicaSet w1,w2 router port=80 image=router-old-fails
 			budget router app=router max=1`,
@@ -67,8 +74,8 @@ func TestStories(t *testing.T) {
 			"many replicas, of which two can be missing", six + `
 			ReplicaSet w1,w2,w3,w4,w5 web image=new-fails always
 			budget web app=web max=2`,
-			"w4's drain stalls: the replacement of app/web-1 on w1 (already updated) cannot pull new-fails; " +
-				"the replacement of app/web-2 on w2 (already updated) cannot pull new-fails; budget app/web allows no eviction [image]",
+			"w3's drain stalls: the replacement of app/web-0 on w1 (already updated) cannot pull new-fails; " +
+				"the replacement of app/web-1 on w1 (already updated) cannot pull new-fails; budget app/web allows no eviction [image]",
 			"w6's drain stalls: the replacement of app/web-0 on w1 (already updated) cannot pull new-fails; " +
 				"the replacement of app/web-1 on w2 (already updated) cannot pull new-fails; budget app/web allows no eviction [image]",
 		},
@@ -128,8 +135,8 @@ func TestStories(t *testing.T) {
 			"a lower ordinal that cannot be pulled holds up those above, which can", three + `
 			OrderedReady w1,w2,w3 db image=new-fails always
 			budget db app=db max=2`,
-			"w3's drain stalls: the replacement of app/db-1 on w1 (already updated) cannot pull new-fails; " +
-				"the replacement of app/db-2 is made again when app/db-1 is ready (podManagementPolicy OrderedReady); budget app/db allows no eviction [image]",
+			"w3's drain stalls: the replacement of app/db-0 on w1 (already updated) cannot pull new-fails; " +
+				"the replacement of app/db-1 is made again when app/db-0 is ready (podManagementPolicy OrderedReady); budget app/db allows no eviction [image]",
 			"w3's drain stalls: the replacement of app/db-0 on w1 (already updated) cannot pull new-fails; " +
 				"the replacement of app/db-2 is made again when app/db-0 is ready (podManagementPolicy OrderedReady); budget app/db allows no eviction [image]",
 		},

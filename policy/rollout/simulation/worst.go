@@ -10,6 +10,7 @@ func (w *world) worst() Course {
 	v := view{im: w.images}
 	verdicts := w.verdicts(v)
 	r := w.newRun(v, true)
+	r.held = w.held(verdicts)
 	stuck := r.play()
 	course := Course{Steps: r.steps, Stalls: r.stalls(stuck)}
 	for _, found := range verdicts {
@@ -21,6 +22,17 @@ func (w *world) worst() Course {
 		w.attribute(course.Stalls, verdicts)
 	}
 	return course
+}
+
+// held returns the shapes of pods that have a budget of one of the verdicts.
+func (w *world) held(verdicts []verdict) map[*shape]bool {
+	held := map[*shape]bool{}
+	for _, found := range verdicts {
+		for _, i := range found.budget.pods {
+			held[w.pods[i].shape] = true
+		}
+	}
+	return held
 }
 
 // attribute says of each stall whether it would be there if every pull worked. What is merely
