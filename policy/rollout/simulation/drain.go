@@ -12,7 +12,7 @@ type run struct {
 	// pessimist chooses nodes where pods do not start.
 	pessimist bool
 	// held are the shapes of pods that budgets may keep on a node for good.
-	held  map[*shape]bool
+	held      map[*shape]bool
 	state     []podState
 	image     []int32 // by pod: the image that fails, where state is failing
 	moved     []bool
