@@ -26,7 +26,7 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	o := c.ProgressObjects()
 	o.Unknown = unknown
 	o.Pods, o.Budgets = c.pods.Pods(), c.DisruptionBudgets()
-	o.Controllers = c.statefulSets.sorted(workloads.CompareControllers)
+	o.Controllers, o.Quotas = c.controllers(), c.quotas.sorted(byName)
 	o.Namespaces, o.Volumes = c.namespaces.sorted(byName), c.volumes.sorted(byName)
 	return o
 }
@@ -50,6 +50,7 @@ var rolloutResources = []schema.GroupResource{
 	{Resource: workloads.Pods},
 	{Resource: workloads.Nodes},
 	{Resource: workloads.Namespaces},
+	{Resource: workloads.Quotas},
 	{Resource: workloads.Volumes},
 	{Group: "policy", Resource: workloads.Budgets},
 	poolResource.GroupResource(),
@@ -74,7 +75,7 @@ func (c *Inventory) isOfRollout(s *source) bool {
 // judged all the same.
 var alsoOfRollout = []string{
 	"machineconfignodes.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
-	"statefulsets.apps",
+	"statefulsets.apps", "replicasets.apps", "replicationcontrollers",
 }
 
 // unknown returns the resources of a rollout that are not known as they are now.
@@ -103,6 +104,22 @@ func trimPod(pods *workloads.Table) func(runtime.Object) any {
 }
 
 func trimStatefulSet(o runtime.Object) any { return workloads.StatefulSet(o.(*appsv1.StatefulSet)) }
+
+func trimFailing(o runtime.Object) any { return workloads.FailingController(o) }
+
+// controllers returns those that a rollout depends on.
+func (c *Inventory) controllers() []rollout.Controller {
+	all := c.statefulSets.all()
+	for i := range c.failing {
+		for _, f := range c.failing[i].all() {
+			if f != nil {
+				all = append(all, *f)
+			}
+		}
+	}
+	slices.SortFunc(all, workloads.CompareControllers)
+	return all
+}
 
 // drainOverride returns the source of ConfigMap workloads.DrainOverride, of which it matters
 // only whether it is there.

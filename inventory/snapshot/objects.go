@@ -173,6 +173,7 @@ func (r *reader) array(data []byte) error {
 // errors: a broken item does not stop the others.
 func (r *reader) list(h header, items []item) error {
 	r.objects++
+	r.noQuotas = r.noQuotas || h.Kind == "ResourceQuotaList" && h.cut() == nil
 	r.policy = r.policy || h.Kind == "PodDisruptionBudgetList" && h.cut() == nil
 	for i, data := range h.Items {
 		items = append(items, item{i + 1, data})
@@ -299,8 +300,6 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		return r.version(data)
 	case imageStreamKind:
 		return r.imageStream(data)
-	case statefulSetKind.GroupKind():
-		return r.statefulSet(data)
 	case controllerKind.GroupKind():
 		return keep(data, objects.TrimControllerConfig, &r.controller)
 	case machineConfigKind.GroupKind():
@@ -312,7 +311,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		r.renderedContent(h.Name, data)
 		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
 	default:
-		return nil
+		return r.ownerOfPods(kind, data)
 	}
 }
 
@@ -417,6 +416,7 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 	{Group: configv1.GroupName, Kind: "FeatureGate"}:                        (*reader).featureGate,
 
+	quotaKind.GroupKind():          (*reader).quota,
 	volumeKind.GroupKind():         (*reader).volume,
 	machineNodeKind.GroupKind():    (*reader).machineNode,
 	operatorKind.GroupKind():       (*reader).operator,

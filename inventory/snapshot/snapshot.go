@@ -54,6 +54,7 @@ type Snapshot struct {
 	pods       workloads.Table
 	podOwners  map[controllerKey]rollout.Controller
 	namespaces byKey[*corev1.Namespace]
+	quotas     byKey[*corev1.ResourceQuota]
 	volumes    byKey[*corev1.PersistentVolume]
 	updates    byKey[*mcfgv1.MachineConfigNode]
 	operators  byKey[*configv1.ClusterOperator]

@@ -9,4 +9,7 @@ type Controller struct {
 	Parallel bool
 	// First is the lowest ordinal of a StatefulSet.
 	First int32
+	// Failure is why a ReplicaSet or ReplicationController could not make its last pod (condition
+	// ReplicaFailure), "" if it could; cut.
+	Failure string
 }

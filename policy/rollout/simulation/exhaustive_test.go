@@ -160,7 +160,7 @@ func (m *model) next(s situation) (out []situation, sure int) {
 		switch {
 		case s.node[p] == 255:
 		case s.node[p] == 0 && s.made[p] == '0':
-			if m.inOrder(s, p) {
+			if m.inOrder(s, p) && !m.refused(p) {
 				out = append(out, m.makes(s, p)...)
 			}
 		case s.node[p] == 0:
@@ -177,7 +177,7 @@ func (m *model) next(s situation) (out []situation, sure int) {
 			after.state = set(s.state, p, isReady)
 			out = append(out, after)
 		}
-		if s.node[p] == 0 && s.made[p] == '0' && !m.inOrder(s, p) && !m.known(p) { // it may be Parallel
+		if s.node[p] == 0 && s.made[p] == '0' && (m.inOrder(s, p) && m.refused(p) || !m.inOrder(s, p) && !m.known(p)) { // it may be allowed, and Parallel
 			out = append(out, m.makes(s, p)...)
 		}
 		if s.left[p] > 0 { // it may end
@@ -201,6 +201,14 @@ func (m *model) makes(s situation, p int) []situation {
 
 func (m *model) known(p int) bool {
 	return slices.ContainsFunc(m.in.Cluster.Controllers, func(c rollout.Controller) bool { return c.Owner == m.in.Cluster.Pods[p].Owner })
+}
+
+// refused reports whether the API server may refuse to make the pod.
+func (m *model) refused(p int) bool {
+	in := m.in.Cluster.Pods[p]
+	failed := slices.ContainsFunc(m.in.Cluster.Controllers, func(c rollout.Controller) bool { return c.Owner == in.Owner && c.Failure != "" })
+	return failed || m.in.Cluster.Namespaces["app"][rollout.EnforceLabel] == "baseline" && in.Spec.Security == "" ||
+		len(m.in.Cluster.Quotas) > 0 && in.Spec.Requests.Cpu().MilliValue() > 0
 }
 
 // inOrder reports whether a pod is made even by a StatefulSet that makes them in order, as far as
@@ -667,16 +675,17 @@ func randomScene(r *rand.Rand, more int) scene {
 		spec := fmt.Sprintf("app%d cpu=%s", app, pick("100m", "100m", "1", "2", "3"))
 		for range r.Intn(3) {
 			spec += " " + pick("port=80", "port=80", "apart", "apart="+corev1.LabelTopologyZone, "spread", "spread="+corev1.LabelTopologyZone,
-				"with=app0", "on=disk:ssd", "node=n0", "tolerates=x", "tolerates=*", "claim=c")
+				"with=app0", "on=disk:ssd", "node=n0", "tolerates=x", "tolerates=*", "claim=c", "security=baseline")
 		}
 		if r.Intn(2) == 0 || secret != "" {
 			spec += " image=" + pick(images...) + pick("", "", " always", " never") + pick("", secret)
 		}
-		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "StatefulSet", "OrderedReady", "Parallel", "bare", "DaemonSet"), strings.Join(at, ","), spec)
+		fmt.Fprintf(&b, "%s %s %s\n", pick("ReplicaSet", "ReplicaSet", "ReplicaSet", "refused", "StatefulSet", "OrderedReady", "Parallel", "bare", "DaemonSet"), strings.Join(at, ","), spec)
 		if r.Intn(5) > 0 {
 			fmt.Fprintf(&b, "budget b%d app=app%d %s %s\n", app, app, pick("max=1", "max=1", "min=1", "min=2", "max=50%", "min=50%", "max=0", "max=100%", "min=0"), pick("", "", "", "always"))
 		}
 	}
+	b.WriteString(pick("", "", "", "", "", "", "enforce baseline\n", "quota q requests.cpu=5/4\n"))
 	if r.Intn(20) == 0 {
 		b.WriteString("budget everything all max=1\n")
 	}

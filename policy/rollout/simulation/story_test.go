@@ -132,6 +132,55 @@ func TestStories(t *testing.T) {
 			"finishes",
 		},
 		{
+			"a namespace that enforces a level which its pods do not meet", three + `
+			enforce restricted
+			ReplicaSet w1,w2 web image=works security=baseline
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: namespace app forbids pods that are not restricted (pod-security.kubernetes.io/enforce); " +
+				"budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"one that enforces a level which its pods meet", three + `
+			enforce baseline
+			ReplicaSet w1,w2 web image=works security=restricted
+			budget web app=web max=1`,
+			"finishes",
+			"finishes",
+		},
+		{
+			"a quota of which more is used than it allows", three + `
+			quota small pods=2/1
+			ReplicaSet w1,w2 web image=works
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: ResourceQuota app/small allows 1 of pods, and 2 are used; budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"one of what pods do not take, one of what these do not, and one that is used up", three + `
+			quota small services=2/1 requests.cpu=2/1 pods=2/2
+			ReplicaSet w1,w2 web image=works
+			budget web app=web max=1`,
+			"finishes",
+			"finishes",
+		},
+		{
+			"one that wants containers to have limits, which these do not", three + `
+			quota limits limits.cpu=0/9
+			ReplicaSet w1,w2 web image=works unset=limits.cpu
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: ResourceQuota app/limits wants each container to set limits.cpu; budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"a ReplicaSet whose last pod was refused", three + `
+			refused w1,w2 web image=works
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: the last one that its ReplicaSet was to make was refused (the pod is forbidden); " +
+				"budget app/web allows no eviction",
+			"finishes",
+		},
+		{
 			"a lower ordinal that cannot be pulled holds up those above, which can", three + `
 			OrderedReady w1,w2,w3 db image=new-fails always
 			budget db app=db max=2`,

@@ -18,6 +18,8 @@ func (w *world) unmade(p *pod, v view) (why string, sure bool) {
 		return "is made again when the one before has ended, which is being deleted and " + p.before.why, p.before.sure
 	case p.Owner.Kind == "StatefulSet" && p.Finalizers != "" && v.counts(false):
 		return "is made again when the one before has ended, which keeps " + p.Finalizers + " (finalizers)", false
+	case p.forbidden != "" && v.counts(false):
+		return p.forbidden, false
 	default:
 		return "", false
 	}
@@ -74,18 +76,14 @@ func cutLast(name string) (before, after string, found bool) {
 
 // addSets enters the pods of StatefulSets by their ordinals.
 func (w *world) addSets() {
-	type key struct {
-		namespace string
-		rollout.Owner
-	}
-	known := map[key]rollout.Controller{}
+	known := map[ownerKey]rollout.Controller{}
 	for _, c := range w.in.Cluster.Controllers {
-		known[key{c.Namespace, c.Owner}] = c
+		known[ownerKey{c.Namespace, c.Owner}] = c
 	}
-	sets := map[key]*podSet{}
+	sets := map[ownerKey]*podSet{}
 	for i := range w.pods {
 		p := &w.pods[i]
-		k := key{p.Namespace, p.Owner}
+		k := ownerKey{p.Namespace, p.Owner}
 		c, sure := known[k]
 		if p.Owner.Kind != "StatefulSet" || c.Parallel || p.ordinal() < 0 {
 			continue
@@ -148,6 +146,6 @@ func (w *world) doubts() bool {
 	isDoubtful := func(l leaving) bool { return !l.sure }
 	return slices.ContainsFunc(w.nodes, func(n node) bool { return slices.ContainsFunc(n.leaving, isDoubtful) }) ||
 		slices.ContainsFunc(w.pods, func(p pod) bool {
-			return p.Finalizers != "" || p.set != nil && (!p.set.sure || p.set.lacks >= 0)
+			return p.Finalizers != "" || p.forbidden != "" || p.set != nil && (!p.set.sure || p.set.lacks >= 0)
 		})
 }

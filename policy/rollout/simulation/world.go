@@ -87,6 +87,8 @@ type pod struct {
 	before *leaving
 	// set are the pods of its StatefulSet, which makes them one after the other; nil for none.
 	set *podSet
+	// forbidden is why the API server may refuse its replacement, "" if nothing speaks for that.
+	forbidden string
 }
 
 // A podState is how a pod does.
@@ -115,6 +117,7 @@ func newWorld(in Input) *world {
 	w.addPools()
 	w.addPods()
 	w.addSets()
+	w.addForbidden()
 	w.addResources()
 	w.addImages()
 	w.addEligibility()
