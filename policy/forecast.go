@@ -59,8 +59,6 @@ func (f *Forecast) String() string {
 		line += "; the drains were not simulated: pods or nodes could not be read"
 	case slices.Contains(f.Unknown, budgets):
 		line += "; the drains were simulated without budgets, which could not be read"
-	case slices.Contains(f.Simulation.Unknown, quotas):
-		line += "; ResourceQuotas could not be read, which may forbid that evicted pods are made again"
 	case f.Simulation.Partial:
 		line += "; the drains were not simulated to the end: time was up"
 	}
@@ -114,7 +112,6 @@ const (
 	pods    = "pods"
 	nodes   = "nodes"
 	budgets = "poddisruptionbudgets"
-	quotas  = "resourcequotas"
 )
 
 // simulate sets f.Simulation, unless what the simulation rests on is not known; and
