@@ -100,6 +100,13 @@ func TestForecast(t *testing.T) {
 	paused.Pools[0].Spec.Paused = true
 	full := workers(3, atSource)
 	full.Budgets[0].Spec.MinAvailable.IntVal, full.Budgets[0].Status.DisruptionsAllowed = 2, 0
+	pinned := func(budgets ...*policyv1.PodDisruptionBudget) *rollout.Cluster {
+		c := workers(3, atSource)
+		spec := *c.Pods[0].Spec
+		spec.NodeSelector = map[string]string{corev1.LabelHostname: c.Pods[0].Node}
+		c.Pods[0].Spec, c.Budgets = &spec, budgets
+		return c
+	}
 	unread := workers(3, atSource)
 	unread.Unknown = []string{"pods"}
 	hosted := workers(3, atSource)
@@ -125,6 +132,8 @@ func TestForecast(t *testing.T) {
 		{"the way out of a stall", workers(3, atSource), set(itms("shop", "quay.io/shop", never, "m.local/shop")), mirrors.Delete(itms("shop", "quay.io/shop", never, "m.local/shop")), facts(atMirror+" absent", atSource+" present"), Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutStalls"},
 		{"a budget without room", full, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
 		{"which is a denial if somebody wants it", full, set(), tagsFromMirror(), everywhere, Settings{Severities: map[string]Severity{DrainBlocked: Deny}}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "deny DrainBlocked"},
+		{"a pod that fits one node only is evicted all the same", pinned(), set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", ""},
+		{"unless a budget holds it", pinned(full.Budgets...), set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn DrainBlocked"},
 		{"a degraded pool", busy, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes", "warn RolloutBusy"},
 		{"a paused pool", paused, set(), tagsFromMirror(), facts(atMirror + " present"), Settings{}, "reaches no node; pool worker is paused", "warn PoolPaused"},
 		{"pods that could not be read", unread, set(), tagsFromMirror(), everywhere, Settings{}, "drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes; the drains were not simulated: pods or nodes could not be read", ""},

@@ -2,14 +2,13 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
 // DrainBlocked: drains will wait, whatever images the nodes can pull: for a budget that
-// allows no eviction, or for a pod that can run nowhere else. They would wait today as well,
+// allows no eviction, or for one of a pod that can run nowhere else. They would wait today as well,
 // for any change that drains; but it is this one that drains.
 func drainBlocked(_ Plan, f *Forecast) []Finding {
 	if f.Simulation == nil {
@@ -22,7 +21,7 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 		}
 	}
 	for _, o := range f.Simulation.Obstacles {
-		if !slices.Contains(harmless, o.Kind) {
+		if !isHarmless(o) {
 			detail = append(detail, o.String())
 		}
 	}
@@ -39,8 +38,11 @@ func drainBlocked(_ Plan, f *Forecast) []Finding {
 	}}
 }
 
-// harmless are the obstacles that a drain gets over by itself. The simulation tells of them.
-var harmless = []simulation.ObstacleKind{simulation.OneByOne, simulation.NotReplaced}
+// isHarmless reports whether a drain gets over an obstacle by itself. The simulation tells of it. A pod
+// that fits one node only is evicted all the same, unless a budget holds it.
+func isHarmless(o simulation.Obstacle) bool {
+	return o.Kind == simulation.OneByOne || o.Kind == simulation.NotReplaced || o.Kind == simulation.CannotMove && len(o.Budgets) == 0
+}
 
 // maxObstacles is how many lines a finding has.
 const maxObstacles = 20

@@ -113,7 +113,7 @@ func TestRolloutDiagnoseAsks(t *testing.T) {
 	read := []string{"get", "list", "watch"}
 	c.grant(t, "cluster-reader", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{
 		"pods", "nodes", "namespaces", "persistentvolumes", "poddisruptionbudgets", "machineconfigpools", "machineconfigs", "machineconfignodes", "controllerconfigs",
-		"infrastructures", "clusteroperators", "clusterversions", "machineconfigurations", "configmaps", "imagetagmirrorsets", "imagedigestmirrorsets",
+		"statefulsets", "replicasets", "replicationcontrollers", "resourcequotas", "infrastructures", "clusteroperators", "clusterversions", "machineconfigurations", "configmaps", "imagetagmirrorsets", "imagedigestmirrorsets",
 		"imagecontentsourcepolicies", "clusterimagepolicies", "imagepolicies", "featuregates", "images", "proxies", "criocredentialproviderconfigs",
 	}, Verbs: read})
 	before := c.versions(t)

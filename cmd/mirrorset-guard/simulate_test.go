@@ -32,7 +32,7 @@ func story(t *testing.T, name string) (objects, change string) {
 	if objects == "" || change == "" {
 		t.Fatalf("%s has no objects, or no change", name)
 	}
-	return objects, change
+	return objects + "---\napiVersion: v1\nkind: ResourceQuotaList\nitems: []\n", change
 }
 
 // TestSimulate: no registry answers here, and so the worst course is that of images which

@@ -73,6 +73,9 @@ type Inventory struct {
 	machineNodes  table[*mcfgv1.MachineConfigNode]
 	rendered      table[*rollout.RenderedConfig] // nil for other MachineConfigs
 	pods          workloads.Table
+	statefulSets  table[rollout.Controller]
+	failing       [2]table[*rollout.Controller] // ReplicaSets and ReplicationControllers; nil for those that can make pods
+	quotas        table[*corev1.ResourceQuota]
 	namespaces    table[*corev1.Namespace]
 	volumes       table[*corev1.PersistentVolume]
 	drainOverride table[bool] // workloads.DrainOverride, if there is one
@@ -130,7 +133,7 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 	c.drainSource = drainOverride(kube, &c.drainOverride)
 	c.sources = slices.Concat(builtins(kube, &c.index), custom(dyn, &c.index), configMaps(kube, &c.index), []*source{
 		c.accounts, nodes(kube, &c.nodes), pools(dyn, &c.pools), disruptionBudgets(kube, &c.budgets),
-		namespaces(kube, &c.namespaces), volumes(kube, &c.volumes), c.drainSource,
+		namespaces(kube, &c.namespaces), quotas(kube, &c.quotas), volumes(kube, &c.volumes), c.drainSource,
 		machineNodes(dyn, &c.machineNodes),
 	})
 	c.sources = append(c.sources, c.configuration.sources(dyn)...)
@@ -138,6 +141,12 @@ func newInventory(reader mirrorReader, kube kubernetes.Interface, dyn dynamic.In
 		switch s.Name {
 		case workloads.Pods:
 			s.AlsoKeep(trimPod(&c.pods), podSink{&c.pods})
+		case "statefulsets.apps":
+			s.AlsoKeep(trimStatefulSet, &c.statefulSets)
+		case "replicasets.apps":
+			s.AlsoKeep(trimFailing, &c.failing[0])
+		case "replicationcontrollers":
+			s.AlsoKeep(trimFailing, &c.failing[1])
 		case "controllerconfigs.machineconfiguration.openshift.io":
 			s.AlsoKeep(decoded(objects.TrimControllerConfig), &c.configuration.controller)
 		case "clusterversions.config.openshift.io":

@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +26,7 @@ func (c *Inventory) RolloutObjects() workloads.Objects {
 	o := c.ProgressObjects()
 	o.Unknown = unknown
 	o.Pods, o.Budgets = c.pods.Pods(), c.DisruptionBudgets()
+	o.Controllers, o.Quotas = c.controllers(), c.quotas.sorted(byName)
 	o.Namespaces, o.Volumes = c.namespaces.sorted(byName), c.volumes.sorted(byName)
 	return o
 }
@@ -48,6 +50,7 @@ var rolloutResources = []schema.GroupResource{
 	{Resource: workloads.Pods},
 	{Resource: workloads.Nodes},
 	{Resource: workloads.Namespaces},
+	{Resource: workloads.Quotas},
 	{Resource: workloads.Volumes},
 	{Group: "policy", Resource: workloads.Budgets},
 	poolResource.GroupResource(),
@@ -72,6 +75,7 @@ func (c *Inventory) isOfRollout(s *source) bool {
 // judged all the same.
 var alsoOfRollout = []string{
 	"machineconfignodes.machineconfiguration.openshift.io", "controllerconfigs.machineconfiguration.openshift.io",
+	"statefulsets.apps", "replicasets.apps", "replicationcontrollers",
 }
 
 // unknown returns the resources of a rollout that are not known as they are now.
@@ -97,6 +101,24 @@ func (c *Inventory) unknown() []string {
 // trimPod keeps what a rollout depends on.
 func trimPod(pods *workloads.Table) func(runtime.Object) any {
 	return func(o runtime.Object) any { return pods.Trim(o.(*corev1.Pod)) }
+}
+
+func trimStatefulSet(o runtime.Object) any { return workloads.StatefulSet(o.(*appsv1.StatefulSet)) }
+
+func trimFailing(o runtime.Object) any { return workloads.FailingController(o) }
+
+// controllers returns those that a rollout depends on.
+func (c *Inventory) controllers() []rollout.Controller {
+	all := c.statefulSets.all()
+	for i := range c.failing {
+		for _, f := range c.failing[i].all() {
+			if f != nil {
+				all = append(all, *f)
+			}
+		}
+	}
+	slices.SortFunc(all, workloads.CompareControllers)
+	return all
 }
 
 // drainOverride returns the source of ConfigMap workloads.DrainOverride, of which it matters

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -198,6 +199,28 @@ func fillRollout(t *testing.T, cfg *rest.Config, ns string) {
 	}}
 	_, err = kube.PolicyV1().PodDisruptionBudgets(ns).Create(ctx, budget, options)
 	check(err)
+	quota := &corev1.ResourceQuota{ObjectMeta: named(ns, "small"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("7")}}}
+	quota, err = kube.CoreV1().ResourceQuotas(ns).Create(ctx, quota, options)
+	check(err)
+	quota.Status.Used, quota.Status.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}, quota.Spec.Hard
+	_, err = kube.CoreV1().ResourceQuotas(ns).UpdateStatus(ctx, quota, metav1.UpdateOptions{})
+	check(err)
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: containers("quay.io/web:1")}
+	replicas := &appsv1.ReplicaSet{ObjectMeta: named(ns, "web"), Spec: appsv1.ReplicaSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: template.Labels}, Template: template,
+	}}
+	replicas, err = kube.AppsV1().ReplicaSets(ns).Create(ctx, replicas, options)
+	check(err)
+	replicas.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota"}}
+	_, err = kube.AppsV1().ReplicaSets(ns).UpdateStatus(ctx, replicas, metav1.UpdateOptions{})
+	check(err)
+	set := &appsv1.StatefulSet{ObjectMeta: named(ns, "db"), Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(0)), PodManagementPolicy: appsv1.ParallelPodManagement, Ordinals: &appsv1.StatefulSetOrdinals{Start: 5},
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "db"}}, Spec: containers("quay.io/db:1")},
+	}}
+	_, err = kube.AppsV1().StatefulSets(ns).Create(ctx, set, options)
+	check(err)
 	for _, name := range []string{"web-0", "web-1"} {
 		pod := &corev1.Pod{ObjectMeta: named(ns, name), Spec: containers("quay.io/web:1", "quay.io/proxy")}
 		pod.Labels = map[string]string{"app": "web"}
@@ -228,7 +251,7 @@ func dumped(t *testing.T, cfg *rest.Config) string {
 	var items []any
 	for _, r := range []schema.GroupVersionResource{
 		resourceOf("", "v1", "pods"), resourceOf("", "v1", "nodes"), resourceOf("", "v1", "namespaces"), resourceOf("", "v1", "persistentvolumes"), resourceOf("", "v1", "configmaps"),
-		resourceOf("policy", "v1", "poddisruptionbudgets"), poolResource,
+		resourceOf("policy", "v1", "poddisruptionbudgets"), resourceOf("apps", "v1", "statefulsets"), resourceOf("apps", "v1", "replicasets"), resourceOf("", "v1", "resourcequotas"), poolResource,
 		resourceOf("machineconfiguration.openshift.io", "v1alpha1", "machineconfignodes"),
 		resourceOf("machineconfiguration.openshift.io", "v1", "machineconfigs"), resourceOf("machineconfiguration.openshift.io", "v1", "controllerconfigs"), resourceOf("config.openshift.io", "v1", "infrastructures"), resourceOf("config.openshift.io", "v1", "clusteroperators"), resourceOf("config.openshift.io", "v1", "clusterversions"),
 		resourceOf("operator.openshift.io", "v1", "machineconfigurations"),
@@ -264,7 +287,8 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	live := inOrder(c.Rollout())
 	if live.Topology != configv1.HighlyAvailableTopologyMode || !live.OverrideDrain || live.OperatorNode != "rollout-0" || live.Machines == nil ||
 		live.Operator == nil || live.Operator.Name != "machine-config" || live.Operator.Status.Conditions[0].Message != "a long story" || len(live.Updates) != 1 || len(live.Certificates) != 1 || len(live.Rendered) != 1 ||
-		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || len(live.Unknown) != 0 {
+		live.Namespaces[ns]["team"] != "a" || live.Volumes[ns+"/data"] == nil || len(live.Pools) != 1 || !slices.Contains(live.Controllers, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "StatefulSet", Name: "db"}, Parallel: true, First: 5}) ||
+		!slices.Contains(live.Controllers, rollout.Controller{Namespace: ns, Owner: rollout.Owner{Kind: "ReplicaSet", Name: "web"}, Failure: "exceeded quota"}) || len(live.Quotas) != 1 || len(live.Unknown) != 0 {
 		t.Errorf("got %+v", live)
 	}
 	dump, err := snapshot.ReadFrom(strings.NewReader(dumped(t, cfg)), "dump")
@@ -301,7 +325,7 @@ func TestRolloutWithoutRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := []string{workloads.Namespaces, workloads.Volumes, workloads.Budgets, workloads.Operators, workloads.Infrastructures, "machineconfignodes"}
+	lost := []string{workloads.Namespaces, workloads.Quotas, workloads.Volumes, workloads.Budgets, workloads.Operators, workloads.Infrastructures, "machineconfignodes"}
 	var rules []rbacv1.PolicyRule
 	for _, r := range all.Rules() {
 		r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(name string) bool { return slices.Contains(lost, name) })
@@ -313,7 +337,7 @@ func TestRolloutWithoutRights(t *testing.T) {
 		}
 	}
 	c := impatient(t, as(t, kube, cfg, "no-rollout", rules), Options{ForbiddenAfter: time.Second})
-	want := []string{workloads.Operators, workloads.ConfigMaps, workloads.Infrastructures, workloads.Namespaces, workloads.Volumes, workloads.Budgets}
+	want := []string{workloads.Operators, workloads.ConfigMaps, workloads.Infrastructures, workloads.Namespaces, workloads.Volumes, workloads.Budgets, workloads.Quotas}
 	if diff := cmp.Diff(want, c.Rollout().Unknown); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -167,6 +167,11 @@ func namespaces(kube kubernetes.Interface, sink follow.Sink) *source {
 		func(o runtime.Object) any { return objects.TrimNamespace(o.(*corev1.Namespace)) }, sink)
 }
 
+func quotas(kube kubernetes.Interface, sink follow.Sink) *source {
+	return readable(workloads.Quotas, follow.Builtin(kube.CoreV1().ResourceQuotas(metav1.NamespaceAll), kube),
+		func(o runtime.Object) any { return objects.TrimQuota(o.(*corev1.ResourceQuota)) }, sink)
+}
+
 // volumes returns the source of what ties claims to nodes. The claims need not be read: a
 // volume names the one that it is bound to.
 func volumes(kube kubernetes.Interface, sink follow.Sink) *source {

@@ -54,6 +54,13 @@ func (t *table[T]) sorted(compare func(a, b T) int) []T {
 	return slices.SortedFunc(maps.Values(t.rows), compare)
 }
 
+// all returns the rows in no order.
+func (t *table[T]) all() []T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.rows))
+}
+
 // named returns the row of a cluster-scoped object, the zero T if there is none.
 func (t *table[T]) named(name string) T {
 	t.mu.Lock()

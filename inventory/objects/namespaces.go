@@ -28,6 +28,13 @@ func EndingNamespaces(all []*corev1.Namespace) map[string]bool {
 	return ending
 }
 
+// TrimQuota returns what is kept of a ResourceQuota: what it allows, and how much of that is used.
+func TrimQuota(q *corev1.ResourceQuota) *corev1.ResourceQuota {
+	t := &corev1.ResourceQuota{ObjectMeta: names(q)}
+	t.Spec.Hard, t.Status.Used = q.Spec.Hard, q.Status.Used
+	return t
+}
+
 // TrimVolume returns what is kept of a PersistentVolume: the claim that it is bound to, and
 // from which nodes it can be reached.
 func TrimVolume(v *corev1.PersistentVolume) *corev1.PersistentVolume {

@@ -14,6 +14,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -172,6 +173,8 @@ func (r *reader) array(data []byte) error {
 // errors: a broken item does not stop the others.
 func (r *reader) list(h header, items []item) error {
 	r.objects++
+	r.noQuotas = r.noQuotas || h.Kind == "ResourceQuotaList" && h.cut() == nil
+	r.policy = r.policy || h.Kind == "PodDisruptionBudgetList" && h.cut() == nil
 	for i, data := range h.Items {
 		items = append(items, item{i + 1, data})
 	}
@@ -246,6 +249,7 @@ func (r *reader) object(meta metav1.TypeMeta, data []byte) error {
 
 // enter enters an object that counts.
 func (r *reader) enter(gvk schema.GroupVersionKind, kind schema.GroupKind, data []byte) error {
+	r.policy = r.policy || gvk.Group == policyv1.GroupName
 	err := r.mirrorObject(gvk, data)
 	if errors.Is(err, mirrors.ErrKind) {
 		err = r.holder(kind, data)
@@ -307,7 +311,7 @@ func (r *reader) holder(kind schema.GroupKind, data []byte) error {
 		r.renderedContent(h.Name, data)
 		return errors.Join(r.machineConfig(data), r.registryFiles(h.Name, data))
 	default:
-		return nil
+		return r.ownerOfPods(kind, data)
 	}
 }
 
@@ -412,11 +416,13 @@ var others = map[schema.GroupKind]func(*reader, []byte) error{
 	imageUsersKind.GroupKind():                                              (*reader).imageUsers,
 	{Group: configv1.GroupName, Kind: "FeatureGate"}:                        (*reader).featureGate,
 
+	quotaKind.GroupKind():          (*reader).quota,
 	volumeKind.GroupKind():         (*reader).volume,
 	machineNodeKind.GroupKind():    (*reader).machineNode,
 	operatorKind.GroupKind():       (*reader).operator,
 	infrastructureKind.GroupKind(): (*reader).infrastructure,
 	podSetKind.GroupKind():         (*reader).podSet,
+	podControllerKind.GroupKind():  (*reader).podController,
 	lackingKind.GroupKind():        (*reader).lacking,
 	renderedKind.GroupKind():       (*reader).renderedConfig,
 	contentKind.GroupKind():        (*reader).writtenContent,

@@ -76,9 +76,11 @@ type reader struct {
 
 	noPolicies bool // whether MCO ignores image policies
 
-	hasPods bool      // whether there are pods, even if all have ended
-	lacks   *[]string // what the source of the dump did not know either; nil if it does not say
-	unread  []string  // resources of which something could not be read
+	hasPods  bool      // whether there are pods, even if all have ended
+	noQuotas bool      // whether a list of ResourceQuotas was read, be it empty
+	policy   bool      // whether there are objects of API group policy, or a list of budgets, be it empty
+	lacks    *[]string // what the source of the dump did not know either; nil if it does not say
+	unread   []string  // resources of which something could not be read
 
 	templates map[owner]bool // the objects with a template that were read
 	kept      map[[3]string]kept

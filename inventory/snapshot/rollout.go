@@ -9,8 +9,10 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
@@ -33,8 +35,8 @@ func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster
 // RolloutObjects implements RolloutSource.
 func (s *Snapshot) RolloutObjects() workloads.Objects {
 	return workloads.Objects{
-		Pods: s.pods.Pods(), Nodes: s.Nodes(), Pools: s.Pools(), Budgets: s.DisruptionBudgets(),
-		Namespaces: s.namespaces.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
+		Pods: s.pods.Pods(), Controllers: slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers), Nodes: s.Nodes(), Pools: s.Pools(), Budgets: s.DisruptionBudgets(),
+		Namespaces: s.namespaces.sorted(), Quotas: s.quotas.sorted(), Volumes: s.volumes.sorted(), MachineNodes: s.updates.sorted(),
 		Machines: s.MachineConfiguration(), Version: s.ClusterVersion(),
 		Infrastructure: s.topologies["/cluster"], Operator: s.operators["/"+machineConfigOperator],
 		Controller: s.controller["/"+machineConfigController], DrainOverride: s.override,
@@ -52,6 +54,7 @@ const machineConfigController = "machine-config-controller"
 // The kinds that only a rollout depends on.
 var (
 	namespaceKind      = corev1.SchemeGroupVersion.WithKind("Namespace")
+	quotaKind          = corev1.SchemeGroupVersion.WithKind("ResourceQuota")
 	volumeKind         = corev1.SchemeGroupVersion.WithKind("PersistentVolume")
 	machineNodeKind    = mcfgv1.GroupVersion.WithKind("MachineConfigNode")
 	operatorKind       = configv1.GroupVersion.WithKind("ClusterOperator")
@@ -61,6 +64,8 @@ var (
 	podSetKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodSet"}
 	// renderedKind is that of renderedConfig.
 	renderedKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedConfig"}
+	// podControllerKind is that of what workloads.EncodeController makes.
+	podControllerKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "PodController"}
 	// lackingKind is that of lacking.
 	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
 )
@@ -69,6 +74,8 @@ var (
 // is not among them and not in the dump is not in the cluster either.
 type lacking struct {
 	Resources []string `json:"resources"`
+	// Quotas says that ResourceQuotas were looked for, which dumps lack that were written before.
+	Quotas bool `json:"quotas,omitempty"`
 }
 
 // A renderedConfig is what is written of a rendered MachineConfig, whose files are large.
@@ -110,7 +117,7 @@ func (r *reader) keepRendered(c rollout.RenderedConfig) {
 var rolloutResources = map[string]string{
 	podKind.Kind: workloads.Pods, podSetKind.Kind: workloads.Pods, "Node": workloads.Nodes,
 	"MachineConfigPool": workloads.Pools, "PodDisruptionBudget": workloads.Budgets,
-	namespaceKind.Kind: workloads.Namespaces, volumeKind.Kind: workloads.Volumes,
+	namespaceKind.Kind: workloads.Namespaces, quotaKind.Kind: workloads.Quotas, volumeKind.Kind: workloads.Volumes,
 	operatorKind.Kind: workloads.Operators, infrastructureKind.Kind: workloads.Infrastructures,
 	machineConfigurationKind.Kind: workloads.Machines, clusterVersionKind.Kind: workloads.Versions,
 }
@@ -129,18 +136,85 @@ func (r *reader) podSet(data []byte) error {
 	return r.pods.PutSet(data)
 }
 
+func (r *reader) podController(data []byte) error {
+	c, err := workloads.DecodeController(data)
+	if err == nil {
+		r.keepController(c)
+	}
+	return err
+}
+
+// ownerOfPods keeps what a rollout depends on of a controller of pods.
+func (r *reader) ownerOfPods(kind schema.GroupKind, data []byte) error {
+	switch kind {
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "StatefulSet"}:
+		var o appsv1.StatefulSet
+		if err := json.Unmarshal(data, &o); err != nil {
+			return err
+		}
+		r.keepController(workloads.StatefulSet(&o))
+		return nil
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "ReplicaSet"}:
+		return r.mayFail(data, new(appsv1.ReplicaSet), "ReplicaSet")
+	case schema.GroupKind{Kind: "ReplicationController"}:
+		return r.mayFail(data, new(corev1.ReplicationController), "ReplicationController")
+	default:
+		return nil
+	}
+}
+
+// mayFail keeps a controller that cannot make pods. Of two of which it is not known which is newer, the
+// one counts that cannot.
+func (r *reader) mayFail(data []byte, o interface {
+	runtime.Object
+	metav1.Object
+}, kind string,
+) error {
+	if err := json.Unmarshal(data, o); err != nil {
+		return err
+	}
+	if c := workloads.FailingController(o); c != nil {
+		r.keepController(*c)
+	} else if r.before == nil {
+		delete(r.podOwners, controllerKey{o.GetNamespace(), rollout.Owner{Kind: kind, Name: o.GetName()}})
+	}
+	return nil
+}
+
+// A controllerKey names a controller of pods.
+type controllerKey struct {
+	namespace string
+	rollout.Owner
+}
+
+// keepController keeps what counts of a controller. Of two of which it is not known which is newer,
+// the one counts that may not make pods at once.
+func (r *reader) keepController(c rollout.Controller) {
+	key := controllerKey{c.Namespace, c.Owner}
+	if other, twice := r.podOwners[key]; twice && r.before != nil {
+		c.Parallel, c.First = c.Parallel && other.Parallel, min(c.First, other.First)
+	}
+	if r.podOwners == nil {
+		r.podOwners = map[controllerKey]rollout.Controller{}
+	}
+	r.podOwners[key] = c
+}
+
 func (r *reader) lacking(data []byte) error {
 	var o lacking
 	if err := json.Unmarshal(data, &o); err != nil {
 		return err
 	}
 	r.written = true
+	r.noQuotas = r.noQuotas || o.Quotas
 	if r.lacks == nil {
 		r.lacks = new([]string)
 	}
 	*r.lacks = append(*r.lacks, o.Resources...)
 	return nil
 }
+
+func (r *reader) quota(data []byte) error { return keep(data, objects.TrimQuota, &r.quotas) }
 
 func (r *reader) volume(data []byte) error { return keep(data, objects.TrimVolume, &r.volumes) }
 
@@ -173,7 +247,11 @@ func (r *reader) alsoGuess(kind schema.GroupKind, data []byte) {
 func (r *reader) unknownResources() []string {
 	unknown := slices.Clone(r.unread)
 	if r.lacks != nil {
-		return append(unknown, *r.lacks...)
+		unknown = append(unknown, *r.lacks...)
+		if len(r.quotas) == 0 && !r.noQuotas {
+			unknown = append(unknown, workloads.Quotas)
+		}
+		return unknown
 	}
 	usesClaims := false
 	for _, p := range r.pods.Pods() {
@@ -186,8 +264,9 @@ func (r *reader) unknownResources() []string {
 		{workloads.Pods, r.hasPods},
 		{workloads.Nodes, len(r.nodes) > 0},
 		{workloads.Pools, len(r.pools) > 0},
-		{workloads.Budgets, len(r.budgets) > 0},
+		{workloads.Budgets, len(r.budgets) > 0 || r.policy},
 		{workloads.Namespaces, len(r.namespaces) > 0},
+		{workloads.Quotas, len(r.quotas) > 0 || r.noQuotas},
 		{workloads.Volumes, len(r.volumes) > 0 || !usesClaims},
 		{workloads.Operators, r.operators["/"+machineConfigOperator] != nil},
 		{workloads.Infrastructures, r.topologies["/cluster"] != nil},
@@ -202,7 +281,7 @@ func (r *reader) unknownResources() []string {
 // rollout writes what only a rollout depends on; nodes, pools, budgets and the
 // configuration are written for other reasons.
 func (w *writer) rollout(o workloads.Objects) {
-	w.object(lackingKind, lacking{append([]string{}, slices.Sorted(slices.Values(o.Unknown))...)})
+	w.object(lackingKind, lacking{append([]string{}, slices.Sorted(slices.Values(o.Unknown))...), true})
 	if o.Infrastructure != nil {
 		w.object(infrastructureKind, o.Infrastructure)
 	}
@@ -225,8 +304,14 @@ func (w *writer) rollout(o workloads.Objects) {
 	for _, n := range o.Namespaces {
 		w.object(namespaceKind, n)
 	}
+	for _, q := range o.Quotas {
+		w.object(quotaKind, q)
+	}
 	for _, v := range o.Volumes {
 		w.object(volumeKind, v)
+	}
+	for _, c := range o.Controllers {
+		w.object(podControllerKind, workloads.EncodeController(c))
 	}
 	for set := range workloads.Sets(o.Pods) {
 		w.object(podSetKind, set)

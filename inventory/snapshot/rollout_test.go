@@ -136,6 +136,30 @@ items:
     containers: [{name: cart, image: "quay.io/cart:1", command: [canary], args: [canary], env: [{name: TOKEN, value: canary}], resources: {requests: {cpu: 0.1, memory: 1024Mi}}, ports: [{containerPort: 80, hostPort: 80}]}]
     volumes: [{name: data, persistentVolumeClaim: {claimName: data}}, {name: s, secret: {secretName: canary}}, {name: tmp, emptyDir: {}}]
   status: {phase: Running, message: canary, podIP: canary, conditions: [{type: Ready, status: "True"}]}
+- apiVersion: apps/v1
+  kind: StatefulSet
+  metadata: {name: cart, namespace: shop, annotations: {note: canary}}
+  spec: {podManagementPolicy: Parallel, ordinals: {start: 3}, serviceName: canary}
+- apiVersion: apps/v1
+  kind: StatefulSet
+  metadata: {name: db, namespace: shop}
+- apiVersion: apps/v1
+  kind: ReplicaSet
+  metadata: {name: web, namespace: shop, annotations: {note: canary}}
+  status: {conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, message: 'pods "web-x" is forbidden: exceeded quota'}]}
+- apiVersion: apps/v1
+  kind: ReplicaSet
+  metadata: {name: other, namespace: shop}
+  status: {conditions: [{type: ReplicaFailure, status: "True", reason: FailedDelete, message: canary}]}
+- apiVersion: v1
+  kind: ReplicationController
+  metadata: {name: old, namespace: shop}
+  status: {conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, message: "no"}]}
+- apiVersion: v1
+  kind: ResourceQuota
+  metadata: {name: small, namespace: shop, annotations: {note: canary}}
+  spec: {hard: {pods: "2", requests.cpu: 1500m}}
+  status: {hard: {canary: "1"}, used: {pods: "3"}}
 - apiVersion: v1
   kind: Pod
   metadata: {name: web-1, namespace: shop, deletionTimestamp: "2026-02-01T00:00:00Z", labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: "1", controller: true}]}
@@ -199,6 +223,13 @@ func TestWriteAndReadRollout(t *testing.T) {
 	if len(before.Pods) != 5 || len(before.Namespaces) != 2 || len(before.Volumes) != 2 || len(before.Updates) != 1 || len(before.Rendered) != 1 || len(before.Certificates) != 1 || len(before.Unknown) != 0 {
 		t.Errorf("%d pods, namespaces %v, volumes %v, updates %v, unknown %v", len(before.Pods), before.Namespaces, before.Volumes, before.Updates, before.Unknown)
 	}
+	if c := before.Controllers; len(c) != 4 || !strings.Contains(c[0].Failure, "quota") || c[0].Name != "web" || c[1].Name != "old" || c[1].Failure != "no" ||
+		!c[2].Parallel || c[2].First != 3 || c[3].Parallel || c[3].Name != "db" {
+		t.Errorf("controllers %+v", c)
+	}
+	if q := before.Quotas; len(q) != 1 || q[0].Spec.Hard.Pods().Value() != 2 || q[0].Status.Used.Pods().Value() != 3 {
+		t.Errorf("quotas %+v", q)
+	}
 	if u := before.Updates[0]; !u.Drained || u.Config != "rendered-2" || u.Pool != "worker" || u.Ended.IsZero() || !u.Began.IsZero() {
 		t.Errorf("update %+v", u)
 	}
@@ -227,13 +258,18 @@ func TestUnknown(t *testing.T) {
 	)
 	const others = "clusteroperators infrastructures machineconfigpools"
 	for _, tt := range []struct{ reason, dump, want string }{
-		{"nodes alone", node, others + " namespaces poddisruptionbudgets pods"},
-		{"pods alone", pod, others + " namespaces nodes poddisruptionbudgets"},
-		{"pods that have ended are pods", ended + space, others + " nodes poddisruptionbudgets"},
-		{"a pod with a claim, and no volume", claim + space, others + " nodes persistentvolumes poddisruptionbudgets"},
-		{"a snapshot from before", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"x","users":[{"kind":"Pod","name":"p","use":"running"}]}`, others + " namespaces nodes poddisruptionbudgets pods"},
-		{"it says that it lacks nothing", node + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[]}`, ""},
-		{"it says what it lacks", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":["pods","namespaces"]}`, "namespaces pods"},
+		{"nodes alone", node, others + " namespaces poddisruptionbudgets pods resourcequotas"},
+		{"pods alone", pod, others + " namespaces nodes poddisruptionbudgets resourcequotas"},
+		{"pods that have ended are pods", ended + space, others + " nodes poddisruptionbudgets resourcequotas"},
+		{"a pod with a claim, and no volume", claim + space, others + " nodes persistentvolumes poddisruptionbudgets resourcequotas"},
+		{"a snapshot from before", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"ImageUsers","image":"x","users":[{"kind":"Pod","name":"p","use":"running"}]}`, others + " namespaces nodes poddisruptionbudgets pods resourcequotas"},
+		{"a list of budgets that is empty, as in a must-gather", node + "{apiVersion: policy/v1, kind: PodDisruptionBudgetList, items: []}\n---\n", others + " namespaces pods resourcequotas"},
+		{"a list that does not say of what", node + "{apiVersion: v1, kind: List, items: []}\n---\n", others + " namespaces poddisruptionbudgets pods resourcequotas"},
+		{"another object of that group", node + "{apiVersion: policy/v1beta1, kind: PodSecurityPolicy, metadata: {name: p}}\n---\n", others + " namespaces pods resourcequotas"},
+		{"it says that it lacks nothing", node + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[],"quotas":true}`, ""},
+		{"it says so, and was written before ResourceQuotas were looked for", node + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[]}`, "resourcequotas"},
+		{"an empty list of ResourceQuotas", node + "{apiVersion: v1, kind: ResourceQuotaList, items: []}\n---\n", others + " namespaces poddisruptionbudgets pods"},
+		{"it says what it lacks", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":["pods","namespaces"],"quotas":true}`, "namespaces pods"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			if diff := cmp.Diff(strings.Fields(tt.want), append([]string{}, rolloutOf(t, "---\n"+tt.dump).Unknown...)); diff != "" {
@@ -245,10 +281,11 @@ func TestUnknown(t *testing.T) {
 
 // TestUnreadRollout: what could not be read of a resource makes it unknown.
 func TestUnreadRollout(t *testing.T) {
-	const complete = "---\n" + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[]}` + "\n---\n"
+	const complete = "---\n" + `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"Lacking","resources":[],"quotas":true}` + "\n---\n"
 	for _, tt := range []struct{ reason, broken, want string }{
 		{"a pod of other types", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":7}}`, "pods"},
 		{"a set of pods without names", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodSet","pods":[{"node":"a"}]}`, "pods"},
+		{"a controller without a name", `{"apiVersion":"mirrorset-guard.io/v1alpha1","kind":"PodController","namespace":"shop"}`, ""},
 		{"a budget of other types", `{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"p"},"spec":[]}`, "poddisruptionbudgets"},
 		{"a volume of other types", `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"p"},"spec":[]}`, "persistentvolumes"},
 		{"something", "apiVersion: v1\n\tkind: [", "pods"},
@@ -261,10 +298,35 @@ func TestUnreadRollout(t *testing.T) {
 			if len(s.Problems()) != 1 {
 				t.Errorf("problems %v, want one", s.Problems())
 			}
-			if diff := cmp.Diff([]string{tt.want}, s.Rollout().Unknown); diff != "" {
+			if diff := cmp.Diff(strings.Fields(tt.want), append([]string{}, s.Rollout().Unknown...)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestStatefulSetTwice: where nothing tells which of two is newer, the one counts that may not make
+// pods at once, be it first or last.
+func TestStatefulSetTwice(t *testing.T) {
+	const (
+		ordered  = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}}\n---\n"
+		parallel = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}, spec: {podManagementPolicy: Parallel}}\n---\n"
+		newer    = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop, generation: 3}, spec: {podManagementPolicy: Parallel}}\n---\n"
+		older    = "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop, generation: 2}}\n---\n"
+	)
+	for _, tt := range []struct {
+		reason, dump string
+		parallel     bool
+	}{
+		{"one", parallel, true},
+		{"ordered last", parallel + ordered, false},
+		{"ordered first", ordered + parallel, false},
+		{"the newer comes first", newer + older, true},
+		{"the newer comes last", older + newer, true},
+	} {
+		if c := rolloutOf(t, "---\n"+tt.dump).Controllers; len(c) != 1 || c[0].Parallel != tt.parallel {
+			t.Errorf("%s: %+v", tt.reason, c)
+		}
 	}
 }
 

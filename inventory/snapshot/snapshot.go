@@ -52,7 +52,9 @@ type Snapshot struct {
 	versions   byKey[*configv1.ClusterVersion]
 	bundles    byKey[*corev1.ConfigMap]
 	pods       workloads.Table
+	podOwners  map[controllerKey]rollout.Controller
 	namespaces byKey[*corev1.Namespace]
+	quotas     byKey[*corev1.ResourceQuota]
 	volumes    byKey[*corev1.PersistentVolume]
 	updates    byKey[*mcfgv1.MachineConfigNode]
 	operators  byKey[*configv1.ClusterOperator]

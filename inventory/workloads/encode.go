@@ -126,6 +126,8 @@ type podSpec struct {
 	Gated        bool                              `json:"gated,omitempty"`
 	Scheduler    string                            `json:"schedulerName,omitempty"`
 	PullSecrets  []string                          `json:"pullSecrets,omitempty"`
+	Security     rollout.SecurityLevel             `json:"security,omitempty"`
+	Unset        []corev1.ResourceName             `json:"unset,omitempty"`
 }
 
 type container struct {
@@ -147,6 +149,7 @@ func encodeSpec(s *rollout.PodSpec) podSpec {
 		HostPorts: each(s.HostPorts, func(p rollout.HostPort) hostPort { return hostPort(p) }),
 		Requests:  s.Requests, Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
 		GracePeriod: int64(s.GracePeriod / time.Second), Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
+		Security: s.Security, Unset: s.Unset,
 	}
 }
 
@@ -157,6 +160,7 @@ func decodeSpec(s *podSpec) rollout.PodSpec {
 		HostPorts: each(s.HostPorts, func(p hostPort) rollout.HostPort { return rollout.HostPort(p) }),
 		Requests:  noneIfEmpty(s.Requests), Claims: s.Claims, EmptyDir: s.EmptyDir, Priority: s.Priority, Preempts: s.Preempts,
 		GracePeriod: time.Duration(s.GracePeriod) * time.Second, Gated: s.Gated, Scheduler: s.Scheduler, PullSecrets: s.PullSecrets,
+		Security: s.Security, Unset: s.Unset,
 	}
 }
 

@@ -20,9 +20,11 @@ import (
 // objects leave them.
 type Objects struct {
 	Pods           []rollout.Pod
+	Controllers    []rollout.Controller // as CompareControllers orders them
 	Nodes          []*corev1.Node
 	Pools          []*mcfgv1.MachineConfigPool
 	Budgets        []*policyv1.PodDisruptionBudget
+	Quotas         []*corev1.ResourceQuota
 	Namespaces     []*corev1.Namespace
 	Volumes        []*corev1.PersistentVolume
 	Machines       *operatorv1.MachineConfiguration
@@ -52,6 +54,7 @@ const (
 	Nodes           = "nodes"
 	Pools           = "machineconfigpools"
 	Budgets         = "poddisruptionbudgets"
+	Quotas          = "resourcequotas"
 	Namespaces      = "namespaces"
 	Volumes         = "persistentvolumes"
 	Machines        = "machineconfigurations"
@@ -64,7 +67,7 @@ const (
 // Cluster returns what a rollout goes through. It shares what o holds.
 func (o Objects) Cluster() rollout.Cluster {
 	c := rollout.Cluster{
-		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Budgets: o.Budgets,
+		Pools: o.Pools, Nodes: o.Nodes, Machines: o.Machines, Operator: o.Operator, Pods: o.Pods, Controllers: o.Controllers, Budgets: o.Budgets, Quotas: o.Quotas,
 		Rendered:      o.Rendered,
 		OperatorNode:  operatorNode(o.Pods),
 		OverrideDrain: o.DrainOverride && heedsDrainOverride(o.Version),

@@ -137,6 +137,8 @@ func specOf(pod *corev1.Pod) rollout.PodSpec {
 		GracePeriod:  corev1.DefaultTerminationGracePeriodSeconds * time.Second,
 		Gated:        len(spec.SchedulingGates) > 0,
 		PullSecrets:  images.PullSecrets(spec),
+		Security:     securityOf(pod),
+		Unset:        unsetOf(spec),
 	}
 	if spec.Priority != nil {
 		s.Priority = *spec.Priority

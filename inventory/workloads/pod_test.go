@@ -93,6 +93,7 @@ func TestTrim(t *testing.T) {
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1050m"), corev1.ResourceMemory: resource.MustParse("256Mi")},
 		Claims:   []string{"data", "router-default-5d8f9c7b6-abcde-scratch"}, EmptyDir: true,
 		Priority: 2000000000, Preempts: true, GracePeriod: time.Hour,
+		Unset: []corev1.ResourceName{"requests.cpu", "requests.memory", "limits.cpu", "limits.memory"},
 	}
 	if diff := cmp.Diff(wantSpec, spec); diff != "" {
 		t.Errorf("spec: -want +got:\n%s", diff)
@@ -182,6 +183,7 @@ func TestTrimSpec(t *testing.T) {
 		{"a pull secret of its own", "{imagePullSecrets: [{name: vendor}]}", rollout.PodSpec{PullSecrets: []string{"vendor"}}},
 		{"the pull secret that OpenShift adds", "{imagePullSecrets: [{name: default-dockercfg-x7k2p}]}", rollout.PodSpec{}},
 		{"pull policies as an API server sets them", "{containers: [{name: a, image: 'h:5000/x'}, {name: b, image: 'x:latest'}, {name: c, image: 'h:5000/x:1'}, {name: d, image: 'x:latest@sha256:aa'}, {name: e}]}", rollout.PodSpec{
+			Security: rollout.Baseline, Unset: []corev1.ResourceName{"requests.cpu", "requests.memory", "limits.cpu", "limits.memory"},
 			Containers: []rollout.Container{
 				{Name: "a", Image: "h:5000/x", Pull: corev1.PullAlways},
 				{Name: "b", Image: "x:latest", Pull: corev1.PullAlways},
@@ -192,12 +194,21 @@ func TestTrimSpec(t *testing.T) {
 		}},
 		{"requests for the whole pod", "{resources: {requests: {memory: 1Gi}}, containers: [{name: a, image: 'x:1', resources: {requests: {cpu: '2', memory: 2Gi}}}]}", rollout.PodSpec{
 			Containers: []rollout.Container{{Name: "a", Image: "x:1", Pull: corev1.PullIfNotPresent}},
-			Requests:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+			Security:   rollout.Baseline, Unset: []corev1.ResourceName{"limits.cpu", "limits.memory"},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+		}},
+		{"on the network of its node", "{hostNetwork: true}", rollout.PodSpec{}},
+		{"the strictest level", "{securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, containers: [{name: a, image: 'x:1', securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}, resources: {requests: {cpu: 1, memory: 1}, limits: {cpu: 1, memory: 1}}}]}", rollout.PodSpec{
+			Containers: []rollout.Container{{Name: "a", Image: "x:1", Pull: corev1.PullIfNotPresent}}, Security: rollout.Restricted,
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1")},
 		}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			var table Table
 			got := table.Trim(podFrom(t, "metadata: {namespace: shop, name: a}\nspec: "+tt.spec))
+			if len(tt.want.Containers) == 0 && !strings.Contains(tt.spec, "hostNetwork") {
+				tt.want.Security = rollout.Restricted
+			}
 			tt.want.Preempts = !strings.Contains(tt.spec, "Never")
 			if !strings.Contains(tt.spec, "terminationGracePeriodSeconds") {
 				tt.want.GracePeriod = 30 * time.Second

@@ -37,6 +37,11 @@ type Cluster struct {
 	Certificates []mcfgv1.ControllerCertificate
 	// Pods are those that have not ended, in no order.
 	Pods []Pod
+	// Controllers are those of pods, in no order: the StatefulSets that are known, and of others those
+	// that could not make a pod.
+	Controllers []Controller
+	// Quotas are the ResourceQuotas of the cluster.
+	Quotas []*corev1.ResourceQuota
 	// Budgets are the PodDisruptionBudgets of the cluster.
 	Budgets []*policyv1.PodDisruptionBudget
 	// Namespaces are the labels of the namespaces, by name; nil if they are not known.

@@ -102,6 +102,38 @@ type PodSpec struct {
 	// PullSecrets are the names of those that it names itself, sorted, each once, without that
 	// for the internal registry which OpenShift adds.
 	PullSecrets []string
+	// Security is the strictest level of the Pod Security Standards that it meets, "" if it is
+	// privileged or not known.
+	Security SecurityLevel
+	// Unset are the resources that a ResourceQuota can ask each container to say its share of, where
+	// one does not.
+	Unset []corev1.ResourceName
+}
+
+// A SecurityLevel is one of the Pod Security Standards.
+type SecurityLevel string
+
+// The levels above privileged, which is "".
+const (
+	Baseline   SecurityLevel = "baseline"
+	Restricted SecurityLevel = "restricted"
+)
+
+// EnforceLabel is the label by which a namespace forbids pods that do not meet a level
+// (https://kubernetes.io/docs/concepts/security/pod-security-admission/).
+const EnforceLabel = "pod-security.kubernetes.io/enforce"
+
+// Meets reports whether pods that meet l are allowed where level is enforced, as the label has it: one
+// that is not known is taken for restricted, as the API server does.
+func (l SecurityLevel) Meets(level string) bool {
+	switch SecurityLevel(level) {
+	case "", "privileged":
+		return true
+	case Baseline:
+		return l != ""
+	default:
+		return l == Restricted
+	}
 }
 
 // A Container is what a kubelet has to pull before a pod starts.

@@ -246,6 +246,16 @@ var stories = []story{
 		want: &want{drained: names("worker", 1, 3), updated: names("worker", 1, 3), evicted: []string{"web"}},
 	},
 	{
+		name:  "pod security",
+		why:   "the namespace forbids the pods that run in it since they have started: what is evicted is not made again",
+		nodes: nodes("worker", 3), apps: []app{web()}, startOn: names("worker", 2, 3), serves: []string{webV1, atMirror + "/web:v1"},
+		prepare: func(ctx context.Context, nodes *stage.Nodes) { nodes.Enforce(ctx, "restricted") },
+		change:  change{apply: []mirrors.Object{tagSet()}},
+		want: &want{
+			drained: names("worker", 1, 3), updated: names("worker", 1, 2), stalled: []string{"worker-3"}, evicted: []string{"web"}, blocking: []string{"web"},
+		},
+	},
+	{
 		name:  "cordoned",
 		why:   "one node that somebody cordoned uses up maxUnavailable",
 		nodes: nodes("worker", 3), apps: []app{web()}, serves: []string{webV1},

@@ -774,10 +774,12 @@ func (w *world) beginDeletions(t *testing.T, s *Scenario) {
 	t.Helper()
 	for _, document := range strings.Split(strings.Join(s.Objects, "\n---\n"), "\n---\n") {
 		var o metav1.PartialObjectMetadata
-		if err := yaml.Unmarshal([]byte(document), &o); err != nil || o.DeletionTimestamp == nil {
+		if err := yaml.Unmarshal([]byte(document), &o); err != nil {
 			continue
 		}
-		w.stage(t, document, "delete", "--wait=false", "-f", "-")
+		if o.DeletionTimestamp != nil {
+			w.stage(t, document, "delete", "--wait=false", "-f", "-")
+		}
 		if len(o.Finalizers) > 0 { // a namespace has one of its own
 			t.Cleanup(func() {
 				out, err := w.cluster.Kubectl(context.WithoutCancel(t.Context()), document, "patch", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`,
@@ -830,7 +832,7 @@ func (w *world) reportStatus(t *testing.T, s *Scenario) {
 }
 
 // reported are the kinds that a story may give a status.
-var reported = []string{"Pod", "Node", "MachineConfigPool", "PodDisruptionBudget", "ClusterOperator"}
+var reported = []string{"Pod", "Node", "MachineConfigPool", "PodDisruptionBudget", "ClusterOperator", "ReplicaSet"}
 
 // waitForRollout waits until the inventory knows what a rollout would go through.
 func (w *world) waitForRollout(t *testing.T, s *Scenario) {
@@ -866,8 +868,8 @@ func summary(c rollout.Cluster) string {
 	for _, p := range c.Pools {
 		conditions += len(p.Status.Conditions)
 	}
-	return fmt.Sprintf("%d nodes, %d pools, %d budgets, %d pods, %d of them ready, %d images on nodes, %d conditions",
-		len(c.Nodes), len(c.Pools), len(c.Budgets), len(c.Pods), ready, images, conditions)
+	return fmt.Sprintf("%d nodes, %d pools, %d budgets, %d pods, %d of them ready, %d controllers, %d images on nodes, %d conditions",
+		len(c.Nodes), len(c.Pools), len(c.Budgets), len(c.Pods), ready, len(c.Controllers), images, conditions)
 }
 
 // reportRunning writes the status of pods as a node would, since apply leaves it out.
@@ -1016,12 +1018,14 @@ func (w *world) dump(t *testing.T, s *Scenario, dir string) string {
 	return path
 }
 
-// nodes returns the nodes of the story, unless it has its own.
+// nodes returns the nodes of the story, unless it has its own. As of an API server, it is known which
+// budgets and quotas there are.
 func (s *Scenario) nodes() string {
+	const lists = "apiVersion: policy/v1\nkind: PodDisruptionBudgetList\nitems: []\n---\napiVersion: v1\nkind: ResourceQuotaList\nitems: []\n"
 	if s.hasNodes() {
-		return ""
+		return lists
 	}
-	return someNodes
+	return lists + "---\n" + someNodes
 }
 
 func (s *Scenario) hasNodes() bool {

@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -109,7 +110,7 @@ func quantities(of map[corev1.ResourceName]string) corev1.ResourceList {
 // (required affinity to that app on a host), "spread=key", "on=key:value" (nodeSelector),
 // "node=w1" (affinity to its name), "tolerates=key" ("tolerates=*" for all), "cpu=1",
 // "memory=4", "claim=name", "priority=5" (which may preempt), "gated", "secret=a" (a pull secret
-// of its own).
+// of its own), "security=baseline", "unset=limits.cpu".
 func makeSpec(words string) *rollout.PodSpec {
 	fields := strings.Fields(words)
 	app := fields[0]
@@ -170,6 +171,10 @@ func makeSpec(words string) *rollout.PodSpec {
 			s.PullSecrets = append(s.PullSecrets, value)
 		case "gated":
 			s.Gated = true
+		case "security":
+			s.Security = rollout.SecurityLevel(value)
+		case "unset":
+			s.Unset = append(s.Unset, corev1.ResourceName(value))
 		}
 	}
 	if image != "" {
@@ -236,8 +241,9 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 }
 
 // A scene is a cluster in lines: "pool ...", "node ...", "KIND N1,N2 SPEC" (pods, with KIND of
-// their owner, "bare" for none), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
-// lines that follow. Images are pulled by their
+// their owner, "bare" for none; "OrderedReady" and "Parallel" are StatefulSets that are known, and
+// "StatefulSet" is one that is not; "refused" is a ReplicaSet that could not make its last pod), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
+// lines that follow, "enforce LEVEL" of pod security, "quota NAME RESOURCE=USED/HARD". Images are pulled by their
 // name: one with "new-fails" in it fails after the change, "old-fails" before it, "fails" by
 // both, "unknown" is not known; all others work.
 type scene string
@@ -260,6 +266,20 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 			c.Budgets = append(c.Budgets, b)
 		case "in":
 			namespace = rest
+		case "enforce":
+			c.Namespaces = map[string]labels.Set{namespace: {rollout.EnforceLabel: rest}}
+		case "quota":
+			fields := strings.Fields(rest)
+			hard, used := map[corev1.ResourceName]string{}, map[corev1.ResourceName]string{}
+			for _, word := range fields[1:] {
+				name, numbers, _ := strings.Cut(word, "=")
+				of := corev1.ResourceName(name)
+				used[of], hard[of], _ = strings.Cut(numbers, "/")
+			}
+			c.Quotas = append(c.Quotas, &corev1.ResourceQuota{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fields[0]},
+				Spec:       corev1.ResourceQuotaSpec{Hard: quantities(hard)}, Status: corev1.ResourceQuotaStatus{Used: quantities(used)},
+			})
 		case "volume":
 			fields := strings.Fields(rest)
 			if c.Volumes == nil {
@@ -270,8 +290,21 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 			}}}
 		default:
 			at, spec, _ := strings.Cut(rest, " ")
-			if kind == "bare" {
+			switch kind {
+			case "bare":
 				kind = ""
+			case "refused":
+				kind = "ReplicaSet"
+				app, _, _ := strings.Cut(spec, " ")
+				c.Controllers = append(c.Controllers, rollout.Controller{
+					Namespace: namespace, Owner: rollout.Owner{Kind: kind, Name: app}, Failure: "the pod is forbidden",
+				})
+			case "OrderedReady", "Parallel":
+				app, _, _ := strings.Cut(spec, " ")
+				c.Controllers = append(c.Controllers, rollout.Controller{
+					Namespace: namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: app}, Parallel: kind == "Parallel",
+				})
+				kind = "StatefulSet"
 			}
 			for _, p := range makePods(kind, spec, strings.Split(at, ",")...) {
 				p.Namespace = namespace

@@ -37,7 +37,9 @@
 // Nobody intervenes: neither people, nor autoscalers, nor a descheduler. Pods end when they
 // are evicted unless they have finalizers, and start where their images are there. Those that are
 // being deleted and have finalizers or are past their time, or whose time is not known, do not
-// end in the worst course; in the best they have ended. A pod that is not ready, for reasons that
+// end in the worst course; in the best they have ended. A StatefulSet makes what was evicted when all
+// pods of lower ordinals are ready, unless it is known to make them in parallel; in the best course only
+// one that is known not to. A pod that is not ready, for reasons that
 // are not known, is not ready later on either, in the worst course; in the best it is at once.
 // Nodes stay as they are, but for what MCO does; images stay on them.
 //

@@ -11,9 +11,12 @@ type run struct {
 	view
 	// pessimist chooses nodes where pods do not start.
 	pessimist bool
+	// held are the shapes of pods that budgets may keep on a node for good.
+	held      map[*shape]bool
 	state     []podState
 	image     []int32 // by pod: the image that fails, where state is failing
 	moved     []bool
+	unmade    []bool   // pods that their controllers have still to make
 	more      holdings // images that came to nodes
 	updated   []bool
 	ready     []int // by budget
@@ -47,7 +50,7 @@ type drain struct {
 func (w *world) newRun(v view, pessimist bool) *run {
 	r := &run{
 		placement: w.newPlacement(v), view: v, pessimist: pessimist,
-		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), more: newHoldings(),
+		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), unmade: make([]bool, len(w.pods)), more: newHoldings(),
 		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
 		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
 	}
@@ -58,6 +61,7 @@ func (w *world) newRun(v view, pessimist bool) *run {
 		r.state[i] = r.initial(pod)
 		r.count(pod, 1)
 		if r.state[i] == unscheduled {
+			r.unmade[i] = w.pods[i].Deleted
 			r.waiting = append(r.waiting, pod)
 		}
 	}
@@ -215,7 +219,7 @@ func (r *run) evicted(pod int32, d *drain) {
 		r.become(pod, gone)
 	} else {
 		r.become(pod, unscheduled)
-		r.moved[pod] = true
+		r.moved[pod], r.unmade[pod] = true, true
 		r.waiting = append(r.waiting, pod)
 	}
 	step.Moves = append(step.Moves, move)
@@ -264,7 +268,11 @@ func (r *run) choose(pod int32) int32 {
 		}
 		return noNode
 	}
-	if p.shape.waits() && !r.hopeful || r.withheld(pod) != "" {
+	if why, _ := r.withheld(pod); why != "" {
+		return noNode
+	}
+	r.unmade[pod] = false
+	if p.shape.waits() && !r.hopeful {
 		return noNode
 	}
 	n := r.search.find(p.shape)

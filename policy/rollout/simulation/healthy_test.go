@@ -156,7 +156,7 @@ func TestCrowded(t *testing.T) {
 		node i2 infra label=kind:infra
 		ReplicaSet w1,w2,w3,w4 web apart on=kind:infra image=works
 		budget web app=web max=1`).input(t)
-	if some, _, ok := newModel(in).explore(100000); !ok || !some {
+	if some, _, _, ok := newModel(in).explore(100000); !ok || !some {
 		t.Fatalf("a course stalls: %t, explored: %t", some, ok)
 	}
 	if got := Run(in); len(got.Worst.Stalls) == 0 {

@@ -146,6 +146,11 @@ func (w *world) addImages() {
 			im.started(im.held, pull, p.node)
 		}
 	}
+	for _, p := range w.ending {
+		for _, pull := range p.shape.pulls {
+			im.started(im.held, pull, p.node)
+		}
+	}
 }
 
 func (im *images) hold(name string, n int32) {
@@ -173,6 +178,9 @@ type view struct {
 	im *images
 	// hopeful takes it for the best; works says that every pull works.
 	hopeful, works bool
+	// sure takes for the worst only what is known of pods that do not end and of those that are
+	// not made again, and the rest for the best.
+	sure bool
 }
 
 // fails returns the image that keeps a pod from starting on a node that has one of the two

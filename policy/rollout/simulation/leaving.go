@@ -77,9 +77,11 @@ func (w *world) leavers() bool {
 	return false
 }
 
-// keeps reports whether a pod that is leaving counts in a view: where every pull works, the
-// question is what stalls for certain, as that is no reason to take a stall for one of images.
-func (v view) keeps(l leaving) bool { return !v.hopeful && (l.sure || !v.works) }
+// keeps reports whether a pod that is leaving counts in a view.
+func (v view) keeps(l leaving) bool { return v.counts(l.sure) }
+
+// counts reports whether something that keeps pods from being made again does.
+func (v view) counts(sure bool) bool { return !v.hopeful && (sure || !v.sure) }
 
 // enter puts the pods that are leaving where they are.
 func (p *placement) enter(v view) {

@@ -24,7 +24,7 @@ func (r *run) preempt(pod int32) int32 {
 			if r.fits(s, n) && r.obstructed(s, n) == "" {
 				for _, v := range victims[:i+1] {
 					r.become(v, unscheduled)
-					r.image[v] = -1
+					r.image[v], r.unmade[v] = -1, true
 				}
 				r.search.freed = append(r.search.freed, n)
 				r.pushedOut = append(r.pushedOut, victims[:i+1]...)

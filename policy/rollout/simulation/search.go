@@ -69,8 +69,9 @@ func (s *search) settle(n int32) {
 }
 
 // find returns the node that is preferred among those where a pod can go. A pessimist takes
-// one where it does not start, if there is one; everybody else one where it does. Of many
-// nodes, not all are looked at for that.
+// one where it does not start, if there is one, and otherwise, for a pod that a budget may hold, the
+// one that is drained next; everybody else one where it starts. Of many nodes, not all are looked at
+// for that.
 func (s *search) find(of *shape) int32 {
 	c := s.of(of.eligible)
 	since, failed := s.failed[of.id]
@@ -103,7 +104,31 @@ func (s *search) findIn(c *candidates, of *shape) int32 {
 			return n
 		}
 	}
+	if s.r.pessimist && s.r.held[of] {
+		if n := s.soonest(c, of); n >= 0 {
+			return n
+		}
+	}
 	return s.first(c, of, func(int32) bool { return true })
+}
+
+// soonest returns of the nodes that are still to be updated, and where the pod can go, the one that
+// is next: there it is evicted again as soon as that can be.
+func (s *search) soonest(c *candidates, of *shape) int32 {
+	seen := 0
+	for _, n := range slices.Backward(c.coming) {
+		if seen > enough || s.r.w.stopped {
+			break
+		}
+		if s.r.updated[n] {
+			continue
+		}
+		if s.can(of, n) {
+			return n
+		}
+		seen++
+	}
+	return noNode
 }
 
 func (s *search) starts(of *shape, n int32) bool {

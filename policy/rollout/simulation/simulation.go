@@ -65,7 +65,7 @@ func (r Result) Finishes() bool {
 
 // restsOn are the resources that a simulation rests on. Without the others the forecast of
 // what happens on each node may be wrong, which comes before.
-var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudgets", "namespaces", "persistentvolumes"}
+var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudgets", "namespaces", "persistentvolumes", "resourcequotas"}
 
 // Run simulates a rollout.
 func Run(in Input) Result {

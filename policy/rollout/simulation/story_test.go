@@ -36,6 +36,13 @@ func TestStories(t *testing.T) {
 			"w6's drain stalls: the replacement of app/router-1 on w1 (already updated) cannot pull router-new-fails; budget app/router allows no eviction [image]",
 		},
 		{
+			"pods that go where they are evicted next, by the old route, and then to a node that has the new one", six + `
+			ReplicaSet w1,w2 router image=router-new-fails always
+			budget router app=router max=1`,
+			"w2's drain stalls: the replacement of app/router-1 on w1 (already updated) cannot pull router-new-fails; budget app/router allows no eviction [image]",
+			"w6's drain stalls: the replacement of app/router-0 on w1 (already updated) cannot pull router-new-fails; budget app/router allows no eviction [image]",
+		},
+		{
 			"a source that is dead already", three + `
 			ReplicaSet w1,w2 router port=80 image=router-old-fails
 			budget router app=router max=1`,
@@ -67,8 +74,8 @@ func TestStories(t *testing.T) {
 			"many replicas, of which two can be missing", six + `
 			ReplicaSet w1,w2,w3,w4,w5 web image=new-fails always
 			budget web app=web max=2`,
-			"w4's drain stalls: the replacement of app/web-1 on w1 (already updated) cannot pull new-fails; " +
-				"the replacement of app/web-2 on w2 (already updated) cannot pull new-fails; budget app/web allows no eviction [image]",
+			"w3's drain stalls: the replacement of app/web-0 on w1 (already updated) cannot pull new-fails; " +
+				"the replacement of app/web-1 on w1 (already updated) cannot pull new-fails; budget app/web allows no eviction [image]",
 			"w6's drain stalls: the replacement of app/web-0 on w1 (already updated) cannot pull new-fails; " +
 				"the replacement of app/web-1 on w2 (already updated) cannot pull new-fails; budget app/web allows no eviction [image]",
 		},
@@ -100,6 +107,87 @@ func TestStories(t *testing.T) {
 			budget db app=db max=1`,
 			"w1's drain may stall: app/db-0 has to end first, and keeps example.com/keep (finalizers); and 1 stall more",
 			"finishes",
+		},
+		{
+			"a StatefulSet that makes its pods in order, with a lower ordinal that is not ready", three + `
+			OrderedReady w3!unready,w1,w2 db image=works
+			budget db app=db max=2`,
+			"w2's drain stalls: app/db-0 is not ready; the replacement of app/db-1 is made again when app/db-0 is ready (podManagementPolicy OrderedReady); " +
+				"budget app/db allows no eviction",
+			"finishes",
+		},
+		{
+			"the same, and the StatefulSet is not known", three + `
+			StatefulSet w3!unready,w1,w2 db image=works
+			budget db app=db max=2`,
+			"w2's drain may stall: app/db-0 is not ready; the replacement of app/db-1 may be made again only when app/db-0 is ready, " +
+				"as it is not known whether its StatefulSet has podManagementPolicy Parallel; budget app/db allows no eviction",
+			"finishes",
+		},
+		{
+			"the same, and it makes them in parallel", three + `
+			Parallel w3!unready,w1,w2 db image=works
+			budget db app=db max=2`,
+			"finishes",
+			"finishes",
+		},
+		{
+			"a namespace that enforces a level which its pods do not meet", three + `
+			enforce restricted
+			ReplicaSet w1,w2 web image=works security=baseline
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: namespace app forbids pods that are not restricted (pod-security.kubernetes.io/enforce); " +
+				"budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"one that enforces a level which its pods meet", three + `
+			enforce baseline
+			ReplicaSet w1,w2 web image=works security=restricted
+			budget web app=web max=1`,
+			"finishes",
+			"finishes",
+		},
+		{
+			"a quota of which more is used than it allows", three + `
+			quota small pods=2/1
+			ReplicaSet w1,w2 web image=works
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: ResourceQuota app/small allows 1 of pods, and 2 are used; budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"one of what pods do not take, one of what these do not, and one that is used up", three + `
+			quota small services=2/1 requests.cpu=2/1 pods=2/2
+			ReplicaSet w1,w2 web image=works
+			budget web app=web max=1`,
+			"finishes",
+			"finishes",
+		},
+		{
+			"one that wants containers to have limits, which these do not", three + `
+			quota limits limits.cpu=0/9
+			ReplicaSet w1,w2 web image=works unset=limits.cpu
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: ResourceQuota app/limits wants each container to set limits.cpu; budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"a ReplicaSet whose last pod was refused", three + `
+			refused w1,w2 web image=works
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: the last one that its ReplicaSet was to make was refused (the pod is forbidden); " +
+				"budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"a lower ordinal that cannot be pulled holds up those above, which can", three + `
+			OrderedReady w1,w2,w3 db image=new-fails always
+			budget db app=db max=2`,
+			"w3's drain stalls: the replacement of app/db-0 on w1 (already updated) cannot pull new-fails; " +
+				"the replacement of app/db-1 is made again when app/db-0 is ready (podManagementPolicy OrderedReady); budget app/db allows no eviction [image]",
+			"w3's drain stalls: the replacement of app/db-0 on w1 (already updated) cannot pull new-fails; " +
+				"the replacement of app/db-2 is made again when app/db-0 is ready (podManagementPolicy OrderedReady); budget app/db allows no eviction [image]",
 		},
 		{
 			"a budget of 0, where the image fails as well", three + `

@@ -1,21 +1,151 @@
 package simulation
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
 // unmade says why no other pod may be made instead of p once it is evicted, or of one that is
-// waited for; "" if one is.
-func (w *world) unmade(p *pod, v view) string {
+// waited for; "" if one is. Sure says that this is known.
+func (w *world) unmade(p *pod, v view) (why string, sure bool) {
 	switch {
-	case v.hopeful:
-		return ""
 	case p.before != nil && v.keeps(*p.before):
-		return "is made again when the one before has ended, which is being deleted and " + p.before.why
-	case p.node < 0: // it is there
-		return ""
-	case p.Owner.Kind == "StatefulSet" && p.Finalizers != "" && !v.works:
-		return "is made again when the one before has ended, which keeps " + p.Finalizers + " (finalizers)"
+		return "is made again when the one before has ended, which is being deleted and " + p.before.why, p.before.sure
+	case p.Owner.Kind == "StatefulSet" && p.Finalizers != "" && v.counts(false):
+		return "is made again when the one before has ended, which keeps " + p.Finalizers + " (finalizers)", false
+	case p.forbidden != "" && v.counts(false):
+		return p.forbidden, false
 	default:
-		return ""
+		return "", false
 	}
 }
 
-// withheld says why a pod that waits for a node is not there yet, "" if it is.
-func (r *run) withheld(pod int32) string { return r.w.unmade(&r.w.pods[pod], r.view) }
+// withheld says why a pod that waits for a node is not there yet, "" if it is. Sure says that
+// this is known.
+func (r *run) withheld(pod int32) (why string, sure bool) {
+	if !r.unmade[pod] {
+		return "", false
+	}
+	p := &r.w.pods[pod]
+	if why, sure := r.w.unmade(p, r.view); why != "" {
+		return why, sure
+	}
+	if p.set == nil {
+		return "", false
+	}
+	first := p.set.first(func(lower int32) bool { return r.state[lower] != healthy })
+	return p.set.waitsFor(r.w, pod, first, r.view)
+}
+
+// A podSet are the pods of a StatefulSet that makes one only when all of lower ordinals are there
+// and ready, as it does without podManagementPolicy Parallel (processReplica in
+// pkg/controller/statefulset/stateful_set_control.go of k8s.io/kubernetes).
+type podSet struct {
+	pods []int32 // by their ordinals
+	// lacks is the lowest ordinal of which there is no pod although there is one of a higher
+	// ordinal, -1 for none; lacking is the name of that pod.
+	lacks   int
+	lacking string
+	// sure says that the StatefulSet is known; any other may be of that kind.
+	sure bool
+}
+
+// ordinal restates getParentNameAndOrdinal (pkg/controller/statefulset/stateful_set_utils.go): -1 for
+// a pod that has none.
+func (p *pod) ordinal() int {
+	_, number, _ := cutLast(p.Name)
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return int(n)
+}
+
+func cutLast(name string) (before, after string, found bool) {
+	i := strings.LastIndexByte(name, '-')
+	if i < 0 {
+		return name, "", false
+	}
+	return name[:i], name[i+1:], true
+}
+
+// addSets enters the pods of StatefulSets by their ordinals.
+func (w *world) addSets() {
+	known := map[ownerKey]rollout.Controller{}
+	for _, c := range w.in.Cluster.Controllers {
+		known[ownerKey{c.Namespace, c.Owner}] = c
+	}
+	sets := map[ownerKey]*podSet{}
+	for i := range w.pods {
+		p := &w.pods[i]
+		k := ownerKey{p.Namespace, p.Owner}
+		c, sure := known[k]
+		if p.Owner.Kind != "StatefulSet" || c.Parallel || p.ordinal() < 0 {
+			continue
+		}
+		if sets[k] == nil {
+			sets[k] = &podSet{lacks: int(c.First), sure: sure}
+		}
+		p.set = sets[k]
+		p.set.pods = append(p.set.pods, int32(i))
+	}
+	for _, set := range sets {
+		set.complete(w)
+	}
+}
+
+// complete sorts the pods, and finds out which is the first that is not there.
+func (s *podSet) complete(w *world) {
+	slices.SortFunc(s.pods, func(a, b int32) int { return cmp.Compare(w.pods[a].ordinal(), w.pods[b].ordinal()) })
+	for _, pod := range s.pods {
+		switch o := w.pods[pod].ordinal(); {
+		case o < s.lacks: // being scaled down from below
+		case o == s.lacks:
+			s.lacks++
+		default:
+			base, _, _ := cutLast(w.pods[pod].Name)
+			s.lacking = fmt.Sprintf("%s/%s-%d", w.pods[pod].Namespace, base, s.lacks)
+			return
+		}
+	}
+	s.lacks = -1
+}
+
+// first returns the pod of the lowest ordinal that is not ready, -1 if all are.
+func (s *podSet) first(isUnready func(int32) bool) int32 {
+	if i := slices.IndexFunc(s.pods, isUnready); i >= 0 {
+		return s.pods[i]
+	}
+	return -1
+}
+
+// waitsFor says why a pod is not made while first is the first that is not ready, "" if it is. Sure
+// says that this is known: one that is not there may be made any moment.
+func (s *podSet) waitsFor(w *world, pod, first int32, v view) (why string, sure bool) {
+	own := w.pods[pod].ordinal()
+	blocks := first >= 0 && w.pods[first].ordinal() < own
+	switch {
+	case blocks && s.sure:
+		return "is made again when " + w.podName(first) + " is ready (podManagementPolicy OrderedReady)", true
+	case blocks && v.counts(false):
+		return "may be made again only when " + w.podName(first) + " is ready, as it is not known whether its StatefulSet has podManagementPolicy Parallel", false
+	case v.counts(false) && s.lacks >= 0 && s.lacks < own:
+		return "may be made again only when " + s.lacking + " is ready, which is not there", false
+	default:
+		return "", false
+	}
+}
+
+// doubts reports whether a pod may not end, or may not be made again, of which that is not known.
+func (w *world) doubts() bool {
+	isDoubtful := func(l leaving) bool { return !l.sure }
+	return slices.ContainsFunc(w.nodes, func(n node) bool { return slices.ContainsFunc(n.leaving, isDoubtful) }) ||
+		slices.ContainsFunc(w.pods, func(p pod) bool {
+			return p.Finalizers != "" || p.forbidden != "" || p.set != nil && (!p.set.sure || p.set.lacks >= 0)
+		})
+}

@@ -58,13 +58,13 @@ func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
 	found := verdict{budget: b, pod: -1, budgets: []string{b.name()}}
 	lost, spared := 0, false
 	var unreadyPod int32 = -1
-	home := w.homes(b)
+	c := &circumstances{v: v, b: b, alone: alone, home: w.homes(b), unready: map[*podSet]int32{}}
 	for _, i := range b.pods {
 		p := &w.pods[i]
 		if w.ask(2); !p.stays && len(p.shape.budgets) > 1 {
 			return w.doubled(i), true
 		}
-		m, isLost := w.missing(i, b, v, alone, home)
+		m, isLost := w.missing(i, c)
 		if isLost {
 			lost++
 			found.missing = append(found.missing, m)
@@ -127,9 +127,38 @@ func (w *world) doubled(i int32) verdict {
 	return found
 }
 
+// Circumstances are those of a verdict.
+type circumstances struct {
+	v     view
+	b     *budget
+	alone bool
+	home  homes
+	// unready are the first pods of podSets that may not be ready.
+	unready map[*podSet]int32
+}
+
 // missing says whether a pod of a budget may not be ready when nothing can happen any more,
 // and why.
-func (w *world) missing(i int32, b *budget, v view, alone bool, home homes) (Missing, bool) {
+func (w *world) missing(i int32, c *circumstances) (Missing, bool) {
+	m, isLost := w.missingItself(i, c)
+	p := &w.pods[i]
+	if isLost || p.stays || p.set == nil {
+		return m, isLost
+	}
+	first, known := c.unready[p.set]
+	if !known {
+		first = p.set.first(func(lower int32) bool {
+			_, isLost := w.missingItself(lower, c)
+			return isLost
+		})
+		c.unready[p.set] = first
+	}
+	m.Why, _ = p.set.waitsFor(w, i, first, c.v)
+	return m, m.Why != ""
+}
+
+// missingItself is missing for a pod that is not kept from being made by others of its StatefulSet.
+func (w *world) missingItself(i int32, c *circumstances) (Missing, bool) {
 	p := &w.pods[i]
 	m := Missing{Pod: w.podName(i)}
 	if p.node >= 0 {
@@ -141,7 +170,7 @@ func (w *world) missing(i int32, b *budget, v view, alone bool, home homes) (Mis
 	case p.state == unready:
 		m.Why = "is not ready"
 	case p.state == failing:
-		return w.neverStarted(i, v, m)
+		return w.neverStarted(i, c.v, m)
 	case p.stays:
 		return m, false
 	case p.isBare():
@@ -151,7 +180,7 @@ func (w *world) missing(i int32, b *budget, v view, alone bool, home homes) (Mis
 	case p.shape.waits():
 		m.Why = "waits for its scheduling gates to be lifted, or has a scheduler of its own"
 	default:
-		return w.replaced(i, b, v, alone, home)
+		return w.replaced(i, c)
 	}
 	return m, true
 }
@@ -177,8 +206,8 @@ var pullReasons = map[string]bool{
 }
 
 // replaced is about a pod that is evicted, or waits for a node.
-func (w *world) replaced(i int32, b *budget, v view, alone bool, home homes) (Missing, bool) {
-	p := &w.pods[i]
+func (w *world) replaced(i int32, c *circumstances) (Missing, bool) {
+	p, v, home := &w.pods[i], c.v, c.home
 	m := Missing{Pod: w.podName(i), Moved: p.node >= 0}
 	nodes := p.shape.eligible.list
 	if p.guard {
@@ -197,11 +226,11 @@ func (w *world) replaced(i int32, b *budget, v view, alone bool, home homes) (Mi
 		m.Why = fmt.Sprintf("can run on %s only, which may be cordoned", p.Node)
 		return m, true
 	}
-	if why := w.unmade(p, v); why != "" {
+	if why, _ := w.unmade(p, v); why != "" {
 		m.Why = why
 		return m, true
 	}
-	why := w.unplaced(p.shape, b, alone)
+	why := w.unplaced(p.shape, c.b, c.alone)
 	if why == "" {
 		return m, false
 	}

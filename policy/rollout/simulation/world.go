@@ -25,6 +25,7 @@ type world struct {
 	images    *images
 	waiting   []string // Course.Waiting
 	keys      *topology
+	ending    []ending
 
 	// lowest is the lowest priority of a pod.
 	lowest int32
@@ -84,6 +85,10 @@ type pod struct {
 	guard bool
 	// before is the one of its name that has to end before it is made, nil if that is not so.
 	before *leaving
+	// set are the pods of its StatefulSet, which makes them one after the other; nil for none.
+	set *podSet
+	// forbidden is why the API server may refuse its replacement, "" if nothing speaks for that.
+	forbidden string
 }
 
 // A podState is how a pod does.
@@ -111,6 +116,8 @@ func newWorld(in Input) *world {
 	w.addNodes()
 	w.addPools()
 	w.addPods()
+	w.addSets()
+	w.addForbidden()
 	w.addResources()
 	w.addImages()
 	w.addEligibility()
@@ -237,7 +244,11 @@ func (w *world) addPods() {
 
 func (w *world) addPod(in *rollout.Pod, s *shape) {
 	p := pod{Pod: in, shape: s, node: noNode, state: unscheduled, guard: isGuard(in)}
-	switch n, there := w.byName[in.Node]; {
+	n, there := w.byName[in.Node]
+	if in.Deleted && in.Started && there {
+		w.ending = append(w.ending, ending{s, n})
+	}
+	switch {
 	case in.Deleted && in.Owner.Kind != "StatefulSet":
 		w.addLeaving(in, s)
 		return // others have replaced it
@@ -266,6 +277,12 @@ func (w *world) addPod(in *rollout.Pod, s *shape) {
 		s.fixed = append(s.fixed, p.node)
 	}
 	w.pods = append(w.pods, p)
+}
+
+// An ending is a pod that is being deleted, and ran on a node.
+type ending struct {
+	shape *shape
+	node  int32
 }
 
 // isGuard reports whether an operator of the control plane has put a bare pod on its node and

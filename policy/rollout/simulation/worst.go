@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"sync"
 )
 
 // worst returns the worst course, with what cannot be excluded.
@@ -9,6 +10,7 @@ func (w *world) worst() Course {
 	v := view{im: w.images}
 	verdicts := w.verdicts(v)
 	r := w.newRun(v, true)
+	r.held = w.held(verdicts)
 	stuck := r.play()
 	course := Course{Steps: r.steps, Stalls: r.stalls(stuck)}
 	for _, found := range verdicts {
@@ -22,12 +24,31 @@ func (w *world) worst() Course {
 	return course
 }
 
-// attribute says of each stall whether it would be there if every pull worked.
+// held returns the shapes of pods that have a budget of one of the verdicts.
+func (w *world) held(verdicts []verdict) map[*shape]bool {
+	held := map[*shape]bool{}
+	for _, found := range verdicts {
+		for _, i := range found.budget.pods {
+			held[w.pods[i].shape] = true
+		}
+	}
+	return held
+}
+
+// attribute says of each stall whether it would be there if every pull worked. What is merely
+// possible of pods that do not end or are not made again is no reason to take one by an image for
+// another one, nor to take one without any image for one by an image.
 func (w *world) attribute(stalls []Stall, verdicts []verdict) {
-	v := view{im: w.images, works: true}
+	v := view{im: w.images, works: true, sure: true}
 	without := w.verdicts(v)
 	r := w.newRun(v, true)
 	drains := r.stalls(r.play())
+	byOther := sync.OnceValues(func() (certain, doubtful []verdict) {
+		if !w.doubts() {
+			return nil, nil
+		}
+		return w.verdicts(view{im: w.images, sure: true}), w.verdicts(view{im: w.images, works: true})
+	})
 	for i := range stalls {
 		s := &stalls[i]
 		if s.budget == noBudget {
@@ -35,8 +56,14 @@ func (w *world) attribute(stalls []Stall, verdicts []verdict) {
 		}
 		same := func(other verdict) bool { return other.budget.id == s.budget }
 		image := s.Image != "" || slices.ContainsFunc(verdicts, func(other verdict) bool { return same(other) && other.byImage > 0 })
-		s.ByImage = !slices.ContainsFunc(drains, func(other Stall) bool { return other.budget == s.budget }) &&
-			(image || !slices.ContainsFunc(without, same))
+		switch {
+		case slices.ContainsFunc(drains, func(other Stall) bool { return other.budget == s.budget }):
+		case image:
+			s.ByImage = true
+		case !slices.ContainsFunc(without, same):
+			certain, doubtful := byOther()
+			s.ByImage = slices.ContainsFunc(certain, same) || !slices.ContainsFunc(doubtful, same)
+		}
 		if !s.ByImage {
 			s.Image = ""
 		}
@@ -105,17 +132,22 @@ func (r *run) stall(d *drain, pod int32) Stall {
 		return s
 	}
 	s.Budgets = []string{b.name()}
+	doubtful := 0
 	for _, i := range b.pods {
 		if r.state[i] == healthy || i == pod {
 			continue
 		}
 		m := r.missing(i)
+		if why, sure := r.withheld(i); why != "" && !sure {
+			doubtful++
+		}
 		if s.Image == "" {
 			s.Image = m.Image
 		}
 		s.Missing = append(s.Missing, m)
 	}
 	s.Why = b.reason(len(s.Missing))
+	s.Possible = doubtful > 0 && b.allows(r.state[pod], r.ready[b.id]+doubtful)
 	return s
 }
 
@@ -131,10 +163,10 @@ func (r *run) missing(i int32) Missing {
 		m.Node, m.Why = p.Node, "is on a node that is not there"
 	case r.state[i] == gone:
 		m.Why = "was evicted, and nothing replaces it"
-	case r.state[i] == unscheduled && r.withheld(i) != "":
-		m.Why = r.withheld(i)
 	case r.state[i] == unscheduled:
-		m.Why = r.whyUnplaced(p.shape)
+		if m.Why, _ = r.withheld(i); m.Why == "" {
+			m.Why = r.whyUnplaced(p.shape)
+		}
 	case r.image[i] >= 0:
 		m.Image = r.w.images.names[r.image[i]]
 	case r.state[i] == failing:

@@ -284,6 +284,12 @@ func (n *Nodes) Cordon(ctx context.Context, cordoned bool, names ...string) {
 	}
 }
 
+// Enforce makes namespace app refuse pods that do not meet a level of pod security.
+func (n *Nodes) Enforce(ctx context.Context, level string) {
+	n.stage.t.Helper()
+	n.stage.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: app, labels: {pod-security.kubernetes.io/enforce: "+level+"}}\n")
+}
+
 // Degrade makes the daemon of a node say that it has given up although the node has its
 // config, as when somebody changed a file.
 func (n *Nodes) Degrade(ctx context.Context, name string) {

@@ -1,0 +1,88 @@
+package workloads
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// StatefulSet returns what is kept of one.
+func StatefulSet(s *appsv1.StatefulSet) rollout.Controller {
+	c := rollout.Controller{
+		Namespace: s.Namespace, Owner: rollout.Owner{Kind: "StatefulSet", Name: s.Name},
+		Parallel: s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement,
+	}
+	if o := s.Spec.Ordinals; o != nil {
+		c.First = o.Start
+	}
+	return c
+}
+
+// FailingController returns what is kept of a ReplicaSet or ReplicationController, nil if it can make pods.
+func FailingController(o runtime.Object) *rollout.Controller {
+	switch o := o.(type) {
+	case *appsv1.ReplicaSet:
+		for _, c := range o.Status.Conditions {
+			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+				return failingCreate("ReplicaSet", &o.ObjectMeta, c.Reason, c.Message)
+			}
+		}
+	case *corev1.ReplicationController:
+		for _, c := range o.Status.Conditions {
+			if c.Type == corev1.ReplicationControllerReplicaFailure && c.Status == corev1.ConditionTrue {
+				return failingCreate("ReplicationController", &o.ObjectMeta, c.Reason, c.Message)
+			}
+		}
+	}
+	return nil
+}
+
+// failingCreate returns a controller that cannot make a pod. One that cannot delete a pod can.
+func failingCreate(kind string, meta *metav1.ObjectMeta, reason, message string) *rollout.Controller {
+	if reason != "FailedCreate" {
+		return nil
+	}
+	return &rollout.Controller{
+		Namespace: meta.Namespace, Owner: rollout.Owner{Kind: kind, Name: meta.Name}, Failure: text.OneLine(cmp.Or(message, reason), maxDetail),
+	}
+}
+
+// A controller is a rollout.Controller in JSON, as dumps have it.
+type controller struct {
+	Namespace string `json:"namespace"`
+	Owner     owner  `json:"owner"`
+	Parallel  bool   `json:"parallel,omitempty"`
+	First     int32  `json:"first,omitempty"`
+	Failure   string `json:"failure,omitempty"`
+}
+
+// EncodeController returns what is written of a controller to a dump, in JSON.
+func EncodeController(c rollout.Controller) any {
+	return controller{c.Namespace, owner(c.Owner), c.Parallel, c.First, c.Failure}
+}
+
+// DecodeController reads what EncodeController wrote.
+func DecodeController(data []byte) (rollout.Controller, error) {
+	var c controller
+	if err := json.Unmarshal(data, &c); err != nil {
+		return rollout.Controller{}, err
+	}
+	if c.Namespace == "" || c.Owner.Kind == "" || c.Owner.Name == "" {
+		return rollout.Controller{}, errors.New("a controller without a name")
+	}
+	return rollout.Controller{Namespace: c.Namespace, Owner: rollout.Owner(c.Owner), Parallel: c.Parallel, First: c.First, Failure: c.Failure}, nil
+}
+
+// CompareControllers compares controllers by namespace, kind and name.
+func CompareControllers(a, b rollout.Controller) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+}

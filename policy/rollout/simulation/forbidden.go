@@ -1,0 +1,96 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+)
+
+// addForbidden finds out of which pods the API server may refuse replacements. It is never known for
+// sure: users and namespaces can be exempt, other webhooks can change a pod, and pods that end give
+// back what they used of a quota.
+func (w *world) addForbidden() {
+	quotas := map[string][]*corev1.ResourceQuota{}
+	for _, q := range w.in.Cluster.Quotas {
+		quotas[q.Namespace] = append(quotas[q.Namespace], q)
+	}
+	failing := map[ownerKey]string{}
+	for _, c := range w.in.Cluster.Controllers {
+		if c.Failure != "" {
+			failing[ownerKey{c.Namespace, c.Owner}] = c.Failure
+		}
+	}
+	byShape := make([]string, len(w.shapes))
+	for i, s := range w.shapes {
+		byShape[i] = s.forbidden(w.in.Cluster.Namespaces[s.namespace][rollout.EnforceLabel], quotas[s.namespace])
+	}
+	for i := range w.pods {
+		p := &w.pods[i]
+		why := byShape[p.shape.id]
+		if message := failing[ownerKey{p.Namespace, p.Owner}]; message != "" {
+			why = fmt.Sprintf("may not be made: the last one that its %s was to make was refused (%s)", p.Owner.Kind, message)
+		}
+		if !p.guard && p.Owner.Kind != "" {
+			p.forbidden = why
+		}
+	}
+}
+
+// An ownerKey names a controller of pods.
+type ownerKey struct {
+	namespace string
+	rollout.Owner
+}
+
+// forbidden says why pods of the shape may not be made in a namespace that enforces a level of
+// security and has quotas, "" if they may.
+func (s *shape) forbidden(level string, quotas []*corev1.ResourceQuota) string {
+	if !s.spec.Security.Meets(level) {
+		return fmt.Sprintf("may not be made: namespace %s forbids pods that are not %s (%s)", s.namespace, level, rollout.EnforceLabel)
+	}
+	for _, q := range quotas {
+		for _, name := range sortedNames(q.Spec.Hard) {
+			hard, used := q.Spec.Hard[name], q.Status.Used[name]
+			switch {
+			case slices.Contains(s.spec.Unset, longName(name)):
+				return fmt.Sprintf("may not be made: ResourceQuota %s/%s wants each container to set %s", q.Namespace, q.Name, longName(name))
+			case used.Cmp(hard) > 0 && s.takes(longName(name)):
+				return fmt.Sprintf("may not be made: ResourceQuota %s/%s allows %s of %s, and %s are used", q.Namespace, q.Name, hard.String(), name, used.String())
+			}
+		}
+	}
+	return ""
+}
+
+// longName is that of a resource of which a quota may leave "requests." out.
+func longName(name corev1.ResourceName) corev1.ResourceName {
+	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage {
+		return corev1.DefaultResourceRequestsPrefix + name
+	}
+	return name
+}
+
+// takes reports whether a pod of the shape counts for a resource of quotas.
+func (s *shape) takes(name corev1.ResourceName) bool {
+	if name == corev1.ResourcePods || name == "count/pods" {
+		return true
+	}
+	if request, found := strings.CutPrefix(string(name), corev1.DefaultResourceRequestsPrefix); found {
+		requested := s.spec.Requests[corev1.ResourceName(request)]
+		return !requested.IsZero()
+	}
+	return strings.HasPrefix(string(name), "limits.") && !slices.Contains(s.spec.Unset, name)
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
