@@ -91,7 +91,7 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	if pod.Owner == (rollout.Owner{}) {
 		effect += ", and nothing makes another pod instead"
 	}
-	f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect))
+	f.Remedies = worstLast(append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))
 	d.add(f)
 }
 
@@ -130,6 +130,7 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 		}
 	}
 	switch {
+	case len(whys) == 0 && d.notCreated(f, pod, r):
 	case len(whys) == 0:
 		f.Chain = append(f.Chain, "all pods that count for the budget are healthy: it leaves no room for a drain")
 	case waiting > len(whys):
@@ -172,6 +173,9 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	}
 	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !neverHasRoom(r.of.PodDisruptionBudget) {
 		remedies = append(remedies, more)
+	}
+	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != CauseBudgetFull && cause != CauseImageNotPulled {
+		remedies = append(remedies, fewer)
 	}
 	if cause == CauseBudgetFull && neverHasRoom(r.of.PodDisruptionBudget) {
 		remedies = append(remedies, act(in(pod.Namespace)+"patch pdb "+arg(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,

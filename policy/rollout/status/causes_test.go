@@ -123,7 +123,7 @@ func TestCauses(t *testing.T) {
 		}, "pending"), CausePodNotPlaced, "2 node(s) didn't match pod anti-affinity rules.", "oc adm uncordon c"},
 		{"scheduling gates", deadlock(func(in *Input) {
 			in.Cluster.Pods[1].Node, in.Cluster.Pods[1].Spec = "", &rollout.PodSpec{Labels: map[string]string{"app": "cart"}, Gated: true}
-		}, "pending"), CausePodNotPlaced, "it has scheduling gates", "oc -n shop delete pod 1"},
+		}, "pending"), CausePodNotPlaced, "it has scheduling gates", "oc -n shop patch pdb cart"},
 		{"a new version that crashes", deadlock(func(in *Input) {
 			in.Cluster.Pods[1].Detail = "it ended with exit code 1 (Error), 7 times"
 			byDeployment(in)
