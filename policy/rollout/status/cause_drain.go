@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 
@@ -13,17 +12,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// graceForGrace is how long after its grace period a pod may be there: its kubelet has to end
-// it, and the API server to be told.
-const graceForGrace = 2 * time.Minute
-
 // draining is about a node that is being drained: which evictions are refused, and why. Why is
 // what else is known of the drain. It reports whether anything holds the drain up.
 func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 	found := false
 	var others []*rollout.Pod
 	for _, pod := range d.on[n.Name] {
-		if pod.Static || pod.Owner.Kind == "DaemonSet" || pod.Deleted {
+		if !isEvictable(pod) || pod.Deleted {
 			continue
 		}
 		r, refused := d.refusal(pod)
@@ -39,7 +34,7 @@ func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 			d.askEviction(PodName{pod.Namespace, pod.Name})
 		}
 	}
-	return d.notEnding(p, n) || found
+	return d.notEnding(p, n) || found || d.standsStill(p, n, others)
 }
 
 // refusal returns why a pod is not evicted: by the objects, and by what the API server answered.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -173,52 +172,3 @@ func scaled(p *rollout.Pod, pods int32) Remedy {
 		return act(fmt.Sprintf("%sscale %s --replicas=%d", in(p.Namespace), owner, pods+1), "starts one more pod; once it is ready, the budget has room")
 	}
 }
-
-// notEnding is about pods that are being deleted and have not ended, on a node that is being
-// drained.
-func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
-	var names []string
-	var late []*rollout.Pod
-	for _, pod := range d.on[n.Name] {
-		if pod.Deleted && !pod.Static && pod.Owner.Kind != "DaemonSet" && (d.Now.IsZero() || pod.Ends.IsZero() || d.Now.Sub(pod.Ends) > graceForGrace) {
-			names, late = append(names, podName(pod)), append(late, pod)
-		}
-	}
-	if len(names) == 0 {
-		return false
-	}
-	f := Finding{
-		Cause: CausePodNotEnding, Pool: p.Name, Node: n.Name,
-		Chain:       []string{fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: " + text.Names(names, shown)},
-		Remedies:    []Remedy{look("oc describe node "+arg(n.Name), "shows what runs there; a pod may take its grace period, or wait for a finalizer or a volume")},
-		Unexplained: true,
-	}
-	for _, pod := range late[:min(len(late), shown)] {
-		d.late(&f, pod)
-	}
-	d.add(f)
-	return true
-}
-
-// late says why a pod has not ended. One with finalizers stays however it is deleted.
-func (d *diagnosis) late(f *Finding, pod *rollout.Pod) {
-	isLate := !d.Now.IsZero() && !pod.Ends.IsZero()
-	if isLate {
-		f.Chain = append(f.Chain, fmt.Sprintf("the time that pod %s has for it was over %s", podName(pod), When(pod.Ends, d.Now)))
-	}
-	switch {
-	case pod.Finalizers != "":
-		f.Chain = append(f.Chain, fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", podName(pod), pod.Finalizers))
-		f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"patch pod "+arg(pod.Name)+noFinalizers,
-			"last resort: the pod is gone at once, and whoever has put the finalizers there does not clean up after it"))
-	case isLate:
-		f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name)+" --force --grace-period=0",
-			"last resort: the drain goes on, although the pod may still run and hold its volume"))
-	default:
-		return
-	}
-	f.Unexplained = false
-}
-
-// noFinalizers ends a command that takes the finalizers of an object away.
-const noFinalizers = ` --type=merge -p '{"metadata":{"finalizers":null}}'`
