@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
@@ -80,7 +82,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	return w
 }
 
-// unplaced is about a pod that is on no node: by which constraint.
+// unplaced is about a pod that is on no node: by which constraint, and who has the place.
 func (d *diagnosis) unplaced(p *rollout.Pod) why {
 	w := why{cause: CausePodNotPlaced, subject: podName(p), chain: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", podName(p))}}
 	if p.Spec != nil && p.Spec.Gated {
@@ -94,13 +96,85 @@ func (d *diagnosis) unplaced(p *rollout.Pod) why {
 		w.chain = append(w.chain, fmt.Sprintf("node %s is cordoned, and not for an update", n))
 		w.remedies = append(w.remedies, act("oc adm uncordon "+arg(n), "lets pods go there again; ask who cordoned it"))
 	}
-	if owner := ownerOf(p); owner != "" {
-		w.remedies = append(w.remedies, act(in(p.Namespace)+"rollout undo "+owner, "goes back to the version before, if a new one asks for what no node has"))
+	if p.Spec != nil && !p.Spec.Gated && d.placings < maxPlacings {
+		d.placings++
+		d.kept(&w, p)
 	}
 	if strings.Contains(p.Detail, "Insufficient") {
 		w.remedies = append(w.remedies, look("oc describe nodes", "shows what each node has left (Allocated resources); a node more gives room"))
 	}
+	if began := d.drainsBegan(); d.isOtherRevision(p) && !began.IsZero() && p.Created.After(began) {
+		w.last = append(w.last, undo(p, "if that asks for what no node has"))
+	}
 	return w
+}
+
+// maxPlacings is for how many pods it is worked out what keeps them from each node.
+const maxPlacings = 60
+
+// kept says what keeps a pod from the nodes that it may run on, and that it fits only where a drain is
+// under way.
+func (d *diagnosis) kept(w *why, p *rollout.Pod) {
+	placing := d.placing(p)
+	if len(placing.eligible) == 0 && len(d.Cluster.Nodes) > 0 {
+		w.chain = append(w.chain, "there is no node that its selectors, affinity, tolerations and volumes allow")
+	}
+	var drained, held []string
+	free := false
+	for _, n := range placing.eligible {
+		o := placing.obstacle(n)
+		switch {
+		case o.why != "":
+			held = append(held, fmt.Sprintf("on node %s %s", n.Name, o.why))
+			if o.holder != nil && o.holder.Deleted && d.holdsUp(o.holder) && len(held) <= shown {
+				w.remedies = append(w.remedies, ending(o.holder))
+			}
+		case isBeingDrained(n):
+			drained = append(drained, n.Name)
+		case !n.Spec.Unschedulable:
+			free = true
+		}
+	}
+	w.chain = append(w.chain, text.First(held, explained, "node")...)
+	if len(drained) > 0 && !free {
+		w.chain = append(w.chain, fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
+	}
+}
+
+// drainsBegan returns when the first of the drains that are under way began, the zero Time if that is
+// not known.
+func (d *diagnosis) drainsBegan() time.Time {
+	var first time.Time
+	for _, n := range d.Cluster.Nodes {
+		if since, _, ok := rollout.CordonedSince(n); ok && isBeingDrained(n) && (first.IsZero() || since.Before(first)) {
+			first = since
+		}
+	}
+	return first
+}
+
+// isOtherRevision reports whether a pod is of another version of its app than one that is ready: the
+// app's own rollout has not come further.
+func (d *diagnosis) isOtherRevision(p *rollout.Pod) bool {
+	owner := ownerOf(p)
+	return owner != "" && slices.ContainsFunc(d.of[p.Namespace], func(other *rollout.Pod) bool {
+		return other.Ready && !other.Deleted && ownerOf(other) == owner && revisionOf(other) != revisionOf(p)
+	})
+}
+
+// revisionOf tells versions of an app apart, by the label that its controller gives its pods.
+func revisionOf(p *rollout.Pod) string {
+	if p.Spec == nil {
+		return ""
+	}
+	return cmp.Or(p.Spec.Labels[podTemplateHash], p.Spec.Labels["controller-revision-hash"])
+}
+
+const podTemplateHash = "pod-template-hash"
+
+// undo takes an app back to the version that others of its pods have.
+func undo(p *rollout.Pod, why string) Remedy {
+	return act(in(p.Namespace)+"rollout undo "+ownerOf(p), "goes back to the version that its other pods have, "+why)
 }
 
 // cordonedByOthers returns nodes that a pod may run on, and that are cordoned for another reason
@@ -135,8 +209,8 @@ func (d *diagnosis) failing(p *rollout.Pod) why {
 		logs = look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows why")
 	}
 	w.remedies = []Remedy{logs}
-	if owner := ownerOf(p); owner != "" {
-		w.remedies = append(w.remedies, act(in(p.Namespace)+"rollout undo "+owner, "goes back to the version before, if a new one is to blame"))
+	if d.isOtherRevision(p) {
+		w.remedies = append(w.remedies, undo(p, "if the new one is to blame"))
 	}
 	return w
 }
@@ -148,10 +222,10 @@ func ownerOf(p *rollout.Pod) string {
 	case "StatefulSet", "DaemonSet":
 		return strings.ToLower(p.Owner.Kind) + "/" + arg(p.Owner.Name)
 	case "ReplicaSet":
-		if p.Spec == nil || p.Spec.Labels["pod-template-hash"] == "" {
+		if p.Spec == nil || p.Spec.Labels[podTemplateHash] == "" {
 			return ""
 		}
-		if name, ok := strings.CutSuffix(p.Owner.Name, "-"+p.Spec.Labels["pod-template-hash"]); ok {
+		if name, ok := strings.CutSuffix(p.Owner.Name, "-"+p.Spec.Labels[podTemplateHash]); ok {
 			return "deployment/" + arg(name)
 		}
 	}

@@ -77,11 +77,15 @@ const hex = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 // byDeployment makes the pods of in those of Deployment cart.
 func byDeployment(in *Input) {
 	for i := range in.Cluster.Pods {
-		p := &in.Cluster.Pods[i]
-		spec := *p.Spec
-		spec.Labels = map[string]string{"app": "cart", "pod-template-hash": "5d"}
-		p.Spec, p.Owner = &spec, rollout.Owner{Kind: "ReplicaSet", Name: "cart-5d"}
+		reviseTo(&in.Cluster.Pods[i], "5d")
 	}
+}
+
+// reviseTo makes a pod of Deployment cart one of another version.
+func reviseTo(p *rollout.Pod, hash string) {
+	spec := *p.Spec
+	spec.Labels = map[string]string{"app": "cart", "pod-template-hash": hash}
+	p.Spec, p.Owner = &spec, rollout.Owner{Kind: "ReplicaSet", Name: "cart-" + hash}
 }
 
 func place(ref string) mirrors.Location { return mirrors.Location{Ref: ref} }
@@ -127,6 +131,7 @@ func TestCauses(t *testing.T) {
 		{"a new version that crashes", deadlock(func(in *Input) {
 			in.Cluster.Pods[1].Detail = "it ended with exit code 1 (Error), 7 times"
 			byDeployment(in)
+			reviseTo(&in.Cluster.Pods[1], "6e")
 		}, "failing=CrashLoopBackOff"), CausePodFails, "its kubelet says: it ended with exit code 1 (Error), 7 times", "oc -n shop rollout undo deployment/cart"},
 		{"a bare pod waits for its image, which a place has", deadlock(func(in *Input) {
 			answered(HoldsNot, HoldsIt)(in)

@@ -40,6 +40,7 @@ type diagnosis struct {
 	rejected   error // why MCO rejects set
 	budgets    budgets
 	refusals   map[string]int // the findings about budgets
+	placings   int            // how many pods were placed to explain why they are not
 }
 
 // sort tells what may hide a finding from what does not.
