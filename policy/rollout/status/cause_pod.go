@@ -21,7 +21,6 @@ func in(namespace string) string { return "oc -n " + arg(namespace) + " " }
 
 // unready says why a pod is not ready, and what can be done.
 func (d *diagnosis) unready(p *rollout.Pod) why {
-	describe := in(p.Namespace) + "describe pod " + arg(p.Name)
 	switch {
 	case p.FailsToPull():
 		return d.unpulled(p)
@@ -30,14 +29,28 @@ func (d *diagnosis) unready(p *rollout.Pod) why {
 	case p.Failing != "":
 		return d.failing(p)
 	default:
-		return why{
-			cause: CausePodNotReady, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
-			remedies: []Remedy{
-				look(describe, "shows its probes and events"),
-				replace(p, ""),
-			},
-		}
+		return d.notReadyPod(p)
 	}
+}
+
+// notReadyPod is about a pod that runs and is not ready. One that was made after the drain began has come
+// instead of another one that was not ready either.
+func (d *diagnosis) notReadyPod(p *rollout.Pod) why {
+	w := why{
+		cause: CausePodNotReady, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
+		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows its probes and events")},
+	}
+	others := d.landing(p, "")
+	switch began := d.drainsBegan(); {
+	case !began.IsZero() && p.Created.After(began):
+		w.chain = append(w.chain, fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
+	case p.Owner != (rollout.Owner{}) && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
+		again := replace(p, "")
+		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", arg(p.Node), again.Command, arg(p.Node)), again.Effect+", on another node"))
+	default:
+		w.remedies = append(w.remedies, replace(p, ""))
+	}
+	return w
 }
 
 // replace is to delete a pod for another one. Nothing makes one instead of a bare pod.
@@ -53,6 +66,11 @@ func replace(p *rollout.Pod, how string) Remedy {
 func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	image := p.FailingImage()
 	route, unknown := d.routeOn(p.Node, p.Namespace, image)
+	d.pull(route)
+	if pool := d.poolOf(p.Node); pool != nil {
+		d.pullBy(pool.Target, p.Namespace, image)
+		d.pullBy(pool.from(), p.Namespace, image)
+	}
 	w := d.pullOf(image, p.Node, route, unknown)
 	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", podName(p), p.Node, cmp.Or(image, "an image"), p.Failing)
 	w.chain = append([]string{first}, w.chain...)
@@ -62,24 +80,40 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	if p.Spec != nil && len(p.Spec.PullSecrets) > 0 {
 		w.chain = append(w.chain, "the pod has pull secrets of its own, with which registries may answer otherwise")
 	}
-	var again []Remedy
-	if p.Owner != (rollout.Owner{}) { // else its kubelet is to try again
-		again = append(again, replace(p, ", which tries at once"))
-	}
-	for _, l := range route.open() {
-		if d.answer(l) == HoldsIt { // it can be pulled again
-			w.remedies = append(again, w.remedies...)
-			return w
+	d.elsewhere(&w, p, image, route)
+	d.lost(&w, p, image, route)
+	for _, r := range d.revert(image, p) {
+		if !slices.ContainsFunc(w.remedies, func(known Remedy) bool { return known.Command == r.Command }) {
+			w.last = append(w.last, r)
 		}
-		if d.answer(l) != HoldsNot {
-			break
-		}
-	}
-	w.remedies = append(w.remedies, again...)
-	if r, ok := d.revert(image, p.Namespace); ok {
-		w.last = append(w.last, r)
 	}
 	return w
+}
+
+// elsewhere is about another pod instead, which may go to another node, or to the same by what places
+// have now. It helps only where the next place can pull.
+func (d *diagnosis) elsewhere(w *why, p *rollout.Pod, image string, route path) {
+	if p.Spec == nil || image == "" {
+		return
+	}
+	l, now := d.landing(p, image), d.pull(route)
+	switch {
+	case l.isSafe() && p.Owner != (rollout.Owner{}): // else its kubelet is to try again
+		how := ", which can be pulled on " + text.Names(l.works, shown)
+		if now == pullWorks {
+			how = ", which tries at once"
+		}
+		w.remedies = append([]Remedy{replace(p, how)}, w.remedies...)
+		return
+	case now == pullWorks:
+		w.remedies = append([]Remedy{look(in(p.Namespace)+"get pod "+arg(p.Name)+" -w", "shows how it goes on: its kubelet tries again by itself, every 5 minutes")}, w.remedies...)
+		return
+	case d.ahead(w, p, image):
+		return
+	}
+	if len(l.works) > 0 && len(l.fails) > 0 {
+		w.chain = append(w.chain, fmt.Sprintf("another pod instead could be pulled on %s, but not on %s", text.Names(l.works, shown), text.Names(l.fails, shown)))
+	}
 }
 
 // unplaced is about a pod that is on no node: by which constraint, and who has the place.

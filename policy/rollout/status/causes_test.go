@@ -110,7 +110,7 @@ func TestCauses(t *testing.T) {
 		link      string // in the chain
 		effective string // the first remedy that changes something, "" for none
 	}{
-		{"neither place has the image", deadlock(answered(HoldsNot, HoldsNot), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc image mirror " + source + " " + mirror},
+		{"neither place has the image", deadlock(answered(HoldsNot, HoldsNot), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + source + " docker://" + mirror},
 		{"the mirror has it by now", deadlock(answered(HoldsIt, ""), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
 		{"the source has it, and nodes get that far", deadlock(answered(HoldsNot, HoldsIt), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
 		{"the mirror wants credentials", deadlock(answered(HoldsDenied, HoldsNot), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
@@ -365,7 +365,9 @@ func TestRevert(t *testing.T) {
 	in := deadlock(nil, "failing=ImagePullBackOff")
 	set := tagSet("")
 	remedies := Diagnose(in, set).Findings[0].Remedies
-	i := slices.IndexFunc(remedies, func(r Remedy) bool { return r.Command == "oc delete imagetagmirrorset shop" })
+	i := slices.IndexFunc(remedies, func(r Remedy) bool {
+		return r.Command == "oc delete imagetagmirrorset shop && oc wait machineconfigpool/worker --for=jsonpath='{.spec.configuration.name}'=1 --timeout=5m && oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"
+	})
 	if i < 0 || !strings.Contains(remedies[i].Effect, "Then 2 nodes of pool worker: each drains and reloads CRI-O. Drains wait") {
 		t.Errorf("got %+v", remedies)
 	}

@@ -63,3 +63,27 @@ func TestStandstill(t *testing.T) {
 		}
 	}
 }
+
+// TestNotReady: a pod that is not ready is to be made anew on another node, once.
+func TestNotReady(t *testing.T) {
+	for _, tt := range []struct {
+		reason, first string
+		change        func(in *Input, unready *rollout.Pod)
+	}{
+		{"there is no other node", "oc -n shop delete pod 2", func(*Input, *rollout.Pod) {}},
+		{"there is", "oc adm cordon b && { oc -n shop delete pod 2; oc adm uncordon b; }", func(in *Input, _ *rollout.Pod) {
+			in.Cluster.Nodes = append(in.Cluster.Nodes, node("c"))
+			in.Cluster.Pools[0].Status.MachineCount = 3
+		}},
+		{"it was done already", "oc -n shop patch pdb cart", func(_ *Input, unready *rollout.Pod) { unready.Created = noon.Add(time.Second) }},
+	} {
+		in := deadlock(nil, "unready")
+		in.Now = noon.Add(time.Hour)
+		in.Cluster.Nodes[0] = node("a", "wants=2", "state=Working", "asked=drain-2", "drained=uncordon-1", "cordoned", "by=machine-config-controller")
+		tt.change(&in, &in.Cluster.Pods[1])
+		f := Diagnose(in, asked(in)).Findings[0]
+		if got := commands(f); f.Cause != CausePodNotReady || !strings.HasPrefix(got[0], tt.first) {
+			t.Errorf("%s: got %s, %q", tt.reason, f.Cause, got)
+		}
+	}
+}
