@@ -67,23 +67,37 @@ func TestLostRoute(t *testing.T) {
 		link, first   string
 	}{
 		{
-			"blockedRegistries", otherBlocked, blocked, []string{cartAt}, "nodes with 1 look for it at " + cartAt + " as well; blockedRegistries of Image cluster lists quay.io/shop now",
+			"blockedRegistries", otherBlocked, blocked,
+			[]string{cartAt},
+			"nodes with 1 look for it at " + cartAt + " as well; blockedRegistries of Image cluster lists quay.io/shop now",
 			`oc patch image.config.openshift.io cluster --type=json -p '[{"op":"test","path":"/spec/registrySources/blockedRegistries/1","value":"quay.io/shop"},{"op":"remove","path":"/spec/registrySources/blockedRegistries/1"}]'` + forNode,
 		},
 		{
-			"allowedRegistries", alsoAllowed, allowed, []string{cartAt}, "allowedRegistries of Image cluster does not list it now",
+			"allowedRegistries", alsoAllowed, allowed,
+			[]string{cartAt},
+			"allowedRegistries of Image cluster does not list it now",
 			`oc patch image.config.openshift.io cluster --type=json -p '[{"op":"add","path":"/spec/registrySources/allowedRegistries/-","value":"quay.io/shop/cart"}]'` + forNode,
 		},
 		{
-			"a mirror that is gone", tagSet(""), mirrors.Set{}, []string{cartMirror}, "the mirror object that had this mirror of quay.io/shop has been deleted or changed since",
+			"a mirror that is gone", tagSet(""),
+			mirrors.Set{},
+			[]string{cartMirror},
+			"the mirror object that had this mirror of quay.io/shop has been deleted or changed since",
 			`echo '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"AllowContactingSource"}]},"status":{}}' | oc create -f -` + forNode,
 		},
 		{
-			"a mirror that is gone, and was all there was", tagSet(configv1.NeverContactSource), mirrors.Set{}, []string{cartMirror}, "has been deleted or changed since",
+			"a mirror that is gone, and was all there was", tagSet(configv1.NeverContactSource),
+			mirrors.Set{},
+			[]string{cartMirror},
+			"has been deleted or changed since",
 			`echo '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]},"status":{}}' | oc create -f -` + forNode,
 		},
 		{
-			"the source, by NeverContactSource", mirrors.Set{}, tagSet(configv1.NeverContactSource), []string{cartAt}, "ImageTagMirrorSet shop says NeverContactSource",
+			"the source, by NeverContactSource",
+			mirrors.Set{},
+			tagSet(configv1.NeverContactSource),
+			[]string{cartAt},
+			"ImageTagMirrorSet shop says NeverContactSource",
 			"oc image mirror " + cartAt + " " + cartMirror,
 		},
 	} {
