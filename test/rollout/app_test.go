@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,8 @@ type app struct {
 	role string
 	// budget is what its PodDisruptionBudget says ("minAvailable: 1"), "" for none.
 	budget string
+	// more are further lines of the pod's spec.
+	more []string
 }
 
 // manifest returns the objects of an app.
@@ -66,7 +69,7 @@ func (a app) pullPolicy() string {
 
 // constraints are what the scheduler goes by.
 func (a app) constraints() string {
-	var spec []string
+	spec := slices.Clone(a.more)
 	if len(a.ports) > 0 {
 		spec = append(spec, "hostNetwork: true")
 	}

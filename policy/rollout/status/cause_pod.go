@@ -80,6 +80,9 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	if p.Spec != nil && len(p.Spec.PullSecrets) > 0 {
 		w.chain = append(w.chain, "the pod has pull secrets of its own, with which registries may answer otherwise")
 	}
+	if p.Spec == nil || image == "" {
+		return w
+	}
 	d.elsewhere(&w, p, image, route)
 	d.lost(&w, p, image, route)
 	for _, r := range d.revert(image, p) {
@@ -93,9 +96,6 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 // elsewhere is about another pod instead, which may go to another node, or to the same by what places
 // have now. It helps only where the next place can pull.
 func (d *diagnosis) elsewhere(w *why, p *rollout.Pod, image string, route path) {
-	if p.Spec == nil || image == "" {
-		return
-	}
 	l, now := d.landing(p, image), d.pull(route)
 	switch {
 	case l.isSafe() && p.Owner != (rollout.Owner{}): // else its kubelet is to try again
@@ -201,10 +201,10 @@ func revisionOf(p *rollout.Pod) string {
 	if p.Spec == nil {
 		return ""
 	}
-	return cmp.Or(p.Spec.Labels[podTemplateHash], p.Spec.Labels["controller-revision-hash"])
+	return cmp.Or(p.Spec.Labels[podTemplateHash], p.Spec.Labels[revisionHash])
 }
 
-const podTemplateHash = "pod-template-hash"
+const podTemplateHash, revisionHash = "pod-template-hash", "controller-revision-hash"
 
 // undo takes an app back to the version that others of its pods have.
 func undo(p *rollout.Pod, why string) Remedy {

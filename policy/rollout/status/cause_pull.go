@@ -156,7 +156,7 @@ func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	if err != nil || d.pull(path{then, ""}) == pullFails {
 		return nil
 	}
-	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p.Node)}
+	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
 }
 
 // object returns the mirror object of the only name, nil for none.

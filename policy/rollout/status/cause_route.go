@@ -122,10 +122,37 @@ func (d *diagnosis) poolOf(node string) *Pool {
 	return &d.pools[i]
 }
 
-// give gives a node a config before its turn, as MCO does (setDesiredMachineConfigAnnotation in its
-// pkg/controller/node/node_controller.go).
-func give(node, config string) string {
-	return fmt.Sprintf("oc annotate node %s --overwrite machineconfiguration.openshift.io/desiredConfig=%s", arg(node), arg(config))
+// give gives the node of a pod a config before its turn, as MCO does (setDesiredMachineConfigAnnotation in
+// its pkg/controller/node/node_controller.go). Its drain moves the pod, which may come to another node of
+// the old config: from there it is moved back.
+func (d *diagnosis) give(p *rollout.Pod, config string) string {
+	const prefix = "machineconfiguration.openshift.io/"
+	command := fmt.Sprintf("oc annotate node %s --overwrite %sdesiredConfig=%s", arg(p.Node), prefix, arg(config))
+	current := rollout.ReportOf(d.nodes[p.Node]).Current
+	others := slices.ContainsFunc(d.Cluster.Nodes, func(n *corev1.Node) bool {
+		return n.Name != p.Node && !n.Spec.Unschedulable && rollout.ReportOf(n).Current == current
+	})
+	labels := labelsOf(p)
+	if !others || labels == "" || p.Owner == (rollout.Owner{}) {
+		return command
+	}
+	return command + fmt.Sprintf(` && oc wait node/%s --for=jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}'=%s --timeout=1h && %sdelete pod -l %s --field-selector status.phase=Pending`,
+		arg(p.Node), arg(config), in(p.Namespace), labels)
+}
+
+// labelsOf selects the pods of an app, whatever their version; "" where that cannot be told.
+func labelsOf(p *rollout.Pod) string {
+	var pairs []string
+	for key, value := range p.Spec.Labels {
+		if key != podTemplateHash && key != revisionHash && key != "apps.kubernetes.io/pod-index" && key != "statefulset.kubernetes.io/pod-name" {
+			pairs = append(pairs, key+"="+value)
+		}
+	}
+	if len(pairs) == 0 {
+		return ""
+	}
+	slices.Sort(pairs)
+	return arg(strings.Join(pairs, ","))
 }
 
 // ahead is about a node that has yet to get the config by which an image can be pulled, but waits for the
@@ -140,7 +167,7 @@ func (d *diagnosis) ahead(w *why, p *rollout.Pod, image string) bool {
 		return false
 	}
 	w.chain = append(w.chain, fmt.Sprintf("pool %s is to have %s, by which it could be pulled; node %s has %s, and its turn comes after that drain", pool.Name, pool.Target, p.Node, r.Current))
-	first := act(give(p.Node, pool.Target), "gives the node what its pool is to have before its turn; it is drained or rebooted if that asks for it")
+	first := act(d.give(p, pool.Target), "gives the node what its pool is to have before its turn; it is drained or rebooted if that asks for it")
 	w.remedies = append([]Remedy{first}, w.remedies...)
 	return true
 }
@@ -172,23 +199,23 @@ func (d *diagnosis) lost(w *why, p *rollout.Pod, image string, route path) {
 		if place.command == "" || works == pullFails || d.answer(place.PlaceAsked) == HoldsNot || d.answer(place.PlaceAsked) == HoldsAway {
 			continue
 		}
-		w.remedies = append(w.remedies, d.wayBack(place.command, "takes that back. ", *place.after, p.Node))
+		w.remedies = append(w.remedies, d.wayBack(place.command, "takes that back. ", *place.after, p))
 	}
 }
 
 // wayBack is a command by which another set is in force, and which then gives a node the config that
 // MCO renders of it: where that is what its pool had before, its name is known.
-func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, node string) Remedy {
+func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, p *rollout.Pod) Remedy {
 	effect += d.becomes(after)
-	pool := d.poolOf(node)
+	pool := d.poolOf(p.Node)
 	if pool == nil || d.Rendered[pool.from()] == nil || pool.from() == pool.Target {
 		return act(command, effect)
 	}
 	if differences, err := pullDifferences(after, pool.Name, d.Rendered[pool.from()]); err != nil || len(differences) > 0 {
 		return act(command, effect)
 	}
-	return act(fmt.Sprintf("%s && oc wait machineconfigpool/%s --for=jsonpath='{.spec.configuration.name}'=%s --timeout=5m && %s", command, arg(pool.Name), arg(pool.from()), give(node, pool.from())),
-		fmt.Sprintf("%s. Node %s, whose turn comes after the drain that waits, is given it first", effect, node))
+	return act(fmt.Sprintf("%s && oc wait machineconfigpool/%s --for=jsonpath='{.spec.configuration.name}'=%s --timeout=5m && %s", command, arg(pool.Name), arg(pool.from()), d.give(p, pool.from())),
+		fmt.Sprintf("%s. Node %s, whose turn comes after the drain that waits, is given it first", effect, p.Node))
 }
 
 // from is the config that nodes have which are not updated yet.

@@ -130,6 +130,12 @@ func TestSecondRound(t *testing.T) {
 	if !strings.Contains(strings.Join(f.Chain, "\n"), "pool worker is to have 1, by which it could be pulled; node b has 2") {
 		t.Errorf("got %q", f.Chain)
 	}
+	in.Cluster.Nodes = append(in.Cluster.Nodes, node("c", "has=2", "wants=2"))
+	in.Cluster.Pools[0].Status.MachineCount = 3
+	const moved = ` && oc wait node/b --for=jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}'=1 --timeout=1h && oc -n shop delete pod -l 'app=cart' --field-selector status.phase=Pending`
+	if got := commands(Diagnose(in, mirrors.Set{}).Findings[0]); got[0] != "oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"+moved {
+		t.Errorf("with another node to which it may be moved: got %q", got)
+	}
 	in.Cluster.Nodes[1].Annotations[mco+"desiredConfig"] = "1"
 	if got := commands(Diagnose(in, mirrors.Set{}).Findings[0]); strings.Contains(got[0], "annotate") {
 		t.Errorf("it has been given: got %q", got)
