@@ -89,7 +89,7 @@ var stallings = []stalling{
 		away:   []string{away, moved},
 		kinds: []kind{
 			{broken: broken{pool: "lacks", nodes: 3, apps: []app{shop("lacks").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "lacks:v1 does not have it"}, serves: []string{sources + "/lacks:v1"}, rounds: 1},
-			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, rounds: 1},
+			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, rounds: 2},
 			{broken: broken{pool: "away", nodes: 3, apps: []app{shop("away").atHost(away).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "away:v1 is out of reach"}, rounds: 1},
 			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: status.CausePodNotPlaced, link: "it may not be beside pod apart/apart-"}, rounds: 1},
 			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: status.CausePodNotPlaced, link: "has port 8443 there"}, rounds: 1},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 
@@ -78,6 +79,10 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	}
 	if why != "" {
 		f.Chain = append(f.Chain, why)
+	}
+	d.began = time.Time{}
+	if n.Cordoned != nil && n.Cordoned.Since != nil {
+		d.began = *n.Cordoned.Since
 	}
 	last := d.replacements(&f, pod, r)
 	f.Remedies = append(f.Remedies, d.budgetRemedies(pod, r, f.Cause)...)

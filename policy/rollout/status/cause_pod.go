@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -41,8 +40,8 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) why {
 		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows its probes and events")},
 	}
 	others := d.landing(p, "")
-	switch began := d.drainsBegan(); {
-	case !began.IsZero() && p.Created.After(began):
+	switch {
+	case !d.began.IsZero() && p.Created.After(d.began):
 		w.chain = append(w.chain, fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
 	case p.Owner != (rollout.Owner{}) && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
 		again := replace(p, "")
@@ -84,6 +83,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 		return w
 	}
 	d.elsewhere(&w, p, image, route)
+	d.toCome(&w, p, image, route)
 	d.lost(&w, p, image, route)
 	for _, r := range d.revert(image, p) {
 		if !slices.ContainsFunc(w.remedies, func(known Remedy) bool { return known.Command == r.Command }) {
@@ -137,7 +137,7 @@ func (d *diagnosis) unplaced(p *rollout.Pod) why {
 	if strings.Contains(p.Detail, "Insufficient") {
 		w.remedies = append(w.remedies, look("oc describe nodes", "shows what each node has left (Allocated resources); a node more gives room"))
 	}
-	if began := d.drainsBegan(); d.isOtherRevision(p) && !began.IsZero() && p.Created.After(began) {
+	if d.isOtherRevision(p) && !d.began.IsZero() && p.Created.After(d.began) {
 		w.last = append(w.last, undo(p, "if that asks for what no node has"))
 	}
 	return w
@@ -173,18 +173,6 @@ func (d *diagnosis) kept(w *why, p *rollout.Pod) {
 	if len(drained) > 0 && !free {
 		w.chain = append(w.chain, fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
 	}
-}
-
-// drainsBegan returns when the first of the drains that are under way began, the zero Time if that is
-// not known.
-func (d *diagnosis) drainsBegan() time.Time {
-	var first time.Time
-	for _, n := range d.Cluster.Nodes {
-		if since, _, ok := rollout.CordonedSince(n); ok && isBeingDrained(n) && (first.IsZero() || since.Before(first)) {
-			first = since
-		}
-	}
-	return first
 }
 
 // isOtherRevision reports whether a pod is of another version of its app than one that is ready: the

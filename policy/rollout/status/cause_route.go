@@ -172,6 +172,25 @@ func (d *diagnosis) ahead(w *why, p *rollout.Pod, image string) bool {
 	return true
 }
 
+// toCome is about a node that looks for an image only where it is not, and whose pool is to have a mirror,
+// which lacks it, too.
+func (d *diagnosis) toCome(w *why, p *rollout.Pod, image string, route path) {
+	pool := d.poolOf(p.Node)
+	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == pullWorks {
+		return
+	}
+	next, unknown := d.routeBy(pool.Target, p.Namespace, image)
+	mirror, ok := d.toCopyTo(next)
+	if unknown != "" || !ok || rollout.ReportOf(d.nodes[p.Node]).Current == pool.Target {
+		return
+	}
+	w.chain = append(w.chain, fmt.Sprintf("pool %s is to have %s, by which nodes look for it at %s", pool.Name, pool.Target, strings.Join(placesOf(next.Route), ", then ")))
+	if link := d.answersLink(next.open()); link != "" {
+		w.chain = append(w.chain, link)
+	}
+	w.remedies = append(w.remedies, d.copies(image, mirror, next)...)
+}
+
 // A lostPlace is one that nodes asked for an image before a change, and do not ask any more.
 type lostPlace struct {
 	PlaceAsked

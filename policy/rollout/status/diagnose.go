@@ -42,6 +42,7 @@ type diagnosis struct {
 	pools      []Pool
 	budgets    budgets
 	refusals   map[string]int // the findings about budgets
+	began      time.Time      // when the drain began that is looked at, the zero Time if that is not known
 	placings   int            // how many pods were placed to explain why they are not
 }
 

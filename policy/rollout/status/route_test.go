@@ -142,6 +142,24 @@ func TestSecondRound(t *testing.T) {
 	}
 }
 
+// TestToCome: what the node of a pod lacks is brought to where its pool is to look for it.
+func TestToCome(t *testing.T) {
+	set := tagSet(configv1.NeverContactSource)
+	in := turned(t, mirrors.Set{}, set)
+	for name, value := range map[string]string{"currentConfig": "1", "desiredConfig": "1"} {
+		in.Cluster.Nodes[1].Annotations[mco+name] = value
+	}
+	f := Diagnose(in, set).Findings[0]
+	if got := commands(f); got[0] != "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json "+cartAt+" docker://"+cartMirror {
+		t.Errorf("got %q", got)
+	}
+	for _, link := range []string{"pool worker is to have 2, by which nodes look for it at " + cartMirror, "asked just now: " + cartMirror + " does not have it"} {
+		if !strings.Contains(strings.Join(f.Chain, "\n"), link) {
+			t.Errorf("got %q without %q", f.Chain, link)
+		}
+	}
+}
+
 // TestElsewhere: another pod instead is proposed where every node to which it may go can pull.
 func TestElsewhere(t *testing.T) {
 	const elsewhere = "oc -n shop delete pod 2"
