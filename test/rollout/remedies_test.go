@@ -48,6 +48,7 @@ func (a app) atHost(host string) app {
 
 func (a app) with(more ...string) app { a.more = append(slices.Clone(a.more), more...); return a }
 func (a app) onPorts(p ...int) app    { a.ports = p; return a }
+func (a app) asking(cpus int) app     { a.cpus = cpus; return a }
 
 // mirrorsOf mirrors tags of sources, which nodes then pull from nowhere else.
 func mirrorsOf(name, mirror string, sources ...string) mirrors.Object {
@@ -80,8 +81,6 @@ func keep(pool string) func(context.Context, *scene) {
 	}
 }
 
-const cpus = "resources: {requests: {cpu: 6}}"
-
 var stallings = []stalling{
 	{
 		name:   "several",
@@ -99,6 +98,11 @@ var stallings = []stalling{
 					return p.Namespace == "beside" && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0
 				})
 			}, cause: status.CausePodNotPlaced, link: "no pod is there that it has to be beside"}, rounds: 1},
+			{broken: broken{pool: "cpus", nodes: 3, apps: []app{shop("cpus").times(3).asking(6).withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
+				keep("cpus")(ctx, s)
+				s.shell.run(ctx, "kubectl -n cpus delete pod --wait=false $(kubectl -n cpus get pod --field-selector spec.nodeName=cpus-3 -o name | cut -d/ -f2)")
+				s.shell.run(ctx, `for p in $(kubectl -n cpus get pod --field-selector spec.nodeName!=cpus-3 -o name); do kubectl -n cpus patch "$p" --type=merge -p '{"metadata":{"finalizers":null}}'; done`)
+			}, cause: status.CausePodNotPlaced, link: "which is being deleted and has not ended, holds 6"}, rounds: 2},
 			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: status.CausePodNotReady, link: "on sick-1 is not ready"}, rounds: 1},
 			{broken: broken{pool: "quota", nodes: 3, apps: []app{shop("quota").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
 				s.stage.Apply(ctx, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: small, namespace: quota}, spec: {hard: {pods: 1}}}")
