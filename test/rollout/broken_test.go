@@ -135,6 +135,7 @@ var brokens = []broken{
 		prepare: func(ctx context.Context, s *scene) {
 			s.stage.Apply(ctx, "{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfig, metadata: {name: 50-os, labels: {machineconfiguration.openshift.io/role: os}}, spec: {osImageURL: '"+sources+"/os:v2'}}")
 		},
+		later: func(_ context.Context, s *scene) { s.registries.Push(sources + "/os:v2") }, // from where it can be copied
 		cause: status.CauseSystemNotUpdated, link: "asked just now: " + atMirror + "/os:v2 does not have it",
 	},
 	{pool: "daemon", nodes: 1, cause: status.CauseDaemonDown, link: "cannot pull quay.io/mco/daemon:v1"},

@@ -29,7 +29,7 @@ func (d *diagnosis) notCreated(f *Finding, pod *rollout.Pod, r refusal) bool {
 	f.Cause = CausePodNotCreated
 	f.Chain = append(f.Chain, fmt.Sprintf("%s %s has not made %d of its %s", owner.Kind, owner.Name, missing, text.Count(wanted, "pod")))
 	if answer.Refused == "" {
-		f.Passing, f.Unexplained = true, true
+		f.Passing = true
 		f.Remedies = append(f.Remedies, d.creations(pod))
 		return true
 	}
@@ -57,7 +57,7 @@ func (d *diagnosis) missing(pod *rollout.Pod, r refusal) (missing, wanted int) {
 
 // creations shows what controllers say of pods that they cannot make.
 func (d *diagnosis) creations(pod *rollout.Pod) Remedy {
-	return look(in(pod.Namespace)+"get events --field-selector reason=FailedCreate", "shows why pods are not made")
+	return look(in(pod.Namespace)+"get events --field-selector reason=FailedCreate", "shows why pods are not made, where something forbids them")
 }
 
 // permissions let the API server admit the pods that it refuses, by its words.

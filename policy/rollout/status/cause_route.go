@@ -316,7 +316,7 @@ func (d *diagnosis) removed(l PlaceAsked, before path, image string) lostPlace {
 		return lost
 	}
 	after := mirrors.Put(o).Apply(d.set)
-	lost.after, lost.command = &after, "echo "+arg(string(data))+" | oc create -f -"
+	lost.after, lost.command = &after, "printf %s "+arg(string(data))+" | oc create -f -"
 	return lost
 }
 

@@ -52,7 +52,7 @@ func TestNotCreated(t *testing.T) {
 
 	in := alone("")
 	d := Diagnose(in, asked(in))
-	if f := d.Findings[0]; f.Cause != CausePodNotCreated || !f.Passing || !f.Unexplained || !slices.Contains(f.Chain, again) {
+	if f := d.Findings[0]; f.Cause != CausePodNotCreated || !f.Passing || !slices.Contains(f.Chain, again) {
 		t.Errorf("nobody was asked: got %+v", f)
 	}
 	if len(d.Asks.Owners) != 1 || len(d.Asks.Without(Evidence{Owners: map[OwnerName]Made{d.Asks.Owners[0]: {}}}).Owners) != 0 {

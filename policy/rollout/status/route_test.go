@@ -83,14 +83,14 @@ func TestLostRoute(t *testing.T) {
 			mirrors.Set{},
 			[]string{cartMirror},
 			"the mirror object that had this mirror of quay.io/shop has been deleted or changed since",
-			`echo '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"AllowContactingSource"}]},"status":{}}' | oc create -f -` + forNode,
+			`printf %s '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"AllowContactingSource"}]},"status":{}}' | oc create -f -` + forNode,
 		},
 		{
 			"a mirror that is gone, and was all there was", tagSet(configv1.NeverContactSource),
 			mirrors.Set{},
 			[]string{cartMirror},
 			"has been deleted or changed since",
-			`echo '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]},"status":{}}' | oc create -f -` + forNode,
+			`printf %s '{"kind":"ImageTagMirrorSet","apiVersion":"config.openshift.io/v1","metadata":{"name":"put-back"},"spec":{"imageTagMirrors":[{"source":"quay.io/shop","mirrors":["mirror.example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]},"status":{}}' | oc create -f -` + forNode,
 		},
 		{
 			"the source, by NeverContactSource",
