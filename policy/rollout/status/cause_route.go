@@ -87,8 +87,9 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 		nodes = avoided
 	}
 	var l landing
+	by := map[string]pull{} // config
 	for _, n := range nodes {
-		switch d.pullOn(n, p, image) {
+		switch d.pullOn(n, p, image, by) {
 		case pullWorks:
 			l.works = append(l.works, n.Name)
 		case pullFails:
@@ -100,17 +101,21 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 	return l
 }
 
-// pullOn is pull on a node, which need not pull what it has.
-func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string) pull {
-	spares := slices.ContainsFunc(p.Spec.Containers, func(c rollout.Container) bool { return c.Image == image && c.Pull == corev1.PullIfNotPresent })
+// pullOn is pull on a node, which need not pull what it has. By has what is known of configs.
+func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[string]pull) pull {
 	if image == "" {
 		return pullUnknown
 	}
+	spares := slices.ContainsFunc(p.Spec.Containers, func(c rollout.Container) bool { return c.Image == image && c.Pull == corev1.PullIfNotPresent })
 	has := slices.ContainsFunc(n.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) })
 	if spares && has {
 		return pullWorks
 	}
-	return d.pullBy(rollout.ReportOf(n).Current, p.Namespace, image)
+	config := rollout.ReportOf(n).Current
+	if _, known := by[config]; !known {
+		by[config] = d.pullBy(config, p.Namespace, image)
+	}
+	return by[config]
 }
 
 // poolOf returns the pool of a node, nil if none updates it.
