@@ -104,6 +104,18 @@ var stallings = []stalling{
 				s.shell.run(ctx, `for p in $(kubectl -n cpus get pod --field-selector spec.nodeName!=cpus-3 -o name); do kubectl -n cpus patch "$p" --type=merge -p '{"metadata":{"finalizers":null}}'; done`)
 			}, cause: status.CausePodNotPlaced, link: "which is being deleted and has not ended, holds 6"}, rounds: 2},
 			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: status.CausePodNotReady, link: "on sick-1 is not ready"}, rounds: 1},
+			{broken: broken{pool: "kept", nodes: 3, apps: []app{shop("kept").times(1).withBudget("")}, prepare: func(ctx context.Context, s *scene) {
+				keep("kept")(ctx, s)
+				s.shell.run(ctx, "kubectl -n kept delete pod --all --wait=false")
+			}, cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 1},
+			{broken: broken{pool: "keeps", nodes: 2, apps: []app{shop("keeps").apartFromEachOther()}, prepare: keep("keeps"), cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 2},
+			{broken: broken{pool: "zero", nodes: 3, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, rounds: 1},
+		},
+	},
+	{
+		name:   "forbidden",
+		change: change{apply: []mirrors.Object{mirrorsOf("apps", atMirror, sources)}},
+		kinds: []kind{
 			{broken: broken{pool: "quota", nodes: 3, apps: []app{shop("quota").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
 				s.stage.Apply(ctx, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: small, namespace: quota}, spec: {hard: {pods: 1}}}")
 				s.shell.run(ctx, "kubectl -n quota wait resourcequota/small --for=jsonpath='{.status.used.pods}'=2 --timeout=2m")
@@ -118,12 +130,6 @@ var stallings = []stalling{
 					return err != nil && strings.Contains(out, "it is migrated first"), nil
 				})
 			}, cause: status.CausePodNotCreated, link: "with binding 'denied' denied request"}, rounds: 1},
-			{broken: broken{pool: "kept", nodes: 3, apps: []app{shop("kept").times(1).withBudget("")}, prepare: func(ctx context.Context, s *scene) {
-				keep("kept")(ctx, s)
-				s.shell.run(ctx, "kubectl -n kept delete pod --all --wait=false")
-			}, cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 1},
-			{broken: broken{pool: "keeps", nodes: 2, apps: []app{shop("keeps").apartFromEachOther()}, prepare: keep("keeps"), cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 2},
-			{broken: broken{pool: "zero", nodes: 3, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, rounds: 1},
 		},
 	},
 	{

@@ -62,26 +62,27 @@ func (d *diagnosis) creations(pod *rollout.Pod) Remedy {
 
 // permissions let the API server admit the pods that it refuses, by its words.
 func permissions(pod *rollout.Pod, words string, missing int) []Remedy {
-	const again = "; the controller tries again by itself, within 17 minutes"
+	const again = "; the annotation makes the controller try at once, which by itself it does within 17 minutes"
+	anew := fmt.Sprintf(` && %sannotate %s %s --overwrite mirrorset-guard.io/try-again="$(date +%%s)"`, in(pod.Namespace), strings.ToLower(pod.Owner.Kind), arg(pod.Owner.Name))
 	if m := exceededQuota.FindStringSubmatch(words); m != nil {
 		show := look(in(pod.Namespace)+"get resourcequota -o yaml", "shows the quotas; one that is not there is a ClusterResourceQuota")
 		hard := raised(m[2], m[3], missing)
 		if hard == "" {
 			return []Remedy{show}
 		}
-		return []Remedy{show, act(fmt.Sprintf(`%spatch resourcequota %s --type=merge -p '{"spec":{"hard":{%s}}}'`, in(pod.Namespace), arg(m[1]), hard),
+		return []Remedy{show, act(fmt.Sprintf(`%spatch resourcequota %s --type=merge -p '{"spec":{"hard":{%s}}}'`, in(pod.Namespace), arg(m[1]), hard)+anew,
 			"raises the quota by what is missing"+again)}
 	}
 	if m := podSecurity.FindStringSubmatch(words); m != nil {
 		lower := map[string]string{"restricted": "baseline", "baseline": "privileged"}[m[1]]
 		return []Remedy{
 			look(fmt.Sprintf("oc label --dry-run=server --overwrite namespace %s pod-security.kubernetes.io/enforce=%s", arg(pod.Namespace), lower), "warns of pods that not even this level allows"),
-			act(fmt.Sprintf("oc label --overwrite namespace %s pod-security.kubernetes.io/enforce=%s", arg(pod.Namespace), lower),
+			act(fmt.Sprintf("oc label --overwrite namespace %s pod-security.kubernetes.io/enforce=%s", arg(pod.Namespace), lower)+anew,
 				"allows what those pods do that still run, and the same to all others of the namespace"+again),
 		}
 	}
 	if m := noAccount.FindStringSubmatch(words); m != nil {
-		return []Remedy{act(in(pod.Namespace)+"create serviceaccount "+arg(m[1]), "makes the account that the pods run as, without any rights"+again)}
+		return []Remedy{act(in(pod.Namespace)+"create serviceaccount "+arg(m[1])+anew, "makes the account that the pods run as, without any rights"+again)}
 	}
 	if m := deniedByPolicy.FindStringSubmatch(words); m != nil {
 		return []Remedy{look("oc get validatingadmissionpolicybinding "+arg(m[1])+" -o yaml", "shows what binds the policy that denies, and where; to exempt the namespace lets the pods in")}

@@ -45,6 +45,9 @@ func TestNotCreated(t *testing.T) {
 		if !strings.HasPrefix(f.Remedies[i].Command, tt.effective) {
 			t.Errorf("%s: got %+v, want %s", tt.reason, f.Remedies, tt.effective)
 		}
+		if command := f.Remedies[i].Command; !strings.Contains(command, "patch pdb") && !strings.HasSuffix(command, ` && oc -n shop annotate replicaset cart-5d --overwrite mirrorset-guard.io/try-again="$(date +%s)"`) {
+			t.Errorf("%s: the controller is not to try at once: %s", tt.reason, command)
+		}
 		if fewer := f.Remedies[len(f.Remedies)-2]; fewer.Command != `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":0}}'` || !mayWorsen(fewer) {
 			t.Errorf("%s: got %+v", tt.reason, fewer)
 		}
