@@ -309,10 +309,18 @@ func (s *scene) rest(ctx context.Context, kinds []kind) ([]kind, status.Diagnosi
 	return open, d
 }
 
-// lastMove is when something last happened on the nodes of a pool, or was done about it.
+// lastMove is when something last happened on the nodes of a pool, or was done about it. A pod that does
+// not end is evicted again and again.
 func (s *scene) lastMove(pool string) time.Time {
 	var last time.Time
+	evicted := map[string]bool{}
 	for _, e := range s.nodes.Events() {
+		if e.Kind == stage.Evicted {
+			if evicted[e.Pod] {
+				continue
+			}
+			evicted[e.Pod] = true
+		}
 		if e.Kind != stage.Refused && e.Kind != stage.PullFailed && (strings.HasPrefix(e.Node, pool+"-") || e.Kind == stage.Changed) {
 			last = e.Time
 		}
