@@ -36,6 +36,7 @@ var pure = map[string]string{
 	"encoding/binary": "numbers as bytes",
 	"encoding/base64": "the length of what MCO encodes",
 
+	"k8s.io/apimachinery/pkg/api/resource":                                 "quantities, as values",
 	"k8s.io/apimachinery/pkg/api/equality":                                 "compares specs as API servers do",
 	"k8s.io/api/core/v1":                                                   "types",
 	"k8s.io/api/policy/v1":                                                 "types",

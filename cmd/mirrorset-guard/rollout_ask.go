@@ -109,6 +109,9 @@ func (a *asker) note(format string, args ...any) {
 
 func (a *asker) all(ctx context.Context, asks status.Asks) {
 	a.askEvictions(ctx, asks.Evictions)
+	if len(asks.Owners) > 0 {
+		a.askOwners(ctx, asks.Owners)
+	}
 	if asks.Requests {
 		a.askRequests(ctx)
 	}

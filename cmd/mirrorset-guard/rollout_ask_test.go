@@ -109,6 +109,9 @@ func TestRolloutDiagnoseAsks(t *testing.T) {
 	c.status(t, `{"status":{"machineCount":2}}`, "machineconfigpool", "worker")
 	for _, node := range []string{"node-a", "node-b"} {
 		c.status(t, readyStatus, "node", node)
+		if out, err := c.Kubectl(t.Context(), "", "taint", "node", node, "node.kubernetes.io/not-ready-"); err != nil { // as the node controller does
+			t.Fatal(out)
+		}
 	}
 	read := []string{"get", "list", "watch"}
 	c.grant(t, "cluster-reader", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{

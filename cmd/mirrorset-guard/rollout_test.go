@@ -274,9 +274,10 @@ status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPo
     oc -n shop get pdb cart -o yaml
       shows the budget: more replicas, or a budget that allows one disruption, let the drain go on;
         nothing is changed
-    oc delete imagetagmirrorset shop
+    oc delete imagetagmirrorset shop && oc wait machineconfigpool/worker --for=jsonpath='{.spec.configuration.name}'=rendered-worker-1 --timeout=5m && oc annotate node node-a --overwrite machineconfiguration.openshift.io/desiredConfig=rendered-worker-1
       takes the mirrors back, and all others of that object. Then 3 nodes of pool worker: each
-        drains and reloads CRI-O. Drains wait for the same budgets until their pods run
+        drains and reloads CRI-O. Drains wait for the same budgets until their pods run. Node
+        node-a, whose turn comes after the drain that waits, is given it first
     oc -n shop delete pod cart-2
       last resort: goes around the budget, whose service may then be down, and nothing makes another
         pod instead

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,9 @@ type app struct {
 	role string
 	// budget is what its PodDisruptionBudget says ("minAvailable: 1"), "" for none.
 	budget string
+	// more are further lines of the pod's spec; cpus is what its container asks for.
+	more []string
+	cpus int
 }
 
 // manifest returns the objects of an app.
@@ -45,7 +49,7 @@ spec:%s
     spec:
       automountServiceAccountToken: false%[4]s
       containers: [{name: app, image: %[5]q, imagePullPolicy: %[6]s%[7]s}]
-`, kind, a.name, replicas, a.constraints(), a.image, a.pullPolicy(), a.containerPorts())
+`, kind, a.name, replicas, a.constraints(), a.image, a.pullPolicy(), a.containerNeeds())
 	if a.budget != "" {
 		text += fmt.Sprintf(`---
 apiVersion: policy/v1
@@ -66,7 +70,7 @@ func (a app) pullPolicy() string {
 
 // constraints are what the scheduler goes by.
 func (a app) constraints() string {
-	var spec []string
+	spec := slices.Clone(a.more)
 	if len(a.ports) > 0 {
 		spec = append(spec, "hostNetwork: true")
 	}
@@ -81,7 +85,11 @@ func (a app) constraints() string {
 	return strings.Join(append([]string{""}, spec...), indent)
 }
 
-func (a app) containerPorts() string {
+// containerNeeds are the CPUs or the ports of its container.
+func (a app) containerNeeds() string {
+	if a.cpus > 0 {
+		return fmt.Sprintf(", resources: {requests: {cpu: %d}}", a.cpus)
+	}
 	if len(a.ports) == 0 {
 		return ""
 	}

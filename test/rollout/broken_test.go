@@ -135,6 +135,7 @@ var brokens = []broken{
 		prepare: func(ctx context.Context, s *scene) {
 			s.stage.Apply(ctx, "{apiVersion: machineconfiguration.openshift.io/v1, kind: MachineConfig, metadata: {name: 50-os, labels: {machineconfiguration.openshift.io/role: os}}, spec: {osImageURL: '"+sources+"/os:v2'}}")
 		},
+		later: func(_ context.Context, s *scene) { s.registries.Push(sources + "/os:v2") }, // from where it can be copied
 		cause: status.CauseSystemNotUpdated, link: "asked just now: " + atMirror + "/os:v2 does not have it",
 	},
 	{pool: "daemon", nodes: 1, cause: status.CauseDaemonDown, link: "cannot pull quay.io/mco/daemon:v1"},
@@ -208,6 +209,7 @@ type scene struct {
 	nodes      *stage.Nodes
 	shell      *shell
 	guard      string
+	hosts      []string          // of registries, beside those that are always there
 	before     map[string]string // the config of each pool before the change
 }
 
@@ -299,13 +301,20 @@ func (s *scene) play(args []string, input []byte) (string, error) {
 	command := strings.Join(args, " ")
 	switch {
 	case strings.HasPrefix(command, "oc image mirror "):
-		return "", s.registries.Copy(args[len(args)-1])
+		return "", s.registries.Mirror(s.Context(), args[len(args)-2], args[len(args)-1])
 	case strings.HasPrefix(command, "ssh core@") && strings.HasSuffix(command, " sudo systemctl restart crio kubelet"):
 		s.nodes.Silence(strings.TrimPrefix(args[1], "core@"), false)
 		return "", nil
 	}
 	node, onNode, ok := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(command, "oc debug "), "-i "), " -- chroot /host ")
 	node = strings.TrimPrefix(node, "node/")
+	if push, ok := strings.CutPrefix(onNode, "podman push --authfile /var/lib/kubelet/config.json "); ok {
+		image, to, _ := strings.Cut(push, " docker://")
+		if !s.nodes.Has(node, image) {
+			return "", fmt.Errorf("%s: image not known", image)
+		}
+		return "", s.registries.Copy(to)
+	}
 	switch file, tee := strings.CutPrefix(onNode, "tee "); {
 	case ok && onNode == "touch /run/machine-config-daemon-force":
 		s.nodes.Force(node)
@@ -323,7 +332,7 @@ func (s *scene) diagnose(ctx context.Context, dump string) (status.Diagnosis, in
 	args := []string{"rollout", "diagnose", "-o", "json", "--from", dump}
 	if dump == "" {
 		args = []string{"rollout", "diagnose", "-o", "json", "--kubeconfig", s.stage.Kubeconfig, "--registry-ca", s.registries.CA}
-		for _, host := range []string{"quay.io", mirrorHost} {
+		for _, host := range append([]string{"quay.io", mirrorHost}, s.hosts...) {
 			args = append(args, "--resolve", host+"="+s.registries.Front.Addr(host))
 		}
 	}

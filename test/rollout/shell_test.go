@@ -30,7 +30,7 @@ const playedProgram = "stage-play"
 const (
 	ocShim = `#!/bin/sh
 case "$1 $2" in
-"adm uncordon") shift; exec kubectl "$@" ;;
+"adm cordon" | "adm uncordon") shift; exec kubectl "$@" ;;
 "adm certificate") shift; exec kubectl "$@" ;;
 "image mirror" | "debug "*) exec stage-play oc "$@" ;;
 esac
@@ -76,13 +76,19 @@ func newShell(t *testing.T, kubectl, kubeconfig, guard string, play func([]strin
 // run runs a command, and fails the test if the command fails.
 func (s *shell) run(ctx context.Context, command string, env ...string) string {
 	s.t.Helper()
-	cmd := exec.CommandContext(ctx, "sh", "-c", command)
-	cmd.Env = append(s.env, env...)
-	out, err := cmd.CombinedOutput()
+	out, err := s.try(ctx, command, env...)
 	if err != nil {
 		s.t.Fatalf("%s: %v\n%s", command, err, out)
 	}
-	return string(out)
+	return out
+}
+
+// try runs a command.
+func (s *shell) try(ctx context.Context, command string, env ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Env = append(s.env, env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // A played is a command that is played, as it goes to the test.

@@ -3,6 +3,7 @@ package progress
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 	p.explained = slices.ContainsFunc(findings, func(f status.Finding) bool { return !f.Unexplained })
 	p.suspect = ""
 	if len(findings) > 0 {
-		p.suspect = causeText(findings)
+		p.suspect = p.causeText(findings)
 	}
 	patience := d.stallAfter
 	if !p.explained || !explained { // twice, for what passes by itself
@@ -84,7 +85,7 @@ func (p *poolTrack) isPassing(f status.Finding) bool {
 // stalled says so once, and keeps the cause up to date.
 func (p *poolTrack) stalled(findings []status.Finding, now time.Time, events *[]Event) {
 	first := p.stall == nil
-	p.stall = &Stall{Since: p.moved, Cause: causeText(findings)}
+	p.stall = &Stall{Since: p.moved, Cause: p.causeText(findings)}
 	for _, f := range findings {
 		p.stall.Causes = append(p.stall.Causes, f.Chain)
 	}
@@ -98,9 +99,12 @@ func (p *poolTrack) stalled(findings []status.Finding, now time.Time, events *[]
 }
 
 // causeText says in a line what the first finding is that has a cause, and how many others
-// there are.
-func causeText(findings []status.Finding) string {
-	if len(findings) == 0 {
+// there are; without any, which pods its drains wait for.
+func (p *poolTrack) causeText(findings []status.Finding) string {
+	switch {
+	case len(findings) == 0 && len(p.left) > 0:
+		return "why is not known; its drains wait for pods (node/namespace/name): " + text.Line(text.Names(slices.Sorted(maps.Keys(p.left)), shownPods))
+	case len(findings) == 0:
 		return "nothing is known that holds it up"
 	}
 	slices.SortStableFunc(findings, func(a, b status.Finding) int { return cmp.Compare(unexplained(a), unexplained(b)) })
@@ -110,6 +114,9 @@ func causeText(findings []status.Finding) string {
 	}
 	return text.Line(line)
 }
+
+// shownPods is how many pods are named.
+const shownPods = 6
 
 func unexplained(f status.Finding) int {
 	if f.Unexplained {

@@ -194,15 +194,15 @@ func TestStall(t *testing.T) {
 	}{
 		{"a budget", draining, found(blocked), same, 10, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
 		{"two findings", draining, found(unexplained, blocked), same, 10, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none (and 1 more finding)"},
-		{"no cause is known", draining, found(), same, 30, "nothing is known that holds it up"},
+		{"no cause is known", draining, found(), same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
 		{"a cause that is not explained", draining, found(unexplained), same, 30, "node a is being drained; pod shop/cart-1 is not evicted; the budget allows none"},
-		{"a cause of another pool", draining, found(other), same, 30, "nothing is known that holds it up"},
+		{"a cause of another pool", draining, found(other), same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
 		{"a cause that comes and goes", draining, func(minute int) status.Diagnosis {
 			if minute%10 == 0 {
 				return status.Diagnosis{}
 			}
 			return status.Diagnosis{Findings: []status.Finding{blocked}}
-		}, same, 30, "nothing is known that holds it up"},
+		}, same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
 		{"a pod leaves now and then", draining, found(blocked), func(minute int) rollout.Cluster { return podsOn("a", fmt.Sprint(minute)) }, 0, ""},
 		{"a node that reboots is not ready", []string{"drained", "notready"}, found(blocked), same, 30, "nothing is known that holds it up"},
 	} {

@@ -13,17 +13,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// graceForGrace is how long after its grace period a pod may be there: its kubelet has to end
-// it, and the API server to be told.
-const graceForGrace = 2 * time.Minute
-
 // draining is about a node that is being drained: which evictions are refused, and why. Why is
 // what else is known of the drain. It reports whether anything holds the drain up.
 func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 	found := false
 	var others []*rollout.Pod
 	for _, pod := range d.on[n.Name] {
-		if pod.Static || pod.Owner.Kind == "DaemonSet" || pod.Deleted {
+		if !isEvictable(pod) || pod.Deleted {
 			continue
 		}
 		r, refused := d.refusal(pod)
@@ -39,7 +35,7 @@ func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 			d.askEviction(PodName{pod.Namespace, pod.Name})
 		}
 	}
-	return d.notEnding(p, n) || found
+	return d.notEnding(p, n) || found || d.standsStill(p, n, others)
 }
 
 // refusal returns why a pod is not evicted: by the objects, and by what the API server answered.
@@ -84,6 +80,10 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	if why != "" {
 		f.Chain = append(f.Chain, why)
 	}
+	d.began = time.Time{}
+	if n.Cordoned != nil && n.Cordoned.Since != nil {
+		d.began = *n.Cordoned.Since
+	}
 	last := d.replacements(&f, pod, r)
 	f.Remedies = append(f.Remedies, d.budgetRemedies(pod, r, f.Cause)...)
 	f.Remedies = append(f.Remedies, last...)
@@ -91,7 +91,7 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	if pod.Owner == (rollout.Owner{}) {
 		effect += ", and nothing makes another pod instead"
 	}
-	f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect))
+	f.Remedies = worstLast(append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))
 	d.add(f)
 }
 
@@ -130,6 +130,7 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 		}
 	}
 	switch {
+	case len(whys) == 0 && d.notCreated(f, pod, r):
 	case len(whys) == 0:
 		f.Chain = append(f.Chain, "all pods that count for the budget are healthy: it leaves no room for a drain")
 	case waiting > len(whys):
@@ -172,6 +173,9 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	}
 	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !neverHasRoom(r.of.PodDisruptionBudget) {
 		remedies = append(remedies, more)
+	}
+	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != CauseBudgetFull && cause != CauseImageNotPulled {
+		remedies = append(remedies, fewer)
 	}
 	if cause == CauseBudgetFull && neverHasRoom(r.of.PodDisruptionBudget) {
 		remedies = append(remedies, act(in(pod.Namespace)+"patch pdb "+arg(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,

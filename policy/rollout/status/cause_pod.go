@@ -20,7 +20,6 @@ func in(namespace string) string { return "oc -n " + arg(namespace) + " " }
 
 // unready says why a pod is not ready, and what can be done.
 func (d *diagnosis) unready(p *rollout.Pod) why {
-	describe := in(p.Namespace) + "describe pod " + arg(p.Name)
 	switch {
 	case p.FailsToPull():
 		return d.unpulled(p)
@@ -29,14 +28,28 @@ func (d *diagnosis) unready(p *rollout.Pod) why {
 	case p.Failing != "":
 		return d.failing(p)
 	default:
-		return why{
-			cause: CausePodNotReady, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
-			remedies: []Remedy{
-				look(describe, "shows its probes and events"),
-				replace(p, ""),
-			},
-		}
+		return d.notReadyPod(p)
 	}
+}
+
+// notReadyPod is about a pod that runs and is not ready. One that was made after the drain began has come
+// instead of another one that was not ready either.
+func (d *diagnosis) notReadyPod(p *rollout.Pod) why {
+	w := why{
+		cause: CausePodNotReady, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
+		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows its probes and events")},
+	}
+	others := d.landing(p, "")
+	switch {
+	case !d.began.IsZero() && p.Created.After(d.began):
+		w.chain = append(w.chain, fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
+	case p.Owner != (rollout.Owner{}) && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
+		again := replace(p, "")
+		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", arg(p.Node), again.Command, arg(p.Node)), again.Effect+", on another node"))
+	default:
+		w.remedies = append(w.remedies, replace(p, ""))
+	}
+	return w
 }
 
 // replace is to delete a pod for another one. Nothing makes one instead of a bare pod.
@@ -52,6 +65,11 @@ func replace(p *rollout.Pod, how string) Remedy {
 func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	image := p.FailingImage()
 	route, unknown := d.routeOn(p.Node, p.Namespace, image)
+	d.pull(route)
+	if pool := d.poolOf(p.Node); pool != nil {
+		d.pullBy(pool.Target, p.Namespace, image)
+		d.pullBy(pool.from(), p.Namespace, image)
+	}
 	w := d.pullOf(image, p.Node, route, unknown)
 	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", podName(p), p.Node, cmp.Or(image, "an image"), p.Failing)
 	w.chain = append([]string{first}, w.chain...)
@@ -61,27 +79,44 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	if p.Spec != nil && len(p.Spec.PullSecrets) > 0 {
 		w.chain = append(w.chain, "the pod has pull secrets of its own, with which registries may answer otherwise")
 	}
-	var again []Remedy
-	if p.Owner != (rollout.Owner{}) { // else its kubelet is to try again
-		again = append(again, replace(p, ", which tries at once"))
+	if p.Spec == nil || image == "" {
+		return w
 	}
-	for _, l := range route.open() {
-		if d.answer(l) == HoldsIt { // it can be pulled again
-			w.remedies = append(again, w.remedies...)
-			return w
+	d.elsewhere(&w, p, image, route)
+	d.toCome(&w, p, image, route)
+	d.lost(&w, p, image, route)
+	for _, r := range d.revert(image, p) {
+		if !slices.ContainsFunc(w.remedies, func(known Remedy) bool { return known.Command == r.Command }) {
+			w.last = append(w.last, r)
 		}
-		if d.answer(l) != HoldsNot {
-			break
-		}
-	}
-	w.remedies = append(w.remedies, again...)
-	if r, ok := d.revert(image, p.Namespace); ok {
-		w.last = append(w.last, r)
 	}
 	return w
 }
 
-// unplaced is about a pod that is on no node: by which constraint.
+// elsewhere is about another pod instead, which may go to another node, or to the same by what places
+// have now. It helps only where the next place can pull.
+func (d *diagnosis) elsewhere(w *why, p *rollout.Pod, image string, route path) {
+	l, now := d.landing(p, image), d.pull(route)
+	switch {
+	case l.isSafe() && p.Owner != (rollout.Owner{}): // else its kubelet is to try again
+		how := ", which can be pulled on " + text.Names(l.works, shown)
+		if now == pullWorks {
+			how = ", which tries at once"
+		}
+		w.remedies = append([]Remedy{replace(p, how)}, w.remedies...)
+		return
+	case now == pullWorks:
+		w.remedies = append([]Remedy{look(in(p.Namespace)+"get pod "+arg(p.Name)+" -w", "shows how it goes on: its kubelet tries again by itself, every 5 minutes")}, w.remedies...)
+		return
+	case d.ahead(w, p, image):
+		return
+	}
+	if len(l.works) > 0 && len(l.fails) > 0 {
+		w.chain = append(w.chain, fmt.Sprintf("another pod instead could be pulled on %s, but not on %s", text.Names(l.works, shown), text.Names(l.fails, shown)))
+	}
+}
+
+// unplaced is about a pod that is on no node: by which constraint, and who has the place.
 func (d *diagnosis) unplaced(p *rollout.Pod) why {
 	w := why{cause: CausePodNotPlaced, subject: podName(p), chain: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", podName(p))}}
 	if p.Spec != nil && p.Spec.Gated {
@@ -95,13 +130,73 @@ func (d *diagnosis) unplaced(p *rollout.Pod) why {
 		w.chain = append(w.chain, fmt.Sprintf("node %s is cordoned, and not for an update", n))
 		w.remedies = append(w.remedies, act("oc adm uncordon "+arg(n), "lets pods go there again; ask who cordoned it"))
 	}
-	if owner := ownerOf(p); owner != "" {
-		w.remedies = append(w.remedies, act(in(p.Namespace)+"rollout undo "+owner, "goes back to the version before, if a new one asks for what no node has"))
+	if p.Spec != nil && !p.Spec.Gated && d.placings < maxPlacings {
+		d.placings++
+		d.kept(&w, p)
 	}
 	if strings.Contains(p.Detail, "Insufficient") {
 		w.remedies = append(w.remedies, look("oc describe nodes", "shows what each node has left (Allocated resources); a node more gives room"))
 	}
+	if d.isOtherRevision(p) && !d.began.IsZero() && p.Created.After(d.began) {
+		w.last = append(w.last, undo(p, "if that asks for what no node has"))
+	}
 	return w
+}
+
+// maxPlacings is for how many pods it is worked out what keeps them from each node.
+const maxPlacings = 60
+
+// kept says what keeps a pod from the nodes that it may run on, and that it fits only where a drain is
+// under way.
+func (d *diagnosis) kept(w *why, p *rollout.Pod) {
+	placing := d.placing(p)
+	if len(placing.eligible) == 0 && len(d.Cluster.Nodes) > 0 {
+		w.chain = append(w.chain, "there is no node that its selectors, affinity, tolerations and volumes allow")
+	}
+	var drained, held []string
+	free := false
+	for _, n := range placing.eligible {
+		o := placing.obstacle(n)
+		switch {
+		case o.why != "":
+			held = append(held, fmt.Sprintf("on node %s %s", n.Name, o.why))
+			if o.holder != nil && o.holder.Deleted && d.holdsUp(o.holder) && len(held) <= shown {
+				w.remedies = append(w.remedies, ending(o.holder))
+			}
+		case isBeingDrained(n):
+			drained = append(drained, n.Name)
+		case !n.Spec.Unschedulable:
+			free = true
+		}
+	}
+	w.chain = append(w.chain, text.First(held, explained, "node")...)
+	if len(drained) > 0 && !free {
+		w.chain = append(w.chain, fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
+	}
+}
+
+// isOtherRevision reports whether a pod is of another version of its app than one that is ready: the
+// app's own rollout has not come further.
+func (d *diagnosis) isOtherRevision(p *rollout.Pod) bool {
+	owner := ownerOf(p)
+	return owner != "" && slices.ContainsFunc(d.of[p.Namespace], func(other *rollout.Pod) bool {
+		return other.Ready && !other.Deleted && ownerOf(other) == owner && revisionOf(other) != revisionOf(p)
+	})
+}
+
+// revisionOf tells versions of an app apart, by the label that its controller gives its pods.
+func revisionOf(p *rollout.Pod) string {
+	if p.Spec == nil {
+		return ""
+	}
+	return cmp.Or(p.Spec.Labels[podTemplateHash], p.Spec.Labels[revisionHash])
+}
+
+const podTemplateHash, revisionHash = "pod-template-hash", "controller-revision-hash"
+
+// undo takes an app back to the version that others of its pods have.
+func undo(p *rollout.Pod, why string) Remedy {
+	return act(in(p.Namespace)+"rollout undo "+ownerOf(p), "goes back to the version that its other pods have, "+why)
 }
 
 // cordonedByOthers returns nodes that a pod may run on, and that are cordoned for another reason
@@ -136,8 +231,8 @@ func (d *diagnosis) failing(p *rollout.Pod) why {
 		logs = look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows why")
 	}
 	w.remedies = []Remedy{logs}
-	if owner := ownerOf(p); owner != "" {
-		w.remedies = append(w.remedies, act(in(p.Namespace)+"rollout undo "+owner, "goes back to the version before, if a new one is to blame"))
+	if d.isOtherRevision(p) {
+		w.remedies = append(w.remedies, undo(p, "if the new one is to blame"))
 	}
 	return w
 }
@@ -149,10 +244,10 @@ func ownerOf(p *rollout.Pod) string {
 	case "StatefulSet", "DaemonSet":
 		return strings.ToLower(p.Owner.Kind) + "/" + arg(p.Owner.Name)
 	case "ReplicaSet":
-		if p.Spec == nil || p.Spec.Labels["pod-template-hash"] == "" {
+		if p.Spec == nil || p.Spec.Labels[podTemplateHash] == "" {
 			return ""
 		}
-		if name, ok := strings.CutSuffix(p.Owner.Name, "-"+p.Spec.Labels["pod-template-hash"]); ok {
+		if name, ok := strings.CutSuffix(p.Owner.Name, "-"+p.Spec.Labels[podTemplateHash]); ok {
 			return "deployment/" + arg(name)
 		}
 	}
@@ -173,52 +268,3 @@ func scaled(p *rollout.Pod, pods int32) Remedy {
 		return act(fmt.Sprintf("%sscale %s --replicas=%d", in(p.Namespace), owner, pods+1), "starts one more pod; once it is ready, the budget has room")
 	}
 }
-
-// notEnding is about pods that are being deleted and have not ended, on a node that is being
-// drained.
-func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
-	var names []string
-	var late []*rollout.Pod
-	for _, pod := range d.on[n.Name] {
-		if pod.Deleted && !pod.Static && pod.Owner.Kind != "DaemonSet" && (d.Now.IsZero() || pod.Ends.IsZero() || d.Now.Sub(pod.Ends) > graceForGrace) {
-			names, late = append(names, podName(pod)), append(late, pod)
-		}
-	}
-	if len(names) == 0 {
-		return false
-	}
-	f := Finding{
-		Cause: CausePodNotEnding, Pool: p.Name, Node: n.Name,
-		Chain:       []string{fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: " + text.Names(names, shown)},
-		Remedies:    []Remedy{look("oc describe node "+arg(n.Name), "shows what runs there; a pod may take its grace period, or wait for a finalizer or a volume")},
-		Unexplained: true,
-	}
-	for _, pod := range late[:min(len(late), shown)] {
-		d.late(&f, pod)
-	}
-	d.add(f)
-	return true
-}
-
-// late says why a pod has not ended. One with finalizers stays however it is deleted.
-func (d *diagnosis) late(f *Finding, pod *rollout.Pod) {
-	isLate := !d.Now.IsZero() && !pod.Ends.IsZero()
-	if isLate {
-		f.Chain = append(f.Chain, fmt.Sprintf("the time that pod %s has for it was over %s", podName(pod), When(pod.Ends, d.Now)))
-	}
-	switch {
-	case pod.Finalizers != "":
-		f.Chain = append(f.Chain, fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", podName(pod), pod.Finalizers))
-		f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"patch pod "+arg(pod.Name)+noFinalizers,
-			"last resort: the pod is gone at once, and whoever has put the finalizers there does not clean up after it"))
-	case isLate:
-		f.Remedies = append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name)+" --force --grace-period=0",
-			"last resort: the drain goes on, although the pod may still run and hold its volume"))
-	default:
-		return
-	}
-	f.Unexplained = false
-}
-
-// noFinalizers ends a command that takes the finalizers of an object away.
-const noFinalizers = ` --type=merge -p '{"metadata":{"finalizers":null}}'`

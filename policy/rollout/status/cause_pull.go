@@ -15,7 +15,7 @@ import (
 func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 	var remedies []Remedy
 	if mirror, ok := d.toCopyTo(route); ok {
-		remedies = append(remedies, act(copyCommand(image, mirror.Ref), "copies the image to the mirror, if it can still be had at its source; whoever waits for it tries again by itself"))
+		remedies = append(remedies, d.copies(image, mirror, route)...)
 	}
 	remedies = append(remedies, d.signRemedies(route)...)
 	for _, l := range route.open() {
@@ -28,6 +28,59 @@ func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 		}
 	}
 	return remedies
+}
+
+// copies brings an image to a mirror: from its source, unless that is known not to have it, then from
+// another place that has it, then from a node on which it runs.
+func (d *diagnosis) copies(image string, mirror mirrors.Location, route path) []Remedy {
+	const again = "; whoever waits for it tries again by itself"
+	source := d.source(image, route)
+	d.askPlaces([]PlaceAsked{source})
+	switch d.answer(source) {
+	case HoldsNot, HoldsAway, HoldsOther:
+	case "":
+		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image to the mirror, if it can still be had at its source"+again)}
+	default:
+		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image from its source to the mirror"+again)}
+	}
+	for _, at := range d.Asks.Places {
+		if d.answer(at) == HoldsIt && isOf(image, at.Ref) && at.Ref != mirror.Ref {
+			return []Remedy{act(copyCommand(at.Ref, mirror.Ref), "copies the image to the mirror from where it still is"+again)}
+		}
+	}
+	node := d.runsOn(image)
+	if node == "" || strings.Contains(image, "@") { // layers are compressed anew, which makes another digest
+		return nil
+	}
+	return []Remedy{act(fmt.Sprintf("oc debug node/%s -- chroot /host podman push --authfile /var/lib/kubelet/config.json %s docker://%s", arg(node), arg(image), arg(mirror.Ref)),
+		fmt.Sprintf("its source does not have it either: pushes it to the mirror from node %s, where it runs, with the nodes' credentials, which have to allow that%s", node, again))}
+}
+
+// source is where the image itself is, whether or not nodes ask there.
+func (d *diagnosis) source(image string, route path) PlaceAsked {
+	for _, s := range route.Sources {
+		if !s.Mirror {
+			return PlaceAsked{Place{s.Location, route.namespace}, s}
+		}
+	}
+	location := mirrors.Location{Ref: image}
+	return PlaceAsked{Place{location, route.namespace}, mirrors.PullSource{Location: location}}
+}
+
+// isOf reports whether a place is of the same tag or digest of an image.
+func isOf(image, ref string) bool {
+	return strings.TrimPrefix(image, repositoryOf(image)) == strings.TrimPrefix(ref, repositoryOf(ref)) && image[strings.LastIndexByte(repositoryOf(image), '/')+1:] == ref[strings.LastIndexByte(repositoryOf(ref), '/')+1:]
+}
+
+// runsOn returns a node on which a pod runs that has an image, "" for none.
+func (d *diagnosis) runsOn(image string) string {
+	for i := range d.Cluster.Pods {
+		p := &d.Cluster.Pods[i]
+		if p.Ready && p.Spec != nil && p.Node != "" && slices.ContainsFunc(p.Spec.Containers, func(c rollout.Container) bool { return c.Image == image }) {
+			return p.Node
+		}
+	}
+	return ""
 }
 
 // toCopyTo returns the first mirror that a node asks and that is not known to have the image.
@@ -80,29 +133,47 @@ func copyCommand(image, to string) string {
 	return fmt.Sprintf("oc image mirror %s %s", arg(image), arg(to))
 }
 
-// revert is to take back the mirror object by which a pod is sent to a mirror, with what that
-// does to nodes; false if none is.
-func (d *diagnosis) revert(image, namespace string) (Remedy, bool) {
+// revert is to take back the mirror object by which the image of a pod is looked for at a mirror, with
+// what that does to nodes: none where that is not one, or where the image could not be pulled then.
+func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	if d.rejected != nil || d.MirrorsUnknown != nil {
-		return Remedy{}, false
+		return nil
 	}
-	route, err := d.resolution.Route(image, namespace)
+	route, err := d.resolution.Route(image, p.Namespace)
 	if err != nil || route.Entry == "" {
-		return Remedy{}, false
+		return nil
 	}
-	makers := d.resolution.Origin(route.Entry).Makers
-	i := slices.IndexFunc(d.set.Objects, func(o mirrors.Object) bool { return len(makers) == 1 && mirrors.NameOf(o) == makers[0] })
-	if i < 0 {
-		return Remedy{}, false // several, or a list of Image cluster: which is to go is not clear
+	o := d.object(d.resolution.Origin(route.Entry).Makers)
+	if o == nil {
+		return nil // several, or a list of Image cluster: which is to go is not clear
 	}
-	o := d.set.Objects[i]
-	command := fmt.Sprintf("oc delete %s %s", strings.ToLower(mirrors.KindOf(o)), arg(o.GetName()))
-	return act(command, "takes the mirrors back, and all others of that object. "+d.reverted(mirrors.Delete(o))), true
+	after := mirrors.Delete(o).Apply(d.set)
+	resolved, err := mirrors.NewResolution(after)
+	if err != nil {
+		return nil
+	}
+	then, err := resolved.Route(image, p.Namespace)
+	if err != nil || d.pull(path{then, ""}) == pullFails {
+		return nil
+	}
+	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
 }
 
-// reverted says what a change of mirror objects does to nodes.
-func (d *diagnosis) reverted(edit mirrors.Edit) string {
-	after := edit.Apply(d.set)
+// object returns the mirror object of the only name, nil for none.
+func (d *diagnosis) object(names []string) mirrors.Object {
+	i := slices.IndexFunc(d.set.Objects, func(o mirrors.Object) bool { return len(names) == 1 && mirrors.NameOf(o) == names[0] })
+	if i < 0 {
+		return nil
+	}
+	return d.set.Objects[i]
+}
+
+func deleteCommand(o mirrors.Object) string {
+	return fmt.Sprintf("oc delete %s %s", strings.ToLower(mirrors.KindOf(o)), arg(o.GetName()))
+}
+
+// becomes says what another set of mirror objects does to nodes.
+func (d *diagnosis) becomes(after mirrors.Set) string {
 	forecast := rollout.NewForecast(d.Cluster, func(pool string) (rollout.Decision, error) {
 		was, err := mirrors.Rendered(d.set.At(pool))
 		if err != nil {

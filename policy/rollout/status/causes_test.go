@@ -77,11 +77,15 @@ const hex = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 // byDeployment makes the pods of in those of Deployment cart.
 func byDeployment(in *Input) {
 	for i := range in.Cluster.Pods {
-		p := &in.Cluster.Pods[i]
-		spec := *p.Spec
-		spec.Labels = map[string]string{"app": "cart", "pod-template-hash": "5d"}
-		p.Spec, p.Owner = &spec, rollout.Owner{Kind: "ReplicaSet", Name: "cart-5d"}
+		reviseTo(&in.Cluster.Pods[i], "5d")
 	}
+}
+
+// reviseTo makes a pod of Deployment cart one of another version.
+func reviseTo(p *rollout.Pod, hash string) {
+	spec := *p.Spec
+	spec.Labels = map[string]string{"app": "cart", "pod-template-hash": hash}
+	p.Spec, p.Owner = &spec, rollout.Owner{Kind: "ReplicaSet", Name: "cart-" + hash}
 }
 
 func place(ref string) mirrors.Location { return mirrors.Location{Ref: ref} }
@@ -106,7 +110,7 @@ func TestCauses(t *testing.T) {
 		link      string // in the chain
 		effective string // the first remedy that changes something, "" for none
 	}{
-		{"neither place has the image", deadlock(answered(HoldsNot, HoldsNot), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc image mirror " + source + " " + mirror},
+		{"neither place has the image", deadlock(answered(HoldsNot, HoldsNot), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + source + " docker://" + mirror},
 		{"the mirror has it by now", deadlock(answered(HoldsIt, ""), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
 		{"the source has it, and nodes get that far", deadlock(answered(HoldsNot, HoldsIt), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
 		{"the mirror wants credentials", deadlock(answered(HoldsDenied, HoldsNot), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
@@ -123,10 +127,11 @@ func TestCauses(t *testing.T) {
 		}, "pending"), CausePodNotPlaced, "2 node(s) didn't match pod anti-affinity rules.", "oc adm uncordon c"},
 		{"scheduling gates", deadlock(func(in *Input) {
 			in.Cluster.Pods[1].Node, in.Cluster.Pods[1].Spec = "", &rollout.PodSpec{Labels: map[string]string{"app": "cart"}, Gated: true}
-		}, "pending"), CausePodNotPlaced, "it has scheduling gates", "oc -n shop delete pod 1"},
+		}, "pending"), CausePodNotPlaced, "it has scheduling gates", "oc -n shop patch pdb cart"},
 		{"a new version that crashes", deadlock(func(in *Input) {
 			in.Cluster.Pods[1].Detail = "it ended with exit code 1 (Error), 7 times"
 			byDeployment(in)
+			reviseTo(&in.Cluster.Pods[1], "6e")
 		}, "failing=CrashLoopBackOff"), CausePodFails, "its kubelet says: it ended with exit code 1 (Error), 7 times", "oc -n shop rollout undo deployment/cart"},
 		{"a bare pod waits for its image, which a place has", deadlock(func(in *Input) {
 			answered(HoldsNot, HoldsIt)(in)
@@ -360,7 +365,9 @@ func TestRevert(t *testing.T) {
 	in := deadlock(nil, "failing=ImagePullBackOff")
 	set := tagSet("")
 	remedies := Diagnose(in, set).Findings[0].Remedies
-	i := slices.IndexFunc(remedies, func(r Remedy) bool { return r.Command == "oc delete imagetagmirrorset shop" })
+	i := slices.IndexFunc(remedies, func(r Remedy) bool {
+		return r.Command == "oc delete imagetagmirrorset shop && oc wait machineconfigpool/worker --for=jsonpath='{.spec.configuration.name}'=1 --timeout=5m && oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"
+	})
 	if i < 0 || !strings.Contains(remedies[i].Effect, "Then 2 nodes of pool worker: each drains and reloads CRI-O. Drains wait") {
 		t.Errorf("got %+v", remedies)
 	}

@@ -19,6 +19,7 @@ func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	d.Findings = []Finding{}
 	d.sort(notes)
 	d.resolution, d.rejected = mirrors.NewResolution(set)
+	d.pools = s.Pools
 	d.cluster(&s)
 	for i := range s.Pools {
 		d.pool(&s.Pools[i])
@@ -38,8 +39,11 @@ type diagnosis struct {
 	set        mirrors.Set
 	resolution mirrors.Resolution
 	rejected   error // why MCO rejects set
+	pools      []Pool
 	budgets    budgets
 	refusals   map[string]int // the findings about budgets
+	began      time.Time      // when the drain began that is looked at, the zero Time if that is not known
+	placings   int            // how many pods were placed to explain why they are not
 }
 
 // sort tells what may hide a finding from what does not.

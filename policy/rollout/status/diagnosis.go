@@ -84,6 +84,7 @@ const (
 	CauseNodesUnavailable   Cause = "NodesUnavailable"  // too many nodes are unavailable for MCO to take another
 	CauseImageNotPulled     Cause = "ImageNotPulled"    // a replacement cannot pull its image
 	CausePodNotPlaced       Cause = "PodNotPlaced"      // the scheduler finds no node for a replacement
+	CausePodNotCreated      Cause = "PodNotCreated"     // a quota or an admission forbids a replacement
 	CausePodFails           Cause = "PodFails"          // a replacement does not start
 	CausePodNotReady        Cause = "PodNotReady"       // a replacement runs and is not ready
 	CauseBudgetFull         Cause = "BudgetFull"        // a budget never has room for a drain

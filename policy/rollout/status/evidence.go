@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Asks are what a Diagnosis would like to know that objects do not say. They are bounded,
@@ -14,6 +15,8 @@ type Asks struct {
 	Evictions []PodName
 	// Places are what nodes ask for the images that they cannot pull: is the image there now?
 	Places []PlaceAsked
+	// Owners are controllers of pods: have they made all, and why not?
+	Owners []OwnerName
 	// Requests asks which certificates kubelets wait for.
 	Requests bool
 	// Configs asks which MachineConfigs there are.
@@ -24,13 +27,16 @@ type Asks struct {
 func (a Asks) Without(e Evidence) Asks {
 	a.Evictions = slices.DeleteFunc(slices.Clone(a.Evictions), func(p PodName) bool { _, ok := e.Evictions[p]; return ok })
 	a.Places = slices.DeleteFunc(slices.Clone(a.Places), func(p PlaceAsked) bool { _, ok := e.Places[p.Place]; return ok })
+	a.Owners = slices.DeleteFunc(slices.Clone(a.Owners), func(o OwnerName) bool { _, ok := e.Owners[o]; return ok })
 	a.Requests = a.Requests && e.Requests == nil
 	a.Configs = a.Configs && e.Configs == nil
 	return a
 }
 
 // IsEmpty reports whether there is nothing to ask.
-func (a Asks) IsEmpty() bool { return len(a.Evictions)+len(a.Places) == 0 && !a.Requests && !a.Configs }
+func (a Asks) IsEmpty() bool {
+	return len(a.Evictions)+len(a.Places)+len(a.Owners) == 0 && !a.Requests && !a.Configs
+}
 
 // A Place is one that nodes ask for an image, for pods of a namespace with an ImagePolicy of its
 // own, "" for all others.
@@ -51,12 +57,20 @@ type PodName struct{ Namespace, Name string }
 // String returns "namespace/name".
 func (p PodName) String() string { return p.Namespace + "/" + p.Name }
 
+// An OwnerName is a controller of pods.
+type OwnerName struct {
+	Namespace string
+	rollout.Owner
+}
+
 // Evidence is what was found out by asking. The zero Evidence is that nobody has asked.
 type Evidence struct {
 	// Evictions are the answers to evictions that were asked for as a dry run.
 	Evictions map[PodName]Eviction
 	// Places are the answers of registries, by place.
 	Places map[Place]Answer
+	// Owners are what controllers of pods say.
+	Owners map[OwnerName]Made
 	// Requests are the certificates that kubelets wait for, nil if nobody has asked.
 	Requests []CertificateRequest
 	// Configs are the MachineConfigs that MCO has not rendered itself, nil if nobody has asked.
@@ -73,6 +87,14 @@ type Eviction struct {
 	Budgets bool
 	// Words are those of the API server.
 	Words string
+}
+
+// Made is how far a controller is with its pods. The zero Made is that nothing is known.
+type Made struct {
+	// Wanted is how many there are to be, Made how many there are.
+	Wanted, Made int32
+	// Refused is why it could not make the last one, "" if it could, or does not say.
+	Refused string
 }
 
 // An Answer is that of a place to the question whether it has an image.
@@ -122,14 +144,22 @@ type MachineConfig struct {
 const (
 	// maxEvictions is how many evictions are asked for, maxEvictionsOfNode those of one node.
 	maxEvictions, maxEvictionsOfNode = 60, 10
-	// maxPlaces is how many places are asked.
-	maxPlaces = 60
+	// maxPlaces is how many places are asked, maxOwners how many controllers are read.
+	maxPlaces, maxOwners = 60, 20
 )
 
 // askEviction notes that the answer for a pod would help.
 func (d *diagnosis) askEviction(p PodName) {
 	if len(d.Asks.Evictions) < maxEvictions && !slices.Contains(d.Asks.Evictions, p) {
 		d.Asks.Evictions = append(d.Asks.Evictions, p)
+	}
+}
+
+// askOwner notes that it would help to know how far a controller is with its pods.
+func (d *diagnosis) askOwner(o OwnerName) {
+	known := o.Kind == "ReplicaSet" || o.Kind == "StatefulSet"
+	if known && len(d.Asks.Owners) < maxOwners && !slices.Contains(d.Asks.Owners, o) {
+		d.Asks.Owners = append(d.Asks.Owners, o)
 	}
 }
 

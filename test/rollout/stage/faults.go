@@ -29,6 +29,8 @@ type faults struct {
 	// CertificateSigningRequest that it waits for, "" for none.
 	silent  bool
 	request string
+	// sick keeps pods that start there from being ready.
+	sick bool
 	// patience is how long the daemon waits for a drain, 0 for ever. Upstream it is an hour.
 	patience time.Duration
 	// failedAt is when the daemon last gave up.
@@ -82,6 +84,22 @@ func (n *Nodes) AwaitCertificate(name, request string) {
 // Impatient makes the daemon of a node give up on a drain after a while, and begin again.
 func (n *Nodes) Impatient(name string, patience time.Duration) {
 	n.change(name, func(s *state) { s.patience = patience })
+}
+
+// Sicken keeps pods that are started on a node from now on from being ready.
+func (n *Nodes) Sicken(name string) { n.change(name, func(s *state) { s.sick = true }) }
+
+func (n *Nodes) isSick(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.nodes[name].sick
+}
+
+// Has reports whether a node has pulled an image.
+func (n *Nodes) Has(name, image string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.nodes[name] != nil && slices.Contains(n.nodes[name].images, image)
 }
 
 // isTired reports whether the daemon of a node has waited for long enough.
@@ -178,6 +196,18 @@ func crash(pod *corev1.Pod) {
 		s.Ready, s.RestartCount = false, 4
 		s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 1m20s restarting failed container"}}
 		s.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
+			c.Status = corev1.ConditionFalse
+		}
+	}
+}
+
+// unready makes the status of a pod that of one whose probe fails.
+func unready(pod *corev1.Pod) {
+	for i := range pod.Status.ContainerStatuses {
+		pod.Status.ContainerStatuses[i].Ready = false
 	}
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {

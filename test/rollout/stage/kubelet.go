@@ -63,7 +63,7 @@ func (n *Nodes) runPods(ctx context.Context) error {
 func (n *Nodes) isForgotten(pod *corev1.Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return pod.Status.Phase == corev1.PodRunning && !podIsReady(pod) && pod.Labels[CrashLabel] == "" && !n.nodes[pod.Spec.NodeName].down
+	return pod.Status.Phase == corev1.PodRunning && !podIsReady(pod) && pod.Labels[CrashLabel] == "" && !n.nodes[pod.Spec.NodeName].sick && !n.nodes[pod.Spec.NodeName].down
 }
 
 // remember says that a pod is ready after all.
@@ -122,6 +122,9 @@ func (n *Nodes) startPod(ctx context.Context, pod *corev1.Pod) error {
 	pod.Status = podStatus(pod, failed)
 	if failed == nil && pod.Labels[CrashLabel] != "" {
 		crash(pod)
+	}
+	if failed == nil && n.isSick(pod.Spec.NodeName) {
+		unready(pod)
 	}
 	return n.stage.Client.Status().Update(ctx, pod)
 }

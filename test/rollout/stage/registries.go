@@ -75,6 +75,23 @@ func (r *Registries) Copy(ref string) error {
 	return r.Front.Push(ref, image)
 }
 
+// Mirror makes the registries serve a reference as a copy of another one, which has to be there.
+func (r *Registries) Mirror(ctx context.Context, from, to string) error {
+	files, err := os.MkdirTemp(r.dir, "copied-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(files) //nolint:errcheck // the test's folder goes anyway
+	conf := filepath.Join(files, mirrors.RegistriesConfPath)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(conf), 0o700), os.WriteFile(conf, nil, 0o600)); err != nil {
+		return err
+	}
+	if err := r.pull(ctx, files, from); err != nil {
+		return err
+	}
+	return r.Copy(to)
+}
+
 // connect is the proxy: it leads to the front by whatever name.
 func (r *Registries) connect(w http.ResponseWriter, request *http.Request) {
 	host, _, err := net.SplitHostPort(request.Host)

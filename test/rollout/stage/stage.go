@@ -249,7 +249,7 @@ func (s *Stage) patchStatus(ctx context.Context, o client.Object, status any) {
 var kubernetesControllers = []string{
 	"deployment-controller", "replicaset-controller", "daemonset-controller", "statefulset-controller",
 	"disruption-controller", "taint-eviction-controller", "node-lifecycle-controller",
-	"pod-garbage-collector-controller", "garbage-collector-controller", "namespace-controller",
+	"pod-garbage-collector-controller", "garbage-collector-controller", "namespace-controller", "resourcequota-controller",
 }
 
 func (s *Stage) startControllers() {

@@ -1,0 +1,347 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
+	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
+)
+
+// A kind is a way in which the rollout of a pool stalls, and in how many rounds of the first remedy that
+// changes something it then finishes.
+type kind struct {
+	broken
+	// serves are the references that registries serve; nil for the images of its apps and those at
+	// the mirror.
+	serves []string
+	rounds int
+}
+
+// A stalling is a change that stalls pools, each in a way of its own, in a namespace of its name.
+type stalling struct {
+	name   string
+	before []mirrors.Object
+	change change
+	// blocks are the blockedRegistries of the change; away are hosts out of reach once apps run.
+	blocks, away []string
+	kinds        []kind
+}
+
+// atHost is an app whose image is at another host.
+func (a app) atHost(host string) app {
+	a.image = strings.Replace(a.image, sources, host+"/app", 1)
+	return a
+}
+
+func (a app) with(more ...string) app { a.more = append(slices.Clone(a.more), more...); return a }
+func (a app) onPorts(p ...int) app    { a.ports = p; return a }
+func (a app) asking(cpus int) app     { a.cpus = cpus; return a }
+
+// mirrorsOf mirrors tags of sources, which nodes then pull from nowhere else.
+func mirrorsOf(name, mirror string, sources ...string) mirrors.Object {
+	set := tagSet().(*configv1.ImageTagMirrorSet)
+	set.Name, set.Spec.ImageTagMirrors = name, nil
+	for _, source := range sources {
+		set.Spec.ImageTagMirrors = append(set.Spec.ImageTagMirrors, configv1.ImageTagMirrors{
+			Source: source, Mirrors: []configv1.ImageMirror{configv1.ImageMirror(mirror)}, MirrorSourcePolicy: configv1.NeverContactSource,
+		})
+	}
+	return set
+}
+
+const away, moved, dead = "away.example.com", "moved.example.com", "dead.example.com"
+
+// oneMore makes an app have one pod more than its nodes have places for.
+func oneMore(pool string) func(context.Context, *scene) {
+	return func(ctx context.Context, s *scene) {
+		s.shell.run(ctx, "kubectl -n "+pool+" scale deployment "+pool+" --replicas=4")
+		s.await(ctx, "a pod that has no place", func(p *corev1.Pod) bool {
+			return p.Namespace == pool && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0
+		})
+	}
+}
+
+// keep puts a finalizer on the pods of an app.
+func keep(pool string) func(context.Context, *scene) {
+	return func(ctx context.Context, s *scene) {
+		s.shell.run(ctx, fmt.Sprintf(`for p in $(kubectl -n %s get pod -o name); do kubectl -n %[1]s patch "$p" --type=merge -p '{"metadata":{"finalizers":["example.com/keep"]}}'; done`, pool))
+	}
+}
+
+var stallings = []stalling{
+	{
+		name:   "several",
+		change: change{apply: []mirrors.Object{mirrorsOf("apps", atMirror, sources, away+"/app", moved+"/app")}},
+		away:   []string{away, moved},
+		kinds: []kind{
+			{broken: broken{pool: "lacks", nodes: 3, apps: []app{shop("lacks").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "lacks:v1 does not have it"}, serves: []string{sources + "/lacks:v1"}, rounds: 1},
+			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, rounds: 2},
+			{broken: broken{pool: "away", nodes: 3, apps: []app{shop("away").atHost(away).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "away:v1 is out of reach"}, rounds: 1},
+			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: status.CausePodNotPlaced, link: "it may not be beside pod apart/apart-"}, rounds: 1},
+			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: status.CausePodNotPlaced, link: "has port 8443 there"}, rounds: 1},
+			{broken: broken{pool: "beside", nodes: 3, apps: []app{shop("beside").withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
+				s.stage.Apply(ctx, strings.ReplaceAll(shop("beside").with("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {app: leader}}, topologyKey: kubernetes.io/hostname}]}}").withBudget("minAvailable: 2").manifest(), "namespace: app", "namespace: beside"))
+				s.await(ctx, "a pod that has no place", func(p *corev1.Pod) bool {
+					return p.Namespace == "beside" && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0
+				})
+			}, cause: status.CausePodNotPlaced, link: "no pod is there that it has to be beside"}, rounds: 1},
+			{broken: broken{pool: "cpus", nodes: 3, apps: []app{shop("cpus").times(3).asking(6).withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
+				keep("cpus")(ctx, s)
+				s.shell.run(ctx, "kubectl -n cpus delete pod --wait=false $(kubectl -n cpus get pod --field-selector spec.nodeName=cpus-3 -o name | cut -d/ -f2)")
+				s.shell.run(ctx, `for p in $(kubectl -n cpus get pod --field-selector spec.nodeName!=cpus-3 -o name); do kubectl -n cpus patch "$p" --type=merge -p '{"metadata":{"finalizers":null}}'; done`)
+			}, cause: status.CausePodNotPlaced, link: "which is being deleted and has not ended, holds 6"}, rounds: 2},
+			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: status.CausePodNotReady, link: "on sick-1 is not ready"}, rounds: 1},
+			{broken: broken{pool: "kept", nodes: 3, apps: []app{shop("kept").times(1).withBudget("")}, prepare: func(ctx context.Context, s *scene) {
+				keep("kept")(ctx, s)
+				s.shell.run(ctx, "kubectl -n kept delete pod --all --wait=false")
+			}, cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 1},
+			{broken: broken{pool: "keeps", nodes: 2, apps: []app{shop("keeps").apartFromEachOther()}, prepare: keep("keeps"), cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 2},
+			{broken: broken{pool: "zero", nodes: 3, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, rounds: 1},
+		},
+	},
+	{
+		name:   "forbidden",
+		change: change{apply: []mirrors.Object{mirrorsOf("apps", atMirror, sources)}},
+		kinds: []kind{
+			{broken: broken{pool: "quota", nodes: 3, apps: []app{shop("quota").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
+				s.stage.Apply(ctx, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: small, namespace: quota}, spec: {hard: {pods: 1}}}")
+				s.shell.run(ctx, "kubectl -n quota wait resourcequota/small --for=jsonpath='{.status.used.pods}'=2 --timeout=2m")
+			}, cause: status.CausePodNotCreated, link: "exceeded quota: small"}, rounds: 1},
+			{broken: broken{pool: "restricted", nodes: 3, apps: []app{shop("restricted").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
+				s.shell.run(ctx, "kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted")
+			}, cause: status.CausePodNotCreated, link: `violates PodSecurity "restricted:latest"`}, rounds: 1},
+			{broken: broken{pool: "denied", nodes: 3, apps: []app{shop("denied").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
+				s.stage.Apply(ctx, strings.NewReplacer("pods/eviction", "pods", "name: vm", "name: denied", "!object.metadata.name.startsWith('vm-')", "!object.metadata.generateName.startsWith('denied-')", "policyName: vm", "policyName: denied").Replace(noEviction))
+				s.stage.Wait(ctx, "the policy to be in force", func() (bool, error) {
+					out, err := s.shell.try(ctx, `echo '{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"denied-","namespace":"denied"},"spec":{"containers":[{"name":"c","image":"x"}]}}' | kubectl create --dry-run=server -f -`)
+					return err != nil && strings.Contains(out, "it is migrated first"), nil
+				})
+			}, cause: status.CausePodNotCreated, link: "with binding 'denied' denied request"}, rounds: 1},
+		},
+	},
+	{
+		name: "blocked", change: change{}, blocks: []string{"quay.io/app"},
+		kinds: []kind{{broken: broken{pool: "blocked", nodes: 3, apps: []app{shop("blocked").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "blockedRegistries of Image cluster lists quay.io/app now"}, rounds: 1}},
+	},
+	{
+		name: "removed", before: []mirrors.Object{tagSet()}, change: change{remove: []mirrors.Object{tagSet()}}, away: []string{},
+		kinds: []kind{{
+			broken: broken{pool: "removed", nodes: 3, apps: []app{shop("removed").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "the mirror object that had this mirror of quay.io/app has been deleted or changed since"},
+			serves: []string{atMirror + "/removed:v1"}, rounds: 1,
+		}},
+	},
+	{
+		name: "dead", change: change{apply: []mirrors.Object{mirrorsOf("dead", dead+"/app", sources)}}, away: []string{dead},
+		kinds: []kind{{
+			broken: broken{pool: "dead", nodes: 3, apps: []app{shop("dead").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "ImageTagMirrorSet dead says NeverContactSource"},
+			serves: []string{sources + "/dead:v1"}, rounds: 1,
+		}},
+	},
+}
+
+// TestRemedies stalls pools, carries out the first remedy of each that changes something, as people paste
+// it, and counts after how many rounds the rollout finishes.
+func TestRemedies(t *testing.T) {
+	for _, s := range stallings {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			remedy(t, s)
+		})
+	}
+}
+
+func remedy(t *testing.T, of stalling) {
+	t.Helper()
+	s := newStalling(t, of)
+	ctx := t.Context()
+	s.before = s.nodes.Configs(ctx)
+	s.make(ctx, of)
+	rounds, open := map[string]int{}, of.kinds
+	for round := 1; len(open) > 0; round++ {
+		var d status.Diagnosis
+		if open, d = s.rest(ctx, open); len(open) == 0 {
+			break
+		}
+		for _, k := range open {
+			f := findingOf(d, k.pool)
+			chain := strings.Join(f.Chain, "\n")
+			if round == 1 && (f.Cause != k.cause || !strings.Contains(chain, k.link)) {
+				t.Errorf("pool %s: want %s, %q; got %s:\n%s", k.pool, k.cause, k.link, f.Cause, chain)
+			}
+			command := effective(f)
+			rounds[k.pool]++
+			s.nodes.Note(stage.Changed, command)
+			out, err := s.shell.try(ctx, command)
+			t.Logf("pool %s, round %d, %s: %s (%v)\n%s", k.pool, rounds[k.pool], f.Cause, command, err, chain)
+			if err != nil {
+				t.Errorf("pool %s: %s", k.pool, out)
+			}
+		}
+		if round > 3 {
+			t.Fatalf("%d pools do not finish", len(open))
+		}
+	}
+	for _, k := range of.kinds {
+		if rounds[k.pool] != k.rounds {
+			t.Errorf("pool %s finished in %d rounds, want %d", k.pool, rounds[k.pool], k.rounds)
+		}
+	}
+}
+
+// newStalling makes a cluster with the pools of a stalling, which are paused, and whose apps run.
+func newStalling(t *testing.T, of stalling) *scene {
+	t.Helper()
+	setup := stage.Setup{Pools: []stage.Pool{{Name: "worker"}}}
+	for _, k := range of.kinds {
+		setup.Pools = append(setup.Pools, stage.Pool{Name: k.pool})
+	}
+	const mcoImage = "quay.io/mco/daemon:v1"
+	nodes := []stage.Node{{Name: "outside", Roles: []string{"outside"}, Cached: []string{mcoImage}, Unmanaged: true}}
+	for i := range 3 { // those of a pool differ in age
+		for _, k := range of.kinds {
+			if i < k.nodes {
+				nodes = append(nodes, stage.Node{Name: fmt.Sprintf("%s-%d", k.pool, i+1), Roles: []string{k.pool, "worker"}, Cached: []string{mcoImage}})
+			}
+		}
+	}
+	s := &scene{T: t, stage: stage.New(t, setup), registries: stage.NewRegistries(t), guard: filepath.Join(t.TempDir(), "mirrorset-guard"), hosts: []string{away, moved, dead}}
+	if err := cluster.BuildGuard(s.guard); err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	for _, k := range of.kinds {
+		if k.serves == nil {
+			for _, a := range k.apps {
+				s.registries.Push(a.image, atMirror+"/"+k.pool+":v1")
+			}
+		}
+		s.registries.Push(k.serves...)
+	}
+	told := &telling{T: t, story: story{before: of.before}, stage: s.stage, registries: s.registries}
+	told.makeBefore(ctx)
+	s.nodes = s.stage.AddNodes(ctx, s.registries, nodes...)
+	s.shell = newShell(t, s.stage.KubectlPath(), s.stage.Kubeconfig, s.guard, s.play)
+	s.stage.Apply(ctx, mcoPods[:strings.LastIndex(mcoPods, "---")]) // their mirrors are not needed
+	pods := 1 + len(nodes)
+	for _, k := range of.kinds {
+		s.stage.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: "+k.pool+"}}")
+		for _, a := range k.apps {
+			s.stage.Apply(ctx, strings.ReplaceAll(a.manifest(), "namespace: app", "namespace: "+k.pool))
+			pods += a.replicas
+		}
+	}
+	s.stage.Wait(ctx, "the apps to run", func() (bool, error) {
+		var list corev1.PodList
+		err := s.stage.Client.List(ctx, &list)
+		return len(list.Items) == pods && !slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning }), err
+	})
+	for _, host := range of.away {
+		s.registries.Front.Set(host, registries.Down)
+	}
+	for _, k := range of.kinds {
+		if k.prepare != nil {
+			k.prepare(ctx, s)
+		}
+	}
+	return s
+}
+
+// make makes the change, all of which the pools get at once.
+func (s *scene) make(ctx context.Context, of stalling) {
+	s.Helper()
+	told := &telling{T: s.T, stage: s.stage, nodes: s.nodes}
+	told.make(ctx, of.change)
+	if len(of.blocks) > 0 {
+		list, err := json.Marshal(of.blocks)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.shell.run(ctx, fmt.Sprintf(`kubectl patch image.config.openshift.io cluster --type=merge -p '{"spec":{"registrySources":{"blockedRegistries":%s}}}'`, list))
+	}
+	for pool, config := range s.before {
+		s.stage.Rendered(ctx, pool, config)
+	}
+}
+
+// rests is longer than the drain controller waits before it tries again, 5 s, and than the scheduler leaves
+// a pod alone, 10 s.
+const rests = 15 * time.Second
+
+// rest waits until each pool is updated or has come to rest, and returns those that are not updated, with
+// what is found about them. A pool rests where something is found, and nothing happens on its nodes.
+func (s *scene) rest(ctx context.Context, kinds []kind) ([]kind, status.Diagnosis) {
+	s.Helper()
+	var open []kind
+	var d status.Diagnosis
+	s.stage.Wait(ctx, "the pools to finish or to rest", func() (bool, error) {
+		updated, err := s.updated(ctx)
+		if err != nil {
+			return false, err
+		}
+		open = slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return updated[k.pool] })
+		moves := func(k kind) bool { return time.Since(s.lastMove(k.pool)) < rests }
+		if i := slices.IndexFunc(open, moves); i >= 0 {
+			return false, fmt.Errorf("pool %s moves", open[i].pool)
+		}
+		if len(open) == 0 {
+			return true, nil
+		}
+		d, _ = s.diagnose(ctx, "")
+		unknown := func(k kind) bool { f := findingOf(d, k.pool); return f == nil || effective(f) == "" }
+		if i := slices.IndexFunc(open, unknown); i >= 0 {
+			return false, fmt.Errorf("pool %s rests, and nothing to do is found: %+v", open[i].pool, findingOf(d, open[i].pool))
+		}
+		return !slices.ContainsFunc(open, moves), nil
+	})
+	return open, d
+}
+
+// lastMove is when something last happened on the nodes of a pool, or was done about it. A pod that does
+// not end is evicted again and again.
+func (s *scene) lastMove(pool string) time.Time {
+	var last time.Time
+	evicted := map[string]bool{}
+	for _, e := range s.nodes.Events() {
+		if e.Kind == stage.Evicted {
+			if evicted[e.Pod] {
+				continue
+			}
+			evicted[e.Pod] = true
+		}
+		if e.Kind != stage.Refused && e.Kind != stage.PullFailed && (strings.HasPrefix(e.Node, pool+"-") || e.Kind == stage.Changed) {
+			last = e.Time
+		}
+	}
+	return last
+}
+
+// updated returns the pools all of whose nodes have what they are to have.
+func (s *scene) updated(ctx context.Context) (map[string]bool, error) {
+	var nodes corev1.NodeList
+	if err := s.stage.Client.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	targets, is := s.nodes.Configs(ctx), map[string]bool{}
+	for pool := range targets {
+		is[pool] = true
+	}
+	for _, n := range nodes.Items {
+		const prefix = "machineconfiguration.openshift.io/"
+		pool := s.nodes.PoolOf(n.Name)
+		is[pool] = is[pool] && n.Annotations[prefix+"currentConfig"] == targets[pool] && n.Annotations[prefix+"state"] == "Done"
+	}
+	return is, nil
+}
