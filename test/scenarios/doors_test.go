@@ -319,7 +319,13 @@ func (s *Scenario) fact(l mirrors.Location) policy.Fact {
 	case state == registries.Hollow:
 		return presentFact(l, registries.Honest)
 	case state == registries.Honest, state == Index, state == Sparse:
-		return presentFact(l, state)
+		found := presentFact(l, state)
+		for _, child := range found.Children {
+			if own := s.States[repositoryOf(l.Ref)+"@"+child]; own == registries.Denied && l.Depth >= mirrors.DepthManifest {
+				return policy.Fact{Presence: policy.Inconclusive, Detail: "the manifest is there, but " + fmt.Sprintf(detail[own], apiHost(host))}
+			}
+		}
+		return found
 	case presence[state] != policy.Unknown:
 		return policy.Fact{Presence: presence[state], Detail: fmt.Sprintf(detail[state], apiHost(host))}
 	default:
