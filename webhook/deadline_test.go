@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,27 +94,27 @@ func TestLateDecision(t *testing.T) {
 					record.Read = time.Now()
 					return record, err
 				})
-				told := 0
-				h.Overridden = func(Override) { told++ }
+				var told atomic.Int32
+				h.Overridden = func(Override) { told.Add(1) }
 				ctx, cancel := context.WithTimeout(quiet(t), budget)
 				defer cancel()
-				start, over := time.Now(), time.Duration(0)
-				got := h.handle(ctx, req, func() { over = time.Since(start) })
+				start, over := time.Now(), atomic.Bool{}
+				got := h.handle(ctx, req, func() { over.Store(true) })
 				if took := time.Since(start); took > budget+grace {
 					t.Errorf("answered after %s, want %s and a moment at most", took, budget)
 				}
 				if got.Allowed != tt.inTime || !tt.inTime && !strings.Contains(got.Result.Message, "there is no verdict") {
 					t.Errorf("allowed %t: %v", got.Allowed, got.Result)
 				}
-				if !tt.inTime && over != 0 {
+				if !tt.inTime && over.Load() {
 					t.Error("the request is not used any more, though it is decided on")
 				}
 				time.Sleep(2 * tt.late)
-				if over == 0 {
+				if !over.Load() {
 					t.Error("the request is used for ever")
 				}
-				if pending := len(h.edits().LookHere().Others(mirrors.Edit{}, mirrors.Set{}, time.Time{})); (pending == 1) != tt.inTime || told > 0 {
-					t.Errorf("%d changes count as admitted, %d overrides were told", pending, told)
+				if pending := len(h.edits().LookHere().Others(mirrors.Edit{}, mirrors.Set{}, time.Time{})); (pending == 1) != tt.inTime || told.Load() > 0 {
+					t.Errorf("%d changes count as admitted, %d overrides were told", pending, told.Load())
 				}
 			})
 		})
