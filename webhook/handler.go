@@ -86,7 +86,7 @@ func (h *Handler) handle(ctx context.Context, req admission.Request, over func()
 	logDecision(log.FromContext(ctx), r, d, took)
 	h.record(log.FromContext(ctx), r, d, took)
 	h.metrics.decided(r, d, took)
-	h.metrics.usedUp(ctx, d.verdict, start, took)
+	h.metrics.usedUp(ctx, d, start, took)
 	return d.response()
 }
 

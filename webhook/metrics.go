@@ -111,12 +111,17 @@ func (m *metrics) overrode(result overrideResult) {
 	}
 }
 
-// usedUp notes how much of its time a review took that began at start: of that until the
-// deadline of ctx, less what is kept back for deciding, in which no registry is waited for. What
-// needed no review says nothing about that.
-func (m *metrics) usedUp(ctx context.Context, v verdict, start time.Time, took time.Duration) {
+// usedUp notes how much of its time the review took that led to d and began at start: of that
+// until the deadline of ctx, less what is kept back for deciding, in which no registry is waited
+// for. As a review of many images keeps more back, one that left images to be looked up took all
+// it had, whenever it ended. What needed no review says nothing about that.
+func (m *metrics) usedUp(ctx context.Context, d decision, start time.Time, took time.Duration) {
 	deadline, limited := ctx.Deadline()
-	if m == nil || !limited || v == skipped || v == malformed {
+	if m == nil || !limited || d.verdict == skipped || d.verdict == malformed {
+		return
+	}
+	if d.record.Verdict.Counts.Pending > 0 {
+		m.deadline.Observe(1)
 		return
 	}
 	had := deadline.Sub(start)

@@ -66,16 +66,18 @@ func TestDeadlineRatio(t *testing.T) {
 		verdict verdict
 		limit   time.Duration // 0 for none
 		took    time.Duration
+		pending int     // images that were left to be looked up
 		want    float64 // -1 for nothing
 	}{
-		{"quick", allowed, 10*time.Second + decidingTime, 100 * time.Millisecond, .01},
-		{"close", denied, 10*time.Second + decidingTime, 9500 * time.Millisecond, .95},
-		{"as long as it had", none, 10*time.Second + decidingTime, 10 * time.Second, 1},
-		{"too late", none, 10 * time.Second, 12 * time.Second, 1},
-		{"half of a short time", allowed, decidingTime, decidingTime / 4, .5},
-		{"no deadline", allowed, 0, time.Second, -1},
-		{"nothing to review", skipped, 10 * time.Second, time.Second, -1},
-		{"nothing that can be reviewed", malformed, 10 * time.Second, time.Second, -1},
+		{"quick", allowed, 10*time.Second + decidingTime, 100 * time.Millisecond, 0, .01},
+		{"close", denied, 10*time.Second + decidingTime, 9500 * time.Millisecond, 0, .95},
+		{"as long as it had", none, 10*time.Second + decidingTime, 10 * time.Second, 0, 1},
+		{"too late", none, 10 * time.Second, 12 * time.Second, 0, 1},
+		{"half of a short time", allowed, decidingTime, decidingTime / 4, 0, .5},
+		{"much time kept back", denied, 10*time.Second + decidingTime, 3 * time.Second, 1, 1},
+		{"no deadline", allowed, 0, time.Second, 0, -1},
+		{"nothing to review", skipped, 10 * time.Second, time.Second, 0, -1},
+		{"nothing that can be reviewed", malformed, 10 * time.Second, time.Second, 0, -1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, start := t.Context(), time.Now()
@@ -86,7 +88,9 @@ func TestDeadlineRatio(t *testing.T) {
 			}
 			m, registry := newMetrics(), prometheus.NewRegistry()
 			registry.MustRegister(m.deadline)
-			m.usedUp(ctx, tt.verdict, start, tt.took)
+			d := decision{verdict: tt.verdict}
+			d.record.Verdict.Counts.Pending = tt.pending
+			m.usedUp(ctx, d, start, tt.took)
 			families, err := registry.Gather()
 			if err != nil {
 				t.Fatal(err)
