@@ -39,8 +39,14 @@ func run(ctx context.Context, binary string, keep bool) error {
 	if !keep {
 		return nil
 	}
-	fmt.Printf("\nEverything is still running. In another terminal:\n\n  export KUBECONFIG=%s\n  %s get imagedigestmirrorsets\n\nCtrl-C ends it.\n",
-		s.cluster.Kubeconfig, s.cluster.KubectlPath())
+	if err := s.renderConfigs(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("\nEverything is still running. In another terminal:\n\n%s\nand then, for example:\n\n", s.settings())
+	for _, t := range s.trials() {
+		fmt.Println(t.command)
+	}
+	fmt.Print("\nCtrl-C ends it.\n")
 	<-ctx.Done()
 	return nil
 }

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
 )
 
-// TestStory runs the demo's story and discards its output.
+// TestStory runs the demo's story and discards its output. Then it types the commands that the demo
+// proposes to type.
 func TestStory(t *testing.T) {
 	registries.Need(t)
 	binary := filepath.Join(t.TempDir(), "mirrorset-guard")
@@ -28,6 +30,14 @@ func TestStory(t *testing.T) {
 	log, _ := os.ReadFile(s.logs.Name())
 	if err != nil {
 		t.Errorf("%v\n%s\nlog of the guard:\n%s", err, out.Bytes(), log)
+	}
+	if err := s.renderConfigs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, trial := range s.trials() {
+		if out, exit := s.try(t.Context(), trial); exit != trial.exit || !strings.Contains(out, trial.says) || strings.Contains(out, "not known") {
+			t.Errorf("%s: exit code %d, want %d, and %q:\n%s", trial.command, exit, trial.exit, trial.says, out)
+		}
 	}
 	for line := range bytes.Lines(log) { // this cluster lacks most of what is optional
 		if bytes.Contains(line, []byte("could not find the requested resource")) && bytes.Contains(line, []byte(`"level":"error"`)) {
