@@ -88,7 +88,7 @@ func (r readChange) on(ctx context.Context, w *openWorld) (mirrors.Edit, []strin
 	if r.reader == nil {
 		return mirrors.Edit{}, nil, nil
 	}
-	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.mirrorObject(ctx, o) })
+	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.inventory.MirrorObject(ctx, o) })
 }
 
 // unless returns the mistakes in the change, if there are any, or else err: who has no cluster is

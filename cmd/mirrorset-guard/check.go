@@ -100,7 +100,7 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	record, err := reviewer.ReviewFor(ctx, edit, by)
+	record, err := reviewer.Review(ctx, edit, by)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -36,7 +37,7 @@ func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
 // An observer is what answers there.
 type observer struct {
 	metrics   prometheus.Gatherer
-	inventory review.Inventory
+	inventory *live.Inventory
 	log       logr.Logger
 }
 

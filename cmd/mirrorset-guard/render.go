@@ -74,7 +74,7 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 	}
 	set.Files = nil // what stands beside the generated file is not part of it
 	proposed := policy.Change{Before: set, After: edit.Apply(set)}
-	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return readApplied(ctx, w.inventory) })
+	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return w.inventory.Applied(ctx) })
 	if err != nil {
 		return err
 	}

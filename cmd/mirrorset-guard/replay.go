@@ -185,11 +185,11 @@ func (o *replayOptions) judgeOne(ctx context.Context, w *openWorld, settings pol
 			result.Error = err.Error()
 			return result
 		}
-		reviewer.Registries, reviewer.Trust = recorded, recordedTrust{w.trust, recorded}
+		reviewer.Registries, reviewer.Trust = review.RegistriesFunc(recorded.presence), recordedTrust{w.trust, recorded}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	record, err := reviewer.ReviewFor(ctx, step.Edit, policy.Requester{User: r.User.Name, Groups: r.User.Groups})
+	record, err := reviewer.Review(ctx, step.Edit, policy.Requester{User: r.User.Name, Groups: r.User.Groups})
 	if err != nil {
 		result.Error = err.Error()
 		return result

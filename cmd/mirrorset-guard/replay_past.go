@@ -92,8 +92,8 @@ func newRecordedFacts(d *audit.Decision) (*recordedFacts, error) {
 	return &recordedFacts{facts: facts, lack: map[mirrors.Location]bool{}}, err
 }
 
-// Presence implements review.Registries.
-func (r *recordedFacts) Presence(_ context.Context, locations []mirrors.Location) policy.Facts {
+// presence is a review.RegistriesFunc.
+func (r *recordedFacts) presence(_ context.Context, locations []mirrors.Location) policy.Facts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := policy.Facts{}
@@ -125,5 +125,5 @@ type recordedTrust struct {
 
 // Propose implements review.Trust.
 func (t recordedTrust) Propose(map[string]string) (review.Registries, func()) {
-	return t.recorded, func() {}
+	return review.RegistriesFunc(t.recorded.presence), func() {}
 }

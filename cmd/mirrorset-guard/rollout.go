@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -64,7 +63,7 @@ func (w *rolloutWorld) addFlags(flags *pflag.FlagSet) {
 // A rolloutSource is a *cluster.Inventory or a *snapshot.Snapshot.
 type rolloutSource interface {
 	RolloutObjects() workloads.Objects
-	snapshot.RenderedSource
+	rendered.Source
 	Mirrors(context.Context) (mirrors.Set, error)
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -45,14 +44,11 @@ func (o *snapshotOptions) run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer w.close()
-	source, ok := w.inventory.(snapshot.Source)
-	if !ok {
-		return fmt.Errorf("a %T cannot be written", w.inventory)
-	}
+	write := func(to io.Writer) error { return snapshot.Write(ctx, to, w.inventory, w.trustSettings()) }
 	if o.file == "-" {
-		return snapshot.Write(ctx, s.out, source)
+		return write(s.out)
 	}
-	return writeFile(o.file, func(out io.Writer) error { return snapshot.Write(ctx, out, source) })
+	return writeFile(o.file, write)
 }
 
 // writeFile writes a file whole or not at all.

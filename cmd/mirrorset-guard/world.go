@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	configv1 "github.com/openshift/api/config/v1"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -213,27 +212,35 @@ func (w *world) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.pullSecret, "pull-secret", "", "file with the nodes' credentials (.dockerconfigjson); default: Secret openshift-config/pull-secret of the cluster or dump")
 }
 
+// A clusterSource is a live cluster or a dump: a *live.Inventory or a *snapshot.Snapshot.
+type clusterSource interface {
+	review.Inventory
+	snapshot.Source
+	// Applied returns what MCO last wrote for the nodes. The error is objects.ErrNotApplied if it
+	// wrote nothing.
+	Applied(context.Context) (*mirrors.Applied, error)
+}
+
 // An openWorld is to be closed.
 type openWorld struct {
-	inventory  review.Inventory
+	inventory  clusterSource
 	registries *presence.Store
 	client     *registry.Client
 	noters     []review.NoteSource
 	// otherCredentials is as in review.Reviewer.
 	otherCredentials func(ref string) bool
 	trust            review.Trust // as in review.Reviewer
-	// mirrorObject returns the mirror object in force of the kind and name of another, as JSON;
-	// nil if there is none.
-	mirrorObject func(context.Context, mirrors.Object) ([]byte, error)
-	stop         context.CancelFunc
+	// trustSettings returns the objects that determine what nodes trust; nil if they were not read.
+	trustSettings func() trust.Settings
+	stop          context.CancelFunc
 }
 
 // platforms returns those of the nodes, as far as they are known.
 func (w *openWorld) platforms() []string {
-	if source, ok := w.inventory.(review.SiteSource); ok {
-		return policy.PlatformsOf(source.Nodes())
+	if w.inventory == nil {
+		return nil
 	}
-	return nil
+	return policy.PlatformsOf(w.inventory.Nodes())
 }
 
 func (w *openWorld) close() {
@@ -289,7 +296,7 @@ func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) e
 	} else {
 		credentials.set(nil, errors.New("no Secret openshift-config/pull-secret in the dump; see --pull-secret"))
 	}
-	open.inventory, open.mirrorObject = dump, dump.MirrorObject
+	open.inventory, open.trustSettings = dump, dump.TrustSettings
 	return w.trustDump(open, dump)
 }
 
@@ -339,9 +346,8 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	if err != nil {
 		return err
 	}
-	open.inventory, open.mirrorObject = cluster, cluster.MirrorObject
-	if !images {
-		open.inventory = mirrorsOnly{cluster}
+	open.inventory = cluster
+	if !images { // they are an error, as long as nothing has been read
 		return nil
 	}
 	trusted, err := w.registries.followTrust(config, open.client, logr.Discard(), forbiddenTimeout, nil)
@@ -362,43 +368,8 @@ func (w *world) followCluster(ctx context.Context, open *openWorld, credentials 
 	open.noters = append(open.noters, trusted)
 	open.otherCredentials = trusted.Matches
 	open.trust = proposer{trusted, open.registries}
-	open.inventory = followed{cluster, trusted}
+	open.trustSettings = trusted.Settings
 	return nil
-}
-
-// followed is a cluster of which it is also known where its nodes find credentials, so
-// that a dump has it too.
-type followed struct {
-	*live.Inventory
-	trust *trust.Follower
-}
-
-var (
-	_ snapshot.CredentialProviderSource = followed{}
-	_ snapshot.TrustSource              = followed{}
-	_ review.GapSource                  = followed{}
-	_ review.GapSource                  = (*live.Inventory)(nil)
-)
-
-// CredentialProviders implements snapshot.CredentialProviderSource.
-func (f followed) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
-	return f.trust.CredentialProviders()
-}
-
-// TrustSettings implements snapshot.TrustSource.
-func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
-
-// mirrorsOnly is a cluster of which only the mirror configuration is read.
-type mirrorsOnly struct{ *live.Inventory }
-
-// Images says that they were not read.
-func (mirrorsOnly) Images(context.Context) (policy.Images, error) {
-	return policy.Images{}, errors.New("the images of the cluster were not read")
-}
-
-// Mirrors is that of the cluster.
-func (m mirrorsOnly) Mirrors(ctx context.Context) (mirrors.Set, error) {
-	return m.Inventory.Mirrors(ctx)
 }
 
 func (w *world) readPullSecret(credentials *pullSecret) error {
