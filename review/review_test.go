@@ -144,3 +144,17 @@ func TestRefusedIsInTheDocument(t *testing.T) {
 		t.Errorf("refused: %q (-want +got):\n%s", route.Refused, diff)
 	}
 }
+
+// A decorated inventory knows what it is made from knows: a review of a step of a change would be
+// weaker without the gaps.
+func TestAfterKeepsGaps(t *testing.T) {
+	set := tagMirrorSet("quay.io", "mirror.example.com")
+	inventory := After(stalePods{}, mirrors.Put(set))
+	known, err := inventory.Cluster(t.Context())
+	if err != nil || len(known.Gaps) != 1 {
+		t.Errorf("%v; gaps %v", err, known.Gaps)
+	}
+	if now, err := inventory.Mirrors(t.Context()); err != nil || len(now.Objects) != 1 {
+		t.Errorf("%v; objects %v", err, now.Objects)
+	}
+}

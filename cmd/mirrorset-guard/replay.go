@@ -14,11 +14,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // replayOptions are the choices of the command replay.
 type replayOptions struct {
-	world   world
+	world   worldFlags
 	filter  filterFlags
 	output  output
 	policy  policyFlags
@@ -98,7 +99,7 @@ func (o *replayOptions) run(ctx context.Context, io streams, files []string) err
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer w.Close()
 	results := o.judge(ctx, w, configured.settings, records)
 	if err := o.print(io.out, results); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (o *replayOptions) read(ctx context.Context, io streams, files []string) (r
 }
 
 // judge judges what was asked for again.
-func (o *replayOptions) judge(ctx context.Context, w *openWorld, settings policy.Settings, records []recordedChange) replayResults {
+func (o *replayOptions) judge(ctx context.Context, w *world.World, settings policy.Settings, records []recordedChange) replayResults {
 	past := newPast(records)
 	results := replayResults{APIVersion: review.APIVersion, Kind: "Replay", Facts: o.facts, Changes: []replayed{}}
 	for i := range records {
@@ -168,24 +169,22 @@ func (o *replayOptions) judge(ctx context.Context, w *openWorld, settings policy
 	return results
 }
 
-func (o *replayOptions) judgeOne(ctx context.Context, w *openWorld, settings policy.Settings, r *recordedChange, past *past) replayed {
+func (o *replayOptions) judgeOne(ctx context.Context, w *world.World, settings policy.Settings, r *recordedChange, past *past) replayed {
 	result := newReplayed(&r.Decision)
 	step, err := r.Change.Read()
 	if err != nil {
 		result.Error = err.Error()
 		return result
 	}
-	reviewer := review.Reviewer{
-		Inventory: review.After(w.inventory, past.at(step)), Registries: w.registries, Settings: settings,
-		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
-	}
+	reviewer := w.Reviewer()
+	reviewer.Inventory, reviewer.Settings = review.After(w.Cluster, past.at(step)), settings
 	var recorded *recordedFacts
 	if o.facts == factsRecorded {
 		if recorded, err = newRecordedFacts(&r.Decision); err != nil {
 			result.Error = err.Error()
 			return result
 		}
-		reviewer.Registries, reviewer.Trust = review.RegistriesFunc(recorded.presence), recordedTrust{w.trust, recorded}
+		reviewer.Registries, reviewer.Trust = review.RegistriesFunc(recorded.presence), recordedTrust{reviewer.Trust, recorded}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

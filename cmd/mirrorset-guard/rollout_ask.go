@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,9 +19,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // askFlags say what a diagnosis may ask besides reading objects.
@@ -76,7 +77,9 @@ type asker struct {
 	flags    *askFlags
 	view     *rolloutView
 	kube     kubernetes.Interface
-	places   *openWorld // nil until a place is asked
+	places   *world.Registries // nil until a place is asked
+	trust    *trust.Follower
+	stop     context.CancelFunc // ends trust
 	evidence status.Evidence
 
 	mu      sync.Mutex
@@ -95,7 +98,8 @@ func (a *askFlags) open(view *rolloutView) (*asker, error) {
 
 func (a *asker) close() {
 	if a.places != nil {
-		a.places.close()
+		a.stop()
+		a.places.Close()
 	}
 }
 
@@ -178,12 +182,10 @@ func isMissingRight(err error) bool {
 // askPlaces asks registries as the nodes do: with their credentials, CAs and proxies.
 func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
 	if a.places == nil {
-		open, err := a.openRegistries(ctx)
-		if err != nil {
+		if err := a.openRegistries(ctx); err != nil {
 			a.note("registries were not asked: %v", err)
 			return
 		}
-		a.places = open
 	}
 	if a.evidence.Places == nil {
 		a.evidence.Places = map[status.Place]status.Answer{}
@@ -192,13 +194,8 @@ func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
 	for _, p := range places {
 		a.evidence.Places[p.Place] = answerOf(deepened(p.Source), facts)
 	}
-	for _, n := range a.places.registries.Notes() {
+	for _, n := range slices.Concat(a.places.Notes(), a.trust.Notes()) {
 		a.note("%s", n)
-	}
-	for _, source := range a.places.noters {
-		for _, n := range source.Notes() {
-			a.note("%s", n)
-		}
 	}
 	a.note("registries were asked from this machine; nodes may have other proxies, CAs and name servers")
 }
@@ -225,36 +222,35 @@ func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.F
 		if len(open) == 0 {
 			return facts
 		}
-		found := a.places.registries.Presence(ctx, open)
+		found := a.places.Presence(ctx, open)
 		for _, l := range open {
 			facts[l] = found.At(l)
 		}
 	}
 }
 
-// openRegistries returns a client with what nodes have.
-func (a *asker) openRegistries(ctx context.Context) (*openWorld, error) {
-	client, store, err := a.flags.registries.open(func() []string { return policy.PlatformsOf(a.view.Cluster.Nodes) })
+// openRegistries opens registries with what nodes have.
+func (a *asker) openRegistries(ctx context.Context) error {
+	options, err := a.flags.registries.options()
 	if err != nil {
-		return nil, err
+		return err
+	}
+	places := world.NewRegistries(options, func() []string { return policy.PlatformsOf(a.view.Cluster.Nodes) })
+	trusted, err := places.Follow(a.view.config, options.Trust)
+	if err != nil {
+		places.Close()
+		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	open := &openWorld{registries: store, client: client, stop: stop}
-	trusted, err := a.flags.registries.followTrust(a.view.config, client, logr.Discard(), forbiddenTimeout, nil)
-	if err != nil {
-		open.close()
-		return nil, err
-	}
-	go trusted.Run(ctx) //nolint:errcheck // it returns nil, and ends with open.stop
+	go trusted.Run(ctx) //nolint:errcheck // it returns nil, and ends with stop
 	if err := trusted.WaitReady(ctx); err != nil {
-		open.close()
-		return nil, fmt.Errorf("reading which CAs nodes trust: %w", err)
+		stop()
+		places.Close()
+		return fmt.Errorf("reading which CAs nodes trust: %w", err)
 	}
-	open.noters = append(open.noters, trusted)
-	credentials := &pullSecret{client: client, store: store}
-	data, err := a.credentials(ctx)
-	credentials.set(data, err)
-	return open, nil
+	places.SetCredentials(a.credentials(ctx))
+	a.places, a.trust, a.stop = places, trusted, stop
+	return nil
 }
 
 // credentials returns those of the nodes. Their content is in no error.

@@ -14,7 +14,7 @@ import (
 
 // snapshotOptions are the choices of the command snapshot.
 type snapshotOptions struct {
-	world world
+	world worldFlags
 	file  string
 }
 
@@ -43,8 +43,8 @@ func (o *snapshotOptions) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	write := func(to io.Writer) error { return snapshot.Write(ctx, to, w.inventory, w.trustSettings()) }
+	defer w.Close()
+	write := func(to io.Writer) error { return snapshot.Write(ctx, to, w.Cluster, w.TrustSettings()) }
 	if o.file == "-" {
 		return write(s.out)
 	}
