@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
 )
 
@@ -75,7 +76,7 @@ type rolloutView struct {
 	problems []string
 	// config leads to the cluster; nil for a dump, of which nobody can be asked.
 	config *rest.Config
-	clock  *serverClock
+	clock  *evidence.ServerClock
 	stop   context.CancelFunc
 }
 
@@ -103,7 +104,7 @@ func (v *rolloutView) take(ctx context.Context) error {
 	objects := v.source.RolloutObjects()
 	v.Cluster, v.MachineNodes = objects.Cluster(), objects.MachineNodes
 	if v.clock != nil {
-		v.Now = v.clock.now()
+		v.Now = v.clock.Now()
 	}
 	if err := status.Applies(v.Cluster); err != nil {
 		return err
@@ -132,8 +133,8 @@ func (w *rolloutWorld) openCluster(ctx context.Context, io streams, view *rollou
 	if err != nil {
 		return err
 	}
-	clock := new(serverClock)
-	config.Wrap(clock.wrap)
+	clock := new(evidence.ServerClock)
+	config.Wrap(clock.Wrap)
 	cluster, err := live.New(config, live.Options{OnlyRollout: true, ForbiddenAfter: forbiddenTimeout})
 	if err != nil {
 		return err

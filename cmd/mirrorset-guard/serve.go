@@ -22,11 +22,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
@@ -172,7 +174,7 @@ type guard struct {
 
 	lastReview atomic.Pointer[time.Time] // when a review came last
 
-	overrides *overrides
+	overrides *webhook.OverrideEvents
 	audit     *auditlog.Log
 	replica   string
 	recent    *recent.Edits
@@ -209,15 +211,20 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.prepareReloading(cluster); err != nil {
 		return nil, err
 	}
-	if g.overrides, err = newOverrides(cluster, g.replica, log.WithName("override")); err != nil {
-		return nil, err
+	// An answer to a person must not wait for the client's own limit of requests.
+	unlimited := rest.CopyConfig(cluster)
+	unlimited.QPS = -1
+	kube, err := kubernetes.NewForConfig(unlimited)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for overrides: %w", err)
 	}
+	g.overrides = webhook.NewOverrideEvents(kube.EventsV1(), g.replica, theGuard, log.WithName("override"))
 	if g.recent, err = g.newRecent(cluster); err != nil {
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
 		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
-		Authorizer: g.overrides, Overridden: g.overrides.events.tell, Audit: g.audit, Recent: g.recent,
+		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
 }
@@ -265,7 +272,7 @@ func (g *guard) run(ctx context.Context) error {
 	})
 	g.runServing(serving, group)
 	group.Go(func() error {
-		g.overrides.events.run(serving)
+		g.overrides.Run(serving)
 		return nil
 	})
 	group.Go(func() error {
@@ -277,7 +284,7 @@ func (g *guard) run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		giveBack(serving)
+		memory.GiveBack(serving)
 		return nil
 	})
 	if g.reloader != nil {

@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func absent(o mirrors.Object) state  { return state{mirrors.Delete, o} }
 
 // newPast returns the past before the first of records: each object as the first record about it
 // found it.
-func newPast(records []recordedChange) *past {
+func newPast(records []Change) *past {
 	p := &past{states: map[string]state{}}
 	for i := range records {
 		name := input.ObjectName(records[i].Object)
@@ -52,9 +52,9 @@ func before(step audit.Step) state {
 	return absent(step.New)
 }
 
-// pass goes on behind a record: a change that was admitted was made. If it was not, because of
+// advance applies a record: a change that was admitted was made. If it was not, because of
 // another webhook or of finalizers, the next record about the object says so.
-func (p *past) pass(r *recordedChange) {
+func (p *past) advance(r *Change) {
 	step, err := r.Change.Read()
 	if err != nil {
 		return
