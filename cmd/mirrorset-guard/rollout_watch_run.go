@@ -58,8 +58,8 @@ func (o *watchOptions) watcher(s streams) (*watcher, error) {
 		watchOptions: o, goal: status.Goal{Pools: o.pools}, inventory: inventory, reader: rollouts.NewReader(inventory),
 		tracker: progress.NewTracker(progress.Settings{StallAfter: o.stallAfter}), streams: s, began: o.now(), diagnosed: make(chan diagnosed, 1),
 	}
-	w.printer = o.printer(s)
-	return w, nil
+	w.printer, err = o.printer(s)
+	return w, err
 }
 
 // lookEvery is how often a watcher asks what it follows whether there is news, which takes no

@@ -25,7 +25,7 @@ type Options struct {
 	Concurrency int
 	// PerRegistry bounds those of one registry; 0 means limits.ProbesPerRegistry.
 	PerRegistry int
-	// ProbeTimeout bounds one probe, however many wait for it; 0 means 30 s.
+	// ProbeTimeout bounds one probe, however many wait for it; 0 means limits.ProbeTimeout.
 	ProbeTimeout time.Duration
 	// Linger is how long a location may still be looked up after the last caller asked
 	// about it, for the next try to find the answer; 0 means 2 min.
@@ -54,7 +54,7 @@ func (o Options) withDefaults() Options {
 		o.PerRegistry = limits.ProbesPerRegistry
 	}
 	if o.ProbeTimeout <= 0 {
-		o.ProbeTimeout = 30 * time.Second
+		o.ProbeTimeout = limits.ProbeTimeout
 	}
 	if o.Linger <= 0 {
 		o.Linger = 2 * time.Minute
