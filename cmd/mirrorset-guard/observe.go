@@ -34,7 +34,7 @@ func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
 }
 
-// An observer is what answers there.
+// An observer answers there.
 type observer struct {
 	metrics   prometheus.Gatherer
 	inventory *live.Inventory

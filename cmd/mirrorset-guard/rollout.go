@@ -68,7 +68,7 @@ type rolloutSource interface {
 	Mirrors(context.Context) (mirrors.Set, error)
 }
 
-// A rolloutView is what was read.
+// A rolloutView holds what was read.
 type rolloutView struct {
 	status.Input
 	source rolloutSource

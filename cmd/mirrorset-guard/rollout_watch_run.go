@@ -255,7 +255,7 @@ func (w *watcher) reachOf(s progress.Sight) status.Reach {
 	return status.ReachOf(status.VerifyInput{Input: s.Input, Mirrors: *s.Mirrors}, w.goal)
 }
 
-// A diagnosed is what came of reading the whole cluster.
+// A diagnosed is the result of reading the whole cluster.
 type diagnosed struct {
 	diagnosis status.Diagnosis
 	in        status.Input

@@ -49,7 +49,7 @@ func (s *Snapshot) Rendered(_ context.Context, name string) (*rollout.Rendered, 
 // contentKind is that of a writtenContent.
 var contentKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedContent"}
 
-// A writtenContent is what is written of the content of a rendered config. A hash of a short
+// A writtenContent is the written part of the content of a rendered config. A hash of a short
 // file would tell its content to whoever tries all; numbers say no more than which are the
 // same within the dump.
 type writtenContent struct {

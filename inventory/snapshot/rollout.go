@@ -72,7 +72,7 @@ type lacking struct {
 	Quotas bool `json:"quotas,omitempty"`
 }
 
-// A renderedConfig is what is written of a rendered MachineConfig, whose files are large.
+// A renderedConfig is the written part of a rendered MachineConfig, whose files are large.
 type renderedConfig struct {
 	Name    string    `json:"name"`
 	Pool    string    `json:"pool"`
