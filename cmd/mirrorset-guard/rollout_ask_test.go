@@ -198,7 +198,7 @@ func (c realCluster) nobody(t *testing.T) {
 	c.grant(t, "pools-only", rbacv1.PolicyRule{APIGroups: []string{"machineconfiguration.openshift.io"}, Resources: []string{"machineconfigpools"}, Verbs: []string{"get", "list", "watch"}})
 	got := invoke(t, "", "rollout", "diagnose", "--kubeconfig", c.kubeconfigAs(t, "pools-only"))
 	for _, part := range []string{
-		"list and watch nodes)", "list and watch pods)", "list and watch poddisruptionbudgets.policy)", "it cannot be told whether something is held up", "MCO rejects the mirror objects",
+		"list and watch nodes)", "list and watch pods)", "list and watch poddisruptionbudgets.policy)", "not determined whether something is held up", "MCO rejects the mirror objects",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(got.out+got.err), " "), part) {
 			t.Errorf("no %q in\n%s%s", part, got.out, got.err)

@@ -48,8 +48,8 @@ func (s *standingFlags) validate() error {
 	return nil
 }
 
-// validateFactFile wants a file that can be put in place: to find out after five
-// minutes, in a note, would be late. What is in it is for the Store to judge.
+// validateFactFile checks at the start that the file can be written, and not only with the first save,
+// after five minutes. What is in it is for the Store to judge.
 func validateFactFile(path string) error {
 	if path == "" {
 		return nil
