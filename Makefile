@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets rollout-assets demo check test truth rollout campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build assets rollout-assets demo demo-rollout check test truth rollout campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ rollout-assets: ## put the controllers of MCO and Kubernetes into bin/rollout (8
 
 demo: build assets ## tell the story on a real API server with real registries (KEEP=1 leaves it running)
 	@go run ./test/demo $(if $(KEEP),-keep)
+
+demo-rollout: assets rollout-assets ## let a rollout stall at the routers, end it as the guard says, and see the guard refuse the change (two minutes)
+	@cd test/rollout && DEMO=1 go test -count=1 -timeout 20m -run '^TestDemo$$' -v . | grep -vE '^(=== |--- PASS|PASS$$|ok )'
 
 check: ## the inner loop: tests that need no other programs, and the linters (under a minute once built)
 	@go test -short ./...

@@ -117,26 +117,24 @@ func (c *Counts) add(a *assessment, findings []Finding) {
 
 // sorted puts denials first, and protected images before others.
 func (s Settings) sorted(findings []Finding) []Finding {
-	type ranked struct {
-		Finding
-		rank int
-	}
-	all := make([]ranked, len(findings))
+	ranks, order := make([]int, len(findings)), make([]int, len(findings))
 	for i, f := range findings {
-		all[i] = ranked{f, s.findingRank(f)}
+		ranks[i], order[i] = s.findingRank(f), i
 	}
-	slices.SortStableFunc(all, func(a, b ranked) int {
+	slices.SortStableFunc(order, func(i, k int) int {
+		a, b := &findings[i], &findings[k]
 		return cmp.Or(
 			cmp.Compare(b.Severity, a.Severity),
-			cmp.Compare(a.rank, b.rank),
+			cmp.Compare(ranks[i], ranks[k]),
 			strings.Compare(a.Rule, b.Rule),
 			strings.Compare(a.Image.Ref, b.Image.Ref),
 		)
 	})
-	for i, r := range all {
-		findings[i] = r.Finding
+	inOrder := make([]Finding, len(findings))
+	for i, k := range order {
+		inOrder[i] = findings[k]
 	}
-	return findings
+	return inOrder
 }
 
 // findingRank puts an invalid configuration before the images, and remarks on the

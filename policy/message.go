@@ -187,13 +187,33 @@ func (v Verdict) unjudged() string {
 	return fmt.Sprintf("which of %s it reroutes is not known, and nothing was verified", text.Count(v.Counts.Total, "image"))
 }
 
-// of returns the findings of one severity, in order.
+// of returns the findings of one severity, in order. They must not be changed.
 func (v Verdict) of(s Severity) []Finding {
-	return slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool { return f.Severity != s })
+	return only(v.Findings, func(f *Finding) bool { return f.Severity == s })
 }
 
 func ofConfiguration(findings []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Image.Ref != "" })
+	return only(findings, func(f *Finding) bool { return f.Image.Ref == "" })
+}
+
+// only returns those of findings that are wanted. Mostly these are all, or a few in a row, which are
+// not copied: there may be 100,000.
+func only(findings []Finding, wanted func(*Finding) bool) []Finding {
+	first := 0
+	for first < len(findings) && !wanted(&findings[first]) {
+		first++
+	}
+	end := first
+	for end < len(findings) && wanted(&findings[end]) {
+		end++
+	}
+	found := findings[first:end:end]
+	for i := end; i < len(findings); i++ {
+		if wanted(&findings[i]) {
+			found = append(found, findings[i])
+		}
+	}
+	return found
 }
 
 func (v Verdict) writeInvalid(b *strings.Builder, subject string, findings []Finding) {

@@ -87,12 +87,12 @@ func (v Verdict) exemptionWarnings() []string {
 
 // notExempt returns the findings of one severity that no exemption changed.
 func (v Verdict) notExempt(s Severity) []Finding {
-	return slices.DeleteFunc(v.of(s), func(f Finding) bool { return len(f.Exemptions) > 0 })
+	return only(v.Findings, func(f *Finding) bool { return f.Severity == s && len(f.Exemptions) == 0 })
 }
 
 // exemptBy returns the findings that the exemption of this name changed.
 func (v Verdict) exemptBy(name string) []Finding {
-	return slices.DeleteFunc(slices.Clone(v.Findings), func(f Finding) bool { return !slices.Contains(f.Exemptions, name) })
+	return only(v.Findings, func(f *Finding) bool { return slices.Contains(f.Exemptions, name) })
 }
 
 // exemptLine is the line about the exemptions of f; "" if there are none.

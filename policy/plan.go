@@ -138,7 +138,11 @@ func (c Change) reroutes(r resolution, known *Cluster, current []*CurrentConfig,
 	differing := sync.OnceValue(func() []*CurrentConfig { return r.differing(current) })
 	maker := rerouteMaker{r, known, differing, s, neverContact(c.After), c.retrusted()}
 	own := r.ownPolicies()
-	reroutes = make([]Reroute, 0, countUpTo(maxRoom, touched))
+	most := known.Images.Len()
+	if len(maker.hosts) > 0 {
+		most = maxRoom
+	}
+	reroutes = make([]Reroute, 0, countUpTo(most, touched))
 	add := func(img Image, namespace string) bool {
 		reroute, changed, err := maker.reroute(img, namespace)
 		if changed {
@@ -201,9 +205,9 @@ func (m *rerouteMaker) reroute(img Image, namespace string) (Reroute, bool, erro
 	return reroute, true, nil
 }
 
-// maxRoom bounds the reroutes for which there is room from the start. Most of the images that
-// are touched are rerouted, and a slice that grows takes several times what it holds in the
-// end.
+// maxRoom bounds the reroutes for which there is room from the start where few of the images that
+// are touched may be rerouted, as by other CAs. Else most are, and a slice that grows takes several
+// times what it holds in the end.
 const maxRoom = 4096
 
 // countUpTo returns the number of images, at most most.

@@ -127,6 +127,9 @@ func useRank(c Consumer) int {
 // sortConsumers returns img with the consumers that matter most first: those in protected
 // namespaces, then what a person deploys before what controllers make of it, then what runs.
 func (s Settings) sortConsumers(img Image) Image {
+	if len(img.Consumers) < 2 {
+		return img
+	}
 	img.Consumers = slices.Clone(img.Consumers)
 	slices.SortStableFunc(img.Consumers, func(a, b Consumer) int {
 		return cmp.Or(

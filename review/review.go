@@ -338,7 +338,7 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 	for ctx.Err() == nil {
 		if lookups := next(facts); len(lookups) > 0 {
 			if len(facts) == 0 {
-				facts = make(policy.Facts, 2*len(lookups)) // often there is a second round
+				facts = make(policy.Facts, len(lookups))
 			}
 			asked = append(asked, lookups...)
 			learn(facts, lookups, look(ctx, lookups))

@@ -46,15 +46,21 @@ func newKeeper(most int) *keeper {
 // set makes locs the locations of a topic, or ends it if there are none.
 func (k *keeper) set(name string, locs []mirrors.Location, ttl time.Duration, now time.Time) {
 	delete(k.topics, name)
-	proposed := func(l mirrors.Location) bool { return l.ProposedTrust }
-	if locs = slices.DeleteFunc(slices.Clone(locs), proposed); len(locs) > 0 {
-		t := topic{locations: locs, since: now}
+	t := topic{since: now}
+	for _, l := range locs {
+		if l.ProposedTrust {
+			continue
+		}
+		if len(t.locations) == k.most {
+			break
+		}
+		// A reference may be a part of a whole object that it would keep in memory.
+		l.Ref = strings.Clone(l.Ref)
+		t.locations = append(t.locations, l)
+	}
+	if len(t.locations) > 0 {
 		if ttl > 0 {
 			t.until = now.Add(ttl)
-		}
-		for i := range t.locations {
-			// A reference may be a part of a whole object that it would keep in memory.
-			t.locations[i].Ref = strings.Clone(t.locations[i].Ref)
 		}
 		k.topics[strings.Clone(name)] = t
 	}
@@ -234,7 +240,7 @@ func (s *Store) queueRefresh(l mirrors.Location, now time.Time) bool {
 	if s.jobs[l] != nil || len(s.jobs) >= s.options.MaxFacts/2 || s.ctx.Err() != nil {
 		return false
 	}
-	j := &job{location: l, done: make(chan struct{}), asked: now}
+	j := &job{location: l, asked: now}
 	s.jobs[l] = j
 	queue := s.queue(l)
 	queue.refreshes = append(queue.refreshes, j)

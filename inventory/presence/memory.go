@@ -2,7 +2,7 @@ package presence
 
 import (
 	"container/list"
-	"strings"
+	"reflect"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -33,15 +33,14 @@ func newMemory(most int) *memory {
 	return &memory{most: most, facts: map[mirrors.Location]*memo{}, byAge: list.New()}
 }
 
-// put remembers learned instead of what was known about its location.
+// put remembers learned instead of what was known about its location, whose reference must be no
+// part of a larger object: it would keep that in memory.
 func (m *memory) put(learned memo) {
 	if known := m.facts[learned.location]; known != nil {
 		learned.location, learned.age = known.location, known.age
 		learned.age.Value = &learned
 		m.byAge.MoveToBack(learned.age)
 	} else {
-		// A reference may be a part of a larger object, which it would keep in memory.
-		learned.location.Ref = strings.Clone(learned.location.Ref)
 		learned.age = m.byAge.PushBack(&learned)
 	}
 	m.facts[learned.location] = &learned
@@ -49,6 +48,39 @@ func (m *memory) put(learned memo) {
 		oldest := m.byAge.Remove(m.byAge.Front()).(*memo)
 		delete(m.facts, oldest.location)
 	}
+}
+
+// refusals are the facts of one second that say no more than that a registry refused, and in which
+// words: of many images that a registry lacks, or of a registry that does not answer, these are mostly
+// the same, and a fact is larger than all else that is remembered of a location.
+type refusals struct {
+	second time.Time
+	facts  map[refusal]*policy.Fact
+}
+
+// A refusal is such a fact.
+type refusal struct {
+	presence policy.Presence
+	detail   string
+	asNodes  bool
+}
+
+// shared returns f or, if f is a refusal, one that is equal to the second in which it came.
+func (r *refusals) shared(f policy.Fact) *policy.Fact {
+	second, key := f.Time.Truncate(time.Second), refusal{f.Presence, f.Detail, f.AsNodes}
+	plain := policy.Fact{Presence: key.presence, Detail: key.detail, AsNodes: key.asNodes, Time: f.Time}
+	if f.Presence == policy.Present || !reflect.DeepEqual(f, plain) {
+		return &f
+	}
+	if r.facts == nil || !second.Equal(r.second) {
+		r.second, r.facts = second, map[refusal]*policy.Fact{}
+	}
+	if known := r.facts[key]; known != nil {
+		return known
+	}
+	plain.Time = second
+	r.facts[key] = &plain
+	return &plain
 }
 
 // get returns what is remembered about l, nil if nothing is.

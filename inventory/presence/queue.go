@@ -4,21 +4,41 @@ import (
 	"context"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A job is the lookup of one location, for any number of callers.
+// A job is the lookup of one location, for any number of callers. There may be 100,000.
 type job struct {
 	location mirrors.Location
-	done     chan struct{}
-	fact     *policy.Fact // once done, nil if there is none
-	waiting  int          // callers that still wait
-	asked    time.Time    // when a caller last did
+	done     chan struct{} // see Store.end; nil as long as nobody waits for this very job
+	fact     *policy.Fact  // once ended, nil if there is none
+	asked    time.Time     // when a caller last did
+	waiting  int32         // how often callers named it that still wait
 	started  bool
+	ended    bool
+}
+
+// always is closed.
+var always = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// end returns a channel that is closed once j has ended.
+func (s *Store) end(j *job) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case j.ended:
+		return always
+	case j.done == nil:
+		j.done = make(chan struct{})
+	}
+	return j.done
 }
 
 // A queue holds the jobs for one registry. It is one job wide until the registry has been
@@ -52,10 +72,10 @@ const (
 )
 
 // next returns the job to run next, nil if there is none; a refresh only if refresh is set.
-// Jobs that were abandoned for longer than linger are passed to drop.
+// Jobs that were abandoned for longer than linger, or that are too many, are passed to drop.
 func (q *queue) next(now time.Time, linger time.Duration, drop func(*job), refresh bool) *job {
 	for _, jobs := range []*[]*job{&q.awaited, &q.doubtful} {
-		if j := q.takeAwaited(jobs); j != nil {
+		if j := q.takeAwaited(jobs, drop); j != nil {
 			return j
 		}
 	}
@@ -66,13 +86,18 @@ func (q *queue) next(now time.Time, linger time.Duration, drop func(*job), refre
 	return j
 }
 
+// maxAbandoned bounds the abandoned jobs of one registry. It is more than a registry answers until
+// somebody tries again, and less than what a tenant can name.
+const maxAbandoned = 10_000
+
 // takeAwaited takes the first job that a caller still waits for.
-func (q *queue) takeAwaited(jobs *[]*job) *job {
+func (q *queue) takeAwaited(jobs *[]*job, drop func(*job)) *job {
 	for len(*jobs) > 0 {
-		j := (*jobs)[0]
-		*jobs = (*jobs)[1:]
+		j := shift(jobs)
 		switch {
 		case j.started:
+		case j.waiting == 0 && len(q.abandoned) >= maxAbandoned:
+			drop(j)
 		case j.waiting == 0:
 			q.abandoned = append(q.abandoned, j)
 		default:
@@ -82,11 +107,18 @@ func (q *queue) takeAwaited(jobs *[]*job) *job {
 	return nil
 }
 
+// shift takes the first of queued, and keeps nothing of it: what is behind it may stay for long.
+func shift[T any](queued *[]*T) *T {
+	first := (*queued)[0]
+	(*queued)[0] = nil
+	*queued = (*queued)[1:]
+	return first
+}
+
 // takeWanted takes the first job that was not abandoned for too long.
 func takeWanted(jobs *[]*job, now time.Time, linger time.Duration, drop func(*job)) *job {
 	for len(*jobs) > 0 {
-		j := (*jobs)[0]
-		*jobs = (*jobs)[1:]
+		j := shift(jobs)
 		switch {
 		case j.started:
 		case now.Sub(j.asked) > linger:
@@ -119,7 +151,7 @@ func (s *Store) job(l mirrors.Location, known bool, now time.Time) *job {
 			return nil
 		}
 		l.Ref = strings.Clone(l.Ref)
-		j = &job{location: l, done: make(chan struct{})}
+		j = &job{location: l}
 		s.jobs[l] = j
 	}
 	j.asked = now
@@ -170,8 +202,7 @@ func (s *Store) leave(jobs []*job) {
 // with the lock held.
 func (s *Store) schedule() {
 	for len(s.ready) > 0 && s.running < s.options.Concurrency && s.ctx.Err() == nil {
-		q := s.ready[0]
-		s.ready = s.ready[1:]
+		q := shift(&s.ready)
 		q.ready = false
 		if s.start(q) {
 			s.markReady(q)
@@ -202,9 +233,14 @@ func (s *Store) start(q *queue) bool {
 
 // forget ends j with what was found, if anything. It is called with the lock held.
 func (s *Store) forget(j *job) {
-	j.started = true // it may still be in a queue
+	j.started, j.ended = true, true // it may still be in a queue
+	if j.done != nil {
+		close(j.done)
+	}
 	delete(s.jobs, j.location)
-	close(j.done)
+	if len(s.jobs) == 0 {
+		s.jobs = map[mirrors.Location]*job{} // what was large does not shrink
+	}
 }
 
 // retire removes a queue that has nothing to do.
@@ -253,14 +289,14 @@ func (s *Store) open(q *queue) {
 func (s *Store) run(q *queue, j *job) {
 	b := s.basis()
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.ProbeTimeout)
-	fact := s.prober.Probe(ctx, j.location)
+	found := s.prober.Probe(ctx, j.location)
 	cancel()
-	fact.Detail = unique.Make(fact.Detail).Value() // mostly a registry says the same of all
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j.fact = &fact
-	if fact.Presence != policy.Unknown && !s.takesAway(j, &fact, b) {
-		m := &memo{location: j.location, fact: &fact, learned: time.Now(), generation: b.generation}
+	fact := s.refusals.shared(found)
+	j.fact = fact
+	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
+		m := &memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
 		s.memory.put(*m)
 		s.keeper.learned(m, s.options.Lifetimes.of(m.location, m.fact))
 	}

@@ -76,15 +76,16 @@ type Store struct {
 	ctx     context.Context // for probes, which belong to no single caller
 	cancel  context.CancelFunc
 
-	mu      sync.Mutex // no call-outs under it
-	memory  *memory
-	jobs    map[mirrors.Location]*job
-	queues  map[queueKey]*queue
-	ready   []*queue // queues that may have a job to run, in turn
-	running int
-	notes   map[string]string
-	keeper  *keeper
-	work    sync.WaitGroup
+	mu       sync.Mutex // no call-outs under it
+	memory   *memory
+	refusals refusals
+	jobs     map[mirrors.Location]*job
+	queues   map[queueKey]*queue
+	ready    []*queue // queues that may have a job to run, in turn
+	running  int
+	notes    map[string]string
+	keeper   *keeper
+	work     sync.WaitGroup
 
 	file file
 }
@@ -177,14 +178,10 @@ func (s *Store) ask(ctx context.Context, locs []mirrors.Location, how manner) po
 	defer s.leave(jobs)
 	for i, j := range jobs {
 		select {
-		case <-j.done:
+		case <-s.end(j):
 			enter(facts, j)
 		case <-ctx.Done():
-			for _, j := range jobs[i:] {
-				if j.finished() {
-					enter(facts, j)
-				}
-			}
+			s.enterEnded(facts, jobs[i:])
 			s.recall(facts, locs)
 			return facts
 		case <-s.ctx.Done():
@@ -245,12 +242,14 @@ func enter(facts policy.Facts, j *job) {
 	}
 }
 
-func (j *job) finished() bool {
-	select {
-	case <-j.done:
-		return true
-	default:
-		return false
+// enterEnded enters what those of jobs found that have ended.
+func (s *Store) enterEnded(facts policy.Facts, jobs []*job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range jobs {
+		if j.ended {
+			enter(facts, j)
+		}
 	}
 }
 
@@ -260,7 +259,6 @@ func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job
 	b := s.basis()
 	facts := make(policy.Facts, len(locs))
 	var jobs []*job
-	seen := map[*job]bool{}
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,8 +276,7 @@ func (s *Store) begin(locs []mirrors.Location, how manner) (policy.Facts, []*job
 			facts[l] = known.recalled(now)
 			continue
 		}
-		if j := s.job(l, known != nil, now); j != nil && !seen[j] {
-			seen[j] = true
+		if j := s.job(l, known != nil, now); j != nil {
 			jobs = append(jobs, j)
 		}
 	}

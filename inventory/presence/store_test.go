@@ -264,6 +264,36 @@ func TestLinger(t *testing.T) {
 	})
 }
 
+// TestAbandonedAreBounded: of what nobody waits for any more, and a registry does not answer, no more
+// is kept than somebody may want who tries again; nor is anything for the size that it had.
+func TestAbandonedAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &fakeProber{takes: 10 * time.Second, presence: policy.Unreachable}
+		s := newTestStore(p, func(o *Options) { o.PerRegistry = 1 })
+		defer s.Close()
+		ctx, cancel := timeout(time.Second)
+		defer cancel()
+		s.Presence(ctx, locations(3*maxAbandoned, "h.io/a:%d"))
+		jobs := func() int {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.jobs)
+		}
+		if n := jobs(); n != 3*maxAbandoned {
+			t.Errorf("%d jobs, want all: a caller waits for them until the first is done", n)
+		}
+		time.Sleep(10 * time.Second)
+		if n := jobs(); n > maxAbandoned+1 {
+			t.Errorf("%d jobs that nobody waits for", n)
+		}
+		time.Sleep(3 * time.Minute)
+		if n := jobs(); n != 0 {
+			t.Errorf("%d jobs are left", n)
+		}
+	})
+}
+
 func TestProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &fakeProber{takes: time.Hour, presence: policy.Present}
