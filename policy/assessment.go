@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An assessment is what a rule sees of one reroute. Its methods are what rules may ask.
+// An assessment is the view that a rule has of one reroute. Its methods are what rules may ask.
 type assessment struct {
 	*Reroute
 	// newRoute and oldRoute hold what the facts prove, found the facts as they were found.

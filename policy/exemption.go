@@ -48,7 +48,7 @@ type Exemption struct {
 	Protected bool
 }
 
-// A Requester is who asks for a change, as the API server has authenticated them. The zero
+// A Requester is the user who asks for a change, as the API server has authenticated them. The zero
 // value is nobody known.
 type Requester struct {
 	User   string

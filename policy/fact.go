@@ -60,7 +60,7 @@ func (p Presence) endsPull() bool {
 	return p == Present || p >= Mismatch
 }
 
-// A Fact is what was found at a location, and when.
+// A Fact is the answer of a location, with its time.
 type Fact struct {
 	Presence Presence
 	// Digest is that of the manifest the location serves, if Present and known.

@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
-// A Forecast is what a change does to the nodes, and what the rules say of that.
+// A Forecast is the effect of a change on the nodes, with the rules' findings about it.
 type Forecast struct {
 	rollout.Forecast
 	// Simulation is the rollout played to its end; nil if no node is drained, or if too little

@@ -14,6 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -63,12 +64,18 @@ func (c *largeCluster) Mirrors(context.Context) (mirrors.Set, error) {
 	return set, nil
 }
 
-func (c *largeCluster) Images(context.Context) (policy.Images, error) {
+func (*largeCluster) Rendered(context.Context, string) (*rollout.Rendered, error) {
+	return nil, rollout.ErrGone
+}
+
+func (*largeCluster) Notes() []string { return nil }
+
+func (c *largeCluster) Cluster(context.Context) (policy.Cluster, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n++
 	c.put(fmt.Sprintf("quay.io/team-%d/new-%d:v1", c.n%1000, c.n))
-	return c.index.Images(), nil
+	return policy.Cluster{Images: c.index.Images()}, nil
 }
 
 // BenchmarkReviewsAtOnce has 200 reviews begin at once, whose images are known to the
@@ -85,7 +92,7 @@ func BenchmarkReviewsAtOnce(b *testing.B) {
 			o.Name = "new"
 			o.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{tags(source, "mirror.example.com/new")}
 			r := review.Reviewer{Inventory: newLargeCluster(), Registries: store, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)), InForce: new(review.InForce)}
-			if record, err := r.Review(b.Context(), mirrors.Put(o)); err != nil || !record.Verdict.Allowed || record.Verdict.Counts.Rerouted < 20 {
+			if record, err := r.Review(b.Context(), mirrors.Put(o), policy.Requester{}); err != nil || !record.Verdict.Allowed || record.Verdict.Counts.Rerouted < 20 {
 				b.Fatalf("%+v, %v", record.Verdict.Counts, err)
 			}
 			var took []time.Duration
@@ -109,7 +116,7 @@ func atOnce(b *testing.B, r *review.Reviewer, o mirrors.Object) []time.Duration 
 	start := time.Now()
 	for i := range took {
 		all.Go(func() {
-			if record, err := r.Review(b.Context(), mirrors.Put(o)); err != nil || !record.Verdict.Allowed {
+			if record, err := r.Review(b.Context(), mirrors.Put(o), policy.Requester{}); err != nil || !record.Verdict.Allowed {
 				b.Errorf("%v, %v", record.Verdict.Allowed, err)
 			}
 			took[i] = time.Since(start)

@@ -89,29 +89,23 @@ func (s slots) yielding(r Registries) Registries {
 }
 
 type yieldingRegistries struct {
-	slots      slots
-	registries Registries
+	slots slots
+	Registries
 }
 
 // Presence implements Registries.
 func (y yieldingRegistries) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	return y.ask(ctx, locs, y.registries.Presence)
+	return y.ask(ctx, locs, y.Registries.Presence)
 }
 
-// Recall implements RecallSource. Registries that are none remember nothing.
+// Recall implements Registries.
 func (y yieldingRegistries) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	if r, ok := y.registries.(RecallSource); ok {
-		return y.ask(ctx, locs, r.Recall)
-	}
-	return y.Presence(ctx, locs)
+	return y.ask(ctx, locs, y.Registries.Recall)
 }
 
-// Renew implements RecallSource.
+// Renew implements Registries.
 func (y yieldingRegistries) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
-	if r, ok := y.registries.(RecallSource); ok {
-		return y.ask(ctx, locs, r.Renew)
-	}
-	return y.Presence(ctx, locs)
+	return y.ask(ctx, locs, y.Registries.Renew)
 }
 
 func (y yieldingRegistries) ask(ctx context.Context, locs []mirrors.Location, by RegistriesFunc) policy.Facts {

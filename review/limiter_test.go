@@ -109,12 +109,12 @@ func free(l slots) (n int) {
 }
 
 // oneImage is an inventory.
-type oneImage struct{}
+type oneImage struct{ noRollout }
 
 func (oneImage) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (oneImage) Images(context.Context) (policy.Images, error) {
-	return policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}}), nil
+func (oneImage) Cluster(context.Context) (policy.Cluster, error) {
+	return policy.Cluster{Images: policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "cart"}}})}, nil
 }
 
 // A review that waits for a registry lets others be decided. One that has no slot by its
@@ -131,7 +131,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 		defer cancel()
 		done := make(chan Record)
 		go func() {
-			record, err := silent.Review(ctx, edit)
+			record, err := silent.Review(ctx, edit, policy.Requester{})
 			if err != nil {
 				t.Error(err)
 			}
@@ -140,7 +140,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 		synctest.Wait()
 
 		quick := &Reviewer{Inventory: oneImage{}, Limiter: limiter, Registries: RegistriesFunc(holdAll)}
-		record, err := quick.Review(t.Context(), edit)
+		record, err := quick.Review(t.Context(), edit, policy.Requester{})
 		if err != nil || !record.Verdict.Allowed || record.Took != 0 {
 			t.Errorf("beside one that waits: %+v, %v, want it admitted at once", record, err)
 		}
@@ -157,7 +157,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 					t.Error("the panic is lost")
 				}
 			}()
-			_, _ = panics.Review(t.Context(), edit)
+			_, _ = panics.Review(t.Context(), edit, policy.Requester{})
 		}()
 		if n := free(limiter.small); n != 1 {
 			t.Errorf("%d slots are free after a panic, want 1", n)
@@ -168,7 +168,7 @@ func TestReviewsYieldSlots(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := quick.Review(short, edit); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := quick.Review(short, edit, policy.Requester{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("without a slot: %v, want the deadline", err)
 		}
 	})

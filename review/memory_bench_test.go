@@ -61,7 +61,7 @@ func BenchmarkMemoryOfManyImages(b *testing.B) {
 					return nil
 				})}
 				ctx, cancel := context.WithTimeout(b.Context(), 15*time.Second)
-				if _, err := r.Review(ctx, mirrors.Put(everything())); err != nil {
+				if _, err := r.Review(ctx, mirrors.Put(everything()), policy.Requester{}); err != nil {
 					b.Fatal(err)
 				}
 				b.ReportMetric(images-before, "MiB-images")

@@ -58,7 +58,7 @@ func (r *Reviewer) ReviewNarrowed(ctx context.Context, of Record, by policy.Requ
 			edits = append(edits, mirrors.Put(o))
 		}
 	}
-	return r.ReviewFor(ctx, mirrors.Join(edits...), by)
+	return r.Review(ctx, mirrors.Join(edits...), by)
 }
 
 // WriteNarrowed writes Narrowed objects, ready to apply, with what a review of them said.

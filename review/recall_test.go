@@ -35,6 +35,8 @@ func (r *forgetful) Presence(_ context.Context, locs []mirrors.Location) policy.
 	return facts
 }
 
+func (*forgetful) Notes() []string { return nil }
+
 func (r *forgetful) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return r.Presence(ctx, locs)
 }
@@ -53,8 +55,8 @@ type user struct {
 	ref string
 }
 
-func (u user) Images(context.Context) (policy.Images, error) {
-	return policy.NewImages(policy.Image{Ref: u.ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}}), nil
+func (u user) Cluster(context.Context) (policy.Cluster, error) {
+	return policy.Cluster{Images: policy.NewImages(policy.Image{Ref: u.ref, Consumers: []policy.Consumer{{Kind: "Deployment", Namespace: "shop", Name: "cart"}}})}, nil
 }
 
 // TestReviewAsksAgainWhereItDecides: misses of a minute ago are enough to see what there
@@ -85,7 +87,7 @@ func TestReviewAsksAgainWhereItDecides(t *testing.T) {
 				r := Reviewer{Inventory: user{ref: source}, Registries: registries, Limiter: limiter}
 				set := tagMirrorSet("quay.io", "mirror.example.com")
 				set.Spec.ImageTagMirrors[0].MirrorSourcePolicy = tc.policy
-				record, err := r.Review(t.Context(), mirrors.Put(set))
+				record, err := r.Review(t.Context(), mirrors.Put(set), policy.Requester{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Rendering is what nodes get before and after a change, as JSON (kind Rendering).
+// A Rendering holds the files of nodes before and after a change, as JSON (kind Rendering).
 type Rendering struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

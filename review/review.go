@@ -14,12 +14,9 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
 )
 
@@ -28,34 +25,13 @@ type Inventory interface {
 	// Mirrors returns the mirror configuration as it stands, read anew, so that
 	// two changes in a row see each other.
 	Mirrors(context.Context) (mirrors.Set, error)
-	// Images returns the images that the cluster depends on.
-	Images(context.Context) (policy.Images, error)
-}
-
-// A GapSource knows which parts of an inventory are out of date. An Inventory may be one.
-type GapSource interface {
-	// Gaps returns these parts. It is called before Images.
-	Gaps() []policy.Gap
-}
-
-// A PatientSource has parts that may be out of reach for a moment. An Inventory may be one.
-type PatientSource interface {
-	// Await waits for these for some seconds at most, less if ctx ends. It is called before Gaps.
-	Await(ctx context.Context)
-}
-
-// A SiteSource knows where pods run. An Inventory may be one.
-type SiteSource interface {
-	// Nodes returns the nodes as policy.Cluster.Nodes has them.
-	Nodes() []*corev1.Node
-	// EndingNamespaces is as in policy.Cluster.
-	EndingNamespaces() map[string]bool
-}
-
-// A RolloutSource knows what a rollout would go through, and what nodes have. An Inventory may be one.
-type RolloutSource interface {
-	Rollout() rollout.Cluster
-	rendered.Source
+	// Cluster returns all else that is known of the cluster; InForce, Current and OtherCredentials
+	// are the Reviewer's. It waits for parts that are out of reach for a moment, for some seconds
+	// at most, less if ctx ends. Parts that still are, or that went while it read, are among the
+	// Gaps.
+	Cluster(context.Context) (policy.Cluster, error)
+	rendered.Source // of what nodes have
+	NoteSource
 }
 
 // Registries provides what a review has to know about registries.
@@ -64,26 +40,35 @@ type Registries interface {
 	// looking up what is not known or too old. The first ones are the most
 	// important. It does not fail: what could not be found out is Unknown.
 	Presence(context.Context, []mirrors.Location) policy.Facts
-}
-
-// A RecallSource remembers misses for a while after they have ceased to be fresh. Registries
-// may be one.
-type RecallSource interface {
-	// Recall is like Presence, but makes do with misses that it remembers, and marks those as
-	// Recalled, as it does signatures to which others may have been added. They are good enough
-	// to find out what else has to be looked up.
+	// Recall is like Presence, but makes do with misses that it remembers for a while after they
+	// have ceased to be fresh, and marks those as Recalled, as it does signatures to which others
+	// may have been added. They are good enough to find out what else has to be looked up.
 	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
 	// Renew is like Presence, but looks up again what Recall would mark.
 	Renew(ctx context.Context, locations []mirrors.Location) policy.Facts
+	NoteSource
 }
 
-// A RegistriesFunc is a function that implements Registries.
+// A RegistriesFunc is a function that implements Registries, and remembers nothing.
 type RegistriesFunc func(context.Context, []mirrors.Location) policy.Facts
 
 // Presence implements Registries.
 func (f RegistriesFunc) Presence(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return f(ctx, locs)
 }
+
+// Recall implements Registries.
+func (f RegistriesFunc) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return f(ctx, locs)
+}
+
+// Renew implements Registries.
+func (f RegistriesFunc) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return f(ctx, locs)
+}
+
+// Notes implements NoteSource: there are none.
+func (f RegistriesFunc) Notes() []string { return nil }
 
 // Trust provides what a review has to know about the CAs that nodes trust for single
 // registries.
@@ -97,8 +82,8 @@ type Trust interface {
 }
 
 // A NoteSource has remarks for the readers of an answer that rests on it:
-// "the pull secret is missing; registries were asked anonymously". Inventories
-// and Registries may be NoteSources. Each note is one short line.
+// "the pull secret is missing; registries were asked anonymously". Each note is one short
+// line.
 type NoteSource interface {
 	Notes() []string
 }
@@ -154,14 +139,9 @@ type Reviewer struct {
 	Current *Current
 }
 
-// Review judges edit. An error means that there is no verdict; it
-// never means that the edit is safe.
-func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit) (Record, error) {
-	return r.ReviewFor(ctx, edit, policy.Requester{})
-}
-
-// ReviewFor is Review of an edit whose author is known.
-func (r *Reviewer) ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.Requester) (Record, error) {
+// Review judges edit, which somebody asks for; the zero Requester is somebody unknown. An error
+// means that there is no verdict; it never means that the edit is safe.
+func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requester) (Record, error) {
 	if err := edit.Err(); err != nil {
 		return Record{}, err
 	}
@@ -210,8 +190,22 @@ func (r *Reviewer) Standing(ctx context.Context) (Record, error) {
 	return record, nil
 }
 
-// ReadInForce reads the configuration in force as a review does, which has it as Change.Before.
-func (r *Reviewer) ReadInForce(ctx context.Context) (mirrors.Set, error) {
+// Renew returns record, which is that of Review, as of now: it judges edit again unless the
+// configuration in force is still the one of record.
+func (r *Reviewer) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, record Record) (Record, error) {
+	read := time.Now()
+	set, err := r.readInForce(ctx)
+	if err != nil {
+		return Record{}, err
+	}
+	if set.Equal(record.Change.Before) {
+		record.Read = read
+		return record, nil
+	}
+	return r.Review(ctx, edit, by)
+}
+
+func (r *Reviewer) readInForce(ctx context.Context) (mirrors.Set, error) {
 	set, err := r.Inventory.Mirrors(ctx)
 	if err != nil {
 		return mirrors.Set{}, fmt.Errorf("reading the mirror configuration in force: %w", err)
@@ -280,25 +274,14 @@ type state struct {
 }
 
 func (r *Reviewer) read(ctx context.Context) (now state, err error) {
-	if now.set, err = r.ReadInForce(ctx); err != nil {
+	if now.set, err = r.readInForce(ctx); err != nil {
 		return state{}, err
 	}
-	if inventory, ok := r.Inventory.(PatientSource); ok {
-		inventory.Await(ctx)
-	}
-	if inventory, ok := r.Inventory.(GapSource); ok {
-		now.cluster.Gaps = inventory.Gaps()
-	}
-	if now.cluster.Images, err = r.Inventory.Images(ctx); err != nil {
+	if now.cluster, err = r.Inventory.Cluster(ctx); err != nil {
 		return state{}, fmt.Errorf("listing the images in use: %w", err)
 	}
-	if inventory, ok := r.Inventory.(SiteSource); ok {
-		now.cluster.Nodes, now.cluster.EndingNamespaces = inventory.Nodes(), inventory.EndingNamespaces()
-	}
-	if inventory, ok := r.Inventory.(RolloutSource); ok {
-		through := inventory.Rollout()
-		now.cluster.Rollout = &through
-		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).of(ctx, inventory, &through)
+	if through := now.cluster.Rollout; through != nil {
+		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).of(ctx, r.Inventory, through)
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)
@@ -349,8 +332,8 @@ func (r *Reviewer) lookUp(ctx context.Context, registries Registries, next, deci
 	var asked []mirrors.Location
 	repeated := map[mirrors.Location]bool{}
 	look, renew := registries.Presence, registries.Presence
-	if source, ok := registries.(RecallSource); ok && decisive != nil {
-		look, renew = source.Recall, source.Renew
+	if decisive != nil {
+		look, renew = registries.Recall, registries.Renew
 	}
 	for ctx.Err() == nil {
 		if lookups := next(facts); len(lookups) > 0 {
@@ -395,12 +378,7 @@ func learn(facts policy.Facts, lookups []mirrors.Location, answers policy.Facts)
 var silence = policy.Fact{Detail: "no answer yet"}
 
 func (r *Reviewer) notes() []string {
-	var notes []string
-	for _, source := range []any{r.Inventory, r.Registries} {
-		if n, ok := source.(NoteSource); ok {
-			notes = append(notes, n.Notes()...)
-		}
-	}
+	notes := slices.Concat(r.Inventory.Notes(), r.Registries.Notes())
 	for _, n := range r.NoteSources {
 		notes = append(notes, n.Notes()...)
 	}

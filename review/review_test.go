@@ -11,75 +11,76 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // A stalePods is an inventory without mirrors that has lost sight of the pods.
-type stalePods struct{ asked []string }
+type stalePods struct{ noRollout }
 
-func (*stalePods) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
+func (stalePods) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (s *stalePods) Gaps() []policy.Gap {
-	s.asked = append(s.asked, "gaps")
-	return []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "out of reach for 5m0s: connection refused"}}
+func (stalePods) Cluster(context.Context) (policy.Cluster, error) {
+	return policy.Cluster{Gaps: []policy.Gap{{Source: "pods", Kind: "Pod", Detail: "out of reach for 5m0s: connection refused"}}}, nil
 }
 
-func (s *stalePods) Images(context.Context) (policy.Images, error) {
-	s.asked = append(s.asked, "images")
-	return policy.Images{}, nil
+// noRollout is the rest of an inventory that knows of no rollout, and has no notes.
+type noRollout struct{}
+
+func (noRollout) Rendered(context.Context, string) (*rollout.Rendered, error) {
+	return nil, rollout.ErrGone
 }
+
+func (noRollout) Notes() []string { return nil }
 
 // nobody answers no question.
-type nobody struct{}
-
-func (nobody) Presence(context.Context, []mirrors.Location) policy.Facts { return nil }
+var nobody = RegistriesFunc(func(context.Context, []mirrors.Location) policy.Facts { return nil })
 
 // No image is known to be rerouted, and that is no reason to say yes.
 func TestReviewOfAStaleInventory(t *testing.T) {
-	inventory := &stalePods{}
-	r := Reviewer{Inventory: inventory, Registries: nobody{}}
+	r := Reviewer{Inventory: stalePods{}, Registries: nobody}
 	set := tagMirrorSet("quay.io", "mirror.example.com")
-	record, err := r.Review(t.Context(), mirrors.Put(set))
+	record, err := r.Review(t.Context(), mirrors.Put(set), policy.Requester{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if record.Verdict.Allowed || len(record.Verdict.Findings) != 1 || record.Verdict.Findings[0].Rule != policy.InventoryStale {
 		t.Errorf("got %+v, want InventoryStale to deny", record.Verdict)
 	}
-	if diff := cmp.Diff([]string{"gaps", "images"}, inventory.asked); diff != "" {
-		t.Errorf("asked for -want +got:\n%s", diff)
-	}
-	record, err = r.Review(t.Context(), mirrors.Edit{})
+	record, err = r.Review(t.Context(), mirrors.Edit{}, policy.Requester{})
 	if err != nil || len(record.Verdict.Findings) != 0 {
 		t.Errorf("of no change: got %+v, %v", record.Verdict, err)
 	}
 }
 
 // A manyImages is an inventory of as many images, all of one registry.
-type manyImages int
+type manyImages struct {
+	noRollout
+	n int
+}
 
 func (manyImages) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (n manyImages) Images(context.Context) (policy.Images, error) {
-	images := make([]policy.Image, n)
+func (m manyImages) Cluster(context.Context) (policy.Cluster, error) {
+	images := make([]policy.Image, m.n)
 	for i := range images {
 		images[i].Ref = fmt.Sprintf("quay.io/shop/app-%d:v1", i)
 		images[i].Consumers = []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "app"}}
 	}
-	return policy.NewImages(images...), nil
+	return policy.Cluster{Images: policy.NewImages(images...)}, nil
 }
 
 // Registries are asked for less of the time the more there is to decide afterwards.
 func TestTimeToDecide(t *testing.T) {
-	kept := func(images manyImages) (kept time.Duration) {
+	kept := func(images int) (kept time.Duration) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		all, _ := ctx.Deadline()
-		r := Reviewer{Inventory: images, Registries: RegistriesFunc(func(ctx context.Context, _ []mirrors.Location) policy.Facts {
+		r := Reviewer{Inventory: manyImages{n: images}, Registries: RegistriesFunc(func(ctx context.Context, _ []mirrors.Location) policy.Facts {
 			until, _ := ctx.Deadline()
 			kept = all.Sub(until)
 			return nil
 		})}
-		if _, err := r.Review(ctx, mirrors.Put(tagMirrorSet("quay.io", "mirror.example.com"))); err != nil {
+		if _, err := r.Review(ctx, mirrors.Put(tagMirrorSet("quay.io", "mirror.example.com")), policy.Requester{}); err != nil {
 			t.Fatal(err)
 		}
 		return kept
@@ -102,7 +103,7 @@ func TestTimeToDecide(t *testing.T) {
 func TestRecordOfAnEdit(t *testing.T) {
 	start := time.Now()
 	set := tagMirrorSet("quay.io", "mirror.example.com")
-	record, err := (&Reviewer{Inventory: oneImage{}, Registries: nobody{}}).Review(t.Context(), mirrors.Put(set))
+	record, err := (&Reviewer{Inventory: oneImage{}, Registries: nobody}).Review(t.Context(), mirrors.Put(set), policy.Requester{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestRecordOfAnEdit(t *testing.T) {
 	if record.Read.Before(start) || time.Since(record.Read) > time.Since(start) {
 		t.Errorf("read at %s, started at %s", record.Read, start)
 	}
-	if _, err := (&Reviewer{}).Review(t.Context(), mirrors.Put(nil)); err == nil {
+	if _, err := (&Reviewer{}).Review(t.Context(), mirrors.Put(nil), policy.Requester{}); err == nil {
 		t.Error("an edit of no object was judged")
 	}
 }
@@ -141,5 +142,19 @@ func TestRefusedIsInTheDocument(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, RouteDocument(route, nil)); diff != "" || route.Refused == "" {
 		t.Errorf("refused: %q (-want +got):\n%s", route.Refused, diff)
+	}
+}
+
+// A decorated inventory knows what it is made from knows: a review of a step of a change would be
+// weaker without the gaps.
+func TestAfterKeepsGaps(t *testing.T) {
+	set := tagMirrorSet("quay.io", "mirror.example.com")
+	inventory := After(stalePods{}, mirrors.Put(set))
+	known, err := inventory.Cluster(t.Context())
+	if err != nil || len(known.Gaps) != 1 {
+		t.Errorf("%v; gaps %v", err, known.Gaps)
+	}
+	if now, err := inventory.Mirrors(t.Context()); err != nil || len(now.Objects) != 1 {
+		t.Errorf("%v; objects %v", err, now.Objects)
 	}
 }

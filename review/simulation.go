@@ -50,12 +50,12 @@ func writeCourse(b *strings.Builder, title string, c simulation.Course, partial 
 		fmt.Fprintf(b, "%3d. %s\n", i+1, text.Line(step.String()))
 	}
 	for _, stall := range c.Stalls {
-		fmt.Fprintf(b, "     It goes no further: %s\n", text.Line(stall.String()))
+		fmt.Fprintf(b, "     Stalled: %s\n", text.Line(stall.String()))
 	}
 	switch {
 	case len(c.Stalls) > 0 || partial:
 	case c.Undecided:
-		b.WriteString("     Whether it can go further was not found out: it depends on where pods go.\n")
+		b.WriteString("     Not determined whether it can continue: it depends on where pods are scheduled.\n")
 	default:
 		b.WriteString("     All nodes are updated.\n")
 	}

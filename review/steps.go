@@ -115,7 +115,7 @@ func (o *ordering) admits(ctx context.Context, before []mirrors.Edit, step mirro
 	o.left--
 	r := *o.reviewer
 	r.Inventory, r.InForce = After(r.Inventory, mirrors.Join(before...)), nil
-	record, err := r.ReviewFor(ctx, step, o.by)
+	record, err := r.Review(ctx, step, o.by)
 	if err != nil {
 		return false, fmt.Errorf("reviewing %s as a step: %w", step.Subject(), err)
 	}

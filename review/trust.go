@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A proposedTrust is what is needed to judge a change that may name different CAs.
+// A proposedTrust has the sources for judging a change that may name different CAs.
 type proposedTrust struct {
 	registries Registries
 	notes      []string

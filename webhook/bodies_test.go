@@ -133,7 +133,7 @@ type slow struct {
 	senders []string // of reviews, as they began
 }
 
-func (s *slow) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+func (s *slow) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
 	if n := s.waiting.Add(1); n > s.at.Load() {
 		s.at.Store(n)
 	}
@@ -147,6 +147,10 @@ func (s *slow) Review(ctx context.Context, edit mirrors.Edit) (review.Record, er
 		return review.Record{}, ctx.Err()
 	}
 	return review.Record{Subject: edit.Subject()}, nil // denied: what is admitted is looked at twice
+}
+
+func (s *slow) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {
+	return s.Review(ctx, edit, by)
 }
 
 // send posts a review from an address, by a client that waits for so long.

@@ -90,7 +90,7 @@ func TestLateDecision(t *testing.T) {
 				reviewer := h.Reviewer
 				h.Reviewer = ReviewerFunc(func(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
 					time.Sleep(budget + tt.late)
-					record, err := reviewer.Review(ctx, edit)
+					record, err := reviewer.Review(ctx, edit, policy.Requester{})
 					record.Read = time.Now()
 					return record, err
 				})

@@ -98,7 +98,7 @@ func decodeReview(contentType string, body []byte) (*admissionv1.AdmissionReques
 	return req, nil
 }
 
-// A refusal is why a request is not answered with an AdmissionReview. The API
+// A refusal is the reason for not answering a request with an AdmissionReview. The API
 // server then does as failurePolicy says.
 type refusal struct {
 	code    int

@@ -22,19 +22,23 @@ import (
 // A Reviewer judges an edit before ctx ends. An error means that there is no verdict.
 // *review.Reviewer is one; implementations must be safe for concurrent use.
 type Reviewer interface {
-	Review(ctx context.Context, edit mirrors.Edit) (review.Record, error)
+	// Review judges the edit that somebody asks for.
+	Review(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error)
+	// Renew returns record, which is Review's, as of now: it judges the edit again where the
+	// configuration in force is no longer the one of record.
+	Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, record review.Record) (review.Record, error)
 }
 
-// A RequesterReviewer also takes into account who asks for the edit. A Reviewer may be one.
-type RequesterReviewer interface {
-	ReviewFor(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error)
-}
-
-// A ReviewerFunc is a function that implements Reviewer.
+// A ReviewerFunc is a function that implements Reviewer, whoever asks, and never keeps a record.
 type ReviewerFunc func(ctx context.Context, edit mirrors.Edit) (review.Record, error)
 
 // Review implements Reviewer.
-func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+func (f ReviewerFunc) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
+	return f(ctx, edit)
+}
+
+// Renew implements Reviewer.
+func (f ReviewerFunc) Renew(ctx context.Context, edit mirrors.Edit, _ policy.Requester, _ review.Record) (review.Record, error) {
 	return f(ctx, edit)
 }
 

@@ -43,7 +43,7 @@ type records struct {
 // inForce is the configuration that the records' edits are applied to.
 var inForce = mirrors.Set{Objects: []mirrors.Object{tagMirrorSet("apps", "quay.io/old")}}
 
-func (r *records) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+func (r *records) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
 	r.subjects = append(r.subjects, edit.Subject())
 	r.after = edit.Apply(inForce)
 	_, r.deadline = ctx.Deadline()
@@ -54,6 +54,10 @@ func (r *records) Review(ctx context.Context, edit mirrors.Edit) (review.Record,
 		Subject: edit.Subject(), Verdict: r.verdict, Notes: r.notes,
 		Change: policy.Change{Before: inForce, After: r.after}, Read: time.Now(),
 	}, nil
+}
+
+func (r *records) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {
+	return r.Review(ctx, edit, by)
 }
 
 func tagMirrorSet(name, source string) *configv1.ImageTagMirrorSet {

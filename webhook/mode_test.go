@@ -13,6 +13,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -22,11 +23,17 @@ type lostCluster struct{}
 
 func (lostCluster) Mirrors(context.Context) (mirrors.Set, error) { return mirrors.Set{}, nil }
 
-func (lostCluster) Images(context.Context) (policy.Images, error) {
-	return policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{
+func (lostCluster) Cluster(context.Context) (policy.Cluster, error) {
+	return policy.Cluster{Images: policy.NewImages(policy.Image{Ref: "quay.io/shop/cart:v1", Consumers: []policy.Consumer{
 		{Kind: "Deployment", Namespace: "shop", Name: "cart", Use: policy.Running},
-	}}), nil
+	}})}, nil
 }
+
+func (lostCluster) Rendered(context.Context, string) (*rollout.Rendered, error) {
+	return nil, rollout.ErrGone
+}
+
+func (lostCluster) Notes() []string { return nil }
 
 func onlyAtTheSource(_ context.Context, locations []mirrors.Location) policy.Facts {
 	facts := policy.Facts{}

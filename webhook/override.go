@@ -55,7 +55,7 @@ type Override struct {
 	Refusal string
 }
 
-// An override is what became of the annotation that asks for a refused change to be made.
+// An override is the outcome for the annotation that asks for a refused change to be made.
 type override struct {
 	// code and reason are what the annotation says, on one line each and of bounded length.
 	code, reason string
@@ -95,8 +95,8 @@ var overrideResults = []overrideResult{overrideUsed, overrideUnconfirmed, overri
 // maxOverrideReason bounds what is told of a reason: an annotation may have 256 KiB.
 const maxOverrideReason = 300
 
-// parseOverride reads the value of the annotation. A code that begins it is one without the colon
-// as well, so that who forgets that, or the reason, is told what is missing.
+// parseOverride reads the value of the annotation. A value that begins with a code counts even without
+// the colon, so that the answer can say what is missing.
 func parseOverride(value string) override {
 	value = text.Line(value)
 	code, reason, found := strings.Cut(value, ":")
@@ -136,7 +136,7 @@ type overriding struct {
 	telling *telling
 }
 
-// A permission is whether a user may override, and if not, why not.
+// A permission says whether a user may override, and if not, why not.
 type permission struct {
 	result  overrideResult
 	refused string

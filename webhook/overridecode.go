@@ -14,7 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// A boundChange is what the code of an override is computed from, so that an annotation
+// A boundChange is the input of the code of an override, so that an annotation
 // that stays on an object does not cover its next change:
 //
 //   - An update is bound to the generation that it replaces, which counts the changes of the

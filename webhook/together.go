@@ -6,17 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
-
-// An InForceReader reads the configuration in force. A Reviewer may be one: it is then not
-// asked for another review where nothing has changed since the first.
-type InForceReader interface {
-	ReadInForce(ctx context.Context) (mirrors.Set, error)
-}
 
 // decidingTime is kept back from a review for deciding together with other changes: some
 // requests to the API server, and a review that finds the registries asked.
@@ -28,13 +21,6 @@ const removalLook = 2 * time.Second
 // togetherNote goes with a refusal on account of changes that are not in force yet, as it is not
 // known whether they ever will be.
 const togetherNote = "a change admitted a moment ago is not in force yet; if another webhook refused it, apply again in some seconds"
-
-func (h *Handler) ask(ctx context.Context, edit mirrors.Edit, by policy.Requester) (review.Record, error) {
-	if r, ok := h.Reviewer.(RequesterReviewer); ok {
-		return r.ReviewFor(ctx, edit, by)
-	}
-	return h.Reviewer.Review(ctx, edit)
-}
 
 // edits returns the recent edits.
 func (h *Handler) edits() *recent.Edits {
@@ -225,7 +211,7 @@ func (j *judging) askAlone(ctx context.Context) (review.Record, error) {
 	}
 	ctx, cancel := review.KeepBack(ctx, reserve)
 	defer cancel()
-	return j.ask(ctx, j.edit, j.request.requester())
+	return j.Reviewer.Review(ctx, j.edit, j.request.requester())
 }
 
 // together returns the verdict on the change with what look holds, and whether it is because of
@@ -241,7 +227,7 @@ func (j *judging) together(ctx context.Context, look *recent.Look, record *revie
 		verdict, *record = renewed, renewed
 	}
 	for _, edits := range j.alternatives(ctx, *look, *record) {
-		with, err := j.ask(ctx, j.edit.With(edits...), j.request.requester())
+		with, err := j.Reviewer.Review(ctx, j.edit.With(edits...), j.request.requester())
 		if err != nil {
 			return with, true, err
 		}
@@ -301,18 +287,7 @@ func (j *judging) renew(ctx context.Context, look *recent.Look, record review.Re
 	if *look, err = j.look(ctx); err != nil {
 		return review.Record{}, err
 	}
-	if reader, ok := j.Reviewer.(InForceReader); ok {
-		read := time.Now()
-		set, err := reader.ReadInForce(ctx)
-		if err != nil {
-			return review.Record{}, err
-		}
-		if set.Equal(record.Change.Before) {
-			record.Read = read
-			return record, nil
-		}
-	}
-	return j.ask(ctx, j.edit, j.request.requester())
+	return j.Reviewer.Renew(ctx, j.edit, j.request.requester(), record)
 }
 
 // look looks until it is known what others have admitted. A removal does with what is known

@@ -34,7 +34,7 @@ type cluster struct {
 	looks  int
 }
 
-func (c *cluster) Review(ctx context.Context, edit mirrors.Edit) (review.Record, error) {
+func (c *cluster) Review(ctx context.Context, edit mirrors.Edit, _ policy.Requester) (review.Record, error) {
 	c.mu.Lock()
 	change, read := policy.Change{Before: c.stored, After: edit.Apply(c.stored)}, time.Now()
 	c.looks++
@@ -55,6 +55,10 @@ func (c *cluster) Review(ctx context.Context, edit mirrors.Edit) (review.Record,
 		sources[e.Source] = true
 	}
 	return review.Record{Subject: edit.Subject(), Verdict: verdict, Change: change, Read: read}, nil
+}
+
+func (c *cluster) Renew(ctx context.Context, edit mirrors.Edit, by policy.Requester, _ review.Record) (review.Record, error) {
+	return c.Review(ctx, edit, by)
 }
 
 func (c *cluster) inForce() mirrors.Set {

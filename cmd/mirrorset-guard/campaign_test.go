@@ -208,7 +208,7 @@ func TestCanary(t *testing.T) {
 	promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}).ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for where, text := range map[string]string{
 		"the answer": answer.String(), "the log": logs.String(), "the metrics": metrics.Body.String(),
-		"the notes": strings.Join(g.store.Notes(), "\n"),
+		"the notes": strings.Join(g.registries.Notes(), "\n"),
 	} {
 		if text == "" || strings.Contains(text, "canary") || strings.Contains(text, auth) {
 			t.Errorf("%s is empty, or has the password in it: %.300s", where, text)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/change"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // changeFlags name a change: any number of mirror objects that are put, or deleted,
@@ -84,11 +85,11 @@ func (c *changeFlags) named(err error) error {
 }
 
 // on returns the change as it is applied to the objects in force, and notes about that.
-func (r readChange) on(ctx context.Context, w *openWorld) (mirrors.Edit, []string, error) {
+func (r readChange) on(ctx context.Context, w *world.World) (mirrors.Edit, []string, error) {
 	if r.reader == nil {
 		return mirrors.Edit{}, nil, nil
 	}
-	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.mirrorObject(ctx, o) })
+	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.Cluster.MirrorObject(ctx, o) })
 }
 
 // unless returns the mistakes in the change, if there are any, or else err: who has no cluster is

@@ -16,7 +16,7 @@ import (
 
 // checkOptions are the choices of the command check.
 type checkOptions struct {
-	world   world
+	world   worldFlags
 	change  changeFlags
 	output  output
 	policy  policyFlags
@@ -89,18 +89,16 @@ func (o *checkOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return change.unless(err)
 	}
-	defer w.close()
+	defer w.Close()
 	edit, notes, err := change.on(ctx, w)
 	if err != nil {
 		return err
 	}
-	reviewer := review.Reviewer{
-		Inventory: w.inventory, Registries: w.registries, Settings: configured.settings,
-		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust, Current: review.NewCurrent(),
-	}
+	reviewer := w.Reviewer()
+	reviewer.Settings = configured.settings
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	record, err := reviewer.ReviewFor(ctx, edit, by)
+	record, err := reviewer.Review(ctx, edit, by)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (c *configFlags) conflicts(file config.Configuration) error {
 	return fmt.Errorf("set both in the configuration file and by a flag: %s", strings.Join(both, ", "))
 }
 
-// A configuration is what the file and the flags say together.
+// A configuration joins the file and the flags.
 type configuration struct {
 	settings  policy.Settings
 	paces     registry.Paces

@@ -96,7 +96,7 @@ func waitUntilReady(t *testing.T, g *guard) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), watchLimit)
 	defer cancel()
-	if err := errors.Join(g.cluster.WaitReady(ctx), g.trust.WaitReady(ctx)); err != nil {
+	if err := errors.Join(g.cluster.WaitReady(ctx), g.world.Trust.WaitReady(ctx)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,9 +118,8 @@ func startTestGuard(t *testing.T, api *rest.Config, flags ...string) *guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.client.Close)
-	t.Cleanup(g.store.Close)
-	go g.cluster.Run(t.Context()) //nolint:errcheck // the test would not get ready
-	go g.trust.Run(t.Context())   //nolint:errcheck // as above
+	t.Cleanup(g.world.Close)
+	go g.cluster.Run(t.Context())     //nolint:errcheck // the test would not get ready
+	go g.world.Trust.Run(t.Context()) //nolint:errcheck // as above
 	return g
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // explainOptions are the choices of the command explain.
 type explainOptions struct {
-	world     world
+	world     worldFlags
 	change    changeFlags
 	output    output
 	probe     bool
@@ -64,7 +65,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	if err != nil {
 		return change.unless(err)
 	}
-	defer w.close()
+	defer w.Close()
 	edit, notes, err := change.on(ctx, w)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	for _, note := range notes {
 		fmt.Fprintf(io.err, "mirrorset-guard: %s\n", text.Line(note))
 	}
-	set, err := w.inventory.Mirrors(ctx)
+	set, err := w.Cluster.Mirrors(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,34 +93,34 @@ func (o *explainOptions) run(ctx context.Context, images []string, io streams) e
 	}
 	explanation{e}.print(io.out, len(o.change.files) > 0)
 	if o.probe {
-		printProbeNotes(io.out, w)
+		printProbeNotes(io.out, w.Registries)
 	}
 	return nil
 }
 
 // open reads no more of the world than is needed. Only a cluster that is read as
 // a whole comes with the nodes' credentials.
-func (o *explainOptions) open(ctx context.Context, io streams) (*openWorld, error) {
+func (o *explainOptions) open(ctx context.Context, io streams) (*world.World, error) {
 	if o.probe {
 		return o.world.open(ctx, io)
 	}
 	return o.world.openMirrors(ctx, io)
 }
 
-func (o *explainOptions) ask(ctx context.Context, w *openWorld, e *review.Explainer) {
+func (o *explainOptions) ask(ctx context.Context, w *world.World, e *review.Explainer) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	e.Facts = policy.Facts{}
 	for lookups := e.Lookups(); len(lookups) > 0; lookups = e.Lookups() {
-		found := w.registries.Presence(ctx, lookups)
+		found := w.Registries.Presence(ctx, lookups)
 		for _, l := range lookups {
 			e.Facts[l] = found.At(l)
 		}
 	}
 }
 
-func printProbeNotes(w io.Writer, world *openWorld) {
-	for _, note := range world.registries.Notes() {
+func printProbeNotes(w io.Writer, registries *world.Registries) {
+	for _, note := range registries.Notes() {
 		fmt.Fprintln(w)
 		writeLines(w, wrapped("Note: "+note, tableWidth), 0)
 	}

@@ -90,7 +90,7 @@ func guardOf(t *testing.T, items string, logs io.Writer, flags ...string) *guard
 	if err != nil {
 		t.Fatal(err)
 	}
-	var w world
+	var w worldFlags
 	set := pflag.NewFlagSet("check", pflag.ContinueOnError)
 	w.addFlags(set)
 	dump := written(t, "dump.json", `{"apiVersion":"v1","kind":"List","items":[`+items+`]}`)
@@ -101,10 +101,10 @@ func guardOf(t *testing.T, items string, logs io.Writer, flags ...string) *guard
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(open.close)
-	g := &guard{client: open.client, store: open.registries, registry: prometheus.NewRegistry()}
+	t.Cleanup(open.Close)
+	g := &guard{world: open, registries: open.Registries, registry: prometheus.NewRegistry()}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &review.Reviewer{Inventory: open.inventory, Registries: open.registries, Limiter: review.NewLimiter(2), InForce: new(review.InForce)},
+		Reviewer: &review.Reviewer{Inventory: open.Cluster, Registries: open.Registries, Limiter: review.NewLimiter(2), InForce: new(review.InForce)},
 		Log:      log, Metrics: g.registry,
 	})
 	if err != nil {

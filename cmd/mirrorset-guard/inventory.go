@@ -11,7 +11,7 @@ import (
 
 // inventoryOptions are the choices of the command inventory.
 type inventoryOptions struct {
-	world     world
+	world     worldFlags
 	output    output
 	selection selection
 }
@@ -41,8 +41,8 @@ func (o *inventoryOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	images, err := w.inventory.Images(ctx)
+	defer w.Close()
+	images, err := w.Cluster.Images(ctx)
 	if err != nil {
 		return err
 	}

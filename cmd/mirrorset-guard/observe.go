@@ -17,6 +17,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -33,10 +34,10 @@ func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
 }
 
-// An observer is what answers there.
+// An observer answers there.
 type observer struct {
 	metrics   prometheus.Gatherer
-	inventory review.Inventory
+	inventory *live.Inventory
 	log       logr.Logger
 }
 

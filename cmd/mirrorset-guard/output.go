@@ -50,9 +50,12 @@ func (o *output) validate() error {
 	return nil
 }
 
-// write writes doc as JSON or YAML. YAML has no escape outside of quotes, so that a
+// write writes doc as JSON or YAML; any other format is one that the command has forgotten. YAML has no escape outside of quotes, so that a
 // document with characters that do not print is written as JSON, which is YAML too.
 func (o *output) write(w io.Writer, doc any) error {
+	if o.format != "json" && o.format != "yaml" {
+		return fmt.Errorf("--output %s: this command cannot write it", o.format)
+	}
 	data, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
 		return err

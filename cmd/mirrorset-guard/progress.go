@@ -24,7 +24,7 @@ const (
 	progressAfter = 3 * time.Second
 	// progressEvery is how often they want to hear.
 	progressEvery = 10 * time.Second
-	// hopelessAfter is for how long an API server may refuse everything while it starts.
+	// hopelessAfter is how long an API server that is starting may refuse everything.
 	hopelessAfter = 10 * time.Second
 	// mostLists is how many lists are named.
 	mostLists = 3

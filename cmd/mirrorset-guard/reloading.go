@@ -57,8 +57,8 @@ func (g *guard) configure(file config.Configuration) error {
 	if err := g.configureAudit(configured.audit); err != nil {
 		return err
 	}
-	g.client.SetPaces(configured.paces)
-	g.store.SetLifetimes(configured.lifetimes)
+	g.registries.Client.SetPaces(configured.paces)
+	g.registries.SetLifetimes(configured.lifetimes)
 	g.settings.Store(&configured.settings)
 	return nil
 }

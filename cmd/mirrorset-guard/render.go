@@ -15,7 +15,7 @@ import (
 
 // renderOptions are the choices of the command render.
 type renderOptions struct {
-	world  world
+	world  worldFlags
 	change changeFlags
 	output output
 }
@@ -60,7 +60,7 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return change.unless(err)
 	}
-	defer w.close()
+	defer w.Close()
 	edit, notes, err := change.on(ctx, w)
 	if err != nil {
 		return err
@@ -68,13 +68,13 @@ func (o *renderOptions) run(ctx context.Context, io streams) error {
 	for _, note := range notes {
 		fmt.Fprintf(io.err, "mirrorset-guard: %s\n", text.Line(note))
 	}
-	set, err := w.inventory.Mirrors(ctx)
+	set, err := w.Cluster.Mirrors(ctx)
 	if err != nil {
 		return err
 	}
 	set.Files = nil // what stands beside the generated file is not part of it
 	proposed := policy.Change{Before: set, After: edit.Apply(set)}
-	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return readApplied(ctx, w.inventory) })
+	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return w.Cluster.Applied(ctx) })
 	if err != nil {
 		return err
 	}

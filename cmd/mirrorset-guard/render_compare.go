@@ -1,29 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
-
-// An appliedSource knows what nodes have: a *cluster.Inventory, or a *snapshot.Snapshot.
-type appliedSource interface {
-	Applied(context.Context) (*mirrors.Applied, error)
-}
-
-// readApplied returns what MCO last wrote for the nodes.
-func readApplied(ctx context.Context, from any) (*mirrors.Applied, error) {
-	source, ok := from.(appliedSource)
-	if !ok {
-		return nil, objects.ErrNotApplied
-	}
-	return source.Applied(ctx)
-}
 
 // comparisonText describes a comparison to a person.
 func comparisonText(c review.Comparison) string {

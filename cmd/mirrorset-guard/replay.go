@@ -10,15 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/replay"
 )
 
 // replayOptions are the choices of the command replay.
 type replayOptions struct {
-	world   world
+	world   worldFlags
 	filter  filterFlags
 	output  output
 	policy  policyFlags
@@ -57,23 +56,17 @@ answer, some records cannot be read, or wrong usage.`,
 	o.output.addFlags(cmd.Flags())
 	o.policy.addFlags(cmd.Flags())
 	o.config.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&o.facts, "facts", factsNow, "now or recorded: ask registries again, or go by what they said then")
+	cmd.Flags().StringVar(&o.facts, "facts", replay.Now, "now or recorded: ask registries again, or go by what they said then")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries about one change before answering with what is known")
 	return cmd
 }
-
-// What --facts may be.
-const (
-	factsNow      = "now"
-	factsRecorded = "recorded"
-)
 
 func (o *replayOptions) validate(files []string) error {
 	if err := o.output.validate(); err != nil {
 		return err
 	}
-	if o.facts != factsNow && o.facts != factsRecorded {
-		return fmt.Errorf("--facts %q: choose %s or %s", o.facts, factsNow, factsRecorded)
+	if o.facts != replay.Now && o.facts != replay.Recorded {
+		return fmt.Errorf("--facts %q: choose %s or %s", o.facts, replay.Now, replay.Recorded)
 	}
 	if o.world.from == "-" && slices.Contains(files, "-") {
 		return errors.New("standard input cannot be both the records and the dump of --from")
@@ -98,8 +91,8 @@ func (o *replayOptions) run(ctx context.Context, io streams, files []string) err
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	results := o.judge(ctx, w, configured.settings, records)
+	defer w.Close()
+	results := replay.Judge(ctx, w, records, replay.Options{Settings: configured.settings, Facts: o.facts, Timeout: o.timeout})
 	if err := o.print(io.out, results); err != nil {
 		return err
 	}
@@ -115,16 +108,9 @@ func (o *replayOptions) run(ctx context.Context, io streams, files []string) err
 	}
 }
 
-// A recordedChange is a decision about a change, and whether it was asked for. Others are read for
-// the state of their objects.
-type recordedChange struct {
-	audit.Decision
-	asked bool
-}
-
 // read returns the decisions that rest on a review, or should have, in the order of time, and
 // whether everything could be read.
-func (o *replayOptions) read(ctx context.Context, io streams, files []string) (records []recordedChange, complete bool, err error) {
+func (o *replayOptions) read(ctx context.Context, io streams, files []string) (records []replay.Change, complete bool, err error) {
 	filter, err := o.filter.filter(time.Now())
 	if err != nil {
 		return nil, false, err
@@ -141,10 +127,10 @@ func (o *replayOptions) read(ctx context.Context, io streams, files []string) (r
 		}
 		asked := filter.Covers(&d)
 		if asked || d.Change != nil {
-			if !asked || o.facts != factsRecorded {
+			if !asked || o.facts != replay.Recorded {
 				d.Facts = nil // they are most of it
 			}
-			records = append(records, recordedChange{d, asked})
+			records = append(records, replay.Change{Decision: d, Asked: asked})
 		}
 		return nil
 	})
@@ -152,52 +138,4 @@ func (o *replayOptions) read(ctx context.Context, io streams, files []string) (r
 		return nil, false, err
 	}
 	return records, reading.finish(stats) == nil, nil
-}
-
-// judge judges what was asked for again.
-func (o *replayOptions) judge(ctx context.Context, w *openWorld, settings policy.Settings, records []recordedChange) replayResults {
-	past := newPast(records)
-	results := replayResults{APIVersion: review.APIVersion, Kind: "Replay", Facts: o.facts, Changes: []replayed{}}
-	for i := range records {
-		r := &records[i]
-		if r.asked {
-			results.add(o.judgeOne(ctx, w, settings, r, past))
-		}
-		past.pass(r)
-	}
-	return results
-}
-
-func (o *replayOptions) judgeOne(ctx context.Context, w *openWorld, settings policy.Settings, r *recordedChange, past *past) replayed {
-	result := newReplayed(&r.Decision)
-	step, err := r.Change.Read()
-	if err != nil {
-		result.Error = err.Error()
-		return result
-	}
-	reviewer := review.Reviewer{
-		Inventory: review.After(w.inventory, past.at(step)), Registries: w.registries, Settings: settings,
-		OtherCredentials: w.otherCredentials, NoteSources: w.noters, Trust: w.trust,
-	}
-	var recorded *recordedFacts
-	if o.facts == factsRecorded {
-		if recorded, err = newRecordedFacts(&r.Decision); err != nil {
-			result.Error = err.Error()
-			return result
-		}
-		reviewer.Registries, reviewer.Trust = recorded, recordedTrust{w.trust, recorded}
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	record, err := reviewer.ReviewFor(ctx, step.Edit, policy.Requester{User: r.User.Name, Groups: r.User.Groups})
-	if err != nil {
-		result.Error = err.Error()
-		return result
-	}
-	result.compare(record)
-	if n := recorded.missing(); n > 0 && result.Now == "denied" {
-		result.Now, result.Differs = "", false
-		result.Error = fmt.Sprintf("it would be denied for want of facts about %s that the record does not hold", text.Plural(n, "place", "places"))
-	}
-	return result
 }

@@ -13,10 +13,10 @@ import (
 	"k8s.io/klog/v2"
 
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rendered"
 )
 
@@ -64,11 +64,11 @@ func (w *rolloutWorld) addFlags(flags *pflag.FlagSet) {
 // A rolloutSource is a *cluster.Inventory or a *snapshot.Snapshot.
 type rolloutSource interface {
 	RolloutObjects() workloads.Objects
-	snapshot.RenderedSource
+	rendered.Source
 	Mirrors(context.Context) (mirrors.Set, error)
 }
 
-// A rolloutView is what was read.
+// A rolloutView holds what was read.
 type rolloutView struct {
 	status.Input
 	source rolloutSource
@@ -76,7 +76,7 @@ type rolloutView struct {
 	problems []string
 	// config leads to the cluster; nil for a dump, of which nobody can be asked.
 	config *rest.Config
-	clock  *serverClock
+	clock  *evidence.ServerClock
 	stop   context.CancelFunc
 }
 
@@ -104,7 +104,7 @@ func (v *rolloutView) take(ctx context.Context) error {
 	objects := v.source.RolloutObjects()
 	v.Cluster, v.MachineNodes = objects.Cluster(), objects.MachineNodes
 	if v.clock != nil {
-		v.Now = v.clock.now()
+		v.Now = v.clock.Now()
 	}
 	if err := status.Applies(v.Cluster); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (w *rolloutWorld) openCluster(ctx context.Context, io streams, view *rollou
 	if err != nil {
 		return err
 	}
-	clock := new(serverClock)
-	config.Wrap(clock.wrap)
+	clock := new(evidence.ServerClock)
+	config.Wrap(clock.Wrap)
 	cluster, err := live.New(config, live.Options{OnlyRollout: true, ForbiddenAfter: forbiddenTimeout})
 	if err != nil {
 		return err

@@ -68,13 +68,13 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s streams, view *roll
 	case len(d.Findings) > 0:
 		return errDenied
 	case len(d.Unknown) > 0:
-		return errors.New("it cannot be told whether something is held up")
+		return errors.New("not determined whether something is held up")
 	default:
 		return nil
 	}
 }
 
-// passingTime is for how long what is found may be so in a rollout that goes its way: MCO renders,
+// passingTime is how long a finding may last in a rollout that is well: MCO renders,
 // and takes the next node, 5 s after it has noticed a change.
 const passingTime = 12 * time.Second
 

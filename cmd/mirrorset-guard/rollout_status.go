@@ -57,7 +57,7 @@ what the operator says of itself, each pool with what is new for its nodes, and 
 node that is not done with its state, its drain and who cordoned it. It reads a
 cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--from).
 
-Exit code 0: told. 2: nothing can be told, or wrong usage.`,
+Exit code 0: status printed. 2: the status could not be determined, or wrong usage.`,
 		Example: `  mirrorset-guard rollout
   mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
 		Args: withoutArguments,

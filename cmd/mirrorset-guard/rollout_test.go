@@ -300,7 +300,7 @@ Not known
   - poddisruptionbudgets could not be read: what holds drains up is not known
 `
 	got := invoke(t, "", "rollout", "diagnose", "--from", written(t, "dump.yaml", rolloutDump))
-	if got.code != 2 || got.out != want || !strings.Contains(got.err, "it cannot be told whether something is held up") {
+	if got.code != 2 || got.out != want || !strings.Contains(got.err, "not determined whether something is held up") {
 		t.Errorf("exit code %d\n%s%s\nwant 2\n%s", got.code, got.out, got.err, want)
 	}
 }

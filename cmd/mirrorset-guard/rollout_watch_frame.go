@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A watchView is how things are at a moment, as a screen shows it.
+// A watchView is the state of a watch at a moment, as a screen shows it.
 type watchView struct {
 	now      time.Time
 	lasts    time.Duration

@@ -30,16 +30,20 @@ type watchPrinter interface {
 var silent = streams{out: io.Discard, err: io.Discard}
 
 // printer returns the printer for -o and standard output.
-func (o *watchOptions) printer(s streams) watchPrinter {
+func (o *watchOptions) printer(s streams) (watchPrinter, error) {
 	switch o.output.format {
 	case "json":
-		return jsonPrinter{s.out}
+		return jsonPrinter{s.out}, nil
 	case "auto":
 		if screen, ok := terminal.Open(s.out); ok {
-			return &screenPrinter{screen: screen, out: s.out}
+			return &screenPrinter{screen: screen, out: s.out}, nil
 		}
+		return linePrinter{s.out}, nil
+	case "lines":
+		return linePrinter{s.out}, nil
+	default:
+		return nil, fmt.Errorf("--output %s: this command cannot write it", o.output.format)
 	}
-	return linePrinter{s.out}
 }
 
 // A linePrinter writes a line for each event.

@@ -58,8 +58,8 @@ func (o *watchOptions) watcher(s streams) (*watcher, error) {
 		watchOptions: o, goal: status.Goal{Pools: o.pools}, inventory: inventory, reader: rollouts.NewReader(inventory),
 		tracker: progress.NewTracker(progress.Settings{StallAfter: o.stallAfter}), streams: s, began: o.now(), diagnosed: make(chan diagnosed, 1),
 	}
-	w.printer = o.printer(s)
-	return w, nil
+	w.printer, err = o.printer(s)
+	return w, err
 }
 
 // lookEvery is how often a watcher asks what it follows whether there is news, which takes no
@@ -255,7 +255,7 @@ func (w *watcher) reachOf(s progress.Sight) status.Reach {
 	return status.ReachOf(status.VerifyInput{Input: s.Input, Mirrors: *s.Mirrors}, w.goal)
 }
 
-// A diagnosed is what came of reading the whole cluster.
+// A diagnosed is the result of reading the whole cluster.
 type diagnosed struct {
 	diagnosis status.Diagnosis
 	in        status.Input

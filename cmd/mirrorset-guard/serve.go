@@ -22,21 +22,22 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
@@ -152,18 +153,17 @@ func newLogger(level string, io streams) (logr.Logger, error) {
 
 // A guard is the whole server.
 type guard struct {
-	options  *serveOptions
-	log      logr.Logger
-	cluster  *live.Inventory
-	client   *registry.Client
-	store    *presence.Store
-	trust    *trust.Follower
-	tls      tlsServing
-	mux      *http.ServeMux
-	observed *http.Server // nil for none
-	registry *prometheus.Registry
-	standing *standing.Verifier
-	events   clienteventsv1.EventsGetter
+	options    *serveOptions
+	log        logr.Logger
+	world      *world.World
+	cluster    *live.Inventory   // of world
+	registries *world.Registries // of world
+	tls        tlsServing
+	mux        *http.ServeMux
+	observed   *http.Server // nil for none
+	registry   *prometheus.Registry
+	standing   *standing.Verifier
+	events     clienteventsv1.EventsGetter
 
 	unreviewed chan unreviewed    // what has changed without a review
 	follower   *rollouts.Follower // nil: rollouts are not followed
@@ -174,7 +174,7 @@ type guard struct {
 
 	lastReview atomic.Pointer[time.Time] // when a review came last
 
-	overrides *overrides
+	overrides *webhook.OverrideEvents
 	audit     *auditlog.Log
 	replica   string
 	recent    *recent.Edits
@@ -190,28 +190,19 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper(), unreviewed: make(chan unreviewed, maxUnreviewed)}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
-	if g.client, g.store, err = o.registries.open(func() []string { return policy.PlatformsOf(g.cluster.Nodes()) }); err != nil {
-		return nil, err
-	}
-	credentials := &pullSecret{client: g.client, store: g.store}
-	if g.cluster, err = live.New(cluster, live.Options{OnPullSecret: credentials.set, OnUnreviewed: func(object string) { g.suspect([]string{object}) }, Logger: log, SurveyEvery: o.surveyEvery}); err != nil {
+	if err := g.openWorld(cluster); err != nil {
 		return nil, err
 	}
 	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
 	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, log}); err != nil {
 		return nil, err
 	}
-	if g.trust, err = o.registries.followTrust(cluster, g.client, log, 0, g.suspect); err != nil {
-		return nil, err
-	}
 	if err := g.prepareServing(cluster); err != nil {
 		return nil, err
 	}
-	reviewer := &review.Reviewer{
-		Inventory: g.cluster, Registries: g.store, SettingsNow: g.currentSettings,
-		OtherCredentials: g.trust.Matches, NoteSources: []review.NoteSource{g.trust}, Trust: proposer{g.trust, g.store}, Limiter: review.NewLimiter(runtime.GOMAXPROCS(0)), InForce: new(review.InForce), Current: review.NewCurrent(),
-	}
-	if err := g.prepareStanding(cluster, *reviewer); err != nil {
+	reviewer := g.world.Reviewer()
+	reviewer.SettingsNow, reviewer.Limiter, reviewer.InForce = g.currentSettings, review.NewLimiter(runtime.GOMAXPROCS(0)), new(review.InForce)
+	if err := g.prepareStanding(cluster, reviewer); err != nil {
 		return nil, err
 	}
 	if err := g.prepareAudit(configured.audit); err != nil {
@@ -220,21 +211,41 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.prepareReloading(cluster); err != nil {
 		return nil, err
 	}
-	if g.overrides, err = newOverrides(cluster, g.replica, log.WithName("override")); err != nil {
-		return nil, err
+	// An answer to a person must not wait for the client's own limit of requests.
+	unlimited := rest.CopyConfig(cluster)
+	unlimited.QPS = -1
+	kube, err := kubernetes.NewForConfig(unlimited)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for overrides: %w", err)
 	}
+	g.overrides = webhook.NewOverrideEvents(kube.EventsV1(), g.replica, theGuard, log.WithName("override"))
 	if g.recent, err = g.newRecent(cluster); err != nil {
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
-		Authorizer: g.overrides, Overridden: g.overrides.events.tell, Audit: g.audit, Recent: g.recent,
+		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
 }
 
+// openWorld opens the cluster that the guard is for.
+func (g *guard) openWorld(cluster *rest.Config) error {
+	options, err := g.options.registries.options()
+	if err != nil {
+		return err
+	}
+	options.Cluster = live.Options{OnUnreviewed: func(object string) { g.suspect([]string{object}) }, Logger: g.log, SurveyEvery: g.options.surveyEvery}
+	options.Trust = trust.Options{OnUnreviewed: g.suspect, Logger: g.log}
+	if g.world, err = world.New(cluster, options); err != nil {
+		return err
+	}
+	g.cluster, g.registries = g.world.Live, g.world.Registries
+	return nil
+}
+
 // ready says why no verdict can be given.
-func (g *guard) ready() error { return errors.Join(g.cluster.Ready(), g.trust.Ready()) }
+func (g *guard) ready() error { return errors.Join(g.cluster.Ready(), g.world.Trust.Ready()) }
 
 // notReady says why the API server should ask another replica.
 func (g *guard) notReady() error {
@@ -253,19 +264,19 @@ func (g *guard) run(ctx context.Context) error {
 	defer cancel()
 	group, serving := errgroup.WithContext(serving)
 	group.Go(func() error { return g.cluster.Run(serving) })
-	group.Go(func() error { return g.trust.Run(serving) })
-	group.Go(func() error { return g.store.Run(serving) })
+	group.Go(func() error { return g.world.Trust.Run(serving) })
+	group.Go(func() error { return g.registries.Run(serving) })
 	group.Go(func() error {
 		g.verify(serving)
 		return nil
 	})
 	g.runServing(serving, group)
 	group.Go(func() error {
-		g.overrides.events.run(serving)
+		g.overrides.Run(serving)
 		return nil
 	})
 	group.Go(func() error {
-		g.keeper.run(serving, g.store.Keep)
+		g.keeper.run(serving, g.registries.Keep)
 		return nil
 	})
 	group.Go(func() error {
@@ -273,7 +284,7 @@ func (g *guard) run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		giveBack(serving)
+		memory.GiveBack(serving)
 		return nil
 	})
 	if g.reloader != nil {
@@ -322,7 +333,7 @@ func (g *guard) healthMux() *http.ServeMux {
 			return
 		}
 		fmt.Fprintln(w, "ok")
-		for _, note := range slices.Concat(g.cluster.Notes(), g.trust.Notes(), g.store.Notes(), g.configNotes(), g.tls.notes(), g.recent.Notes()) {
+		for _, note := range slices.Concat(g.cluster.Notes(), g.world.Trust.Notes(), g.registries.Notes(), g.configNotes(), g.tls.notes(), g.recent.Notes()) {
 			fmt.Fprintln(w, "note:", text.Line(note))
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
-// A tlsServing is how the guard serves: with which certificate, and under which TLS profile.
+// A tlsServing has the certificate and the TLS profile with which the guard serves.
 type tlsServing struct {
 	certs        *certs.Reloader
 	verification *certs.Verification

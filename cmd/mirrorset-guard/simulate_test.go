@@ -52,10 +52,10 @@ func TestSimulate(t *testing.T) {
 		want               []string // parts of the report, in this order
 	}{
 		{"both courses", objects, change, []string{"--simulate"}, []string{
-			drains + ".\n", "Step by step, at worst:", "  1. node-a (pool worker) is drained and updated; ", "It goes no further: node-", "Step by step, at best:", "  3. node-c (pool worker) is drained and updated; ", "All nodes are updated.",
+			drains + ".\n", "Step by step, at worst:", "  1. node-a (pool worker) is drained and updated; ", "Stalled: node-", "Step by step, at best:", "  3. node-c (pool worker) is drained and updated; ", "All nodes are updated.",
 		}},
 		{"only if asked for", objects, change, nil, []string{drains + ".\n", "Registries were asked"}},
-		{"what is not rerouted has to be pulled as well", elsewhere, change, []string{"--simulate"}, []string{drains + "; the other image that drains move could not be verified.\n", "Step by step, at worst:", "It goes no further: node-", "Step by step, at best:"}},
+		{"what is not rerouted has to be pulled as well", elsewhere, change, []string{"--simulate"}, []string{drains + "; the other image that drains move could not be verified.\n", "Step by step, at worst:", "Stalled: node-", "Step by step, at best:"}},
 		{"one course, as there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step:", "All nodes are updated."}},
 		{"no drain", objects, digests, []string{"--simulate"}, []string{"reloads CRI-O without a drain on 3 nodes", "Nothing was simulated: the change drains no node."}},
 		{"no nodes", without("Node"), change, []string{"--simulate"}, []string{"Nothing was simulated: the nodes are not known."}},

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 
 // snapshotOptions are the choices of the command snapshot.
 type snapshotOptions struct {
-	world world
+	world worldFlags
 	file  string
 }
 
@@ -44,15 +43,12 @@ func (o *snapshotOptions) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	source, ok := w.inventory.(snapshot.Source)
-	if !ok {
-		return fmt.Errorf("a %T cannot be written", w.inventory)
-	}
+	defer w.Close()
+	write := func(to io.Writer) error { return snapshot.Write(ctx, to, w.Cluster, w.TrustSettings()) }
 	if o.file == "-" {
-		return snapshot.Write(ctx, s.out, source)
+		return write(s.out)
 	}
-	return writeFile(o.file, func(out io.Writer) error { return snapshot.Write(ctx, out, source) })
+	return writeFile(o.file, write)
 }
 
 // writeFile writes a file whole or not at all.

@@ -48,8 +48,8 @@ func (s *standingFlags) validate() error {
 	return nil
 }
 
-// validateFactFile wants a file that can be put in place: to find out after five
-// minutes, in a note, would be late. What is in it is for the Store to judge.
+// validateFactFile checks at the start that the file can be written, and not only with the first save,
+// after five minutes. What is in it is for the Store to judge.
 func validateFactFile(path string) error {
 	if path == "" {
 		return nil
@@ -74,7 +74,7 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 	name, budget := instanceName(), standing.NewBudget()
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
-		Store:    g.store,
+		Store:    g.registries,
 		Reporter: standing.Events(g.events, name, theGuard),
 		Budget:   budget,
 		Unseen:   g.unseen,
@@ -96,10 +96,10 @@ func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) e
 // It waits for the credentials and the trust of the nodes: under others, nothing that
 // is known would count.
 func (g *guard) verify(ctx context.Context) {
-	if g.cluster.WaitReady(ctx) != nil || g.trust.WaitReady(ctx) != nil {
+	if g.cluster.WaitReady(ctx) != nil || g.world.Trust.WaitReady(ctx) != nil {
 		return // ctx has ended
 	}
-	g.store.Restore()
+	g.registries.Restore()
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	loops.Go(func() { g.standing.Keep(ctx) })

@@ -9,11 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-	configv1 "github.com/openshift/api/config/v1"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,9 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // clusterFlags say which cluster to talk to.
@@ -75,27 +70,26 @@ func (r *registryFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
 }
 
-// open returns a client of registries and the store of its answers. It reads
-// indexes for the platforms that nodes have; platforms is called from time to time.
-func (r *registryFlags) open(platforms func() []string) (*registry.Client, *presence.Store, error) {
+// options return how a world is opened.
+func (r *registryFlags) options() (world.Options, error) {
 	roots, err := r.roots()
 	if err != nil {
-		return nil, nil, err
+		return world.Options{}, err
 	}
 	resolve, err := r.resolved()
 	if err != nil {
-		return nil, nil, err
+		return world.Options{}, err
 	}
 	configured, err := r.configuration()
-	if err != nil {
-		return nil, nil, err
-	}
-	client := registry.NewClient(registry.Options{
-		UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
-		Rates: configured.paces.Rates, AtOnce: configured.paces.AtOnce, Platforms: platforms,
-	})
-	store := presence.NewStore(client, presence.Options{Path: r.factFile, Lifetimes: configured.lifetimes, Propose: func(hostRoots map[string]*x509.CertPool) presence.ProposedProber { return client.Propose(hostRoots) }})
-	return client, store, nil
+	return world.Options{
+		Registry: registry.Options{
+			UserAgent: "mirrorset-guard/" + version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
+			Rates: configured.paces.Rates, AtOnce: configured.paces.AtOnce,
+		},
+		Facts:   presence.Options{Path: r.factFile, Lifetimes: configured.lifetimes},
+		Cluster: live.Options{ForbiddenAfter: forbiddenTimeout},
+		Trust:   trust.Options{ForbiddenAfter: forbiddenTimeout},
+	}, err
 }
 
 // configuration returns what the file and the flags say about registries.
@@ -162,159 +156,71 @@ func (r *registryFlags) registryRates() (map[string]float64, error) {
 
 const maxRate = 1_000_000
 
-// followTrust returns what follows the CAs and proxies of the nodes, and hands them
-// to client. --registry-ca stays trusted. What forbiddenAfter and changed are, see trust.Options.
-func (r *registryFlags) followTrust(config *rest.Config, client *registry.Client, log logr.Logger, forbiddenAfter time.Duration, changed func(objects []string)) (*trust.Follower, error) {
-	roots, err := r.roots()
-	if err != nil {
-		return nil, err
-	}
-	return trust.Follow(config, trust.Options{Roots: roots, Logger: log, ForbiddenAfter: forbiddenAfter, OnUnreviewed: changed, OnChange: func(t trust.Trust) {
-		client.SetTrust(t.RootCAs, t.HostRootCAs, t.Proxy)
-	}})
-}
-
-// A pullSecret hands the nodes' credentials to the client as they change.
-type pullSecret struct {
-	client *registry.Client
-	store  *presence.Store
-	mu     sync.Mutex
-}
-
-// set takes the content of the global pull secret, or why there is none.
-func (p *pullSecret) set(dockerConfigJSON []byte, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var credentials registry.Credentials
-	if err == nil {
-		credentials, err = registry.ParseCredentials(dockerConfigJSON)
-	}
-	note := strings.Join(credentials.Problems(), "; ")
-	if err != nil {
-		note = fmt.Sprintf("registries were asked without credentials: %v", err)
-	}
-	p.client.SetCredentials(credentials)
-	p.store.SetNote("credentials", note)
-}
-
-// A world is what check and explain look at: a cluster or a dump of one, and the
+// worldFlags say what check and explain look at: a cluster or a dump of one, and the
 // registries.
-type world struct {
+type worldFlags struct {
 	cluster    clusterFlags
 	registries registryFlags
 	from       string
 	pullSecret string
 }
 
-func (w *world) addFlags(flags *pflag.FlagSet) {
+func (w *worldFlags) addFlags(flags *pflag.FlagSet) {
 	w.cluster.addFlags(flags)
 	w.registries.addFlags(flags)
 	flags.StringVar(&w.from, "from", "", "read the cluster from a dump: a YAML or JSON file, a folder of manifests, or - (standard input)")
 	flags.StringVar(&w.pullSecret, "pull-secret", "", "file with the nodes' credentials (.dockerconfigjson); default: Secret openshift-config/pull-secret of the cluster or dump")
 }
 
-// An openWorld is to be closed.
-type openWorld struct {
-	inventory  review.Inventory
-	registries *presence.Store
-	client     *registry.Client
-	noters     []review.NoteSource
-	// otherCredentials is as in review.Reviewer.
-	otherCredentials func(ref string) bool
-	trust            review.Trust // as in review.Reviewer
-	// mirrorObject returns the mirror object in force of the kind and name of another, as JSON;
-	// nil if there is none.
-	mirrorObject func(context.Context, mirrors.Object) ([]byte, error)
-	stop         context.CancelFunc
-}
-
-// platforms returns those of the nodes, as far as they are known.
-func (w *openWorld) platforms() []string {
-	if source, ok := w.inventory.(review.SiteSource); ok {
-		return policy.PlatformsOf(source.Nodes())
-	}
-	return nil
-}
-
-func (w *openWorld) close() {
-	w.stop()
-	w.registries.Close()
-	w.client.Close()
-}
-
-// open reads the whole world.
-func (w *world) open(ctx context.Context, io streams) (*openWorld, error) {
+// open reads the whole world. It is to be closed.
+func (w *worldFlags) open(ctx context.Context, io streams) (*world.World, error) {
 	return w.openWith(ctx, io, true)
 }
 
 // openMirrors is open for commands that need no images.
-func (w *world) openMirrors(ctx context.Context, io streams) (*openWorld, error) {
+func (w *worldFlags) openMirrors(ctx context.Context, io streams) (*world.World, error) {
 	return w.openWith(ctx, io, false)
 }
 
-func (w *world) openWith(ctx context.Context, io streams, images bool) (*openWorld, error) {
-	open := &openWorld{}
-	client, store, err := w.registries.open(open.platforms)
+func (w *worldFlags) openWith(ctx context.Context, io streams, images bool) (*world.World, error) {
+	options, err := w.registries.options()
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	open.registries, open.client, open.stop = store, client, stop
-	credentials := &pullSecret{client: client, store: store}
-	if w.from != "" {
-		err = w.readDump(open, credentials, io)
-	} else {
-		err = w.followCluster(ctx, open, credentials, io, images)
+	open, err := w.openCluster(options, io)
+	if err != nil {
+		return nil, err
+	}
+	if images && open.Live != nil {
+		err = followCluster(ctx, open, io)
 	}
 	if err == nil && w.pullSecret != "" {
-		err = w.readPullSecret(credentials)
+		err = w.readPullSecret(open.Registries)
 	}
 	if err != nil {
-		open.close()
+		open.Close()
 		return nil, err
 	}
 	return open, nil
 }
 
-func (w *world) readDump(open *openWorld, credentials *pullSecret, io streams) error {
+func (w *worldFlags) openCluster(o world.Options, io streams) (*world.World, error) {
+	if w.from == "" {
+		config, err := w.cluster.config()
+		if err != nil {
+			return nil, err
+		}
+		return world.New(config, o)
+	}
 	dump, err := readSnapshot(w.from, io)
 	if err != nil {
-		return fmt.Errorf("--from: %w", err)
+		return nil, fmt.Errorf("--from: %w", err)
 	}
 	for _, problem := range dump.Problems() {
 		fmt.Fprintf(io.err, "mirrorset-guard: --from: %v\n", problem)
 	}
-	if data := dump.PullSecret(); data != nil {
-		credentials.set(data, nil)
-	} else {
-		credentials.set(nil, errors.New("no Secret openshift-config/pull-secret in the dump; see --pull-secret"))
-	}
-	open.inventory, open.mirrorObject = dump, dump.MirrorObject
-	return w.trustDump(open, dump)
+	return world.FromDump(dump, o), nil
 }
-
-// trustDump makes the client trust the CAs that the nodes in the dump trust. It does not go by
-// their proxies, which this machine may not reach.
-func (w *world) trustDump(open *openWorld, dump *snapshot.Snapshot) error {
-	roots, err := w.registries.roots()
-	if err != nil {
-		return err
-	}
-	settings := dump.TrustSettings()
-	settings.Roots = roots
-	trusted := trust.New(settings)
-	open.client.SetTrust(trusted.RootCAs, trusted.HostRootCAs, nil)
-	open.otherCredentials = trusted.Matches
-	open.trust = proposer{dumpedCAs{settings}, open.registries}
-	open.noters = append(open.noters, notes(trusted.Problems()))
-	return nil
-}
-
-// notes are a review.NoteSource.
-type notes []string
-
-// Notes implements review.NoteSource.
-func (n notes) Notes() []string { return n }
 
 func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
 	if from == "-" {
@@ -330,82 +236,25 @@ const forbiddenTimeout = 3 * time.Second
 // clusterTimeout is how long a command waits for a whole cluster to be read.
 const clusterTimeout = 2 * time.Minute
 
-func (w *world) followCluster(ctx context.Context, open *openWorld, credentials *pullSecret, io streams, images bool) error {
-	config, err := w.cluster.config()
-	if err != nil {
-		return err
-	}
-	cluster, err := live.New(config, live.Options{OnPullSecret: credentials.set, ForbiddenAfter: forbiddenTimeout})
-	if err != nil {
-		return err
-	}
-	open.inventory, open.mirrorObject = cluster, cluster.MirrorObject
-	if !images {
-		open.inventory = mirrorsOnly{cluster}
-		return nil
-	}
-	trusted, err := w.registries.followTrust(config, open.client, logr.Discard(), forbiddenTimeout, nil)
-	if err != nil {
-		return err
-	}
-	// Both end with open.stop.
-	go cluster.Run(ctx) //nolint:errcheck // it returns nil; WaitReady says what matters
-	go trusted.Run(ctx) //nolint:errcheck // as above
+// followCluster follows a live cluster, and returns once all of it has been read.
+func followCluster(ctx context.Context, w *world.World, io streams) error {
+	w.Start(ctx)
 	waiting, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	if err := awaitRead(waiting, io.err, cluster, clusterTimeout); err != nil {
+	if err := awaitRead(waiting, io.err, w.Live, clusterTimeout); err != nil {
 		return err
 	}
-	if err := trusted.WaitReady(waiting); err != nil {
+	if err := w.Trust.WaitReady(waiting); err != nil {
 		return fmt.Errorf("reading the cluster: %w", err)
 	}
-	open.noters = append(open.noters, trusted)
-	open.otherCredentials = trusted.Matches
-	open.trust = proposer{trusted, open.registries}
-	open.inventory = followed{cluster, trusted}
 	return nil
 }
 
-// followed is a cluster of which it is also known where its nodes find credentials, so
-// that a dump has it too.
-type followed struct {
-	*live.Inventory
-	trust *trust.Follower
-}
-
-var (
-	_ snapshot.CredentialProviderSource = followed{}
-	_ snapshot.TrustSource              = followed{}
-	_ review.GapSource                  = followed{}
-	_ review.GapSource                  = (*live.Inventory)(nil)
-)
-
-// CredentialProviders implements snapshot.CredentialProviderSource.
-func (f followed) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
-	return f.trust.CredentialProviders()
-}
-
-// TrustSettings implements snapshot.TrustSource.
-func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
-
-// mirrorsOnly is a cluster of which only the mirror configuration is read.
-type mirrorsOnly struct{ *live.Inventory }
-
-// Images says that they were not read.
-func (mirrorsOnly) Images(context.Context) (policy.Images, error) {
-	return policy.Images{}, errors.New("the images of the cluster were not read")
-}
-
-// Mirrors is that of the cluster.
-func (m mirrorsOnly) Mirrors(ctx context.Context) (mirrors.Set, error) {
-	return m.Inventory.Mirrors(ctx)
-}
-
-func (w *world) readPullSecret(credentials *pullSecret) error {
+func (w *worldFlags) readPullSecret(registries *world.Registries) error {
 	data, err := os.ReadFile(w.pullSecret)
 	if err != nil {
 		return fmt.Errorf("--pull-secret: %w", err)
 	}
-	credentials.set(data, nil)
+	registries.SetCredentials(data, nil)
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"iter"
 )
 
-// A Kind is what a value is, by its first byte.
+// A Kind is the kind of a value, by its first byte.
 type Kind byte
 
 // The kinds of values. Any other is of a text that is not valid, or empty.

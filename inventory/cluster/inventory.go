@@ -289,6 +289,19 @@ func (c *Inventory) Images(context.Context) (policy.Images, error) {
 	return images, nil
 }
 
+// Cluster returns what a review of a change has to know of the cluster, after it has waited for
+// what fails to be read. The error is that of Images.
+func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
+	c.Await(ctx)
+	gaps := c.Gaps() // before the images: see there
+	images, err := c.Images(ctx)
+	if err != nil {
+		return policy.Cluster{}, err
+	}
+	through := c.Rollout()
+	return policy.Cluster{Images: images, Gaps: gaps, Nodes: c.Nodes(), EndingNamespaces: c.EndingNamespaces(), Rollout: &through}, nil
+}
+
 // Sources returns the status of every source, sorted by name.
 func (c *Inventory) Sources() []follow.Status {
 	statuses := make([]follow.Status, len(c.sources))

@@ -27,7 +27,7 @@ func (c *Inventory) DisruptionBudgets() []*policyv1.PodDisruptionBudget {
 	return c.budgets.sorted(byName)
 }
 
-// EndingNamespaces implements review.SiteSource.
+// EndingNamespaces is as in policy.Cluster.
 func (c *Inventory) EndingNamespaces() map[string]bool {
 	return objects.EndingNamespaces(c.namespaces.sorted(byName))
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -300,7 +301,7 @@ func TestRolloutEqualsItsDump(t *testing.T) {
 	}
 	for name, source := range map[string]snapshot.Source{"the cluster": c, "its dump": dump} {
 		var out bytes.Buffer
-		if err := snapshot.Write(t.Context(), &out, source); err != nil {
+		if err := snapshot.Write(t.Context(), &out, source, trust.Settings{}); err != nil {
 			t.Fatal(err)
 		}
 		written, err := snapshot.ReadFrom(&out, "snapshot")

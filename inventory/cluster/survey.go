@@ -273,7 +273,7 @@ func (t surveyTimes) untilNext(failed int) time.Duration {
 // does not.
 const maxDoublings = 10
 
-// due returns the kinds that are to be listed, those first that have waited for longest.
+// due returns the kinds that are to be listed, longest wait first.
 func (s *survey) due() []schema.GroupVersionResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()

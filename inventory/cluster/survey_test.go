@@ -374,8 +374,8 @@ func TestSurveyHoldsUpTheGuardForAMinute(t *testing.T) {
 }
 
 // TestSurveyOfALargeCluster reads 200 kinds with 100 objects each, a tenth of which name
-// images. What stays must be a small part of what may be in memory (reliability.md, L8:
-// 120 MB with the pods), and so must what is there at once. With 500 objects each, 300 MB
+// images. What stays must be a small part of what may be in memory
+// (120 MB with the pods), and so must what is there at once. With 500 objects each, 300 MB
 // of JSON, it keeps 2.5 MB, has 12 MB at most, and takes 12 s on two busy processors, most
 // of it on the side of the server.
 func TestSurveyOfALargeCluster(t *testing.T) {

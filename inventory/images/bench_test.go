@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The synthetic cluster of reliability.md, "What an informer costs".
+// The synthetic cluster for what an informer costs.
 const (
 	benchPods   = 100_000
 	benchImages = 2_000

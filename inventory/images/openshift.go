@@ -84,7 +84,7 @@ func fieldsOf(use policy.Use, paths []string) []imageField {
 	return fields
 }
 
-// customKinds, in the order of semantics.md §5.
+// customKinds are the kinds of OpenShift and of add-ons whose image fields are known.
 var customKinds = []CustomKind{
 	{
 		Resource:  resourceOf("apps.openshift.io", "v1", "deploymentconfigs"),

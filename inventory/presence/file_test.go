@@ -39,7 +39,7 @@ func some() (facts policy.Facts, survive map[mirrors.Location]bool) {
 	guessed.Serves, guessed.Guessed = []string{"linux/amd64"}, true
 	deep := at("deep")
 	deep.Depth = mirrors.DepthManifest
-	add(deep, guessed, true)
+	add(deep, guessed, false) // there are nodes: see TestRestartOfAGuess
 	sparse := new(policy.Fact)
 	*sparse = *index
 	sparse.Missing = []string{"linux/arm64"}
@@ -57,8 +57,10 @@ func some() (facts policy.Facts, survive map[mirrors.Location]bool) {
 
 // A counter answers from facts and counts.
 type counter struct {
-	facts  policy.Facts
-	probed atomic.Int32
+	ProberFunc // the rest of a Prober
+	facts      policy.Facts
+	platforms  []string
+	probed     atomic.Int32
 }
 
 func (c *counter) Probe(_ context.Context, l mirrors.Location) policy.Fact {
@@ -66,13 +68,15 @@ func (c *counter) Probe(_ context.Context, l mirrors.Location) policy.Fact {
 	return *c.facts.At(l)
 }
 
+func (c *counter) Platforms() []string { return c.platforms }
+
 func withPath(path string) func(*Options) { return func(o *Options) { o.Path = path } }
 
 // saved returns the path of a file that a store has left, with facts in it.
-func saved(t *testing.T, facts policy.Facts) string {
+func saved(t *testing.T, facts policy.Facts, platforms ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "facts")
-	s := newTestStore(&counter{facts: facts}, withPath(path))
+	s := newTestStore(&counter{facts: facts, platforms: platforms}, withPath(path))
 	s.Restore()
 	s.Presence(t.Context(), slices.Collect(maps.Keys(facts)))
 	s.Close()
@@ -85,7 +89,8 @@ func saved(t *testing.T, facts policy.Facts) string {
 // TestRestart: good news about digests survives it, and nothing else.
 func TestRestart(t *testing.T) {
 	facts, survive := some()
-	path := saved(t, facts)
+	platforms := []string{"linux/amd64", "linux/arm64"}
+	path := saved(t, facts, platforms...)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +102,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("%v; the file has what a registry said:\n%s", err, data)
 	}
 	for l, survives := range survive {
-		p := &counter{}
+		p := &counter{platforms: platforms}
 		s := newTestStore(p, withPath(path))
 		s.Restore()
 		got, ok := s.Presence(t.Context(), []mirrors.Location{l})[l]
@@ -110,6 +115,29 @@ func TestRestart(t *testing.T) {
 			}
 		}
 		s.Close()
+	}
+}
+
+// TestRestartOfAGuess: what was found without knowing of any node counts until there is one.
+func TestRestartOfAGuess(t *testing.T) {
+	facts, _ := some()
+	guesses := maps.Clone(facts)
+	maps.DeleteFunc(guesses, func(_ mirrors.Location, f *policy.Fact) bool { return !f.Guessed })
+	path := saved(t, guesses)
+	for l := range guesses {
+		for _, platforms := range [][]string{nil, {"linux/amd64"}} {
+			p := &counter{platforms: platforms}
+			s := newTestStore(p, withPath(path))
+			s.Restore()
+			got := s.Presence(t.Context(), []mirrors.Location{l})[l]
+			if survives := platforms == nil; (p.probed.Load() == 0) != survives || survives && !cmp.Equal(facts[l], got) {
+				t.Errorf("with nodes of %q: %+v after %d probes", platforms, got, p.probed.Load())
+			}
+			s.Close()
+		}
+	}
+	if len(guesses) != 1 {
+		t.Errorf("%d guesses", len(guesses))
 	}
 }
 

@@ -200,7 +200,7 @@ func (s *Store) Known(locs []mirrors.Location) policy.Facts {
 // refresh looks up what is due, no more than KeepRate for each registry, and leaves the
 // rest to the next tick.
 func (s *Store) refresh() {
-	generation := s.generation() // it may take a lock that probes hold
+	generation := s.prober.Generation() // it may take a lock that probes hold
 	now := time.Now()
 	most := max(1, int(s.options.KeepRate*keepTick.Seconds()))
 	asked := map[queueKey]int{}

@@ -330,6 +330,7 @@ func TestKnown(t *testing.T) {
 
 // A factProber finds one fact everywhere.
 type factProber struct {
+	ProberFunc         // the rest of a Prober
 	fact               policy.Fact
 	generation, probed atomic.Uint64
 }

@@ -7,31 +7,34 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Prober finds out what a node would get at a location. The Fact is Unknown if
-// ctx ends first. It may also be a GenerationSource, a PlatformSource and a Preparer;
-// registry.Client is all of them.
+// A Prober finds out what a node would get at a location. *registry.Client is one.
 type Prober interface {
+	// Probe returns a Fact that is Unknown if ctx ends first.
 	Probe(ctx context.Context, l mirrors.Location) policy.Fact
+	// Generation changes when earlier answers may no longer hold, because other credentials or
+	// other trust are used.
+	Generation() uint64
+	// Platforms are those of the nodes, for which it answers.
+	Platforms() []string
+	// Prepare gets ready for many probes of one registry. It returns false if the registry does
+	// not answer.
+	Prepare(ctx context.Context, locs []mirrors.Location) bool
 }
 
-// ProberFunc is a function that is a Prober.
+// A ProberFunc is a function that is a Prober, whose answers hold for good.
 type ProberFunc func(context.Context, mirrors.Location) policy.Fact
 
 // Probe implements Prober.
 func (f ProberFunc) Probe(ctx context.Context, l mirrors.Location) policy.Fact { return f(ctx, l) }
 
-// A GenerationSource is a Prober that says when its earlier answers may no longer hold,
-// because it asks with other credentials or other trust.
-type GenerationSource interface{ Generation() uint64 }
+// Generation implements Prober.
+func (f ProberFunc) Generation() uint64 { return 0 }
 
-// A PlatformSource is a Prober that answers for the platforms of the nodes.
-type PlatformSource interface{ Platforms() []string }
+// Platforms implements Prober.
+func (f ProberFunc) Platforms() []string { return nil }
 
-// A Preparer is a Prober that can get ready for many probes of one registry. Prepare
-// returns false if the registry does not answer.
-type Preparer interface {
-	Prepare(ctx context.Context, locs []mirrors.Location) bool
-}
+// Prepare implements Prober.
+func (f ProberFunc) Prepare(context.Context, []mirrors.Location) bool { return true }
 
 // A ProposedProber asks with certificate authorities that are not in force. Close ends its
 // probes, and waits for them.

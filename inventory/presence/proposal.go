@@ -38,12 +38,12 @@ func (p *Proposal) Presence(ctx context.Context, locs []mirrors.Location) policy
 	return p.ask(ctx, locs, (*Store).Presence)
 }
 
-// Recall implements review.RecallSource, as Store.Recall does.
+// Recall implements review.Registries, as Store.Recall does.
 func (p *Proposal) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return p.ask(ctx, locs, (*Store).Recall)
 }
 
-// Renew implements review.RecallSource, as Store.Renew does.
+// Renew implements review.Registries, as Store.Renew does.
 func (p *Proposal) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return p.ask(ctx, locs, (*Store).Renew)
 }

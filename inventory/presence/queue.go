@@ -274,10 +274,7 @@ func (s *Store) open(q *queue) {
 	q.unprepared = nil
 	q.state = opening
 	s.spawn(func() {
-		ok := true
-		if p, can := s.prober.(Preparer); can {
-			ok = p.Prepare(s.ctx, locs)
-		}
+		ok := s.prober.Prepare(s.ctx, locs)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		q.state = silent

@@ -25,7 +25,7 @@ type Options struct {
 	Concurrency int
 	// PerRegistry bounds those of one registry; 0 means limits.ProbesPerRegistry.
 	PerRegistry int
-	// ProbeTimeout bounds one probe, however many wait for it; 0 means 30 s.
+	// ProbeTimeout bounds one probe, however many wait for it; 0 means limits.ProbeTimeout.
 	ProbeTimeout time.Duration
 	// Linger is how long a location may still be looked up after the last caller asked
 	// about it, for the next try to find the answer; 0 means 2 min.
@@ -54,7 +54,7 @@ func (o Options) withDefaults() Options {
 		o.PerRegistry = limits.ProbesPerRegistry
 	}
 	if o.ProbeTimeout <= 0 {
-		o.ProbeTimeout = 30 * time.Second
+		o.ProbeTimeout = limits.ProbeTimeout
 	}
 	if o.Linger <= 0 {
 		o.Linger = 2 * time.Minute
@@ -106,7 +106,7 @@ func NewStore(p Prober, o Options) *Store {
 		keeper:  newKeeper(o.MaxKept),
 		file:    file{path: o.Path, most: o.MaxFacts},
 	}
-	s.keeper.generation = s.generation()
+	s.keeper.generation = p.Generation()
 	return s
 }
 
@@ -151,14 +151,14 @@ func (s *Store) Presence(ctx context.Context, locs []mirrors.Location) policy.Fa
 	return s.ask(ctx, locs, asPresence)
 }
 
-// Recall implements review.RecallSource: it does what Presence does, but accepts misses that
+// Recall implements review.Registries: it does what Presence does, but accepts misses that
 // were learned a short while ago, and marks them Recalled, as it does signatures to which others
 // may have been added since.
 func (s *Store) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return s.ask(ctx, locs, asRecall)
 }
 
-// Renew implements review.RecallSource: it does what Presence does, but looks up again whatever
+// Renew implements review.Registries: it does what Presence does, but looks up again whatever
 // Recall marks.
 func (s *Store) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
 	return s.ask(ctx, locs, asRenewal)
@@ -320,26 +320,13 @@ func (s *Store) lives(m *memo, now time.Time) bool {
 // A basis holds what facts rest on besides a registry's answers.
 type basis struct {
 	generation uint64
-	// platforms are those of the nodes; aware is set if the Prober tells them.
-	platforms []string
-	aware     bool
+	platforms  []string // of the nodes
 }
 
 // basis returns the current basis. It is called without the lock: the Prober may take a
 // lock that probes hold.
 func (s *Store) basis() basis {
-	b := basis{generation: s.generation()}
-	if n, ok := s.prober.(PlatformSource); ok {
-		b.platforms, b.aware = n.Platforms(), true
-	}
-	return b
-}
-
-func (s *Store) generation() uint64 {
-	if g, ok := s.prober.(GenerationSource); ok {
-		return g.Generation()
-	}
-	return 0
+	return basis{generation: s.prober.Generation(), platforms: s.prober.Platforms()}
 }
 
 // carries reports whether m still counts: what was found for some platforms says nothing
@@ -349,7 +336,7 @@ func (b basis) carries(m *memo) bool {
 	switch {
 	case m.generation != b.generation:
 		return false
-	case !b.aware, f.Serves == nil && f.Lacks == nil, len(f.Missing) > 0:
+	case f.Serves == nil && f.Lacks == nil, len(f.Missing) > 0:
 		return true
 	case f.Guessed || len(b.platforms) == 0:
 		return f.Guessed && len(b.platforms) == 0

@@ -21,11 +21,12 @@ import (
 
 // A fakeProber takes its time and counts.
 type fakeProber struct {
-	takes    time.Duration
-	presence policy.Presence
-	probed   atomic.Int32
-	running  atomic.Int32
-	most     atomic.Int32
+	ProberFunc // the rest of a Prober
+	takes      time.Duration
+	presence   policy.Presence
+	probed     atomic.Int32
+	running    atomic.Int32
+	most       atomic.Int32
 
 	mu    sync.Mutex
 	order []string

@@ -5,11 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,10 +21,10 @@ import (
 type Options struct {
 	// UserAgent names the guard to registries; "" means "mirrorset-guard".
 	UserAgent string
-	// Timeout bounds one request, including its answer; 0 means 5 s.
+	// Timeout bounds one request, including its answer; 0 means limits.RequestTimeout.
 	Timeout time.Duration
-	// DialTimeout bounds the making of a connection, and again its TLS handshake; 0 means 3
-	// s. A registry that swallows packets costs that much.
+	// DialTimeout bounds the making of a connection, and again its TLS handshake; 0 means
+	// limits.ConnectTimeout. A registry that swallows packets costs that much.
 	DialTimeout time.Duration
 	// Credentials are those of the nodes.
 	Credentials Credentials
@@ -71,10 +69,10 @@ func (o Options) withDefaults() Options {
 		o.UserAgent = "mirrorset-guard"
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = 5 * time.Second
+		o.Timeout = limits.RequestTimeout
 	}
 	if o.DialTimeout <= 0 {
-		o.DialTimeout = 3 * time.Second
+		o.DialTimeout = limits.ConnectTimeout
 	}
 	if o.PerRegistry <= 0 {
 		o.PerRegistry = limits.RequestsPerRegistry
@@ -86,14 +84,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// timeoutFor returns the time limit that was in force where err came from, for messages.
-func (o *Options) timeoutFor(err error) time.Duration {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
-		return o.DialTimeout
-	}
-	return o.Timeout
-}
+// dialTimeout returns the share of DialTimeout that each of so many ports has.
+func (o *Options) dialTimeout(ports int) time.Duration { return o.DialTimeout / time.Duration(ports) }
 
 // A Client asks registries. It is safe for concurrent use.
 type Client struct {
@@ -154,7 +146,7 @@ func (c *Client) Probe(ctx context.Context, l mirrors.Location) policy.Fact {
 		}
 		var f *failure
 		if !errors.As(err, &f) {
-			f = connectionFailure(t.api, err, g.options.Timeout)
+			f = connectionFailure(t.api, err, g.endpoint(t).transport.timeoutFor(err))
 		}
 		fact = f.fact(time.Now())
 		fact.AsNodes = asNodes

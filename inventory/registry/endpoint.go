@@ -96,7 +96,7 @@ func (e *endpoint) worthClearText(err error) bool {
 func (e *endpoint) pingBy(ctx context.Context, scheme string) (*session, error) {
 	r, err := e.transport.ask(ctx, request{method: http.MethodGet, url: scheme + "://" + e.api + "/v2/", limit: maxOther})
 	if err != nil {
-		return nil, connectionFailure(e.api, err, e.transport.options.timeoutFor(err))
+		return nil, connectionFailure(e.api, err, e.transport.timeoutFor(err))
 	}
 	if r.status != http.StatusOK && r.status != http.StatusUnauthorized {
 		return nil, pingFailure(e.api, r)

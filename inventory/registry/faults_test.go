@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -180,7 +181,7 @@ func TestHTTP1(t *testing.T) {
 }
 
 // TestInsecureBlackHole: that two ports may have to be tried does not double the
-// time.
+// time, and messages say for how long one was waited for.
 func TestInsecureBlackHole(t *testing.T) {
 	o := Options{}.withDefaults()
 	c := NewClient(Options{})
@@ -202,6 +203,9 @@ func TestInsecureBlackHole(t *testing.T) {
 		}
 		if got := e.transport.dialer.Timeout; got != want || ports*got > o.DialTimeout {
 			t.Errorf("%s: %d times %v", ref, ports, got)
+		}
+		if got := e.transport.timeoutFor(&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}); got != want {
+			t.Errorf("%s: messages say %v, after %v", ref, got, want)
 		}
 	}
 }

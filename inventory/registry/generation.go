@@ -161,15 +161,15 @@ func (g *generation) newEndpoint(t target) *endpoint {
 	if pool, ok := g.options.HostRootCAs[t.host]; ok {
 		roots = pool
 	}
-	dialTimeout := g.options.DialTimeout
+	ports := 1
 	if t.insecure && !hasPort(t.api) {
-		dialTimeout /= 2 // two ports may have to be tried
+		ports = 2 // that of HTTP after that of HTTPS
 	}
 	return &endpoint{
 		generation: g,
 		api:        t.api,
 		insecure:   t.insecure,
-		transport:  newTransport(&g.options, roots, t.insecure, dialTimeout),
+		transport:  newTransport(&g.options, roots, t.insecure, g.options.dialTimeout(ports)),
 		pace:       g.client.paces.of(t.api),
 		keychains:  map[string]*keychain{},
 	}

@@ -293,7 +293,7 @@ func (l *lookup) failed(ctx context.Context, r response, err error) *failure {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return connectionFailure(l.endpoint.api, err, l.endpoint.transport.options.timeoutFor(err))
+		return connectionFailure(l.endpoint.api, err, l.endpoint.transport.timeoutFor(err))
 	}
 	if f := statusFailure(l.endpoint.api, r); f.load != fine {
 		return f

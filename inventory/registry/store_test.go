@@ -15,11 +15,8 @@ import (
 
 // What the Store finds in a Client.
 var (
-	_ presence.Prober           = (*Client)(nil)
-	_ presence.ProposedProber   = (*Client)(nil)
-	_ presence.GenerationSource = (*Client)(nil)
-	_ presence.PlatformSource   = (*Client)(nil)
-	_ presence.Preparer         = (*Client)(nil)
+	_ presence.Prober         = (*Client)(nil)
+	_ presence.ProposedProber = (*Client)(nil)
 )
 
 // newStore returns a Store that asks c, and can propose.

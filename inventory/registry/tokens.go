@@ -316,7 +316,7 @@ func (q *tokenRequest) once(ctx context.Context, realm *url.URL) (token, error) 
 	transport, cred := q.route(realm)
 	r, err := transport.ask(ctx, q.request(realm, cred))
 	if err != nil {
-		return token{}, connectionFailure(q.server(realm), err, transport.options.timeoutFor(err))
+		return token{}, connectionFailure(q.server(realm), err, transport.timeoutFor(err))
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden {
 		return token{}, q.denied(realm, r, cred)

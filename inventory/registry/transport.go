@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,6 +36,15 @@ type transport struct {
 	// proxies are the addresses of proxies in use. They are the operator's choice
 	// and may be where no registry may be.
 	proxies sync.Map
+}
+
+// timeoutFor returns the time limit that was in force where err came from, for messages.
+func (t *transport) timeoutFor(err error) time.Duration {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" || strings.Contains(err.Error(), "TLS handshake timeout") {
+		return t.dialer.Timeout
+	}
+	return t.options.Timeout
 }
 
 // newTransport trusts roots (nil: the system's), or every certificate if insecure.

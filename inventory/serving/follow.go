@@ -178,7 +178,7 @@ func (f *Follower) Webhooks() []certs.Webhook {
 	return called.webhooks
 }
 
-// A calling is what is kept of a webhook configuration.
+// A calling is the part of a webhook configuration that is kept.
 type calling struct {
 	webhooks    []certs.Webhook
 	differences []string

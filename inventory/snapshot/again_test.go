@@ -121,7 +121,8 @@ spec: {containers: [{name: c, image: "quay.io/a:1"}]}
 		return s
 	}
 	var written strings.Builder
-	if err := Write(t.Context(), &written, read(cluster)); err != nil {
+	first := read(cluster)
+	if err := Write(t.Context(), &written, first, first.TrustSettings()); err != nil {
 		t.Fatal(err)
 	}
 	both := read(strings.Replace(cluster, "quay.io/a:1", "quay.io/a:2", 1) + "---\n" + written.String())

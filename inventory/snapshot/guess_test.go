@@ -90,7 +90,7 @@ status: {tags: [{tag: "3.9", items: [{dockerImageReference: "quay.io/python:3.9"
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
 	var written bytes.Buffer
-	if err := Write(t.Context(), &written, s); err != nil {
+	if err := Write(t.Context(), &written, s, s.TrustSettings()); err != nil {
 		t.Fatal(err)
 	}
 	again, err := ReadFrom(&written, "what was written")

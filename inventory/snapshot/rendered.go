@@ -36,7 +36,7 @@ func (r *reader) renderedContent(name string, data []byte) {
 	r.contents[name] = renderedContent{config, err}
 }
 
-// Rendered implements RenderedSource. The error says that the dump does not have it, or what in
+// Rendered implements Source. The error says that the dump does not have it, or what in
 // it cannot be read; it is rollout.ErrGone where the cluster did not have it either.
 func (s *Snapshot) Rendered(_ context.Context, name string) (*rollout.Rendered, error) {
 	r, ok := s.contents[name]
@@ -46,17 +46,10 @@ func (s *Snapshot) Rendered(_ context.Context, name string) (*rollout.Rendered, 
 	return r.config, r.err
 }
 
-// A RenderedSource is a Source that can read rendered configs.
-type RenderedSource interface {
-	// Rendered returns the rendered config of that name. The error is rollout.ErrGone if there
-	// is none.
-	Rendered(ctx context.Context, name string) (*rollout.Rendered, error)
-}
-
 // contentKind is that of a writtenContent.
 var contentKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedContent"}
 
-// A writtenContent is what is written of the content of a rendered config. A hash of a short
+// A writtenContent is the written part of the content of a rendered config. A hash of a short
 // file would tell its content to whoever tries all; numbers say no more than which are the
 // same within the dump.
 type writtenContent struct {
@@ -92,7 +85,7 @@ func (n numbering) of(thing string) int {
 }
 
 // contents writes the rendered configs that a diagnosis of c reads. The error is that of ctx.
-func (w *writer) contents(ctx context.Context, source RenderedSource, c rollout.Cluster) error {
+func (w *writer) contents(ctx context.Context, source Source, c rollout.Cluster) error {
 	numbers := numbering{}
 	for _, name := range status.Needed(c, status.MaxRendered) {
 		config, err := source.Rendered(ctx, name)

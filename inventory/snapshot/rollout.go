@@ -21,18 +21,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A RolloutSource is a Source that knows what a rollout goes through.
-type RolloutSource interface {
-	// RolloutObjects returns the objects that say so. They must not be changed.
-	RolloutObjects() workloads.Objects
-}
-
 // Rollout returns what a rollout goes through, as far as the dump has it. Unknown names what
 // it lacks: a cluster has pods, nodes, budgets, and so on. The result is shared and must not
 // be changed.
 func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster() }
 
-// RolloutObjects implements RolloutSource.
+// RolloutObjects implements Source.
 func (s *Snapshot) RolloutObjects() workloads.Objects {
 	return workloads.Objects{
 		Pods: s.pods.Pods(), Controllers: slices.SortedFunc(maps.Values(s.podOwners), workloads.CompareControllers), Nodes: s.Nodes(), Pools: s.Pools(), Budgets: s.DisruptionBudgets(),
@@ -78,7 +72,7 @@ type lacking struct {
 	Quotas bool `json:"quotas,omitempty"`
 }
 
-// A renderedConfig is what is written of a rendered MachineConfig, whose files are large.
+// A renderedConfig is the written part of a rendered MachineConfig, whose files are large.
 type renderedConfig struct {
 	Name    string    `json:"name"`
 	Pool    string    `json:"pool"`

@@ -162,6 +162,18 @@ func (s *Snapshot) Images(context.Context) (policy.Images, error) {
 	}
 }
 
+// Cluster returns what a review of a change has to know of the cluster. The error is that of Images.
+func (s *Snapshot) Cluster(ctx context.Context) (policy.Cluster, error) {
+	images, err := s.Images(ctx)
+	if err != nil {
+		return policy.Cluster{}, err
+	}
+	through := s.Rollout()
+	return policy.Cluster{
+		Images: images, Gaps: s.gaps, Nodes: s.Nodes(), EndingNamespaces: s.EndingNamespaces(), Rollout: &through,
+	}, nil
+}
+
 // Nodes returns the nodes in the dump, as objects.TrimNode leaves them, sorted
 // by name.
 func (s *Snapshot) Nodes() []*corev1.Node { return s.nodes.sorted() }
@@ -194,7 +206,7 @@ func (s *Snapshot) Proxy() *configv1.Proxy { return s.proxies["/cluster"] }
 // leaves it, nil if the dump does not have it.
 func (s *Snapshot) ClusterVersion() *configv1.ClusterVersion { return s.versions["/version"] }
 
-// EndingNamespaces implements review.SiteSource.
+// EndingNamespaces is as in policy.Cluster.
 func (s *Snapshot) EndingNamespaces() map[string]bool {
 	return objects.EndingNamespaces(s.namespaces.sorted())
 }

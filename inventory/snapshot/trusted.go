@@ -14,14 +14,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 )
 
-// A TrustSource is a Source that knows which CAs nodes trust.
-type TrustSource interface {
-	// TrustSettings returns the objects that say so. They must not be changed.
-	TrustSettings() trust.Settings
-}
-
 // TrustSettings returns the objects in the dump that determine which CAs nodes trust.
-// ConfigMaps that it does not hold are Unread: they may well exist.
+// They must not be changed. ConfigMaps that it does not hold are Unread: they may well exist.
 func (s *Snapshot) TrustSettings() trust.Settings {
 	settings := trust.Settings{
 		ClusterProxy: s.Proxy(), CredentialProviders: s.CredentialProviders(), ConfigMaps: s.bundles.sorted(),

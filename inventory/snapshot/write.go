@@ -24,8 +24,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/images"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/objects"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // A Source is an inventory from which a dump can be written: a *cluster.Inventory or a
@@ -43,26 +45,19 @@ type Source interface {
 	MachineConfiguration() *operatorv1.MachineConfiguration
 	Proxy() *configv1.Proxy
 	ClusterVersion() *configv1.ClusterVersion
-}
-
-// A CredentialProviderSource is a Source that knows the credential providers. What a dump
-// lacks of them cannot be found out later.
-type CredentialProviderSource interface {
-	CredentialProviders() []*configv1.CRIOCredentialProviderConfig
-}
-
-// A GapSource is a Source that knows which parts of it are out of date or could not be read.
-type GapSource interface {
+	// Gaps returns the parts that are out of date or could not be read.
 	Gaps() []policy.Gap
+	// RolloutObjects returns the objects that say what a rollout goes through. They must not be
+	// changed.
+	RolloutObjects() workloads.Objects
+	// Rendered returns the rendered config of that name. The error is rollout.ErrGone if there
+	// is none.
+	Rendered(ctx context.Context, name string) (*rollout.Rendered, error)
 }
 
 func incomplete(source Source) error {
-	gaps, ok := source.(GapSource)
-	if !ok {
-		return nil
-	}
 	var parts []string
-	for _, g := range gaps.Gaps() {
+	for _, g := range source.Gaps() {
 		parts = append(parts, fmt.Sprintf("%s: %s", g.Source, g.Detail))
 	}
 	if len(parts) == 0 {
@@ -71,7 +66,8 @@ func incomplete(source Source) error {
 	return fmt.Errorf("the snapshot would be incomplete: %s", strings.Join(parts, "; "))
 }
 
-// Write writes a dump of what source knows, for Read. It is a List in JSON with
+// Write writes a dump of what source knows, and of the CAs that nodes trust and where they find
+// credentials, for Read. It is a List in JSON with
 // an object on each line, the same for the same knowledge, and holds what an
 // answer can depend on and nothing else: no secret, no environment, no
 // annotation but the Machine Config Operator's, and what oc apply has set of the registry lists
@@ -81,9 +77,9 @@ func incomplete(source Source) error {
 // and nodes name: registries.conf and the files beside it as they are, and of all other files
 // whether they are the same in several configs.
 //
-// It is an error if source is a GapSource and has gaps, as readers of the dump would not
+// It is an error if source has gaps, as readers of the dump would not
 // know of them. Nothing is written then.
-func Write(ctx context.Context, w io.Writer, source Source) error {
+func Write(ctx context.Context, w io.Writer, source Source, trusted trust.Settings) error {
 	if err := incomplete(source); err != nil {
 		return err
 	}
@@ -101,10 +97,6 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 	}
 	out := writer{to: bufio.NewWriter(w)}
 	out.text(`{"apiVersion":"v1","kind":"List","items":[`)
-	var trusted trust.Settings
-	if t, ok := source.(TrustSource); ok {
-		trusted = t.TrustSettings()
-	}
 	out.mirrors(set, image)
 	out.trusted(trusted)
 	if set.Applied != nil {
@@ -121,21 +113,15 @@ func Write(ctx context.Context, w io.Writer, source Source) error {
 		out.object(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), b)
 	}
 	out.configuration(source)
-	if r, ok := source.(RolloutSource); ok {
-		objects := r.RolloutObjects()
-		out.rollout(objects)
-		if c, ok := source.(RenderedSource); ok {
-			if err := out.contents(ctx, c, objects.Cluster()); err != nil {
-				return err
-			}
-		}
+	through := source.RolloutObjects()
+	out.rollout(through)
+	if err := out.contents(ctx, source, through.Cluster()); err != nil {
+		return err
 	}
-	if p, ok := source.(CredentialProviderSource); ok {
-		for _, c := range p.CredentialProviders() {
-			out.object(configv1.GroupVersion.WithKind(providerKind), &configv1.CRIOCredentialProviderConfig{
-				ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: c.Spec,
-			})
-		}
+	for _, c := range trusted.CredentialProviders {
+		out.object(configv1.GroupVersion.WithKind(providerKind), &configv1.CRIOCredentialProviderConfig{
+			ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Spec: c.Spec,
+		})
 	}
 	for _, img := range images.ByReference() {
 		out.object(imageUsersKind, imageUsersOf(img))

@@ -161,7 +161,7 @@ func newCertificate() string {
 func written(t *testing.T, s *Snapshot) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(t.Context(), &out, s); err != nil {
+	if err := Write(t.Context(), &out, s, s.TrustSettings()); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -283,7 +283,7 @@ func TestWriteForTerminals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var written strings.Builder
-	if err := Write(t.Context(), &written, s); err != nil {
+	if err := Write(t.Context(), &written, s, s.TrustSettings()); err != nil {
 		t.Fatal(err)
 	}
 	if i := strings.IndexFunc(written.String(), func(r rune) bool { return r != '\n' && !text.IsPrintable(r) }); i >= 0 {

@@ -168,11 +168,6 @@ func (f *Follower) Matches(ref string) bool {
 	return trust.Matches(ref)
 }
 
-// CredentialProviders returns the CRIOCredentialProviderConfigs as last read.
-func (f *Follower) CredentialProviders() []*configv1.CRIOCredentialProviderConfig {
-	return f.settings().CredentialProviders
-}
-
 // all returns every object that is followed at the moment.
 func (f *Follower) all() []*object {
 	f.mu.Lock()

@@ -28,7 +28,7 @@ type owner struct {
 	Name string `json:"name"`
 }
 
-// A pod is what a rollout.Pod does not share with the others of its podSet.
+// A pod is the part of a rollout.Pod that it does not share with the others of its podSet.
 type pod struct {
 	Name    string    `json:"name"`
 	Node    string    `json:"node,omitempty"`

@@ -18,7 +18,7 @@ type encodedStep struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// An encodedObject is what judging an Edit needs of an object: labels, as exemptions may
+// An encodedObject is the part of an object that judging an Edit needs: labels, as exemptions may
 // select by them, and of what is deleted only the name.
 type encodedObject struct {
 	metav1.TypeMeta `json:",inline"`

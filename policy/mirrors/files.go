@@ -17,7 +17,7 @@ const (
 	workerPool = "worker"
 )
 
-// A Variant is what the nodes of some pools get of a Set.
+// A Variant is the configuration that the nodes of some pools get of a Set.
 type Variant struct {
 	// Pools are their names, sorted; none where all nodes get the same.
 	Pools []string

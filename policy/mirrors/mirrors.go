@@ -120,7 +120,7 @@ func (s PullSource) same(other PullSource) bool {
 		s.Attachments == other.Attachments && s.Trust.same(other.Trust)
 }
 
-// A Route is what a node does to pull one reference.
+// A Route is the way of a node to pull one reference.
 type Route struct {
 	// Sources are in the order in which they are tried. Blocked and refused ones are included.
 	Sources []PullSource

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// A Trust is what nodes require of the signatures of an image before they run it, wherever it
+// A Trust is the requirement of nodes on the signatures of an image before they run it, wherever it
 // comes from. Nodes look it up by the name that was asked for, not by the mirror that
 // served it (docker_image_src.go, Reference), so a mirror does not bypass it.
 type Trust struct {

@@ -1,6 +1,6 @@
 package rollout
 
-// A Controller is what is known of how one makes the pods that it owns.
+// A Controller says how a controller creates the pods that it owns.
 type Controller struct {
 	Namespace string
 	Owner

@@ -38,7 +38,7 @@ type Conditions struct {
 	SingleNode bool
 }
 
-// A Decision is what MCO does on a node that goes from one rendered config to another.
+// A Decision lists the actions of MCO on a node that goes from one rendered config to another.
 type Decision struct {
 	// Changed are the paths of the files that differ, sorted. Where there are none, there is
 	// no new rendered config and nothing happens.

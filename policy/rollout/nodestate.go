@@ -20,7 +20,7 @@ const (
 	lastDrain     = "machineconfiguration.openshift.io/lastAppliedDrain"
 )
 
-// A Report is what MCO's controllers and its daemon on a node say to each other in the
+// A Report is the conversation of MCO's controllers and its daemon on a node, in the
 // annotations of the node. What is in it may be anything: whoever may change a node may
 // write there.
 type Report struct {

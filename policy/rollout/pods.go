@@ -69,7 +69,7 @@ func (p *Pod) FailingImage() string {
 // An Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
 type Owner struct{ Kind, Name string }
 
-// A PodSpec is what the scheduler, the kubelet and budgets go by.
+// A PodSpec has the part of a pod that the scheduler, the kubelet and budgets go by.
 type PodSpec struct {
 	// Labels are those of the pod: budgets and (anti-)affinity select by them.
 	Labels map[string]string
@@ -136,7 +136,7 @@ func (l SecurityLevel) Meets(level string) bool {
 	}
 }
 
-// A Container is what a kubelet has to pull before a pod starts.
+// A Container names an image that a kubelet has to pull before a pod starts.
 type Container struct {
 	Name, Image string
 	// Pull is the policy, never "": the API server sets it.

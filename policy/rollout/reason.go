@@ -35,7 +35,7 @@ const (
 	RegistryAdded
 )
 
-// A Reason is why MCO drains.
+// A Reason is a cause for which MCO drains.
 type Reason struct {
 	Check Check
 	// Path is the file that differs.

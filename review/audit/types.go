@@ -87,7 +87,7 @@ type Decision struct {
 	Source string `json:"source,omitempty"`
 }
 
-// A User is who asked for a change.
+// A User is the person or account that asked for a change.
 type User struct {
 	// Name is that of the user. Of a user who was impersonated, it is the impersonated one.
 	Name string `json:"name"`
@@ -99,7 +99,7 @@ type User struct {
 	Impersonator string `json:"impersonator,omitempty"`
 }
 
-// An Object is what a change is about.
+// An Object is the object that a change is about.
 type Object struct {
 	// Group is that of the API, as in config.openshift.io.
 	Group string `json:"group"`
@@ -114,7 +114,7 @@ type Object struct {
 	Name string `json:"name"`
 }
 
-// A RuleCount is how many findings a rule has of one severity.
+// A RuleCount is the number of findings that a rule has of one severity.
 type RuleCount struct {
 	// Rule is the name of the rule.
 	Rule string `json:"rule"`
@@ -143,7 +143,7 @@ type Finding struct {
 	Exempted []string `json:"exempted,omitempty"`
 }
 
-// An Override is what became of the annotation that asks for a refused change to be made.
+// An Override is the outcome for the annotation that asks for a refused change to be made.
 type Override struct {
 	// Result is used, no_reason, wrong_code, forbidden (the user may not) or unknown (whether the
 	// user may could not be found out). In records from the API server's log it is used or unused.
@@ -186,7 +186,7 @@ type Images struct {
 	MovedOpen int `json:"movedOpen,omitempty"`
 }
 
-// A Fact is what was found at one place.
+// A Fact is the answer of one place.
 type Fact struct {
 	// Location is the reference that was looked up.
 	Location string `json:"location"`
@@ -260,7 +260,7 @@ type Guard struct {
 	Replica string `json:"replica,omitempty"`
 }
 
-// A Change is what was to be changed.
+// A Change is the change that was asked for.
 type Change struct {
 	// Step is put, delete, or removeFinally: the last finalizer of an object under deletion is
 	// removed.

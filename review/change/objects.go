@@ -82,7 +82,7 @@ var kindsOfUse = []string{
 	mirrors.ClusterPolicyGVK.Kind, mirrors.NamespacePolicyGVK.Kind, "registrySources",
 }
 
-// A header is what has to be known of a document to read the rest. Names of fields
+// A header is the part of a document that has to be known to read the rest. Names of fields
 // count with their case, as for an API server.
 type header struct {
 	metav1.TypeMeta `json:",inline"`

@@ -35,7 +35,7 @@ type Configs struct {
 	retries map[string]retry // of unread
 }
 
-// A retry is when a config is asked for again, and how long that is after it was last.
+// A retry is the time at which a config is asked for again, and the wait before it.
 type retry struct {
 	at    time.Time
 	after time.Duration

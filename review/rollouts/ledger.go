@@ -16,7 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A phase is how the rollout of an object does.
+// A phase is the state of the rollout of an object.
 type phase int
 
 const (
@@ -53,7 +53,7 @@ func keyOf(o mirrors.Object) string {
 	return mirrors.NameOf(o) + " " + string(o.GetUID())
 }
 
-// enter enters how things are. Objects that are gone are forgotten without a report.
+// enter records the current state. Objects that are gone are forgotten without a report.
 func (l *ledger) enter(set mirrors.Set, pools []mirrorPool, now time.Time) {
 	for _, a := range l.accounts {
 		a.now, a.pools = none, nil

@@ -104,7 +104,7 @@ func (l *ledger) suspects() bool {
 	return false
 }
 
-// A change is what is to be reported of an object: images that are lost, or that are there
+// A change is the news about an object that is to be reported: images that are lost, or that are there
 // again.
 type change struct {
 	account *account

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
@@ -63,11 +64,17 @@ func (w *world) Mirrors(context.Context) (mirrors.Set, error) {
 	return w.set, w.broken
 }
 
-func (w *world) Images(context.Context) (policy.Images, error) {
+func (w *world) Cluster(context.Context) (policy.Cluster, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return policy.NewImages(w.images...), nil
+	return policy.Cluster{Images: policy.NewImages(w.images...)}, nil
 }
+
+func (w *world) Rendered(context.Context, string) (*rollout.Rendered, error) {
+	return nil, rollout.ErrGone
+}
+
+func (w *world) Notes() []string { return nil }
 
 func (w *world) Known(locs []mirrors.Location) policy.Facts {
 	w.mu.Lock()
@@ -89,6 +96,14 @@ func (w *world) Known(locs []mirrors.Location) policy.Facts {
 func (w *world) Presence(_ context.Context, locs []mirrors.Location) policy.Facts {
 	w.change(func() { w.asked += len(locs) })
 	return w.Known(locs)
+}
+
+func (w *world) Recall(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return w.Presence(ctx, locs)
+}
+
+func (w *world) Renew(ctx context.Context, locs []mirrors.Location) policy.Facts {
+	return w.Presence(ctx, locs)
 }
 
 func (w *world) Keep(_ string, locs []mirrors.Location, _ time.Duration) {

@@ -9,16 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 )
 
 // askSnapshot asks for a review based on a dump of the story's cluster. It sees the same
 // registries as the cluster's own guard.
 func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	var dump bytes.Buffer
-	if err := snapshot.Write(t.Context(), &dump, followed{w.images, w.trust}); err != nil {
+	if err := snapshot.Write(t.Context(), &dump, w.images, w.trust.Settings()); err != nil {
 		t.Fatal(err)
 	}
 	inventory, err := snapshot.ReadFrom(bytes.NewReader(dump.Bytes()), "the dump")
@@ -29,21 +27,12 @@ func (w *world) askSnapshot(t *testing.T, s *Scenario) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := w.reviewer(s, inventory).ReviewFor(t.Context(), edit, s.As)
+	record, err := w.reviewer(s, inventory).Review(t.Context(), edit, s.As)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Answer{record.Verdict.Allowed, record.Denial(), record.Warnings()}
 }
-
-// followed is a cluster whose nodes' CAs and proxies are known.
-type followed struct {
-	*cluster.Inventory
-	trust *trust.Follower
-}
-
-// TrustSettings implements snapshot.TrustSource.
-func (f followed) TrustSettings() trust.Settings { return f.trust.Settings() }
 
 // testSnapshotCommand writes a dump with the command, from the API server, and has
 // check judge the change by the dump and by the cluster. The outputs must be

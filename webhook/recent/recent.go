@@ -93,7 +93,7 @@ type entry struct {
 	newer, wholeList bool
 }
 
-// A content is what a store holds: entries, and the object and the version of it that an update
+// A content is the content of a store: entries, and the object and the version of it that an update
 // has to name. Later versions are greater, as resource versions are.
 type content struct {
 	uid, version string
@@ -180,7 +180,7 @@ type own struct {
 	done                    func(stored bool)
 }
 
-// A link is how things stand with what replicas share.
+// A link is the state of the connection to what replicas share.
 type link struct {
 	// worked is set once it was shared. unread and unwritten are why it cannot be, since is since
 	// when.

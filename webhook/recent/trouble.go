@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A trouble is what somebody other than the guards has done to the list. It delays changes for
+// A trouble is a change of the list by somebody other than the guards. It delays changes for
 // a bounded time, and is told.
 type trouble struct {
 	// counts are by what was done.

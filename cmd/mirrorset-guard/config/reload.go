@@ -55,7 +55,7 @@ func parseFile(path string, text []byte) (Configuration, error) {
 // ReadText reads a text for Parse, and no more of it than shows that it is too large.
 func ReadText(from io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(from, maxSize+1)) }
 
-// An Outcome is what came of a file that has changed.
+// An Outcome is the result of reading a file that has changed.
 type Outcome struct {
 	// Path is the file's.
 	Path string

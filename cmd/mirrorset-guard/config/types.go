@@ -166,13 +166,13 @@ type AuditFile struct {
 	Compress bool `json:"compress"`
 }
 
-// An AuditDestination is where records go.
+// An AuditDestination is the place that records go to.
 type AuditDestination string
 
 // A Mode is one of the modes.
 type Mode string
 
-// A Severity is what a finding does to the verdict.
+// A Severity is the effect of a finding on the verdict.
 type Severity string
 
 // A NamespaceLimit is the greatest severity for some namespaces.
@@ -184,7 +184,7 @@ type Guesses string
 // A BlobScope is a set of images.
 type BlobScope string
 
-// A Depth is how much of an image is looked up.
+// A Depth is the part of an image that is looked up.
 type Depth string
 
 // A Duration is a number with a unit, as in 90s or 5m.

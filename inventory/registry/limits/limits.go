@@ -1,6 +1,6 @@
 // Package limits holds the limits on requests to one registry, each number with its
 // reason: how many the client of a registry, and the store that asks through it, may have
-// under way, and how fast. It holds nothing else.
+// under way, how fast, and for how long. It holds nothing else.
 //
 // They work together. A store starts up to ProbesPerRegistry probes; each puts its
 // requests as slots of the registry's pace become free, of which there are at most
@@ -8,7 +8,19 @@
 // than the registry's own published rate.
 package limits
 
+import "time"
+
 const (
+	// RequestTimeout bounds one request, with its answer (registry.Options.Timeout): a third
+	// of what a review has, so that a second place can be asked after one that hangs.
+	RequestTimeout = 5 * time.Second
+	// ConnectTimeout bounds the making of a connection, and again its TLS handshake
+	// (registry.Options.DialTimeout). Where several ports may have to be tried they share it.
+	ConnectTimeout = 3 * time.Second
+	// ProbeTimeout bounds all requests about one location (presence.Options.ProbeTimeout):
+	// tokens, the manifest, and blobs of an image of many layers.
+	ProbeTimeout = 30 * time.Second
+
 	// RequestsPerRegistry bounds the requests under way to one registry
 	// (registry.Options.PerRegistry). Measured with 2,000 images, docker/distribution v3
 	// answers them in 3.07, 1.10 and 0.86 s with 16, 64 and 256 requests at a time: beyond

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A poolTrack is what is known of a pool.
+// A poolTrack is the history of a pool, as far as it was seen.
 type poolTrack struct {
 	name   string
 	nodes  map[string]*nodeTrack

@@ -38,7 +38,7 @@ func (t *Tracker) Diagnosed(d status.Diagnosis, cluster rollout.Cluster, now tim
 	return events
 }
 
-// A diagnosis is what is to be known of one pool.
+// A diagnosis holds the findings about one pool.
 type diagnosis struct {
 	findings   []status.Finding
 	pods       []rollout.Pod

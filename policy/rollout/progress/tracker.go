@@ -123,7 +123,7 @@ func (t *Tracker) Pools(now time.Time) []Pool {
 	return pools
 }
 
-// A Pool is how far a pool is.
+// A Pool is the progress of a pool.
 type Pool struct {
 	*status.Pool
 	// Active is set while a node is still to get the pool's config.
@@ -154,7 +154,7 @@ type Node struct {
 	Words string
 }
 
-// A Stall is why a rollout stands still.
+// A Stall is the cause of a rollout that does not move.
 type Stall struct {
 	// Since is when something moved for the last time.
 	Since time.Time

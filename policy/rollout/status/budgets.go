@@ -66,7 +66,7 @@ func (b budget) stale(than string) refusal {
 
 // unworkable is the refusal of a budget that allows no disruption whatever happens.
 func (b budget) unworkable(why string) refusal {
-	r := b.refusal(fmt.Sprintf("for budget %s kube-controller-manager cannot work out how many pods there are to be: %s", b.Name, why))
+	r := b.refusal(fmt.Sprintf("for budget %s kube-controller-manager cannot compute the expected number of pods: %s", b.Name, why))
 	r.cause, r.unworkable = CauseBudgetNotObserved, true
 	return r
 }

@@ -130,7 +130,7 @@ func (d *diagnosis) systemNotUpdated(p *Pool, n *Node, f *Finding) {
 		f.Remedies = append(f.Remedies, look(debug+"df -h / /boot /var", "shows which disk is full"))
 	}
 	f.Remedies = append(f.Remedies,
-		act(debug+"systemctl restart rpm-ostreed", "ends whatever rpm-ostree is at, so that MCO can begin again"),
+		act(debug+"systemctl restart rpm-ostreed", "aborts the current rpm-ostree operation, so that MCO can start again"),
 		act(debug+"rpm-ostree cleanup -p", "throws away what is staged for the next boot, which MCO then stages again"),
 	)
 }

@@ -194,7 +194,7 @@ func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
 		}
 	}
 	return act(fmt.Sprintf(`%spatch pdb %s --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":%d}}'`, in(pod.Namespace), arg(r.budget), least),
-		"counts the pods that there are, which takes no controller that tells how many there should be, and lets a pod go")
+		"counts existing pods instead of a controller's replicas, so that one can be evicted")
 }
 
 // neverHasRoom reports whether a budget allows no disruption however many pods there are.

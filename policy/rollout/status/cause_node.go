@@ -102,7 +102,7 @@ func (d *diagnosis) daemonDown(p *Pool, n *Node) bool {
 		f.Chain = append(f.Chain, "DaemonSet "+name+" has no pod there")
 		f.Remedies = append(f.Remedies,
 			look(inMCO+"describe daemonset "+name, "shows its events: a quota, a taint or a webhook may keep it from making the pod"),
-			act(inMCO+"rollout restart daemonset "+name, "makes all of its pods anew, one after the other; nodes and what runs there go on meanwhile"))
+			act(inMCO+"rollout restart daemonset "+name, "restarts its pods one at a time; nodes and workloads keep running"))
 	}
 	d.add(f)
 	return true

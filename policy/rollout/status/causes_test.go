@@ -171,10 +171,10 @@ func TestCauses(t *testing.T) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 1, 0)
 			in.Cluster.Budgets[0].Status.ExpectedPods = 0
 			in.Cluster.Pods[0].Owner = rollout.Owner{}
-		}), CauseBudgetNotObserved, "cannot work out how many pods there are to be: no controller makes them", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":0}}'`},
+		}), CauseBudgetNotObserved, "cannot compute the expected number of pods: no controller makes them", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":0}}'`},
 		{"a budget of pods that nobody scales", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0].Status.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Status: "False", Reason: policyv1.SyncFailedReason, Message: "jobs.batch does not implement the scale subresource"}}
-		}), CauseBudgetNotObserved, "cannot work out how many pods there are to be: jobs.batch does not", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":1}}'`},
+		}), CauseBudgetNotObserved, "cannot compute the expected number of pods: jobs.batch does not", `oc -n shop patch pdb cart --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":1}}'`},
 		{"the API server says by which budget", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 1, 2, 1)
 			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Budgets: true, Words: "The disruption budget cart needs 1 healthy pods and has 1 currently"}}

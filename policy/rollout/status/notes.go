@@ -37,7 +37,7 @@ func (o *overview) notes(s Status) []note {
 var lacks = map[string]string{
 	"nodes":                 "which node waits for what is not known",
 	"clusteroperators":      "what the operator says of itself is not known",
-	"machineconfigurations": "which actions nodes take is by the defaults of MCO",
+	"machineconfigurations": "node actions are assumed to be MCO's defaults",
 	"infrastructures":       "whether there is a single node, which is not drained, is not known",
 	"pods":                  "which node MCO runs on, and takes last, is not known",
 	"machineconfignodes":    "how far a node is in its update is not known",

@@ -15,7 +15,7 @@ type Settings struct {
 	Detail audit.Detail
 }
 
-// A Destination is where records go.
+// A Destination is the place that records go to.
 type Destination int
 
 // The destinations.

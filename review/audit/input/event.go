@@ -23,7 +23,7 @@ const (
 	apiServer  = "kube-apiserver"
 )
 
-// An event is what is read of an Event of audit.k8s.io/v1.
+// An event is the part that is read of an Event of audit.k8s.io/v1.
 type event struct {
 	AuditID          string    `json:"auditID"`
 	Stage            string    `json:"stage"`

@@ -26,7 +26,7 @@ type Reader struct {
 	Trouble func(Trouble)
 }
 
-// A Record is what one line tells: a decision or, if Loss is set, that records were lost or, if
+// A Record is the content of one line: a decision or, if Loss is set, that records were lost or, if
 // Confirmation is set, what became of an override. Decision then has when, whose and of what, and
 // the verdict confirmed or unconfirmed.
 type Record struct {

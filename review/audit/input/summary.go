@@ -31,7 +31,7 @@ type Summary struct {
 	Lost int `json:"lost"`
 }
 
-// A Count is how many decisions have something. The name is "" for those that found no room of
+// A Count is the number of decisions that have something. The name is "" for those that found no room of
 // their own in a Summary.
 type Count struct {
 	Name      string `json:"name"`

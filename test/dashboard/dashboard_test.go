@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "write the files in manifests that carry
 // TestFiles: the manifests carry what this package says.
 func TestFiles(t *testing.T) {
 	for file, make := range map[string]func() (*corev1.ConfigMap, error){
-		"../monitoring/dashboard-configmap.yaml":       ForConsole,
-		"../overlays/grafana/dashboard-configmap.yaml": ForGrafana,
+		"../../manifests/monitoring/dashboard-configmap.yaml":       ForConsole,
+		"../../manifests/overlays/grafana/dashboard-configmap.yaml": ForGrafana,
 	} {
 		got, err := asFile(make)
 		if err != nil {
@@ -37,7 +37,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := gocmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is not what the package says; go test ./manifests/dashboard -update writes it (-file +package):\n%s", file, diff)
+			t.Errorf("%s is not what the package says; go test ./test/dashboard -update writes it (-file +package):\n%s", file, diff)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func asFile(configMap func() (*corev1.ConfigMap, error)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]byte("# Made by go test ./manifests/dashboard -update.\n"), text...), nil
+	return append([]byte("# Made by go test ./test/dashboard -update.\n"), text...), nil
 }
 
 // What the console's code reads (web/src/features/legacy-dashboards in

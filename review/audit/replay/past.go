@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func absent(o mirrors.Object) state  { return state{mirrors.Delete, o} }
 
 // newPast returns the past before the first of records: each object as the first record about it
 // found it.
-func newPast(records []recordedChange) *past {
+func newPast(records []Change) *past {
 	p := &past{states: map[string]state{}}
 	for i := range records {
 		name := input.ObjectName(records[i].Object)
@@ -52,9 +52,9 @@ func before(step audit.Step) state {
 	return absent(step.New)
 }
 
-// pass goes on behind a record: a change that was admitted was made. If it was not, because of
+// advance applies a record: a change that was admitted was made. If it was not, because of
 // another webhook or of finalizers, the next record about the object says so.
-func (p *past) pass(r *recordedChange) {
+func (p *past) advance(r *Change) {
 	step, err := r.Change.Read()
 	if err != nil {
 		return
@@ -92,8 +92,8 @@ func newRecordedFacts(d *audit.Decision) (*recordedFacts, error) {
 	return &recordedFacts{facts: facts, lack: map[mirrors.Location]bool{}}, err
 }
 
-// Presence implements review.Registries.
-func (r *recordedFacts) Presence(_ context.Context, locations []mirrors.Location) policy.Facts {
+// presence is a review.RegistriesFunc.
+func (r *recordedFacts) presence(_ context.Context, locations []mirrors.Location) policy.Facts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := policy.Facts{}
@@ -125,5 +125,5 @@ type recordedTrust struct {
 
 // Propose implements review.Trust.
 func (t recordedTrust) Propose(map[string]string) (review.Registries, func()) {
-	return t.recorded, func() {}
+	return review.RegistriesFunc(t.recorded.presence), func() {}
 }

@@ -4,7 +4,7 @@
 //	dashboard.ForConsole() // OpenShift's console, Observe > Dashboards
 //	dashboard.ForGrafana() // a Grafana that collects ConfigMaps
 //
-// The files in manifests are made by its test (go test ./manifests/dashboard -update). It is not
+// The files in manifests are made by its test (go test ./test/dashboard -update). It is not
 // part of the program.
 package dashboard
 

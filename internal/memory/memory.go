@@ -1,4 +1,5 @@
-package main
+// Package memory gives back what the process holds and does not use.
+package memory
 
 import (
 	"context"
@@ -14,11 +15,11 @@ const (
 	littleMemory = 96 << 20
 )
 
-// giveBack gives back to the system what the process holds and does not use, every now and then until
+// GiveBack gives back to the system what the process holds and does not use, every now and then until
 // ctx ends. Left alone, Go looks for garbage once there is half as much again as was in use before,
 // which after a tenant's 100,000 references or a review of them is a long time, and returns what it
 // finds little by little. To look takes some 50 ms of one processor where there are 100,000 pods.
-func giveBack(ctx context.Context) {
+func GiveBack(ctx context.Context) {
 	ticker := time.NewTicker(giveBackEvery)
 	defer ticker.Stop()
 	for {

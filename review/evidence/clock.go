@@ -1,4 +1,4 @@
-package main
+package evidence
 
 import (
 	"net/http"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A serverClock tells the time of an API server, by its answers: the clock of this machine may
+// A ServerClock tells the time of an API server, by its answers: the clock of this machine may
 // be off, and times in a cluster are compared with each other only.
-type serverClock struct {
+type ServerClock struct {
 	mu     sync.Mutex
 	offset time.Duration
 }
@@ -16,8 +16,8 @@ type serverClock struct {
 // clockStep is how exactly an answer says when it was given, with some time on its way.
 const clockStep = 2 * time.Second
 
-// wrap returns a transport whose answers set the clock.
-func (c *serverClock) wrap(next http.RoundTripper) http.RoundTripper {
+// Wrap returns a transport whose answers set the clock.
+func (c *ServerClock) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
 		if err == nil {
@@ -27,7 +27,7 @@ func (c *serverClock) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-func (c *serverClock) set(date string) {
+func (c *ServerClock) set(date string) {
 	at, err := http.ParseTime(date)
 	if err != nil {
 		return
@@ -41,8 +41,8 @@ func (c *serverClock) set(date string) {
 	c.offset = offset
 }
 
-// now returns the time of the API server, that of this machine before its first answer.
-func (c *serverClock) now() time.Time {
+// Now returns the time of the API server, that of this machine before its first answer.
+func (c *ServerClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Add(c.offset)

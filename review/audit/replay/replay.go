@@ -1,0 +1,82 @@
+// Package replay judges recorded changes again: what would be decided now, or with other settings?
+//
+//	results := replay.Judge(ctx, world, changes, replay.Options{Settings: settings, Facts: replay.Recorded})
+package replay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// Where the facts come from by which a change is judged again.
+const (
+	Now      = "now"      // registries are asked
+	Recorded = "recorded" // the records have them
+)
+
+// Options say how changes are judged.
+type Options struct {
+	Settings policy.Settings
+	Facts    string        // Now or Recorded
+	Timeout  time.Duration // for asking registries about one change
+}
+
+// A Change is a decision about a change, and whether it is to be judged again. Others are read for
+// the state of their objects.
+type Change struct {
+	audit.Decision
+	Asked bool
+}
+
+// Judge judges the changes that were asked for again, in the order of time.
+func Judge(ctx context.Context, w *world.World, changes []Change, o Options) Results {
+	past := newPast(changes)
+	results := Results{APIVersion: review.APIVersion, Kind: "Replay", Facts: o.Facts, Changes: []Judged{}}
+	for i := range changes {
+		r := &changes[i]
+		if r.Asked {
+			results.add(o.judge(ctx, w, r, past))
+		}
+		past.advance(r)
+	}
+	return results
+}
+
+func (o *Options) judge(ctx context.Context, w *world.World, r *Change, past *past) Judged {
+	result := newJudged(&r.Decision)
+	step, err := r.Change.Read()
+	if err != nil {
+		result.Error = err.Error()
+		return result
+	}
+	reviewer := w.Reviewer()
+	reviewer.Inventory, reviewer.Settings = review.After(w.Cluster, past.at(step)), o.Settings
+	var recorded *recordedFacts
+	if o.Facts == Recorded {
+		if recorded, err = newRecordedFacts(&r.Decision); err != nil {
+			result.Error = err.Error()
+			return result
+		}
+		reviewer.Registries, reviewer.Trust = review.RegistriesFunc(recorded.presence), recordedTrust{reviewer.Trust, recorded}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	record, err := reviewer.Review(ctx, step.Edit, policy.Requester{User: r.User.Name, Groups: r.User.Groups})
+	if err != nil {
+		result.Error = err.Error()
+		return result
+	}
+	result.compare(record)
+	if n := recorded.missing(); n > 0 && result.Now == "denied" {
+		result.Now, result.Differs = "", false
+		result.Error = fmt.Sprintf("it would be denied for want of facts about %s that the record does not hold", text.Plural(n, "place", "places"))
+	}
+	return result
+}

@@ -1,0 +1,294 @@
+// Package evidence asks an API server and registries what a diagnosis of a rollout wants to know
+// besides the objects that were read: whether a pod would be evicted, which places hold an image,
+// why a controller makes no pod. Nothing is changed by it: evictions are dry runs.
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// Options say whom a diagnosis asks.
+type Options struct {
+	Config *rest.Config // of the cluster
+	// World returns how registries are asked, once one has to be. An error is a note of the
+	// diagnosis.
+	World func() (world.Options, error)
+	// PullSecret returns the nodes' credentials; nil for those of the cluster.
+	PullSecret func() ([]byte, error)
+	Timeout    time.Duration
+}
+
+// maxRounds is how often a diagnosis may ask: an answer may lead to one more question.
+const maxRounds = 3
+
+// Diagnose says why nodes and pools do not move, and asks what it takes to say so. The answers become
+// the Evidence of in.
+func Diagnose(ctx context.Context, in *status.Input, set mirrors.Set, o Options) (status.Diagnosis, error) {
+	d := status.Diagnose(*in, set)
+	if d.Asks.IsEmpty() {
+		return d, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	ask, err := newAsker(in, o)
+	if err != nil {
+		return d, err
+	}
+	defer ask.close()
+	for range maxRounds {
+		open := d.Asks.Without(in.Evidence)
+		if open.IsEmpty() {
+			break
+		}
+		ask.all(ctx, open)
+		in.Evidence = ask.evidence
+		d = status.Diagnose(*in, set)
+	}
+	return d, nil
+}
+
+// An asker asks what a diagnosis wants to know.
+type asker struct {
+	options  Options
+	in       *status.Input
+	kube     kubernetes.Interface
+	places   *world.Registries // nil until a place is asked
+	trust    *trust.Follower
+	stop     context.CancelFunc // ends trust
+	evidence status.Evidence
+
+	mu      sync.Mutex
+	refused map[string]bool // the namespaces in which evictions may not be asked for
+}
+
+func newAsker(in *status.Input, o Options) (*asker, error) {
+	config := rest.CopyConfig(o.Config)
+	config.QPS = -1 // what is asked is bounded
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &asker{options: o, in: in, kube: kube, refused: map[string]bool{}}, nil
+}
+
+func (a *asker) close() {
+	if a.places != nil {
+		a.stop()
+		a.places.Close()
+	}
+}
+
+func (a *asker) note(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := fmt.Sprintf(format, args...); !slices.Contains(a.evidence.Notes, n) {
+		a.evidence.Notes = append(a.evidence.Notes, n)
+	}
+}
+
+func (a *asker) all(ctx context.Context, asks status.Asks) {
+	a.askEvictions(ctx, asks.Evictions)
+	if len(asks.Owners) > 0 {
+		a.askOwners(ctx, asks.Owners)
+	}
+	if asks.Requests {
+		a.askRequests(ctx)
+	}
+	if asks.Configs {
+		a.askConfigs(ctx)
+	}
+	if len(asks.Places) > 0 {
+		a.askPlaces(ctx, asks.Places)
+	}
+}
+
+// askAtOnce is how many questions to the API server are under way at once.
+const askAtOnce = 4
+
+func (a *asker) askEvictions(ctx context.Context, pods []status.PodName) {
+	var group errgroup.Group
+	group.SetLimit(askAtOnce)
+	for _, pod := range pods {
+		group.Go(func() error {
+			a.askEviction(ctx, pod)
+			return nil
+		})
+	}
+	_ = group.Wait() // none fails
+	a.mu.Lock()
+	namespaces := slices.Sorted(maps.Keys(a.refused))
+	a.mu.Unlock()
+	if len(namespaces) > 0 {
+		a.note("evictions are judged by the budgets alone: to ask for one as a dry run takes the right to create pods/eviction in namespaces %s", text.Names(namespaces, maxNamespaces))
+	}
+}
+
+// maxNamespaces is how many a note names.
+const maxNamespaces = 6
+
+func (a *asker) askEviction(ctx context.Context, pod status.PodName) {
+	a.mu.Lock()
+	refused := a.refused[pod.Namespace]
+	a.mu.Unlock()
+	if refused {
+		return
+	}
+	answer, err := dryRunEviction(ctx, a.kube, pod)
+	switch {
+	case isMissingRight(err):
+		a.mu.Lock()
+		a.refused[pod.Namespace] = true
+		a.mu.Unlock()
+	case err != nil:
+		a.note("whether pod %s would be evicted could not be asked: %v", pod, err)
+	default:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.evidence.Evictions == nil {
+			a.evidence.Evictions = map[status.PodName]status.Eviction{}
+		}
+		a.evidence.Evictions[pod] = answer
+	}
+}
+
+// isMissingRight tells the refusal of the API server's authorization from that of a webhook,
+// which often has the same code.
+func isMissingRight(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot ")
+}
+
+// askPlaces asks registries as the nodes do: with their credentials, CAs and proxies.
+func (a *asker) askPlaces(ctx context.Context, places []status.PlaceAsked) {
+	if a.places == nil {
+		if err := a.openRegistries(ctx); err != nil {
+			a.note("registries were not asked: %v", err)
+			return
+		}
+	}
+	if a.evidence.Places == nil {
+		a.evidence.Places = map[status.Place]status.Answer{}
+	}
+	facts := a.lookUp(ctx, places)
+	for _, p := range places {
+		a.evidence.Places[p.Place] = answerOf(deepened(p.Source), facts)
+	}
+	for _, n := range slices.Concat(a.places.Notes(), a.trust.Notes()) {
+		a.note("%s", n)
+	}
+	a.note("registries were asked from this machine; nodes may have other proxies, CAs and name servers")
+}
+
+// deepened returns a place so that its manifest is read: a HEAD may show what is no longer there.
+func deepened(place mirrors.PullSource) mirrors.PullSource {
+	place.Depth = mirrors.DepthManifest
+	return place
+}
+
+// lookUp returns what is at places, and then where nodes look for the signatures of what is there.
+func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.Facts {
+	facts := policy.Facts{}
+	for {
+		var open []mirrors.Location
+		for _, p := range places {
+			place := deepened(p.Source)
+			if _, known := facts[place.Location]; !known {
+				open = append(open, place.Location)
+				continue
+			}
+			open = append(open, policy.SignatureLookups(place, facts)...)
+		}
+		if len(open) == 0 {
+			return facts
+		}
+		found := a.places.Presence(ctx, open)
+		for _, l := range open {
+			facts[l] = found.At(l)
+		}
+	}
+}
+
+// openRegistries opens registries with what nodes have.
+func (a *asker) openRegistries(ctx context.Context) error {
+	options, err := a.options.World()
+	if err != nil {
+		return err
+	}
+	places := world.NewRegistries(options, func() []string { return policy.PlatformsOf(a.in.Cluster.Nodes) })
+	trusted, err := places.Follow(a.options.Config, options.Trust)
+	if err != nil {
+		places.Close()
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	go trusted.Run(ctx) //nolint:errcheck // it returns nil, and ends with stop
+	if err := trusted.WaitReady(ctx); err != nil {
+		stop()
+		places.Close()
+		return fmt.Errorf("reading which CAs nodes trust: %w", err)
+	}
+	places.SetCredentials(a.credentials(ctx))
+	a.places, a.trust, a.stop = places, trusted, stop
+	return nil
+}
+
+// credentials returns those of the nodes. Their content is in no error.
+func (a *asker) credentials(ctx context.Context) ([]byte, error) {
+	if a.options.PullSecret != nil {
+		return a.options.PullSecret()
+	}
+	secret, err := a.kube.CoreV1().Secrets("openshift-config").Get(ctx, "pull-secret", metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return nil, errors.New("Secret openshift-config/pull-secret may not be read (it takes the right to get it; see --pull-secret)") //nolint:staticcheck // it begins with a kind
+	}
+	if err != nil {
+		return nil, err
+	}
+	return secret.Data[".dockerconfigjson"], nil
+}
+
+// answerOf says what facts say of a place.
+func answerOf(place mirrors.PullSource, facts policy.Facts) status.Answer {
+	f := facts.At(place.Location)
+	holds := map[policy.Presence]status.Holds{
+		policy.Present: status.HoldsIt, policy.Absent: status.HoldsNot, policy.Denied: status.HoldsDenied, policy.Unreachable: status.HoldsAway,
+		policy.Mismatch: status.HoldsOther, policy.Incomplete: status.HoldsOther, policy.Inconclusive: status.HoldsNoWord,
+	}[f.Presence]
+	if holds == "" {
+		holds = status.HoldsNoWord
+	}
+	words := f.Detail
+	if lacks := slices.Concat(f.Lacks, f.Missing); holds == status.HoldsIt && len(lacks) > 0 {
+		words = "without " + strings.Join(lacks, ", ")
+	}
+	answer := status.Answer{Holds: holds, Words: text.Line(words)}
+	for _, s := range policy.SignaturesAt(place, facts) {
+		if s.At.Ref != "" {
+			answer.Signatures = append(answer.Signatures, status.SignatureAnswer{Digest: s.Digest, At: s.At.Ref, Accepted: s.State == "accepted"})
+		}
+		stopped := map[string]status.Holds{"missing": status.HoldsUnsigned, "rejected": status.HoldsMissigned, "unreadable": status.HoldsMissigned, "unknown": status.HoldsUnjudged}[s.State]
+		if stopped != "" && answer.Holds == status.HoldsIt {
+			answer.Holds, answer.Words = stopped, text.Line(strings.TrimPrefix(answer.Words+"; "+s.Detail, "; "))
+		}
+	}
+	return answer
+}

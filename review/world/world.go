@@ -1,0 +1,135 @@
+// Package world opens what a review looks at: a cluster, live or as a dump has it, and the
+// registries as its nodes see them, with their credentials, CAs and proxies.
+//
+//	w := world.FromDump(dump, world.Options{})
+//	defer w.Close()
+//	reviewer := w.Reviewer()
+//
+// Every command and the webhook open it here, so that none of them leaves a part out.
+package world
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// Options say how a world is opened. What its parts hand to each other is set here: the pull
+// secret, the platforms, the trust and what is proposed.
+type Options struct {
+	Registry registry.Options // its RootCAs are trusted whatever the cluster says
+	Facts    presence.Options
+	Cluster  cluster.Options
+	Trust    trust.Options
+}
+
+// A Cluster is a live one or a dump: a *cluster.Inventory or a *snapshot.Snapshot.
+type Cluster interface {
+	review.Inventory
+	snapshot.Source
+	// Applied returns what MCO last wrote for the nodes. The error is objects.ErrNotApplied if it
+	// wrote nothing.
+	Applied(context.Context) (*mirrors.Applied, error)
+}
+
+var (
+	_ Cluster = (*cluster.Inventory)(nil)
+	_ Cluster = (*snapshot.Snapshot)(nil)
+)
+
+// A World is a cluster with its registries. It is to be closed.
+type World struct {
+	Cluster    Cluster
+	Registries *Registries
+	// Live and Trust are what is followed of a live cluster; nil in the world of a dump.
+	Live  *cluster.Inventory
+	Trust *trust.Follower
+
+	stop             context.CancelFunc // nil until it is started
+	cas              caSource
+	otherCredentials func(ref string) bool
+	notes            review.NoteSource
+	trusted          func() trust.Settings
+}
+
+// New returns the world of a live cluster, of which nothing has been read yet: start it, or run Live
+// and Trust.
+func New(config *rest.Config, o Options) (*World, error) {
+	w := &World{}
+	w.Registries = NewRegistries(o, w.platforms)
+	o.Cluster.OnPullSecret = w.Registries.SetCredentials
+	var err error
+	if w.Live, err = cluster.New(config, o.Cluster); err != nil {
+		w.Close()
+		return nil, err
+	}
+	if w.Trust, err = w.Registries.Follow(config, o.Trust); err != nil {
+		w.Close()
+		return nil, err
+	}
+	w.Cluster, w.cas, w.otherCredentials, w.notes, w.trusted = w.Live, w.Trust, w.Trust.Matches, w.Trust, w.Trust.Settings
+	return w, nil
+}
+
+// FromDump returns the world of a dump. Its registries are trusted as the nodes in it trust them. They
+// are not asked through the proxies of these, which this machine may not reach.
+func FromDump(dump *snapshot.Snapshot, o Options) *World {
+	w := &World{Cluster: dump, trusted: dump.TrustSettings}
+	w.Registries = NewRegistries(o, w.platforms)
+	if data := dump.PullSecret(); data != nil {
+		w.Registries.SetCredentials(data, nil)
+	} else {
+		w.Registries.SetCredentials(nil, errors.New("no Secret openshift-config/pull-secret in the dump; see --pull-secret"))
+	}
+	settings := dump.TrustSettings()
+	settings.Roots = o.Registry.RootCAs
+	trusted := trust.New(settings)
+	w.Registries.Client.SetTrust(trusted.RootCAs, trusted.HostRootCAs, nil)
+	w.cas, w.otherCredentials, w.notes = dumpedCAs{settings}, trusted.Matches, notes(trusted.Problems())
+	return w
+}
+
+// platforms returns those of the nodes, as far as they are known.
+func (w *World) platforms() []string { return policy.PlatformsOf(w.Cluster.Nodes()) }
+
+// Reviewer returns a Reviewer of changes in this world, by the rules' defaults.
+func (w *World) Reviewer() review.Reviewer {
+	return review.Reviewer{
+		Inventory: w.Cluster, Registries: w.Registries, OtherCredentials: w.otherCredentials,
+		NoteSources: []review.NoteSource{w.notes}, Trust: proposer{w.cas, w.Registries.Store}, Current: review.NewCurrent(),
+	}
+}
+
+// TrustSettings returns the objects that determine what the nodes trust.
+func (w *World) TrustSettings() trust.Settings { return w.trusted() }
+
+// Start has what is followed of a live cluster followed until ctx ends, or Close is called.
+func (w *World) Start(ctx context.Context) {
+	ctx, w.stop = context.WithCancel(ctx)
+	go w.Live.Run(ctx)  //nolint:errcheck // it returns nil; WaitReady says what matters
+	go w.Trust.Run(ctx) //nolint:errcheck // as above
+}
+
+// Close ends what Start began, and what is under way to registries.
+func (w *World) Close() {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.Registries.Close()
+}
+
+// notes are a review.NoteSource.
+type notes []string
+
+// Notes implements review.NoteSource.
+func (n notes) Notes() []string { return n }
