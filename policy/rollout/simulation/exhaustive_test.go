@@ -601,10 +601,13 @@ func (m *model) isEven(s situation, p, n int) bool {
 	return true
 }
 
-// explore returns whether some and whether all courses end in a stall, and how many nodes are updated
-// where it is the fewest; false for too many.
-func (m *model) explore(limit int) (some, all bool, fewest int, ok bool) {
-	all, fewest = true, len(m.nodes)
+// explore returns whether some and whether all courses end in a stall, and how many nodes of each pool are
+// updated where it is the fewest; false for too many.
+func (m *model) explore(limit int) (some, all bool, fewest map[string]int, ok bool) {
+	all, fewest = true, map[string]int{}
+	for _, p := range m.pools {
+		fewest[p.name] = len(m.nodes)
+	}
 	first := m.start()
 	seen := map[situation]bool{first: true}
 	for queue := []situation{first}; len(queue) > 0; queue = queue[1:] {
@@ -612,7 +615,9 @@ func (m *model) explore(limit int) (some, all bool, fewest int, ok bool) {
 		if sure == 0 {
 			stuck := strings.ContainsAny(queue[0].phase, string([]byte{waits, drains}))
 			some, all = some || stuck, all && stuck
-			fewest = min(fewest, strings.Count(queue[0].phase, string([]byte{isUpdated})))
+			for i, p := range m.pools {
+				fewest[p.name] = min(fewest[p.name], m.updated(queue[0], i))
+			}
 		}
 		for _, s := range next {
 			if !seen[s] {
@@ -621,10 +626,17 @@ func (m *model) explore(limit int) (some, all bool, fewest int, ok bool) {
 			}
 		}
 		if len(seen) > limit {
-			return false, false, 0, false
+			return false, false, nil, false
 		}
 	}
 	return some, all, fewest, true
+}
+
+func (m *model) updated(s situation, pool int) (count int) {
+	for n := range m.nodes {
+		count += b2i(m.pool[n] == pool && s.phase[n] == isUpdated)
+	}
+	return count
 }
 
 // randomScene draws a small cluster, or one with up to so many nodes and pods more.
@@ -693,15 +705,9 @@ func randomScene(r *rand.Rand, more int) scene {
 	return scene(b.String())
 }
 
-func updatedIn(c Course) (n int) {
-	for _, s := range c.Steps {
-		n += b2i(s.Updated)
-	}
-	return n
-}
-
 // TestGuarantee holds both courses against all that can happen in small clusters: if the worst
-// has no stall, no sequence of events has; if the best has one, all of them have.
+// has no stall, no sequence of events has; if the best has one, all of them have; and none updates fewer
+// nodes of a pool than are assured.
 func TestGuarantee(t *testing.T) {
 	worlds := 3000
 	if testing.Short() {
@@ -734,8 +740,21 @@ func TestGuarantee(t *testing.T) {
 		if played := !best && !got.Best.Undecided; played && all {
 			t.Errorf("seed %d: all courses stall, and one was played that does not\n%s\n%s", seed, s, lines(got.Best.Steps))
 		}
-		if done := updatedIn(got.Worst); done > fewest {
-			counts["worst too far"]++
+		for _, p := range in.Forecast.Pools {
+			takes := p.Part == rollout.Takes && slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return !n.Waits() })
+			if takes != slices.ContainsFunc(got.Worst.Assured, func(a Assured) bool { return a.Pool == p.Name }) {
+				t.Errorf("seed %d: of pool %s: %s\n%s", seed, p.Name, lines(got.Worst.Assured), s)
+			}
+		}
+		for _, sure := range got.Worst.Assured {
+			few := fewest[sure.Pool]
+			if sure.Updated > few || !worst && sure.Updated < sure.Of {
+				t.Errorf("seed %d: a course updates %d nodes, and in any case %s\n%s\n%s", seed, few, sure, s, lines(got.Worst.Steps))
+			}
+			if few < sure.Of {
+				counts["pools that may stall"]++
+				counts["assured too few"] += b2i(sure.Updated < few)
+			}
 		}
 		counts[fmt.Sprintf("some=%t all=%t", some, all)]++
 		if worst && !some {
@@ -749,8 +768,8 @@ func TestGuarantee(t *testing.T) {
 	if sure := counts["some=false all=false"]; counts["worst too dark"] > sure/2 {
 		t.Errorf("the worst course stalls in %d of %d clusters where nothing does", counts["worst too dark"], sure)
 	}
-	if stalls := counts["some=true all=false"] + counts["some=true all=true"]; counts["worst too far"] > stalls/8 {
-		t.Errorf("the worst course updates more nodes than another in %d of %d clusters that may stall", counts["worst too far"], stalls)
+	if stalls := counts["pools that may stall"]; counts["assured too few"] > stalls/5 {
+		t.Errorf("more nodes are updated than assured in %d of %d pools that may stall", counts["assured too few"], stalls)
 	}
 	if bad := counts["some=true all=true"]; counts["best too bright"] > bad/2 {
 		t.Errorf("the best course finishes in %d of %d clusters where nothing does", counts["best too bright"], bad)

@@ -23,6 +23,10 @@ type verdict struct {
 	why     string
 	pod     int32 // one that cannot be evicted
 	budgets []string
+	// judged is the budget that was looked at, of a pod that has more than one. Lost are the pods
+	// that it cannot rely on.
+	judged *budget
+	lost   []int32
 }
 
 // verdicts returns those of all budgets that may refuse an eviction for good.
@@ -46,27 +50,28 @@ func (w *world) verdicts(v view) []verdict {
 		return all
 	}
 	// All cordoned nodes have a pod of this one budget then.
-	if _, ok := w.judge(all[0].budget, v, true); !ok {
+	found, ok := w.judge(all[0].budget, v, true)
+	if !ok {
 		return nil
 	}
-	return all
+	return []verdict{found}
 }
 
 // judge returns the verdict on a budget, false if it surely lets go what is left of its pods
 // some time. Alone says that no other budget refuses anything for good.
 func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
-	found := verdict{budget: b, pod: -1, budgets: []string{b.name()}}
-	lost, spared := 0, false
-	var unreadyPod int32 = -1
+	found := verdict{budget: b, judged: b, pod: -1, budgets: []string{b.name()}}
+	spared := false
+	var unreadyPod, doubled int32 = -1, -1
 	c := &circumstances{v: v, b: b, alone: alone, home: w.homes(b), unready: map[*podSet]int32{}}
 	for _, i := range b.pods {
 		p := &w.pods[i]
-		if w.ask(2); !p.stays && len(p.shape.budgets) > 1 {
-			return w.doubled(i), true
+		if w.ask(2); !p.stays && len(p.shape.budgets) > 1 && doubled < 0 {
+			doubled = i
 		}
 		m, isLost := w.missing(i, c)
 		if isLost {
-			lost++
+			found.lost = append(found.lost, i)
 			found.missing = append(found.missing, m)
 			found.byImage += b2i(m.Image != "")
 		}
@@ -81,7 +86,12 @@ func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
 			found.pod = i
 		}
 	}
-	ready := len(b.pods) - lost
+	if doubled >= 0 {
+		missing := w.doubled(doubled)
+		missing.judged, missing.lost = b, found.lost
+		return missing, true
+	}
+	ready := len(b.pods) - len(found.lost)
 	if found.pod >= 0 && !b.allows(healthy, ready+b2i(!spared)) {
 		if !spared { // it is not lost itself
 			found.missing = slices.DeleteFunc(found.missing, func(m Missing) bool { return m.Pod == w.podName(found.pod) })

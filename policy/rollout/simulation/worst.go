@@ -21,6 +21,7 @@ func (w *world) worst() Course {
 	if len(course.Stalls) > 0 {
 		w.attribute(course.Stalls, verdicts)
 	}
+	course.Assured = w.assured(verdicts)
 	return course
 }
 
