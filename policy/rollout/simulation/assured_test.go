@@ -44,6 +44,9 @@ func TestAssured(t *testing.T) {
 			ReplicaSet w0 first cpu=4 priority=9
 			ReplicaSet w2 web cpu=3
 			budget web app=web min=1`, "pool worker may update none of its nodes"},
+		{"a pod that was evicted and does not end keeps its port, also on a node that another pod tolerates", "pool worker max=2\n" + workers(3, "") + `
+			ReplicaSet w0,w1,w2!kept web tolerates=* port=80 image=old-fails
+			budget web app=web max=1`, "pool worker may update none of its nodes"},
 		{"nothing stalls", "pool worker\n" + workers(3, "") + `
 			ReplicaSet w0,w1 web
 			budget web app=web max=1`, "pool worker updates all of its nodes"},

@@ -459,19 +459,21 @@ func (m *model) startsOn(s situation, p, n int) Pull {
 	return worst
 }
 
-func (m *model) feasible(s situation, p, n int) bool {
-	node, pod := m.nodes[n], m.in.Cluster.Pods[p]
-	cordoned := s.phase[n] == drains || node.Spec.Unschedulable
+// tolerated reports whether neither a cordon nor taints keep a pod from a node.
+func (m *model) tolerated(s situation, p, n int) bool {
 	tolerates := func(key string) bool {
-		return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "" || t.Key == key })
+		return slices.ContainsFunc(m.in.Cluster.Pods[p].Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "" || t.Key == key })
 	}
-	if cordoned && !tolerates("node.kubernetes.io/unschedulable") || node.Status.Conditions[0].Status != corev1.ConditionTrue {
+	if (s.phase[n] == drains || m.nodes[n].Spec.Unschedulable) && !tolerates("node.kubernetes.io/unschedulable") {
 		return false
 	}
-	for _, taint := range node.Spec.Taints {
-		if !tolerates(taint.Key) {
-			return false
-		}
+	return !slices.ContainsFunc(m.nodes[n].Spec.Taints, func(taint corev1.Taint) bool { return !tolerates(taint.Key) })
+}
+
+func (m *model) feasible(s situation, p, n int) bool {
+	node, pod := m.nodes[n], m.in.Cluster.Pods[p]
+	if !m.tolerated(s, p, n) || node.Status.Conditions[0].Status != corev1.ConditionTrue {
+		return false
 	}
 	for key, value := range pod.Spec.NodeSelector {
 		if node.Labels[key] != value {
@@ -576,7 +578,7 @@ func (m *model) isEven(s situation, p, n int) bool {
 			if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 				selected = selected && node.Name == a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
 			}
-			if !ok || !selected {
+			if !ok || !selected || c.NodeTaintsPolicy != nil && !m.tolerated(s, p, i) {
 				continue
 			}
 			counts[value] += 0
@@ -672,8 +674,12 @@ func randomScene(r *rand.Rand, more int) scene {
 			pick("", "", "", "taint=x", "cordoned")+" "+kubelet, pick("", "", "images=new-fails", "images=fails", "images=unknown"))
 	}
 	left := 5 + more
+	own := r.Intn(4) == 0 // pods of which each can only wait for its own node, or nearly
 	for app := range 1 + r.Intn(3) {
 		replicas := min(1+r.Intn(3+more), left)
+		if own && app == 0 {
+			replicas = min(nodes, left)
+		}
 		if replicas == 0 {
 			break
 		}
@@ -685,8 +691,11 @@ func randomScene(r *rand.Rand, more int) scene {
 			at = append(at, free[i%len(free)]+pick("", "", "", "", "", "", "", "", "!unready", "!pending", "!deleted", "!kept"))
 		}
 		spec := fmt.Sprintf("app%d cpu=%s", app, pick("100m", "100m", "1", "2", "3"))
-		for range r.Intn(3) {
-			spec += " " + pick("port=80", "port=80", "apart", "apart="+corev1.LabelTopologyZone, "spread", "spread="+corev1.LabelTopologyZone,
+		if own && app == 0 {
+			spec += " " + pick("cpu=3", "cpu=3", "spread", "spread="+corev1.LabelTopologyZone, "spread honor", "apart", "apart="+corev1.LabelTopologyZone, "spread cpu=3", "apart spread="+corev1.LabelTopologyZone)
+		}
+		for range r.Intn(3 - 2*b2i(own)) {
+			spec += " " + pick("port=80", "port=80", "apart", "apart="+corev1.LabelTopologyZone, "spread", "spread="+corev1.LabelTopologyZone, "spread honor", "honor spread="+corev1.LabelTopologyZone,
 				"with=app0", "on=disk:ssd", "node=n0", "tolerates=x", "tolerates=*", "claim=c", "security=baseline")
 		}
 		if r.Intn(2) == 0 || secret != "" {

@@ -15,6 +15,16 @@ type placement struct {
 	totals []int32
 	// cordoned are the nodes that take no pods, apart from those that tolerate it.
 	cordoned []bool
+	// open are the nodes and pods that counters count which leave cordoned nodes out, by counter.
+	open map[*counter]*openNodes
+}
+
+// openNodes are what is left of the nodes of a counter when some are cordoned.
+type openNodes struct {
+	// domains are those with nodes that are not cordoned, and with how many.
+	domains map[int32]int32
+	// pods is how many are on each node, cordoned or not.
+	pods map[int32]int32
 }
 
 func (w *world) newPlacement(v view) *placement {
@@ -27,6 +37,18 @@ func (w *world) newPlacement(v view) *placement {
 		p.used[n] = amounts[n*len(w.resources) : (n+1)*len(w.resources)]
 		p.cordoned[n] = w.nodes[n].cordoned
 	}
+	p.open = map[*counter]*openNodes{}
+	for _, c := range w.counters {
+		if !c.uncordoned {
+			continue
+		}
+		p.open[c] = &openNodes{map[int32]int32{}, map[int32]int32{}}
+		for _, n := range c.only.list {
+			if !p.cordoned[n] {
+				p.open[c].domains[c.domains.of[n]]++
+			}
+		}
+	}
 	p.enter(v)
 	for i := range w.pods {
 		p.node[i] = noNode
@@ -38,6 +60,28 @@ func (w *world) newPlacement(v view) *placement {
 		}
 	}
 	return p
+}
+
+// cordon says whether a node is cordoned from now on.
+func (p *placement) cordon(n int32, is bool) {
+	if p.cordoned[n] == is {
+		return
+	}
+	p.cordoned[n] = is
+	by := int32(1)
+	if is {
+		by = -1
+	}
+	for c, open := range p.open {
+		if !c.only.has(n) {
+			continue
+		}
+		d := c.domains.of[n]
+		if open.domains[d] += by; open.domains[d] == 0 {
+			delete(open.domains, d)
+		}
+		p.tally(c, d, by*open.pods[n])
+	}
 }
 
 func (p *placement) put(pod, n int32) {
@@ -63,13 +107,23 @@ func (p *placement) add(s *shape, n, by int32, leaving bool) {
 		if d < 0 || c.only != nil && !c.only.has(n) || leaving && c.isSpread {
 			continue
 		}
-		if p.counts[c.id] == nil {
-			p.counts[c.id] = map[int32]int32{}
+		if c.uncordoned {
+			p.open[c].pods[n] += by
+			if p.cordoned[n] {
+				continue
+			}
 		}
-		p.totals[c.id] += by
-		if p.counts[c.id][d] += by; p.counts[c.id][d] == 0 {
-			delete(p.counts[c.id], d)
-		}
+		p.tally(c, d, by)
+	}
+}
+
+func (p *placement) tally(c *counter, domain, by int32) {
+	if p.counts[c.id] == nil {
+		p.counts[c.id] = map[int32]int32{}
+	}
+	p.totals[c.id] += by
+	if p.counts[c.id][domain] += by; p.counts[c.id][domain] == 0 {
+		delete(p.counts[c.id], domain)
 	}
 }
 
@@ -181,8 +235,11 @@ func (p *placement) spreads(c *spread, n int32) bool {
 // least returns how many pods the domain with the fewest has. There are none where domains
 // are missing.
 func (p *placement) least(c *spread) int {
-	counts := p.counts[c.id]
-	if len(counts) < c.size || c.size < c.least || len(counts) == 0 {
+	counts, size := p.counts[c.id], c.size
+	if c.uncordoned {
+		size = len(p.open[c.counter].domains)
+	}
+	if len(counts) < size || size < c.least || len(counts) == 0 {
 		return 0
 	}
 	return int(slices.Min(slices.Collect(maps.Values(counts))))
