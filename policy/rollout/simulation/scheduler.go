@@ -15,16 +15,10 @@ type placement struct {
 	totals []int32
 	// cordoned are the nodes that take no pods, apart from those that tolerate it.
 	cordoned []bool
-	// open are the nodes and pods that counters count which leave cordoned nodes out, by counter.
-	open map[*counter]*openNodes
-}
-
-// openNodes are what is left of the nodes of a counter when some are cordoned.
-type openNodes struct {
-	// domains are those with nodes that are not cordoned, and with how many.
-	domains map[int32]int32
-	// pods is how many are on each node, cordoned or not.
-	pods map[int32]int32
+	// open is for counters that leave cordoned nodes out: how many nodes of each domain are not
+	// cordoned. There counts their pods on each node, cordoned or not.
+	open  map[domainKey]map[int32]int32
+	there map[int32]map[*counter]int32
 }
 
 func (w *world) newPlacement(v view) *placement {
@@ -37,18 +31,7 @@ func (w *world) newPlacement(v view) *placement {
 		p.used[n] = amounts[n*len(w.resources) : (n+1)*len(w.resources)]
 		p.cordoned[n] = w.nodes[n].cordoned
 	}
-	p.open = map[*counter]*openNodes{}
-	for _, c := range w.counters {
-		if !c.uncordoned {
-			continue
-		}
-		p.open[c] = &openNodes{map[int32]int32{}, map[int32]int32{}}
-		for _, n := range c.only.list {
-			if !p.cordoned[n] {
-				p.open[c].domains[c.domains.of[n]]++
-			}
-		}
-	}
+	p.openAll()
 	p.enter(v)
 	for i := range w.pods {
 		p.node[i] = noNode
@@ -62,6 +45,23 @@ func (w *world) newPlacement(v view) *placement {
 	return p
 }
 
+// openAll enters the nodes that are not cordoned.
+func (p *placement) openAll() {
+	p.open, p.there = map[domainKey]map[int32]int32{}, map[int32]map[*counter]int32{}
+	for _, c := range p.w.counters {
+		key := domainKey{c.domains, c.only}
+		if !c.uncordoned || p.open[key] != nil {
+			continue
+		}
+		p.open[key] = map[int32]int32{}
+		for _, n := range c.only.list {
+			if !p.cordoned[n] {
+				p.open[key][c.domains.of[n]]++
+			}
+		}
+	}
+}
+
 // cordon says whether a node is cordoned from now on.
 func (p *placement) cordon(n int32, is bool) {
 	if p.cordoned[n] == is {
@@ -72,15 +72,17 @@ func (p *placement) cordon(n int32, is bool) {
 	if is {
 		by = -1
 	}
-	for c, open := range p.open {
-		if !c.only.has(n) {
+	for key, open := range p.open {
+		if !key.nodes.has(n) {
 			continue
 		}
-		d := c.domains.of[n]
-		if open.domains[d] += by; open.domains[d] == 0 {
-			delete(open.domains, d)
+		d := key.of[n]
+		if open[d] += by; open[d] == 0 {
+			delete(open, d)
 		}
-		p.tally(c, d, by*open.pods[n])
+	}
+	for c, pods := range p.there[n] {
+		p.tally(c, c.domains.of[n], by*pods)
 	}
 }
 
@@ -108,7 +110,10 @@ func (p *placement) add(s *shape, n, by int32, leaving bool) {
 			continue
 		}
 		if c.uncordoned {
-			p.open[c].pods[n] += by
+			if p.there[n] == nil {
+				p.there[n] = map[*counter]int32{}
+			}
+			p.there[n][c] += by
 			if p.cordoned[n] {
 				continue
 			}
@@ -237,7 +242,7 @@ func (p *placement) spreads(c *spread, n int32) bool {
 func (p *placement) least(c *spread) int {
 	counts, size := p.counts[c.id], c.size
 	if c.uncordoned {
-		size = len(p.open[c.counter].domains)
+		size = len(p.open[domainKey{c.domains, c.only}])
 	}
 	if len(counts) < size || size < c.least || len(counts) == 0 {
 		return 0

@@ -33,6 +33,8 @@ type world struct {
 	// What was worked out, for more than one use.
 	candidates  *eligibility
 	domainSizes map[domainKey][]float64
+	ends        map[endKey]bool
+	routes      map[*nodeSet][]int32
 	mobile      *mobileDemand
 	sinceAsked  int
 	stopped     bool
@@ -112,7 +114,7 @@ func newWorld(in Input) *world {
 	if in.Pull == nil {
 		in.Pull = func(string, string, string, bool) Pull { return PullUnknown }
 	}
-	w := &world{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}}
+	w := &world{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}, ends: map[endKey]bool{}, routes: map[*nodeSet][]int32{}}
 	w.addNodes()
 	w.addPools()
 	w.addPods()
