@@ -82,6 +82,8 @@ type Course struct {
 	Waiting []string `json:"waiting,omitempty"`
 	Steps   []Step   `json:"steps"`
 	Stalls  []Stall  `json:"stalls"`
+	// Assured is Course.Assured of package simulation.
+	Assured []simulation.Assured `json:"assured,omitempty"`
 }
 
 // A Step is a simulation.Step with its text.
@@ -142,7 +144,7 @@ func span(r rollout.Range) Span { return Span{r.Min.Seconds(), r.Max.Seconds()} 
 
 // course returns c as JSON. What is not certain is not said to finish.
 func course(c simulation.Course, certain bool) Course {
-	d := Course{Finishes: certain && len(c.Stalls)+len(c.Waiting) == 0 && !c.Undecided, Waiting: c.Waiting, Steps: []Step{}, Stalls: []Stall{}}
+	d := Course{Finishes: certain && len(c.Stalls)+len(c.Waiting) == 0 && !c.Undecided, Waiting: c.Waiting, Steps: []Step{}, Stalls: []Stall{}, Assured: c.Assured}
 	for _, s := range c.Steps {
 		d.Steps = append(d.Steps, Step{s, s.String()})
 	}

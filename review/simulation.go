@@ -52,6 +52,13 @@ func writeCourse(b *strings.Builder, title string, c simulation.Course, partial 
 	for _, stall := range c.Stalls {
 		fmt.Fprintf(b, "     Stalled: %s\n", text.Line(stall.String()))
 	}
+	if len(c.Stalls) > 0 && len(c.Assured) > 0 {
+		sure := make([]string, len(c.Assured))
+		for i, a := range c.Assured {
+			sure[i] = a.String()
+		}
+		fmt.Fprintf(b, "     Wherever pods go, %s.\n", text.Line(strings.Join(sure, "; ")))
+	}
 	switch {
 	case len(c.Stalls) > 0 || partial:
 	case c.Undecided:

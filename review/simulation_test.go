@@ -32,3 +32,24 @@ func TestSimulationNeverPromises(t *testing.T) {
 		t.Error("budgets could not be read, and it is said to finish")
 	}
 }
+
+// TestAssuredIsTold: where a rollout may stall sooner than it was simulated.
+func TestAssuredIsTold(t *testing.T) {
+	result := simulation.Result{Worst: simulation.Course{
+		Steps:   []simulation.Step{{Pool: "worker", Node: "a", Updated: true}, {Pool: "worker", Node: "b", Updated: true}},
+		Stalls:  []simulation.Stall{{Pool: "worker", Node: "c", Pod: "shop/cart", Budgets: []string{"shop/cart"}}},
+		Assured: []simulation.Assured{{Pool: "infra", Updated: 2, Of: 2}, {Pool: "worker", Updated: 1, Of: 3}},
+	}}
+	r := Record{Forecast: &policy.Forecast{Simulation: &result}}
+	if want := "     Wherever pods go, pool infra updates all of its nodes; pool worker updates at least 1 of 3 nodes.\n"; !strings.Contains(r.Simulation(), want) {
+		t.Errorf("no %q in\n%s", want, r.Simulation())
+	}
+	if got := r.Document().Forecast.Simulation.Worst.Assured; len(got) != 2 {
+		t.Errorf("in the document: %v", got)
+	}
+	for pool, want := range map[string]bool{"infra": false, "worker": true, "other": false} {
+		if _, sooner := result.Worst.Sooner(pool); sooner != want {
+			t.Errorf("pool %s may stop sooner: %t", pool, sooner)
+		}
+	}
+}

@@ -211,6 +211,7 @@ type scene struct {
 	guard      string
 	hosts      []string          // of registries, beside those that are always there
 	before     map[string]string // the config of each pool before the change
+	served     []string          // the references that registries serve
 }
 
 // newScene makes a cluster with all pools, whose apps run.

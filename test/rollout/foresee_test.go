@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -52,7 +53,7 @@ func (t *telling) foresee(ctx context.Context, c change) foresight {
 		Policies: &policies, OverrideDrain: f.cluster.OverrideDrain, SingleNode: f.cluster.IsSingleNode(),
 	}), rollout.Settings{})
 	f.pull = t.pulls(before, after)
-	f.result = simulation.Run(simulation.Input{Cluster: f.cluster, Forecast: f.forecast, Pull: f.pull})
+	f.result = simulation.Run(simulation.Input{Cluster: f.cluster, Forecast: f.forecast, Pull: f.pull, Now: time.Now()})
 	if !f.result.Certain() {
 		t.Errorf("the simulation is not certain: partial %t, unknown %q", f.result.Partial, f.result.Unknown)
 	}
@@ -160,10 +161,10 @@ func (f foresight) comparePool(pool rollout.Pool) {
 		f.Errorf("pool %s drains %q of %q, and was to drain %d", pool.Name, got, taken, drained)
 	}
 	best, worst := steps(f.result.Best, pool.Name), steps(f.result.Worst, pool.Name)
-	if pool.Capacity == 1 { // of drains at once, chance decides which gets the one eviction that a budget allows
-		if b, w := countUpdated(best), countUpdated(worst); !f.result.Best.Undecided && b < len(updated) || len(updated) < w {
-			f.Errorf("pool %s updates %d nodes, and was to update %d to %d", pool.Name, len(updated), w, b)
-		}
+	f.compareAssured(pool.Name, len(updated))
+	// Of drains at once, chance decides which gets the one eviction that a budget allows.
+	if most := countUpdated(best); pool.Capacity == 1 && !f.result.Best.Undecided && most < len(updated) {
+		f.Errorf("pool %s updates %d nodes, and was to update %d at most", pool.Name, len(updated), most)
 	}
 	for _, course := range [][]simulation.Step{best, worst} {
 		for i, step := range course {
@@ -171,6 +172,38 @@ func (f foresight) comparePool(pool rollout.Pool) {
 		}
 	}
 }
+
+// compareAssured compares how many nodes of a pool are updated with how many are in any case.
+func (f foresight) compareAssured(pool string, updated int) {
+	f.Helper()
+	i := slices.IndexFunc(f.result.Worst.Assured, func(a simulation.Assured) bool { return a.Pool == pool })
+	if i < 0 || updated < f.result.Worst.Assured[i].Updated {
+		f.Errorf("pool %s updates %d nodes, and whatever happens: %v", pool, updated, f.result.Worst.Assured)
+	}
+}
+
+// ending is what the simulation says of a pool that takes the change.
+func (f foresight) ending(pool string) string {
+	in := func(c simulation.Course) bool {
+		return slices.ContainsFunc(c.Stalls, func(s simulation.Stall) bool { return s.Pool == pool })
+	}
+	waits := slices.ContainsFunc(f.forecast.Pools, func(p rollout.Pool) bool {
+		return p.Name == pool && (p.Part == rollout.Stopped || slices.ContainsFunc(p.Nodes, rollout.Node.Waits))
+	})
+	switch {
+	case in(f.result.Best):
+		return stallsSurely
+	case in(f.result.Worst):
+		return mayStall
+	case waits:
+		return someWait
+	default:
+		return finishes
+	}
+}
+
+// What the simulation says of a pool.
+const stallsSurely, mayStall, someWait, finishes = "stalls", "may stall", "waits for a node", "finishes"
 
 // in returns the nodes of a pool that something happened to.
 func (f foresight) in(pool rollout.Pool, kind stage.Kind) []string {

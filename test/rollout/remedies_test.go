@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
@@ -27,7 +28,9 @@ type kind struct {
 	// serves are the references that registries serve; nil for the images of its apps and those at
 	// the mirror.
 	serves []string
-	rounds int
+	// foreseen is what the simulation says before the change.
+	foreseen string
+	rounds   int
 }
 
 // A stalling is a change that stalls pools, each in a way of its own, in a namespace of its name.
@@ -81,35 +84,61 @@ func keep(pool string) func(context.Context, *scene) {
 	}
 }
 
+// deny has a policy forbid that pods of an app are made.
+func deny(pool string) func(context.Context, *scene) {
+	return func(ctx context.Context, s *scene) {
+		s.stage.Apply(ctx, strings.NewReplacer("pods/eviction", "pods", "name: vm", "name: "+pool, "!object.metadata.name.startsWith('vm-')", "!object.metadata.generateName.startsWith('"+pool+"-')", "policyName: vm", "policyName: "+pool).Replace(noEviction))
+		s.stage.Wait(ctx, "the policy to be in force", func() (bool, error) {
+			out, err := s.shell.try(ctx, fmt.Sprintf(`echo '{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"%s-","namespace":"%[1]s"},"spec":{"containers":[{"name":"c","image":"x"}]}}' | kubectl create --dry-run=server -f -`, pool))
+			return err != nil && strings.Contains(out, "it is migrated first"), nil
+		})
+	}
+}
+
+// inOrder makes an app a StatefulSet, whose pods are made one after the other.
+func inOrder(a app) app { a.kind = "StatefulSet"; return a }
+
 var stallings = []stalling{
 	{
 		name:   "several",
 		change: change{apply: []mirrors.Object{mirrorsOf("apps", atMirror, sources, away+"/app", moved+"/app")}},
 		away:   []string{away, moved},
 		kinds: []kind{
-			{broken: broken{pool: "lacks", nodes: 3, apps: []app{shop("lacks").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "lacks:v1 does not have it"}, serves: []string{sources + "/lacks:v1"}, rounds: 1},
-			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, rounds: 2},
-			{broken: broken{pool: "away", nodes: 3, apps: []app{shop("away").atHost(away).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "away:v1 is out of reach"}, rounds: 1},
-			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: status.CausePodNotPlaced, link: "it may not be beside pod apart/apart-"}, rounds: 1},
-			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: status.CausePodNotPlaced, link: "has port 8443 there"}, rounds: 1},
+			{broken: broken{pool: "lacks", nodes: 3, apps: []app{shop("lacks").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "lacks:v1 does not have it"}, serves: []string{sources + "/lacks:v1"}, foreseen: stallsSurely, rounds: 1},
+			{broken: broken{pool: "moved", nodes: 3, apps: []app{shop("moved").atHost(moved).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "moved:v1 does not have it"}, serves: []string{moved + "/app/moved:v1"}, foreseen: stallsSurely, rounds: 2},
+			{broken: broken{pool: "away", nodes: 3, apps: []app{shop("away").atHost(away).apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "away:v1 is out of reach"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "apart", nodes: 3, apps: []app{shop("apart").times(3).apartFromEachOther().withBudget("minAvailable: 3")}, prepare: oneMore("apart"), cause: status.CausePodNotPlaced, link: "it may not be beside pod apart/apart-"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "ports", nodes: 3, apps: []app{shop("ports").times(3).onPorts(8443).withBudget("minAvailable: 3")}, prepare: oneMore("ports"), cause: status.CausePodNotPlaced, link: "has port 8443 there"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "beside", nodes: 3, apps: []app{shop("beside").withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
 				s.stage.Apply(ctx, strings.ReplaceAll(shop("beside").with("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {matchLabels: {app: leader}}, topologyKey: kubernetes.io/hostname}]}}").withBudget("minAvailable: 2").manifest(), "namespace: app", "namespace: beside"))
 				s.await(ctx, "a pod that has no place", func(p *corev1.Pod) bool {
 					return p.Namespace == "beside" && p.Spec.NodeName == "" && len(p.Status.Conditions) > 0
 				})
-			}, cause: status.CausePodNotPlaced, link: "no pod is there that it has to be beside"}, rounds: 1},
+			}, cause: status.CausePodNotPlaced, link: "no pod is there that it has to be beside"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "cpus", nodes: 3, apps: []app{shop("cpus").times(3).asking(6).withBudget("minAvailable: 2")}, prepare: func(ctx context.Context, s *scene) {
 				keep("cpus")(ctx, s)
 				s.shell.run(ctx, "kubectl -n cpus delete pod --wait=false $(kubectl -n cpus get pod --field-selector spec.nodeName=cpus-3 -o name | cut -d/ -f2)")
 				s.shell.run(ctx, `for p in $(kubectl -n cpus get pod --field-selector spec.nodeName!=cpus-3 -o name); do kubectl -n cpus patch "$p" --type=merge -p '{"metadata":{"finalizers":null}}'; done`)
-			}, cause: status.CausePodNotPlaced, link: "which is being deleted and has not ended, holds 6"}, rounds: 2},
-			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: status.CausePodNotReady, link: "on sick-1 is not ready"}, rounds: 1},
+			}, cause: status.CausePodNotPlaced, link: "which is being deleted and has not ended, holds 6"}, foreseen: mayStall, rounds: 2},
+			{broken: broken{pool: "sick", nodes: 3, apps: []app{shop("sick").apartFromEachOther()}, prepare: func(_ context.Context, s *scene) { s.nodes.Sicken("sick-1") }, cause: status.CausePodNotReady, link: "on sick-1 is not ready"}, foreseen: finishes, rounds: 1},
 			{broken: broken{pool: "kept", nodes: 3, apps: []app{shop("kept").times(1).withBudget("")}, prepare: func(ctx context.Context, s *scene) {
 				keep("kept")(ctx, s)
 				s.shell.run(ctx, "kubectl -n kept delete pod --all --wait=false")
-			}, cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 1},
-			{broken: broken{pool: "keeps", nodes: 2, apps: []app{shop("keeps").apartFromEachOther()}, prepare: keep("keeps"), cause: status.CausePodNotEnding, link: "example.com/keep"}, rounds: 2},
-			{broken: broken{pool: "zero", nodes: 3, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, rounds: 1},
+			}, cause: status.CausePodNotEnding, link: "example.com/keep"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "keeps", nodes: 2, apps: []app{shop("keeps").apartFromEachOther()}, prepare: keep("keeps"), cause: status.CausePodNotEnding, link: "example.com/keep"}, foreseen: mayStall, rounds: 2},
+			{broken: broken{pool: "ordered", nodes: 3, apps: []app{inOrder(shop("ordered").times(3).apartFromEachOther().withBudget("maxUnavailable: 2"))}, prepare: func(ctx context.Context, s *scene) {
+				node := strings.TrimSpace(s.shell.run(ctx, "kubectl -n ordered get pod ordered-0 -o jsonpath='{.spec.nodeName}'"))
+				s.nodes.Sicken(node)
+				s.shell.run(ctx, "kubectl -n ordered delete pod ordered-0")
+				s.await(ctx, "the first pod to run again", func(p *corev1.Pod) bool {
+					return p.Namespace == "ordered" && p.Name == "ordered-0" && p.Status.Phase == corev1.PodRunning
+				})
+			}, cause: status.CausePodNotReady, link: "pod ordered/ordered-0"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "silent", nodes: 2, prepare: func(ctx context.Context, s *scene) {
+				s.nodes.Silence("silent-1", true)
+				s.shell.run(ctx, "kubectl wait node/silent-1 --for=condition=Ready=Unknown --timeout=5m")
+			}, cause: status.CauseNodeNotReady, link: "its kubelet says: Kubelet stopped posting node status."}, foreseen: someWait, rounds: 1},
+			{broken: broken{pool: "zero", nodes: 3, apps: []app{shop("zero").withBudget("maxUnavailable: 0")}, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, foreseen: stallsSurely, rounds: 1},
 		},
 	},
 	{
@@ -119,35 +148,34 @@ var stallings = []stalling{
 			{broken: broken{pool: "quota", nodes: 3, apps: []app{shop("quota").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
 				s.stage.Apply(ctx, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: small, namespace: quota}, spec: {hard: {pods: 1}}}")
 				s.shell.run(ctx, "kubectl -n quota wait resourcequota/small --for=jsonpath='{.status.used.pods}'=2 --timeout=2m")
-			}, cause: status.CausePodNotCreated, link: "exceeded quota: small"}, rounds: 1},
+			}, cause: status.CausePodNotCreated, link: "exceeded quota: small"}, foreseen: mayStall, rounds: 1},
 			{broken: broken{pool: "restricted", nodes: 3, apps: []app{shop("restricted").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
 				s.shell.run(ctx, "kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted")
-			}, cause: status.CausePodNotCreated, link: `violates PodSecurity "restricted:latest"`}, rounds: 1},
-			{broken: broken{pool: "denied", nodes: 3, apps: []app{shop("denied").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
-				s.stage.Apply(ctx, strings.NewReplacer("pods/eviction", "pods", "name: vm", "name: denied", "!object.metadata.name.startsWith('vm-')", "!object.metadata.generateName.startsWith('denied-')", "policyName: vm", "policyName: denied").Replace(noEviction))
-				s.stage.Wait(ctx, "the policy to be in force", func() (bool, error) {
-					out, err := s.shell.try(ctx, `echo '{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"denied-","namespace":"denied"},"spec":{"containers":[{"name":"c","image":"x"}]}}' | kubectl create --dry-run=server -f -`)
-					return err != nil && strings.Contains(out, "it is migrated first"), nil
-				})
-			}, cause: status.CausePodNotCreated, link: "with binding 'denied' denied request"}, rounds: 1},
+			}, cause: status.CausePodNotCreated, link: `violates PodSecurity "restricted:latest"`}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "denied", nodes: 3, apps: []app{shop("denied").apartFromEachOther()}, prepare: deny("denied"), cause: status.CausePodNotCreated, link: "with binding 'denied' denied request"}, foreseen: finishes, rounds: 1},
+			{broken: broken{pool: "failed", nodes: 3, apps: []app{shop("failed").apartFromEachOther()}, prepare: func(ctx context.Context, s *scene) {
+				deny("failed")(ctx, s)
+				s.shell.run(ctx, "kubectl -n failed scale deployment failed --replicas=3")
+				s.shell.run(ctx, "kubectl -n failed wait deployment/failed --for=condition=ReplicaFailure --timeout=2m")
+			}, cause: status.CausePodNotCreated, link: "with binding 'failed' denied request"}, foreseen: mayStall, rounds: 1},
 		},
 	},
 	{
 		name: "blocked", change: change{}, blocks: []string{"quay.io/app"},
-		kinds: []kind{{broken: broken{pool: "blocked", nodes: 3, apps: []app{shop("blocked").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "blockedRegistries of Image cluster lists quay.io/app now"}, rounds: 1}},
+		kinds: []kind{{broken: broken{pool: "blocked", nodes: 3, apps: []app{shop("blocked").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "blockedRegistries of Image cluster lists quay.io/app now"}, foreseen: stallsSurely, rounds: 1}},
 	},
 	{
 		name: "removed", before: []mirrors.Object{tagSet()}, change: change{remove: []mirrors.Object{tagSet()}}, away: []string{},
 		kinds: []kind{{
 			broken: broken{pool: "removed", nodes: 3, apps: []app{shop("removed").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "the mirror object that had this mirror of quay.io/app has been deleted or changed since"},
-			serves: []string{atMirror + "/removed:v1"}, rounds: 1,
+			serves: []string{atMirror + "/removed:v1"}, foreseen: stallsSurely, rounds: 1,
 		}},
 	},
 	{
 		name: "dead", change: change{apply: []mirrors.Object{mirrorsOf("dead", dead+"/app", sources)}}, away: []string{dead},
 		kinds: []kind{{
 			broken: broken{pool: "dead", nodes: 3, apps: []app{shop("dead").apartFromEachOther().pulledAlways()}, cause: status.CauseImageNotPulled, link: "ImageTagMirrorSet dead says NeverContactSource"},
-			serves: []string{sources + "/dead:v1"}, rounds: 1,
+			serves: []string{sources + "/dead:v1"}, foreseen: stallsSurely, rounds: 1,
 		}},
 	},
 }
@@ -168,12 +196,16 @@ func remedy(t *testing.T, of stalling) {
 	s := newStalling(t, of)
 	ctx := t.Context()
 	s.before = s.nodes.Configs(ctx)
+	foreseen := s.foresee(ctx, of)
 	s.make(ctx, of)
 	rounds, open := map[string]int{}, of.kinds
 	for round := 1; len(open) > 0; round++ {
 		var d status.Diagnosis
 		if open, d = s.rest(ctx, open); len(open) == 0 {
 			break
+		}
+		if round == 1 {
+			s.compare(ctx, foreseen, of.kinds, open)
 		}
 		for _, k := range open {
 			f := findingOf(d, k.pool)
@@ -197,6 +229,45 @@ func remedy(t *testing.T, of stalling) {
 	for _, k := range of.kinds {
 		if rounds[k.pool] != k.rounds {
 			t.Errorf("pool %s finished in %d rounds, want %d", k.pool, rounds[k.pool], k.rounds)
+		}
+	}
+}
+
+// foresee simulates the change of a stalling.
+func (s *scene) foresee(ctx context.Context, of stalling) foresight {
+	s.Helper()
+	told := &telling{T: s.T, stage: s.stage, nodes: s.nodes}
+	for _, ref := range s.served {
+		if !slices.ContainsFunc(of.away, func(host string) bool { return strings.HasPrefix(ref, host+"/") }) {
+			told.serves = append(told.serves, ref)
+		}
+	}
+	blocks := of.change
+	if len(of.blocks) > 0 {
+		blocks.apply = append(slices.Clone(blocks.apply), &configv1.Image{
+			ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: configv1.ImageSpec{RegistrySources: configv1.RegistrySources{BlockedRegistries: of.blocks}},
+		})
+	}
+	return told.foresee(ctx, blocks)
+}
+
+// compare holds what was foreseen to how the pools have come to rest: open are those that have not
+// finished.
+func (s *scene) compare(ctx context.Context, f foresight, all, open []kind) {
+	s.Helper()
+	behind, err := s.behind(ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, k := range all {
+		stuck := slices.ContainsFunc(open, func(o kind) bool { return o.pool == k.pool })
+		ending := f.ending(k.pool)
+		s.Logf("pool %s: foreseen %q, stuck %t with %d of %d nodes updated", k.pool, ending, stuck, k.nodes-behind[k.pool], k.nodes)
+		if ending != k.foreseen {
+			s.Errorf("pool %s: foreseen %q, want %q: %s", k.pool, ending, k.foreseen, f.result.Worst)
+		}
+		if ending != finishes && ending != someWait { // the simulation knows nothing of what stalls it, or no node is taken
+			f.compareAssured(k.pool, k.nodes-behind[k.pool])
 		}
 	}
 }
@@ -225,11 +296,12 @@ func newStalling(t *testing.T, of stalling) *scene {
 	for _, k := range of.kinds {
 		if k.serves == nil {
 			for _, a := range k.apps {
-				s.registries.Push(a.image, atMirror+"/"+k.pool+":v1")
+				s.served = append(s.served, a.image, atMirror+"/"+k.pool+":v1")
 			}
 		}
-		s.registries.Push(k.serves...)
+		s.served = append(s.served, k.serves...)
 	}
+	s.registries.Push(s.served...)
 	told := &telling{T: t, story: story{before: of.before}, stage: s.stage, registries: s.registries}
 	told.makeBefore(ctx)
 	s.nodes = s.stage.AddNodes(ctx, s.registries, nodes...)
@@ -287,11 +359,11 @@ func (s *scene) rest(ctx context.Context, kinds []kind) ([]kind, status.Diagnosi
 	var open []kind
 	var d status.Diagnosis
 	s.stage.Wait(ctx, "the pools to finish or to rest", func() (bool, error) {
-		updated, err := s.updated(ctx)
+		behind, err := s.behind(ctx)
 		if err != nil {
 			return false, err
 		}
-		open = slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return updated[k.pool] })
+		open = slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return behind[k.pool] == 0 })
 		moves := func(k kind) bool { return time.Since(s.lastMove(k.pool)) < rests }
 		if i := slices.IndexFunc(open, moves); i >= 0 {
 			return false, fmt.Errorf("pool %s moves", open[i].pool)
@@ -328,20 +400,19 @@ func (s *scene) lastMove(pool string) time.Time {
 	return last
 }
 
-// updated returns the pools all of whose nodes have what they are to have.
-func (s *scene) updated(ctx context.Context) (map[string]bool, error) {
+// behind returns how many nodes of each pool do not have what they are to have.
+func (s *scene) behind(ctx context.Context) (map[string]int, error) {
 	var nodes corev1.NodeList
 	if err := s.stage.Client.List(ctx, &nodes); err != nil {
 		return nil, err
 	}
-	targets, is := s.nodes.Configs(ctx), map[string]bool{}
-	for pool := range targets {
-		is[pool] = true
-	}
+	targets, behind := s.nodes.Configs(ctx), map[string]int{}
 	for _, n := range nodes.Items {
 		const prefix = "machineconfiguration.openshift.io/"
 		pool := s.nodes.PoolOf(n.Name)
-		is[pool] = is[pool] && n.Annotations[prefix+"currentConfig"] == targets[pool] && n.Annotations[prefix+"state"] == "Done"
+		if n.Annotations[prefix+"currentConfig"] != targets[pool] || n.Annotations[prefix+"state"] != "Done" {
+			behind[pool]++
+		}
 	}
-	return is, nil
+	return behind, nil
 }

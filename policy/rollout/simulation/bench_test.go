@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -69,6 +70,63 @@ func BenchmarkRun(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(time.Microsecond)/float64(b.N*size.pods), "µs/pod")
+		})
+	}
+}
+
+// BenchmarkHard is about clusters as large where little is as it should be: nodes that are nearly full,
+// so that few places are left for pods, and images that no node can pull.
+func BenchmarkHard(b *testing.B) {
+	const nodes, perNode = 5_000, 20
+	for _, kind := range []struct {
+		name string
+		make func() Input
+	}{
+		{"full", func() Input {
+			c := largeCluster(nodes, perNode)
+			for _, n := range c.Nodes { // 19.2 of these CPUs are requested
+				n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("20")
+			}
+			return inputFor(c)
+		}},
+		{"overfull", func() Input {
+			c := largeCluster(nodes, perNode)
+			for _, n := range c.Nodes {
+				n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("19200m")
+			}
+			return inputFor(c)
+		}},
+		{"failing", func() Input {
+			in := inputFor(largeCluster(nodes, perNode))
+			in.Pull = func(string, string, string, bool) Pull { return PullFails }
+			for i := range in.Cluster.Pods {
+				for k := range in.Cluster.Pods[i].Spec.Containers {
+					in.Cluster.Pods[i].Spec.Containers[k].Pull = corev1.PullAlways
+				}
+			}
+			return in
+		}},
+		{"unknown", func() Input {
+			in := inputFor(largeCluster(nodes, perNode))
+			in.Pull = nil
+			return in
+		}},
+		{"spread", func() Input {
+			in := inputFor(largeCluster(nodes, perNode))
+			for i := range in.Cluster.Pods {
+				spec := in.Cluster.Pods[i].Spec
+				if spec.Spread == nil {
+					spec.Spread = makeSpec(spec.Labels["app"] + " spread=" + corev1.LabelTopologyZone + " honor").Spread
+				}
+			}
+			return in
+		}},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			in := kind.make()
+			for b.Loop() {
+				Run(in)
+			}
 		})
 	}
 }

@@ -76,11 +76,58 @@ func (w *world) canEnd(p *pod, v view) bool {
 	case p.shape.waits():
 		return true
 	default:
-		return slices.ContainsFunc(p.shape.eligible.list, func(n int32) bool {
-			w.ask(1)
-			return w.canEndOn(p.shape, n, v)
-		})
+		key := endKey{p.shape, v}
+		can, known := w.ends[key]
+		if !known {
+			can = w.shapeCanEnd(p.shape, v)
+			w.ends[key] = can
+		}
+		return can
 	}
+}
+
+// endKey is what canEnd depends on for pods that may go to several nodes.
+type endKey struct {
+	*shape
+	view
+}
+
+// shapeCanEnd is canEnd for pods of a shape. Nodes differ by their routes, and by the images that they
+// have: it looks at one of those with equal routes, and at those with one of the images.
+func (w *world) shapeCanEnd(s *shape, v view) bool {
+	can := func(n int32) bool {
+		w.ask(1)
+		return w.canEndOn(s, n, v)
+	}
+	if slices.ContainsFunc(w.routesIn(s.eligible), can) {
+		return true
+	}
+	return slices.ContainsFunc(s.pulls, func(p imagePull) bool {
+		return p.policy != corev1.PullAlways && slices.ContainsFunc(w.images.holders(p.image), func(n int32) bool { return s.eligible.has(n) && can(n) })
+	})
+}
+
+// routesIn returns a node of a set for each way in which nodes pull, without the images that they have.
+func (w *world) routesIn(set *nodeSet) []int32 {
+	type route struct {
+		pool                int
+		taken, drained, cut bool
+	}
+	if nodes, known := w.routes[set]; known {
+		return nodes
+	}
+	seen := map[route]bool{}
+	var nodes []int32
+	for _, n := range set.list {
+		at := &w.nodes[n]
+		r := route{at.pool, at.taken, at.drained, w.images.cut[n]}
+		if !seen[r] {
+			seen[r] = true
+			nodes = append(nodes, n)
+		}
+	}
+	w.routes[set] = nodes
+	return nodes
 }
 
 // canEndOn reports whether the images of a pod may all be there, or be pulled, on a node at the

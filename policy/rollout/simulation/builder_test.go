@@ -107,7 +107,7 @@ func quantities(of map[corev1.ResourceName]string) corev1.ResourceList {
 
 // makeSpec makes a PodSpec: its app, with words: "image=i", "always", "never", "port=80",
 // "apart" (anti-affinity to its app on a host, "apart=key" in another topology), "with=app"
-// (required affinity to that app on a host), "spread=key", "on=key:value" (nodeSelector),
+// (required affinity to that app on a host), "spread=key", "honor" (its nodeTaintsPolicy), "on=key:value" (nodeSelector),
 // "node=w1" (affinity to its name), "tolerates=key" ("tolerates=*" for all), "cpu=1",
 // "memory=4", "claim=name", "priority=5" (which may preempt), "gated", "secret=a" (a pull secret
 // of its own), "security=baseline", "unset=limits.cpu".
@@ -118,6 +118,7 @@ func makeSpec(words string) *rollout.PodSpec {
 	image, pull := "", corev1.PullIfNotPresent
 	requests := map[corev1.ResourceName]string{}
 	affinity := &corev1.Affinity{}
+	var taints *corev1.NodeInclusionPolicy
 	term := func(app, key string) corev1.PodAffinityTerm {
 		return corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, TopologyKey: cmp.Or(key, corev1.LabelHostname)}
 	}
@@ -145,6 +146,9 @@ func makeSpec(words string) *rollout.PodSpec {
 				MaxSkew: 1, TopologyKey: cmp.Or(value, corev1.LabelHostname), WhenUnsatisfiable: corev1.DoNotSchedule,
 				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 			})
+		case "honor":
+			honor := corev1.NodeInclusionPolicyHonor
+			taints = &honor
 		case "on":
 			name, text, _ := strings.Cut(value, ":")
 			s.NodeSelector = map[string]string{name: text}
@@ -179,6 +183,9 @@ func makeSpec(words string) *rollout.PodSpec {
 	}
 	if image != "" {
 		s.Containers = []rollout.Container{{Name: "c", Image: image, Pull: pull}}
+	}
+	for i := range s.Spread {
+		s.Spread[i].NodeTaintsPolicy = taints
 	}
 	s.Requests = quantities(requests)
 	return s

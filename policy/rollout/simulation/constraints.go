@@ -29,8 +29,9 @@ type counter struct {
 	fixed map[int32]bool
 	// taken are the domains with a pod that stays, or is leaving.
 	taken map[int32]bool
-	// isSpread says that it does not count pods that are being deleted, as the others do.
-	isSpread bool
+	// isSpread says that it does not count pods that are being deleted, as the others do; uncordoned
+	// that neither pods nor domains of cordoned nodes count.
+	isSpread, uncordoned bool
 }
 
 // domains are those of one topology.
@@ -38,8 +39,8 @@ type domains struct {
 	key string
 	of  []int32 // by node, -1 for a node without the label
 	n   int
-	// partial says that nodes are in no domain.
-	partial bool
+	// partial says that nodes are in no domain, perNode that each domain is one node.
+	partial, perNode bool
 }
 
 // An affinity is what a pod requires of others: in the domain of each counter there has to be
@@ -116,8 +117,20 @@ func (t *topology) topology(key string) *domains {
 		d.of[n] = at
 	}
 	d.n = len(values)
+	d.perNode = !slices.ContainsFunc(counted(d.of, d.n), func(nodes int) bool { return nodes > 1 })
 	t.domains[key] = d
 	return d
+}
+
+// counted returns how many nodes each of n domains has.
+func counted(of []int32, n int) []int {
+	count := make([]int, n)
+	for _, d := range of {
+		if d >= 0 {
+			count[d]++
+		}
+	}
+	return count
 }
 
 // counter returns the counter with that identity; shapes says whose pods it counts, if it is
@@ -254,8 +267,9 @@ func (t *topology) addSpread(s *shape) {
 		}
 		m := matcher{id: s.namespace + " " + selector.String(), spaces: []string{s.namespace}, selector: selector}
 		only := t.counting(s, hard, c)
-		counter := t.counter(fmt.Sprintf("spread %s %d %s", c.TopologyKey, only.id, m.id), c.TopologyKey, only, func() []*shape { return t.matching(m) })
-		counter.isSpread = true
+		uncordoned := honorsTaints(c) && !s.toleratesCordon
+		counter := t.counter(fmt.Sprintf("spread %s %d %t %s", c.TopologyKey, only.id, uncordoned, m.id), c.TopologyKey, only, func() []*shape { return t.matching(m) })
+		counter.isSpread, counter.uncordoned = true, uncordoned
 		if counter.size == 0 {
 			seen := map[int32]bool{}
 			for _, n := range only.list {
@@ -278,9 +292,7 @@ func (t *topology) counting(s *shape, all []corev1.TopologySpreadConstraint, c c
 	if c.NodeAffinityPolicy != nil {
 		f.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
 	}
-	if c.NodeTaintsPolicy != nil {
-		f.taints = *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
-	}
+	f.taints = honorsTaints(c)
 	var nodes []int32
 	for _, n := range t.w.candidates.find(s, f).list {
 		if !slices.ContainsFunc(all, func(c corev1.TopologySpreadConstraint) bool { return t.topology(c.TopologyKey).of[n] < 0 }) {
@@ -288,6 +300,11 @@ func (t *topology) counting(s *shape, all []corev1.TopologySpreadConstraint, c c
 		}
 	}
 	return t.w.candidates.intern(nodes)
+}
+
+// honorsTaints reports whether nodes do not count whose taints keep the pod away. A cordon is such a taint.
+func honorsTaints(c corev1.TopologySpreadConstraint) bool {
+	return c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 }
 
 // A matcher selects pods of some namespaces.

@@ -1,5 +1,7 @@
 package simulation
 
+import "slices"
+
 // A Course is one way for a rollout to go.
 type Course struct {
 	// Steps are the nodes that MCO takes, in the order in which it takes them.
@@ -13,6 +15,22 @@ type Course struct {
 	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
 	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step, and the rollout does not finish.
 	Waiting []string `json:"waiting,omitempty"`
+	// Assured says how many nodes of each pool are updated however the rollout goes; Steps may come
+	// further. Only Worst has it, and not where Result.Certain is false.
+	Assured []Assured `json:"assured,omitempty"`
+}
+
+// Sooner returns how many nodes of a pool are updated in any case, and whether Steps come to more.
+func (c Course) Sooner(pool string) (sure Assured, sooner bool) {
+	i := slices.IndexFunc(c.Assured, func(a Assured) bool { return a.Pool == pool })
+	if i < 0 {
+		return Assured{}, false
+	}
+	played := 0
+	for _, s := range c.Steps {
+		played += b2i(s.Updated && s.Pool == pool)
+	}
+	return c.Assured[i], played > c.Assured[i].Updated
 }
 
 // A Step is what happens to one node.

@@ -15,7 +15,8 @@
 //   - Worst has a stall unless none is possible, whatever is chosen and in whatever order
 //     things happen. Its steps are played with choices that do harm. What they do not come to
 //     although it cannot be excluded is marked (Stall.Possible). It may be darker than the
-//     worst that can happen.
+//     worst that can happen. Its steps may come further than another course; how many nodes are
+//     updated in any course is Course.Assured.
 //   - Best has a stall only if nothing can avoid it. It may be brighter than the best that can
 //     happen.
 //

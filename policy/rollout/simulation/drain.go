@@ -152,7 +152,7 @@ func (r *run) take(i int) bool {
 			r.update(d)
 			continue
 		}
-		r.cordoned[n] = true
+		r.cordon(n, true)
 		for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {
 			if r.node[pod] == n && r.isEvicted(pod) && !slices.Contains(d.pods, pod) {
 				d.pods = append(d.pods, pod)
@@ -328,7 +328,8 @@ func (r *run) finish(d *drain) {
 // update gives a node its new configuration. Pods there that could not pull try again.
 func (r *run) update(d *drain) {
 	n := d.node
-	r.updated[n], r.cordoned[n] = true, false
+	r.updated[n] = true
+	r.cordon(n, false)
 	r.steps[d.step].Updated = true
 	r.search.settle(n)
 	for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {

@@ -42,6 +42,8 @@ type images struct {
 	cut []bool
 	// verifies says of nodes whether their kubelets verify credentials for images that are there.
 	verifies []bool
+	// nodes are those that have an image, known once it was asked for.
+	nodes map[int32][]int32
 	// answers are those of Input.Pull, by image, pool and time.
 	answers map[pullKey]Pull
 }
@@ -151,6 +153,19 @@ func (w *world) addImages() {
 			im.started(im.held, pull, p.node)
 		}
 	}
+}
+
+// holders returns the nodes that have an image before the rollout, in any order.
+func (im *images) holders(image int32) []int32 {
+	if im.nodes == nil {
+		im.nodes = map[int32][]int32{}
+		for _, keys := range []map[uint64]bool{im.held.held, im.listed} {
+			for key := range keys {
+				im.nodes[int32(key>>32)] = append(im.nodes[int32(key>>32)], int32(key&(1<<32-1))) //nolint:gosec // as heldKey made it
+			}
+		}
+	}
+	return im.nodes[image]
 }
 
 func (im *images) hold(name string, n int32) {

@@ -13,11 +13,14 @@ type place struct {
 	// room is what they have for it.
 	room room
 	// rivals is how many pods that move it cannot share a node with. Taken is how much room
-	// these can take from it, with those that it cannot share another domain with and with
-	// what spread constraints rule out; weight is what they request.
+	// these can take from it, with those that it cannot share another domain with; weight is what
+	// they request.
 	rivals        int
 	taken, weight float64
 	rivalOf       map[*shape]bool // those that take a node only
+	wide          map[*shape]bool // the others
+	// uneven is what its spread constraints can rule out.
+	uneven []uneven
 	// rivalry is what keeps them apart.
 	rivalry obstruction
 	// why is what keeps the pod from being placed in any case, "" if nothing does.
@@ -29,7 +32,7 @@ func (w *world) placeOf(s *shape) *place {
 	if s.place != nil {
 		return s.place
 	}
-	p := &place{nodes: s.eligible, rivalOf: map[*shape]bool{}}
+	p := &place{nodes: s.eligible, rivalOf: map[*shape]bool{}, wide: map[*shape]bool{}}
 	s.place = p
 	switch {
 	case s.waits():
@@ -53,15 +56,26 @@ func (w *world) placeOf(s *shape) *place {
 	p.room = w.room(s, p.nodes)
 	w.addRivals(s, p)
 	w.addUneven(s, p)
-	if p.why == "" {
-		p.why = p.short(0, false)
-	}
+	p.why = p.short(cordons{})
 	return p
 }
 
-// short says what can be in the way of the pod. Shared is how many of the cordoned nodes are
-// known to have a rival; onlyRivals says that all have one.
-func (p *place) short(shared int, onlyRivals bool) obstruction {
+// cordons are what is known of the nodes that are cordoned when nothing can happen any more.
+type cordons struct {
+	// none says that no node that the pod may go to is, or that what rules them out is reckoned anyway:
+	// a rival on each, a pod that takes all of it, or a spread constraint.
+	none bool
+	// rivals is how many of them are known to have a rival. Weight is what a pod on one of them
+	// requests, and spread are the constraints that count it.
+	rivals int
+	weight float64
+	spread map[*counter]bool
+	// ruledOut says that one of them is in a domain that a spread constraint rules out anyway.
+	ruledOut bool
+}
+
+// short says what can be in the way of the pod.
+func (p *place) short(known cordons) obstruction {
 	const least = 1e-9 // what sums of fractions are off by
 	left := p.room.total
 	switch {
@@ -70,16 +84,21 @@ func (p *place) short(shared int, onlyRivals bool) obstruction {
 			return notEligible
 		}
 		return noRoom
-	case !onlyRivals:
-		left -= p.room.cordoned
+	case !known.none:
+		left -= p.room.cordoned - float64(b2i(known.ruledOut))*p.room.least
 	}
 	if left <= least {
 		return isCordoned
 	}
-	if left -= p.taken - p.top(shared); left <= least {
-		return cmp.Or(p.rivalry, spreadUneven) // which takes what rivals do not
+	if left -= p.taken - p.top(known.rivals); left <= least {
+		return p.rivalry
 	}
-	if left -= max(p.room.taken-p.weight, 0); left <= least {
+	for _, u := range p.uneven {
+		if left -= p.ruledOut(u, known.spread[u.counter]); left <= least {
+			return spreadUneven
+		}
+	}
+	if left -= max(p.room.taken-p.weight-known.weight, 0); left <= least {
 		return noRoom
 	}
 	return ""
@@ -172,10 +191,10 @@ func (w *world) addRivals(s *shape, p *place) {
 			p.rivalry = portTaken
 		}
 		for _, rival := range c.shapes {
-			if rival.mobile == 0 || single && !rival.reach.overlaps(p.nodes) {
+			if rival.mobile == 0 || c.domains.perNode && !rival.reach.overlaps(p.nodes) {
 				continue
 			}
-			if single {
+			if single && staysIn(c.domains, rival, p.nodes) {
 				p.rivalOf[rival] = true
 				continue
 			}
@@ -183,7 +202,8 @@ func (w *world) addRivals(s *shape, p *place) {
 		}
 	}
 	for rival, largest := range wide {
-		if pods := rival.mobile - b2i(rival == s); pods > 0 {
+		p.wide[rival] = true
+		if pods := rival.mobile - b2i(rival == s) + w.leftBehind(rival); pods > 0 {
 			p.taken += float64(pods) * largest
 			p.weight += float64(pods) * w.demandOf(rival, p, s)
 			delete(p.rivalOf, rival)
@@ -191,10 +211,26 @@ func (w *world) addRivals(s *shape, p *place) {
 	}
 	for rival := range p.rivalOf {
 		pods := rival.mobile - b2i(rival == s)
+		if s.toleratesCordon {
+			pods += w.leftBehind(rival)
+		}
 		p.rivals += pods
 		p.weight += float64(pods) * w.demandOf(rival, p, s)
 	}
 	p.taken += sum(p.room.shares[:min(p.rivals, len(p.room.shares))])
+}
+
+// leftBehind returns how many pods of a shape may have been evicted and not end. Each holds up the drain
+// of a node, so that it is on one that is cordoned.
+func (w *world) leftBehind(s *shape) int {
+	if s.keeps == 0 {
+		return 0
+	}
+	drains := 0
+	for i := range w.pools {
+		drains += b2i(w.pools[i].drains) * min(w.pools[i].capacity, len(w.pools[i].order))
+	}
+	return s.keeps * drains
 }
 
 // demandOf returns what a rival requests, as far as that was reckoned in the room.
@@ -211,20 +247,28 @@ func (w *world) largestDomain(d *domains, nodes *nodeSet) (largest float64, sing
 	if d.key == hostPorts {
 		return 1, true
 	}
-	key := domainKey{d, nodes}
-	if most, ok := w.largest[key]; ok {
-		return float64(most), most <= 1
+	sizes := w.sizes(d, nodes)
+	if len(sizes) == 0 {
+		return 0, true
 	}
-	count := make([]int, d.n)
-	most := 0
+	return sizes[0], sizes[0] <= 1
+}
+
+// sizes returns how many of the nodes domains have, the largest first.
+func (w *world) sizes(d *domains, nodes *nodeSet) []float64 {
+	key := domainKey{d, nodes}
+	if known, ok := w.domainSizes[key]; ok {
+		return known
+	}
+	sizes := make([]float64, d.n)
 	for _, n := range nodes.list {
 		if d.of[n] >= 0 {
-			count[d.of[n]]++
-			most = max(most, count[d.of[n]])
+			sizes[d.of[n]]++
 		}
 	}
-	w.largest[key] = most
-	return float64(most), most <= 1
+	slices.SortFunc(sizes, func(a, b float64) int { return cmp.Compare(b, a) })
+	w.domainSizes[key] = sizes
+	return sizes
 }
 
 type domainKey struct {
@@ -232,24 +276,43 @@ type domainKey struct {
 	nodes *nodeSet
 }
 
-// addUneven reckons what spread constraints can take. A domain is out of the question where it
-// has maxSkew pods more than the one with the fewest, which may have none.
+// staysIn reports whether a pod of a shape that is in a domain with one of the nodes is on that node.
+func staysIn(d *domains, s *shape, nodes *nodeSet) bool {
+	return d.perNode || s.reach == nodes || !slices.ContainsFunc(s.reach.list, func(n int32) bool { return !nodes.has(n) })
+}
+
+// uneven is a spread constraint with what rules out domains: those are out of the question which have
+// maxSkew pods more than the one with the fewest, which may have none.
+type uneven struct {
+	*counter
+	// others is how many pods are counted beside the one that is placed, and fill how many of
+	// them rule out a domain.
+	others, fill int
+	// sizes are how many nodes domains have, the largest first; single says that each has one.
+	sizes  []float64
+	single bool
+}
+
 func (w *world) addUneven(s *shape, p *place) {
 	for _, c := range s.spreads {
-		others := -b2i(c.own)
+		u := uneven{counter: c.counter, others: -b2i(c.own), fill: max(c.skew+1-b2i(c.own), 1)}
 		for _, of := range c.shapes {
-			others += of.pods
+			u.others += of.pods
 		}
-		full := max(others, 0) / max(c.skew+1-b2i(c.own), 1)
-		largest, single := w.largestDomain(c.domains, p.nodes)
-		taken := float64(full) * largest
-		if single {
-			taken = sum(p.room.shares[:min(full, len(p.room.shares))])
-		}
-		if p.taken += taken; p.why == "" && p.short(0, false) != "" {
-			p.why = spreadUneven
-		}
+		u.sizes = w.sizes(c.domains, p.nodes)
+		u.single = len(u.sizes) == 0 || u.sizes[0] <= 1
+		p.uneven = append(p.uneven, u)
 	}
+}
+
+// ruledOut returns how much a spread constraint can rule out. Where each domain is a node, a pod on a
+// cordoned node rules out that node only.
+func (p *place) ruledOut(u uneven, oneCordoned bool) float64 {
+	if !u.single {
+		return sum(u.sizes[:min(max(u.others, 0)/u.fill, len(u.sizes))])
+	}
+	full := max(u.others-b2i(oneCordoned), 0) / u.fill
+	return sum(p.room.shares[:min(full, len(p.room.shares))])
 }
 
 func sum(shares []float64) float64 {

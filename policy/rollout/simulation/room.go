@@ -12,6 +12,7 @@ type demand struct {
 	priority int32
 	requests []int64
 	pods     int
+	behind   int // leftBehind
 }
 
 // The mobileDemand is that of all pods that drains evict, or that wait for a node. What other
@@ -37,8 +38,9 @@ type room struct {
 	total  float64
 	// taken is how many of the largest nodes all the other pods can fill at most.
 	taken float64
-	// cordoned is how much of it drains can take away at the same time.
-	cordoned float64
+	// cordoned is how much of it drains can take away at the same time, and least how much less that
+	// is at least where one of them takes away nothing.
+	cordoned, least float64
 	// largest is the most of each resource that a node has left.
 	largest []int64
 }
@@ -80,9 +82,10 @@ func (w *world) demand() *mobileDemand {
 		if !ok {
 			at = len(m.groups)
 			groups[k] = at
-			m.groups = append(m.groups, demand{s.reach, s.spec.Priority, s.requests, 0})
+			m.groups = append(m.groups, demand{reach: s.reach, priority: s.spec.Priority, requests: s.requests})
 		}
 		m.groups[at].pods += s.mobile
+		m.groups[at].behind += w.leftBehind(s)
 	}
 	w.mobile = m
 	return m
@@ -111,29 +114,32 @@ func (w *world) room(s *shape, nodes *nodeSet) room {
 	r := room{largest: largest}
 	byPool := map[int][]float64{}
 	for i, n := range nodes.list {
-		share := shareOf(free[i], largest, requests)
-		if share <= 0 {
-			continue
-		}
-		r.shares = append(r.shares, share)
-		r.total += share
+		share := max(shareOf(free[i], largest, requests), 0)
 		if at := w.nodes[n]; at.drained {
 			byPool[at.pool] = append(byPool[at.pool], share)
 		}
+		if share > 0 {
+			r.shares = append(r.shares, share)
+			r.total += share
+		}
 	}
+	least := 1.0
 	slices.SortFunc(r.shares, func(a, b float64) int { return cmp.Compare(b, a) })
 	for pool, shares := range byPool {
 		if s.toleratesCordon {
 			break
 		}
 		slices.SortFunc(shares, func(a, b float64) int { return cmp.Compare(b, a) })
-		for _, share := range shares[:min(len(shares), w.pools[pool].capacity)] {
-			r.cordoned += share
-		}
+		shares = shares[:min(len(shares), w.pools[pool].capacity)]
+		r.cordoned += sum(shares)
+		least = min(least, shares[len(shares)-1])
+	}
+	if len(byPool) > 0 {
+		r.least = least
 	}
 	for _, group := range m.groups {
 		if w.ask(1); group.reach.overlaps(nodes) && group.priority >= key.priority {
-			r.taken += float64(group.pods) * weight(group.requests, largest, requests)
+			r.taken += float64(group.pods+group.behind*b2i(s.toleratesCordon)) * weight(group.requests, largest, requests)
 		}
 	}
 	m.known[key] = r

@@ -15,6 +15,10 @@ type placement struct {
 	totals []int32
 	// cordoned are the nodes that take no pods, apart from those that tolerate it.
 	cordoned []bool
+	// open is for counters that leave cordoned nodes out: how many nodes of each domain are not
+	// cordoned. There counts their pods on each node, cordoned or not.
+	open  map[domainKey]map[int32]int32
+	there map[int32]map[*counter]int32
 }
 
 func (w *world) newPlacement(v view) *placement {
@@ -27,6 +31,7 @@ func (w *world) newPlacement(v view) *placement {
 		p.used[n] = amounts[n*len(w.resources) : (n+1)*len(w.resources)]
 		p.cordoned[n] = w.nodes[n].cordoned
 	}
+	p.openAll()
 	p.enter(v)
 	for i := range w.pods {
 		p.node[i] = noNode
@@ -38,6 +43,47 @@ func (w *world) newPlacement(v view) *placement {
 		}
 	}
 	return p
+}
+
+// openAll enters the nodes that are not cordoned.
+func (p *placement) openAll() {
+	p.open, p.there = map[domainKey]map[int32]int32{}, map[int32]map[*counter]int32{}
+	for _, c := range p.w.counters {
+		key := domainKey{c.domains, c.only}
+		if !c.uncordoned || p.open[key] != nil {
+			continue
+		}
+		p.open[key] = map[int32]int32{}
+		for _, n := range c.only.list {
+			if !p.cordoned[n] {
+				p.open[key][c.domains.of[n]]++
+			}
+		}
+	}
+}
+
+// cordon says whether a node is cordoned from now on.
+func (p *placement) cordon(n int32, is bool) {
+	if p.cordoned[n] == is {
+		return
+	}
+	p.cordoned[n] = is
+	by := int32(1)
+	if is {
+		by = -1
+	}
+	for key, open := range p.open {
+		if !key.nodes.has(n) {
+			continue
+		}
+		d := key.of[n]
+		if open[d] += by; open[d] == 0 {
+			delete(open, d)
+		}
+	}
+	for c, pods := range p.there[n] {
+		p.tally(c, c.domains.of[n], by*pods)
+	}
 }
 
 func (p *placement) put(pod, n int32) {
@@ -63,13 +109,26 @@ func (p *placement) add(s *shape, n, by int32, leaving bool) {
 		if d < 0 || c.only != nil && !c.only.has(n) || leaving && c.isSpread {
 			continue
 		}
-		if p.counts[c.id] == nil {
-			p.counts[c.id] = map[int32]int32{}
+		if c.uncordoned {
+			if p.there[n] == nil {
+				p.there[n] = map[*counter]int32{}
+			}
+			p.there[n][c] += by
+			if p.cordoned[n] {
+				continue
+			}
 		}
-		p.totals[c.id] += by
-		if p.counts[c.id][d] += by; p.counts[c.id][d] == 0 {
-			delete(p.counts[c.id], d)
-		}
+		p.tally(c, d, by)
+	}
+}
+
+func (p *placement) tally(c *counter, domain, by int32) {
+	if p.counts[c.id] == nil {
+		p.counts[c.id] = map[int32]int32{}
+	}
+	p.totals[c.id] += by
+	if p.counts[c.id][domain] += by; p.counts[c.id][domain] == 0 {
+		delete(p.counts[c.id], domain)
 	}
 }
 
@@ -181,8 +240,11 @@ func (p *placement) spreads(c *spread, n int32) bool {
 // least returns how many pods the domain with the fewest has. There are none where domains
 // are missing.
 func (p *placement) least(c *spread) int {
-	counts := p.counts[c.id]
-	if len(counts) < c.size || c.size < c.least || len(counts) == 0 {
+	counts, size := p.counts[c.id], c.size
+	if c.uncordoned {
+		size = len(p.open[domainKey{c.domains, c.only}])
+	}
+	if len(counts) < size || size < c.least || len(counts) == 0 {
 		return 0
 	}
 	return int(slices.Min(slices.Collect(maps.Values(counts))))

@@ -12,10 +12,11 @@ type search struct {
 	bySet []*candidates
 	// order is the place of each node among those that are still to come.
 	order []int32
-	// freed are the nodes that became free, in that order; failed says, by shape, how many had
-	// when no node was found.
+	// freed are the nodes that became free, in that order; failed says how many had when no node was
+	// found, for pods that need the same.
 	freed  []int32
-	failed map[int]int
+	failed map[need]int
+	needs  map[*shape]need
 	looked int
 }
 
@@ -31,7 +32,7 @@ type candidates struct {
 }
 
 func newSearch(r *run) *search {
-	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[int]int{}}
+	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*shape]need{}}
 	for _, p := range r.w.pools {
 		for i, n := range p.order {
 			s.order[n] = int32(len(p.order) - i) //nolint:gosec // there are not that many
@@ -74,13 +75,33 @@ func (s *search) settle(n int32) {
 // for that.
 func (s *search) find(of *shape) int32 {
 	c := s.of(of.eligible)
-	since, failed := s.failed[of.id]
+	need := s.needOf(of)
+	since, failed := s.failed[need]
 	if failed && of.plain() { // other nodes are as full as they were
 		c = &candidates{set: of.eligible, settled: s.freed[since:]}
 	}
 	n := s.findIn(c, of)
 	if n < 0 {
-		s.failed[of.id] = len(s.freed)
+		s.failed[need] = len(s.freed)
+	}
+	return n
+}
+
+// A need is what a pod asks of nodes: room alone, or what pods of its shape do.
+type need struct {
+	set      *nodeSet
+	requests string
+	shape    *shape
+}
+
+func (s *search) needOf(of *shape) need {
+	n, known := s.needs[of]
+	if !known {
+		n = need{shape: of}
+		if !of.toleratesCordon && len(of.noneOf)+len(of.someOf)+len(of.spreads) == 0 {
+			n = need{set: of.eligible, requests: packed(of.requests)}
+		}
+		s.needs[of] = n
 	}
 	return n
 }

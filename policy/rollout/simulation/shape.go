@@ -11,6 +11,8 @@ type shape struct {
 	spec      *rollout.PodSpec
 	// mobile is how many pods of it a drain evicts, or the scheduler has still to place.
 	mobile int
+	// keeps is how many of these have finalizers, and may stay behind where they are evicted.
+	keeps int
 	// pods is how many there are of it, and fixed where those are that stay. Leaving is where
 	// some are that are being deleted and take room.
 	pods    int

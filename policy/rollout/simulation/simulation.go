@@ -85,5 +85,8 @@ func Run(in Input) Result {
 		result.Moved = w.moved()
 	}
 	result.Partial = w.stopped
+	if !result.Certain() {
+		result.Worst.Assured = nil
+	}
 	return result
 }

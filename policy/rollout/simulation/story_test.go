@@ -378,7 +378,7 @@ func TestJSON(t *testing.T) {
 		`{"pool":"worker","node":"w2","drained":true,"moves":[{"pod":"app/router-0","to":"w1","updated":true,"outcome":"image fails","image":"new-fails"}],"updated":true},` +
 		`{"pool":"worker","node":"w3","drained":true,"refused":["app/router-1"],"updated":false}],` +
 		`"stalls":[{"pool":"worker","node":"w3","pod":"app/router-1","budgets":["app/router"],"image":"new-fails",` +
-		`"missing":[{"pod":"app/router-0","node":"w1","updated":true,"moved":true,"image":"new-fails"}],"byImage":true}]}`
+		`"missing":[{"pod":"app/router-0","node":"w1","updated":true,"moved":true,"image":"new-fails"}],"byImage":true}],"assured":[{"pool":"worker","updated":2,"of":3}]}`
 	if string(text) != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.ReplaceAll(string(text), ",", ",\n"), want)
 	}

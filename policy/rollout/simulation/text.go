@@ -129,6 +129,18 @@ func (c Course) String() string {
 	}
 }
 
+// String returns it as a clause: "pool worker updates at least 2 of 5 nodes".
+func (a Assured) String() string {
+	switch a.Updated {
+	case 0:
+		return fmt.Sprintf("pool %s may update none of its nodes", a.Pool)
+	case a.Of:
+		return fmt.Sprintf("pool %s updates all of its nodes", a.Pool)
+	default:
+		return fmt.Sprintf("pool %s updates at least %s of %s nodes", a.Pool, text.Number(a.Updated), text.Number(a.Of))
+	}
+}
+
 // reasons names what keeps a pod from all nodes.
 func reasons(why []obstruction) string {
 	var names []string

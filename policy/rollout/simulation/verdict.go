@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,6 +24,10 @@ type verdict struct {
 	why     string
 	pod     int32 // one that cannot be evicted
 	budgets []string
+	// judged is the budget that was looked at, of a pod that has more than one. Lost are the pods
+	// that it cannot rely on.
+	judged *budget
+	lost   []int32
 }
 
 // verdicts returns those of all budgets that may refuse an eviction for good.
@@ -46,27 +51,28 @@ func (w *world) verdicts(v view) []verdict {
 		return all
 	}
 	// All cordoned nodes have a pod of this one budget then.
-	if _, ok := w.judge(all[0].budget, v, true); !ok {
+	found, ok := w.judge(all[0].budget, v, true)
+	if !ok {
 		return nil
 	}
-	return all
+	return []verdict{found}
 }
 
 // judge returns the verdict on a budget, false if it surely lets go what is left of its pods
 // some time. Alone says that no other budget refuses anything for good.
 func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
-	found := verdict{budget: b, pod: -1, budgets: []string{b.name()}}
-	lost, spared := 0, false
-	var unreadyPod int32 = -1
-	c := &circumstances{v: v, b: b, alone: alone, home: w.homes(b), unready: map[*podSet]int32{}}
+	found := verdict{budget: b, judged: b, pod: -1, budgets: []string{b.name()}}
+	spared := false
+	var unreadyPod, doubled int32 = -1, -1
+	c := &circumstances{v: v, alone: alone, home: w.homes(b), mobile: w.mobileShapes(b), unready: map[*podSet]int32{}}
 	for _, i := range b.pods {
 		p := &w.pods[i]
-		if w.ask(2); !p.stays && len(p.shape.budgets) > 1 {
-			return w.doubled(i), true
+		if w.ask(2); !p.stays && len(p.shape.budgets) > 1 && doubled < 0 {
+			doubled = i
 		}
 		m, isLost := w.missing(i, c)
 		if isLost {
-			lost++
+			found.lost = append(found.lost, i)
 			found.missing = append(found.missing, m)
 			found.byImage += b2i(m.Image != "")
 		}
@@ -81,7 +87,12 @@ func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
 			found.pod = i
 		}
 	}
-	ready := len(b.pods) - lost
+	if doubled >= 0 {
+		missing := w.doubled(doubled)
+		missing.judged, missing.lost = b, found.lost
+		return missing, true
+	}
+	ready := len(b.pods) - len(found.lost)
 	if found.pod >= 0 && !b.allows(healthy, ready+b2i(!spared)) {
 		if !spared { // it is not lost itself
 			found.missing = slices.DeleteFunc(found.missing, func(m Missing) bool { return m.Pod == w.podName(found.pod) })
@@ -127,12 +138,24 @@ func (w *world) doubled(i int32) verdict {
 	return found
 }
 
+func (w *world) mobileShapes(b *budget) []*shape {
+	var shapes []*shape
+	for _, i := range b.pods {
+		if s := w.pods[i].shape; s.mobile > 0 && (len(shapes) == 0 || shapes[len(shapes)-1] != s) {
+			shapes = append(shapes, s)
+		}
+	}
+	slices.SortFunc(shapes, func(a, b *shape) int { return cmp.Compare(a.id, b.id) })
+	return slices.Compact(shapes)
+}
+
 // Circumstances are those of a verdict.
 type circumstances struct {
 	v     view
-	b     *budget
 	alone bool
 	home  homes
+	// mobile are the shapes of its pods that drains evict.
+	mobile []*shape
 	// unready are the first pods of podSets that may not be ready.
 	unready map[*podSet]int32
 }
@@ -220,7 +243,7 @@ func (w *world) replaced(i int32, c *circumstances) (Missing, bool) {
 	if p.guard {
 		// It waits for its node while that is cordoned. One of these nodes has a pod of the
 		// budget that is refused, which is not lost.
-		if !home.crowded && home.cordoned <= 1 {
+		if home.apart(c.alone) {
 			return m, false
 		}
 		m.Why = fmt.Sprintf("can run on %s only, which may be cordoned", p.Node)
@@ -230,7 +253,7 @@ func (w *world) replaced(i int32, c *circumstances) (Missing, bool) {
 		m.Why = why
 		return m, true
 	}
-	why := w.unplaced(p.shape, c.b, c.alone)
+	why := w.unplaced(p.shape, c)
 	if why == "" {
 		return m, false
 	}
@@ -240,31 +263,61 @@ func (w *world) replaced(i int32, c *circumstances) (Missing, bool) {
 
 // unplaced says what may keep a pod from being placed while the budget refuses another one of
 // its pods, which is on a cordoned node.
-func (w *world) unplaced(s *shape, b *budget, alone bool) obstruction {
+func (w *world) unplaced(s *shape, c *circumstances) obstruction {
 	place := w.placeOf(s)
-	if place.why == "" {
-		return ""
-	}
-	for _, i := range b.pods {
-		if other := w.pods[i].shape; other.mobile > 0 && !place.rivalOf[other] {
-			return place.why // the other pod may be one that is in nobody's way
-		}
-	}
 	switch place.why {
-	case notEligible, notTheDefault, noAffinity, spreadUneven:
+	case "", notEligible, notTheDefault, noAffinity:
 		return place.why
 	}
-	switch {
-	case s.toleratesCordon: // no node is lost for a cordon
+	if s.toleratesCordon { // no node is lost for a cordon
 		return place.why
-	case alone: // each cordoned node has one, and no other node is lost for it
-		return place.short(0, true)
-	default: // one of the cordoned nodes has one
-		return place.short(1, false)
 	}
+	return place.short(w.cordons(s, c))
 }
 
-// Homes are the nodes of pods that operators put back on theirs (pod.guard).
+// cordons returns what is known of the cordoned nodes while the budget refuses another pod than one of s:
+// it is on one of them, whichever of its pods it is.
+func (w *world) cordons(s *shape, c *circumstances) cordons {
+	place := s.place
+	known := cordons{none: c.home.apart(c.alone) && len(s.reach.list) == 1, weight: maxWeight, spread: map[*counter]bool{}}
+	rivals, others := 0, 0
+	for _, u := range place.uneven {
+		known.spread[u.counter] = true
+	}
+	for _, other := range c.mobile {
+		rivals += b2i(place.rivalOf[other])
+		others += b2i(!place.rivalOf[other] && !place.wide[other])
+		known.weight = min(known.weight, w.demandOf(other, place, s))
+		for _, u := range place.uneven {
+			if !slices.Contains(u.shapes, other) || !staysIn(u.domains, other, place.nodes) {
+				known.spread[u.counter] = false
+			}
+		}
+	}
+	for _, u := range place.uneven {
+		if known.spread[u.counter] && u.fill == 1 {
+			known.ruledOut = known.ruledOut || !u.single
+			known.none = known.none || c.alone
+		}
+	}
+	if rivals == len(c.mobile) {
+		known.rivals = 1
+		known.none = known.none || c.alone
+	}
+	if others < len(c.mobile) {
+		known.weight = 0 // what rivals request is reckoned with them
+	}
+	known.none = known.none || c.alone && known.weight >= maxWeight
+	if known.none { // as what is on each cordoned node is reckoned
+		known.rivals, known.weight, known.spread = 0, 0, nil
+	}
+	return known
+}
+
+// maxWeight is that of a pod that takes a node for itself.
+const maxWeight = 1
+
+// Homes are the nodes of pods that can run on one only, or that operators put back on theirs (pod.guard).
 type homes struct {
 	// crowded says that pods of the budget are not all such, each on a node of its own.
 	crowded bool
@@ -272,17 +325,30 @@ type homes struct {
 	cordoned int
 }
 
+// apart reports whether none of the pods waits for the node on which another one is refused, nor for
+// any that is cordoned for another reason; alone says that there is no other reason.
+func (h homes) apart(alone bool) bool { return !h.crowded && (alone || h.cordoned <= 1) }
+
 func (w *world) homes(b *budget) homes {
 	h := homes{}
 	byPool, taken := map[int]int{}, map[int32]bool{}
 	for _, i := range b.pods {
 		p := &w.pods[i]
-		if !p.guard || p.node < 0 || taken[p.node] {
+		if p.stays {
+			continue
+		}
+		home := p.node
+		if !p.guard && len(p.shape.reach.list) == 1 {
+			home = p.shape.reach.list[0]
+		} else if !p.guard {
+			home = noNode
+		}
+		if home < 0 || taken[home] {
 			h.crowded = true
 			continue
 		}
-		taken[p.node] = true
-		if at := w.nodes[p.node]; at.drained {
+		taken[home] = true
+		if at := w.nodes[home]; at.drained {
 			byPool[at.pool]++
 		}
 	}

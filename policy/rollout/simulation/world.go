@@ -31,11 +31,13 @@ type world struct {
 	lowest int32
 
 	// What was worked out, for more than one use.
-	candidates *eligibility
-	largest    map[domainKey]int
-	mobile     *mobileDemand
-	sinceAsked int
-	stopped    bool
+	candidates  *eligibility
+	domainSizes map[domainKey][]float64
+	ends        map[endKey]bool
+	routes      map[*nodeSet][]int32
+	mobile      *mobileDemand
+	sinceAsked  int
+	stopped     bool
 }
 
 // A pool is one of those in the forecast.
@@ -112,7 +114,7 @@ func newWorld(in Input) *world {
 	if in.Pull == nil {
 		in.Pull = func(string, string, string, bool) Pull { return PullUnknown }
 	}
-	w := &world{in: in, byName: map[string]int32{}, largest: map[domainKey]int{}}
+	w := &world{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}, ends: map[endKey]bool{}, routes: map[*nodeSet][]int32{}}
 	w.addNodes()
 	w.addPools()
 	w.addPods()
@@ -273,6 +275,7 @@ func (w *world) addPod(in *rollout.Pod, s *shape) {
 	switch {
 	case !p.stays:
 		s.mobile++
+		s.keeps += b2i(p.Finalizers != "")
 	case p.node >= 0:
 		s.fixed = append(s.fixed, p.node)
 	}

@@ -13,14 +13,20 @@ func (w *world) worst() Course {
 	r.held = w.held(verdicts)
 	stuck := r.play()
 	course := Course{Steps: r.steps, Stalls: r.stalls(stuck)}
+	told := map[int]bool{}
+	for _, s := range course.Stalls {
+		told[s.budget] = true
+	}
 	for _, found := range verdicts {
-		if !slices.ContainsFunc(course.Stalls, func(s Stall) bool { return s.budget == found.budget.id }) {
+		if !told[found.budget.id] {
+			told[found.budget.id] = true
 			course.Stalls = append(course.Stalls, w.possible(found))
 		}
 	}
 	if len(course.Stalls) > 0 {
 		w.attribute(course.Stalls, verdicts)
 	}
+	course.Assured = w.assured(verdicts)
 	return course
 }
 
@@ -39,35 +45,64 @@ func (w *world) held(verdicts []verdict) map[*shape]bool {
 // possible of pods that do not end or are not made again is no reason to take one by an image for
 // another one, nor to take one without any image for one by an image.
 func (w *world) attribute(stalls []Stall, verdicts []verdict) {
+	if !w.mayFail() {
+		return
+	}
 	v := view{im: w.images, works: true, sure: true}
-	without := w.verdicts(v)
+	without := byBudget(w.verdicts(v))
 	r := w.newRun(v, true)
-	drains := r.stalls(r.play())
-	byOther := sync.OnceValues(func() (certain, doubtful []verdict) {
+	drains := map[int]bool{}
+	for _, s := range r.stalls(r.play()) {
+		drains[s.budget] = true
+	}
+	all := byBudget(verdicts)
+	byOther := sync.OnceValues(func() (certain, doubtful map[int]bool) {
 		if !w.doubts() {
 			return nil, nil
 		}
-		return w.verdicts(view{im: w.images, sure: true}), w.verdicts(view{im: w.images, works: true})
+		certain, doubtful = map[int]bool{}, map[int]bool{}
+		for budget := range byBudget(w.verdicts(view{im: w.images, sure: true})) {
+			certain[budget] = true
+		}
+		for budget := range byBudget(w.verdicts(view{im: w.images, works: true})) {
+			doubtful[budget] = true
+		}
+		return certain, doubtful
 	})
 	for i := range stalls {
 		s := &stalls[i]
 		if s.budget == noBudget {
 			continue
 		}
-		same := func(other verdict) bool { return other.budget.id == s.budget }
-		image := s.Image != "" || slices.ContainsFunc(verdicts, func(other verdict) bool { return same(other) && other.byImage > 0 })
+		_, other := without[s.budget]
 		switch {
-		case slices.ContainsFunc(drains, func(other Stall) bool { return other.budget == s.budget }):
-		case image:
+		case drains[s.budget]:
+		case s.Image != "" || all[s.budget] > 0:
 			s.ByImage = true
-		case !slices.ContainsFunc(without, same):
+		case !other:
 			certain, doubtful := byOther()
-			s.ByImage = slices.ContainsFunc(certain, same) || !slices.ContainsFunc(doubtful, same)
+			s.ByImage = certain[s.budget] || !doubtful[s.budget]
 		}
 		if !s.ByImage {
 			s.Image = ""
 		}
 	}
+}
+
+// byBudget returns how many pods lack an image, by the budgets of verdicts.
+func byBudget(verdicts []verdict) map[int]int {
+	missing := make(map[int]int, len(verdicts))
+	for _, found := range verdicts {
+		missing[found.budget.id] = max(missing[found.budget.id], found.byImage)
+	}
+	return missing
+}
+
+// mayFail reports whether any image cannot be pulled somewhere, or perhaps cannot.
+func (w *world) mayFail() bool {
+	v := view{im: w.images}
+	return slices.ContainsFunc(w.shapes, func(s *shape) bool { return w.ask(1) || slices.ContainsFunc(s.pulls, v.anywhereFails) }) ||
+		slices.ContainsFunc(w.pods, func(p pod) bool { return p.state == failing })
 }
 
 // possible turns a verdict into the stall that it cannot exclude.

@@ -1,0 +1,257 @@
+package simulation
+
+import (
+	"cmp"
+	"slices"
+)
+
+// An Assured says how many nodes of a pool are updated whatever the scheduler chooses and in whatever
+// order things happen. It may be fewer than in any course that there is, and is never more.
+type Assured struct {
+	Pool    string `json:"pool"`
+	Updated int    `json:"updated"`
+	// Of is how many nodes MCO takes for the change.
+	Of int `json:"of"`
+}
+
+// never stands for a group that no pool has.
+const never = 1<<31 - 1
+
+// An assurance works out the Assured. The argument goes along the order in which MCO takes nodes. A
+// budget refuses for good only when it has lost as many pods as it could spare, and of the pods
+// that it can lose at all (verdict), those on nodes that MCO has not taken yet are still there.
+// So there is a first node of each pool whose drain can end in a stall; those before it are updated.
+type assurance struct {
+	w        *world
+	verdicts []verdict
+	// pushed is, by node, the highest priority of the pods that may push out others there.
+	pushed []int32
+	pool   int
+	// group is, by node of the pool, its place in the order; nodes that MCO does not order have the same.
+	group map[int32]int
+	// stuck is, by node of the pool, the group with which the node's drain can end in a stall.
+	stuck map[int32]int
+	// arrivals are the pods that may come to nodes of a set, and not leave them.
+	arrivals map[*nodeSet][]arrival
+}
+
+// An arrival is pods that can have left their nodes when a group of nodes has been taken, and be refused
+// elsewhere from group refused on.
+type arrival struct{ left, refused int }
+
+// assured returns those of all pools that take the change.
+func (w *world) assured(verdicts []verdict) []Assured {
+	a := &assurance{w: w, verdicts: verdicts, pushed: w.pushed()}
+	all := make([]Assured, len(w.pools))
+	for i := range w.pools {
+		all[i] = Assured{Pool: w.pools[i].Name, Updated: a.updated(i), Of: len(w.pools[i].order)}
+	}
+	for i := range w.pools {
+		if after := w.pools[i].after; after >= 0 && all[after].Updated < all[after].Of {
+			all[i].Updated = 0
+		}
+	}
+	return slices.DeleteFunc(all, func(sure Assured) bool { return sure.Of == 0 })
+}
+
+// updated returns how many nodes of a pool are updated at least. As many drains can be under way as the pool
+// updates at once: when all of them are stalled, no other node is taken.
+func (a *assurance) updated(i int) int {
+	p := &a.w.pools[i]
+	if !p.drains {
+		return len(p.order)
+	}
+	a.enter(i)
+	for from := 0; from < len(p.order) && !a.w.ask(1); {
+		g := a.group[p.order[from]]
+		to := from
+		for to < len(p.order) && a.group[p.order[to]] == g {
+			to++
+		}
+		earlier, stalled := 0, 0
+		for at, n := range p.order[:to] {
+			can := a.stuck[n] <= g
+			stalled += b2i(can)
+			earlier += b2i(can && at < from)
+		}
+		if stalled >= p.capacity {
+			return max(from+max(1, p.capacity-earlier)-p.capacity, 0)
+		}
+		from = to
+	}
+	stalled := 0
+	for _, g := range a.stuck {
+		stalled += b2i(g < never)
+	}
+	return len(p.order) - stalled
+}
+
+// enter looks at one pool.
+func (a *assurance) enter(i int) {
+	p := &a.w.pools[i]
+	a.pool, a.group, a.stuck, a.arrivals = i, map[int32]int{}, map[int32]int{}, map[*nodeSet][]arrival{}
+	last := 0
+	for at, n := range p.order {
+		if at > 0 && !p.together(n, p.order[at-1], a.w) {
+			last++
+		}
+		a.group[n], a.stuck[n] = last, never
+	}
+	for _, n := range p.order {
+		if slices.ContainsFunc(a.w.nodes[n].leaving, func(l leaving) bool { return l.held }) {
+			a.refusedOn(n, 0)
+		}
+	}
+	for _, found := range a.verdicts {
+		a.addBudget(found)
+	}
+	for i := range a.w.pods {
+		if p := &a.w.pods[i]; p.Finalizers != "" && !p.stays {
+			a.add(p, 0)
+		}
+	}
+	a.arrive()
+}
+
+// together reports whether MCO does not say which of two nodes it takes first. Those that are being
+// updated already are under way at once.
+func (p *pool) together(x, y int32, w *world) bool {
+	a, b := p.Nodes[w.nodes[x].rank], p.Nodes[w.nodes[y].rank]
+	return a.Updating == b.Updating && (a.Updating || a.Rank == b.Rank)
+}
+
+// addBudget enters the pods that a budget can refuse to let go.
+func (a *assurance) addBudget(found verdict) {
+	b := found.judged
+	var lost []int // the groups with which they can be lost
+	isLost := make(map[int32]bool, len(found.lost))
+	for _, i := range found.lost {
+		isLost[i] = true
+		if g := a.left(&a.w.pods[i]); a.w.pods[i].state != healthy {
+			lost = append(lost, -1)
+		} else if g < never {
+			lost = append(lost, g)
+		}
+	}
+	slices.Sort(lost)
+	// with returns the group with which so many pods can be lost that the budget refuses one.
+	with := func(s podState, itself int) int {
+		for n := range len(lost) + 1 {
+			if a.w.ask(1); b.allows(s, len(b.pods)-n+itself) {
+				continue
+			}
+			if n == 0 {
+				return -1
+			}
+			return lost[n-1]
+		}
+		return never
+	}
+	healthyOne, lostOne, unreadyOne := with(healthy, 0), with(healthy, 1), with(unready, 0)
+	for _, i := range b.pods {
+		p := &a.w.pods[i]
+		switch {
+		case a.w.ask(1), p.stays:
+		case len(p.shape.budgets) > 1:
+			a.add(p, -1)
+		case p.state == unready:
+			a.add(p, min(lostOne, unreadyOne))
+		case isLost[i]:
+			a.add(p, lostOne)
+		default:
+			a.add(p, healthyOne)
+		}
+	}
+}
+
+// left returns the group of the pool with which a pod can have left the node that it is on: -1 for those
+// of others, and never for one that stays.
+func (a *assurance) left(p *pod) int {
+	switch {
+	case p.node < 0:
+		return -1
+	case p.stays:
+		return never
+	case p.shape.spec.Priority < a.pushed[p.node]:
+		return -1
+	}
+	of := a.w.nodes[p.node].pool
+	if of == a.pool {
+		return a.group[p.node]
+	}
+	for range a.w.pools { // those that are taken after the pool
+		if of = a.w.pools[of].after; of == a.pool {
+			return never
+		} else if of < 0 {
+			break
+		}
+	}
+	return -1
+}
+
+// add enters a pod that is refused, where it is and where it may come to, from a group on.
+func (a *assurance) add(p *pod, refused int) {
+	if refused == never {
+		return
+	}
+	if p.node >= 0 {
+		a.refusedOn(p.node, refused)
+	}
+	left := a.left(p)
+	if left == never || p.isBare() && p.node >= 0 || p.guard {
+		return
+	}
+	a.arrivals[p.shape.eligible] = append(a.arrivals[p.shape.eligible], arrival{left, refused})
+}
+
+// refusedOn notes that a pod on a node can be refused from a group on, if the node is of the pool.
+func (a *assurance) refusedOn(n int32, from int) {
+	if before, ok := a.stuck[n]; ok {
+		a.stuck[n] = min(before, max(from, a.group[n]))
+	}
+}
+
+// arrive lets pods come to nodes that are not cordoned yet.
+func (a *assurance) arrive() {
+	for set, all := range a.arrivals {
+		slices.SortFunc(all, func(x, y arrival) int { return cmp.Compare(x.left, y.left) })
+		for i := 1; i < len(all); i++ {
+			all[i].refused = min(all[i].refused, all[i-1].refused)
+		}
+		for _, n := range set.list {
+			g, ok := a.group[n]
+			if a.w.ask(1); !ok {
+				continue
+			}
+			// The first that leaves with a later group.
+			i, _ := slices.BinarySearchFunc(all, g, func(x arrival, g int) int { return cmp.Or(cmp.Compare(x.left, g), -1) })
+			if i > 0 {
+				a.refusedOn(n, all[i-1].refused)
+			}
+		}
+	}
+}
+
+// pushed returns, by node, the highest priority of pods that may go there and push out others.
+func (w *world) pushed() []int32 {
+	bySet := map[*nodeSet]int32{}
+	for _, s := range w.shapes {
+		if s.mobile > 0 && s.spec.Preempts && s.spec.Priority > w.lowest {
+			before, ok := bySet[s.eligible]
+			if !ok || before < s.spec.Priority {
+				bySet[s.eligible] = s.spec.Priority
+			}
+		}
+	}
+	highest := make([]int32, len(w.nodes))
+	for n := range highest {
+		highest[n] = w.lowest
+	}
+	for set, priority := range bySet {
+		for _, n := range set.list {
+			w.ask(1)
+			highest[n] = max(highest[n], priority)
+		}
+	}
+	return highest
+}
