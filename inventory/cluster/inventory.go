@@ -292,14 +292,29 @@ func (c *Inventory) Images(context.Context) (policy.Images, error) {
 // Cluster returns what a review of a change has to know of the cluster, after it has waited for
 // what fails to be read. The error is that of Images.
 func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
-	c.Await(ctx)
-	gaps := c.Gaps() // before the images: see there
-	images, err := c.Images(ctx)
+	known, err := imagesOf(ctx, c)
 	if err != nil {
 		return policy.Cluster{}, err
 	}
 	through := c.Rollout()
-	return policy.Cluster{Images: images, Gaps: gaps, Nodes: c.Nodes(), EndingNamespaces: c.EndingNamespaces(), Rollout: &through}, nil
+	known.Nodes, known.EndingNamespaces, known.Rollout = c.Nodes(), c.EndingNamespaces(), &through
+	return known, nil
+}
+
+// An imageSource is what an Inventory is to imagesOf.
+type imageSource interface {
+	Await(ctx context.Context)
+	Gaps() []policy.Gap
+	Images(ctx context.Context) (policy.Images, error)
+}
+
+// imagesOf returns the images of a source with its gaps, in the order in which they have to be read: see
+// Gaps.
+func imagesOf(ctx context.Context, s imageSource) (policy.Cluster, error) {
+	s.Await(ctx)
+	gaps := s.Gaps()
+	images, err := s.Images(ctx)
+	return policy.Cluster{Images: images, Gaps: gaps}, err
 }
 
 // Sources returns the status of every source, sorted by name.
