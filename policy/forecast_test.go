@@ -320,15 +320,3 @@ func TestPulls(t *testing.T) {
 		}
 	}
 }
-
-// TestStallSooner: where another course updates fewer nodes than the one that is told.
-func TestStallSooner(t *testing.T) {
-	f, _ := foretell(workers(3, atSource), set(), tagsFromMirror(), facts(atMirror+" absent", atSource+" present"), Settings{})
-	const sooner = "the rollout may stop at another node as well: pool worker may update none of its nodes"
-	for updated, want := range map[int]bool{0: true, 1: false} {
-		f.Simulation.Worst.Assured = []simulation.Assured{{Pool: "worker", Updated: updated, Of: 3}}
-		if got := rolloutStalls(Plan{}, f); len(got) != 1 || slices.Contains(got[0].Detail, sooner) != want {
-			t.Errorf("%d assured: %+v", updated, got)
-		}
-	}
-}

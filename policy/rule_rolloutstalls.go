@@ -62,9 +62,6 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 		}
 		finding.Detail = append(finding.Detail, "the scheduler's choice of nodes decides: "+atBest)
 	}
-	if sure, sooner := f.Simulation.Worst.Sooner(stall.Pool); sooner {
-		finding.Detail = append(finding.Detail, "the rollout may stop at another node as well: "+sure.String())
-	}
 	if n := len(f.Simulation.Worst.Stalls) - 1; n > 0 {
 		finding.Detail = append(finding.Detail, text.Plural(n, "other drain stalls", "other drains stall")+" as well: see check --simulate")
 	}

@@ -1,7 +1,5 @@
 package simulation
 
-import "slices"
-
 // A Course is one way for a rollout to go.
 type Course struct {
 	// Steps are the nodes that MCO takes, in the order in which it takes them.
@@ -18,19 +16,6 @@ type Course struct {
 	// Assured says how many nodes of each pool are updated however the rollout goes; Steps may come
 	// further. Only Worst has it, and not where Result.Certain is false.
 	Assured []Assured `json:"assured,omitempty"`
-}
-
-// Sooner returns how many nodes of a pool are updated in any case, and whether Steps come to more.
-func (c Course) Sooner(pool string) (sure Assured, sooner bool) {
-	i := slices.IndexFunc(c.Assured, func(a Assured) bool { return a.Pool == pool })
-	if i < 0 {
-		return Assured{}, false
-	}
-	played := 0
-	for _, s := range c.Steps {
-		played += b2i(s.Updated && s.Pool == pool)
-	}
-	return c.Assured[i], played > c.Assured[i].Updated
 }
 
 // A Step is what happens to one node.
