@@ -301,7 +301,7 @@ func (c *Inventory) Cluster(ctx context.Context) (policy.Cluster, error) {
 	return known, nil
 }
 
-// An imageSource is what an Inventory is to imagesOf.
+// An imageSource is the part of an Inventory that imagesOf reads.
 type imageSource interface {
 	Await(ctx context.Context)
 	Gaps() []policy.Gap
