@@ -246,7 +246,7 @@ func TestDeploymentArguments(t *testing.T) {
 	pod := d.Spec.Template.Spec
 	c := pod.Containers[0]
 	want := []string{
-		"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--listen=:9443", "--health=:8081", "--metrics=:8443", "--drain=5s",
+		"serve", "--tls-dir=/etc/mirrorset-guard/tls", "--webhook-bind-address=:9443", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--shutdown-delay=5s",
 		"--leader-elect", "--fact-file=/var/lib/mirrorset-guard/facts",
 		"--config=/etc/mirrorset-guard/config/config.yaml",
 	}

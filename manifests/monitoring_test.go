@@ -82,7 +82,7 @@ func TestServiceMonitor(t *testing.T) {
 	}
 	e := m.Spec.Endpoints[0]
 	i := slices.IndexFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == e.Port })
-	if i < 0 || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--metrics=:8443") || ports(d)[service.Spec.Ports[i].TargetPort.StrVal] != 8443 {
+	if i < 0 || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--metrics-bind-address=:8443") || ports(d)[service.Spec.Ports[i].TargetPort.StrVal] != 8443 {
 		t.Errorf("port %q of the service does not lead to metrics", e.Port)
 	}
 	if want := webhook.ServiceName + "." + webhook.Namespace + ".svc"; e.Scheme != "https" || e.TLSConfig.ServerName != want || e.TLSConfig.CaFile == "" || e.BearerTokenFile == "" {

@@ -155,7 +155,7 @@ func (f *filterFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.objects, "object", nil, "only decisions about this object: NAME, KIND/NAME or KIND/NAMESPACE/NAME (a trailing * matches any ending); may be repeated")
 	flags.StringSliceVar(&f.rules, "rule", nil, "only decisions with a finding of this rule (a trailing * matches any ending); may be repeated")
 	flags.BoolVar(&f.overridden, "overridden", false, "only changes that were admitted by an override")
-	flags.StringVar(&f.dryRun, "dry-run", "", "true: only dry runs; false: none of them")
+	flags.StringVar(&f.dryRun, "dry-run", "", "only decisions about dry runs (true), or about none (false); empty for both")
 }
 
 var auditVerdicts = []string{"allowed", "denied", "waived", "overridden", "none", "malformed", "skipped", "unreviewed"}

@@ -149,13 +149,13 @@ type requesterFlags struct {
 }
 
 func (r *requesterFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&r.user, "as", "", "user who will make the change, for the exemptions in --config")
-	flags.StringArrayVar(&r.groups, "as-group", nil, "group of that user; may be repeated")
+	flags.StringVar(&r.user, "for-user", "", "user who will make the change, for the exemptions in --config")
+	flags.StringArrayVar(&r.groups, "for-group", nil, "group of that user; may be repeated")
 }
 
 func (r *requesterFlags) requester() (policy.Requester, error) {
 	if r.user == "" && len(r.groups) > 0 {
-		return policy.Requester{}, errors.New("--as-group: name the user with --as")
+		return policy.Requester{}, errors.New("--for-group: name the user with --for-user")
 	}
 	return policy.Requester{User: r.user, Groups: r.groups}, nil
 }
@@ -166,5 +166,5 @@ func (r *requesterFlags) note(s policy.Settings) string {
 	if r.user != "" || !personal {
 		return ""
 	}
-	return "exemptions of users and groups were not applied, as it is not known who will make the change; see --as"
+	return "exemptions of users and groups were not applied, as it is not known who will make the change; see --for-user"
 }

@@ -168,22 +168,22 @@ func TestCheckByMode(t *testing.T) {
 	}
 }
 
-// TestCheckByUser: exemptions of users hold for --as, and are noted without it.
+// TestCheckByUser: exemptions of users hold for --for-user, and are noted without it.
 func TestCheckByUser(t *testing.T) {
 	files := map[string]string{
 		"dump.yaml": dumpInForce, "odd.yaml": conflicting,
 		"config.yaml": configHeader + "exemptions: [{name: ops, groups: [ops], protected: true}]\n",
 	}
-	const note = "Note: exemptions of users and groups were not applied, as it is not known who will make the change; see --as\n"
+	const note = "Note: exemptions of users and groups were not applied, as it is not known who will make the change; see --for-user\n"
 	for _, tt := range []struct {
 		as    []string
 		code  int
 		noted bool
 	}{
 		{nil, exitDenied, true},
-		{[]string{"--as", "ann"}, exitDenied, false},
-		{[]string{"--as", "ann", "--as-group", "ops"}, exitAdmitted, false},
-		{[]string{"--as-group", "ops"}, exitTrouble, false},
+		{[]string{"--for-user", "ann"}, exitDenied, false},
+		{[]string{"--for-user", "ann", "--for-group", "ops"}, exitAdmitted, false},
+		{[]string{"--for-group", "ops"}, exitTrouble, false},
 	} {
 		code, stdout, stderr := check(t, files, append([]string{"-f", "{dir}/odd.yaml", "--from", "{dir}/dump.yaml", "--config", "{dir}/config.yaml"}, tt.as...)...)
 		if code != tt.code || strings.Contains(stdout, note) != tt.noted {

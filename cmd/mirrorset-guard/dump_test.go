@@ -66,7 +66,7 @@ func TestCheckTrustsTheDump(t *testing.T) {
 				t.Errorf("exit code %d, want %d and %q\n%s%s", got.code, tc.code, tc.want, got.out, got.err)
 			}
 			// What a snapshot keeps of a dump says the same.
-			kept := invoke(t, "", "snapshot", "--from", dump, "-o", "-")
+			kept := invoke(t, "", "snapshot", "--from", dump)
 			if got := invoke(t, shopMirror, append(args, written(t, "kept.json", kept.out))...); got.code != tc.code {
 				t.Errorf("of a snapshot: exit code %d, want %d\n%s%s", got.code, tc.code, got.out, got.err)
 			}
@@ -134,7 +134,7 @@ func TestCheckMergesImageConfig(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dump := written(t, "dump.yaml", "---\n"+cartDeployment+"\n---\n"+tc.inForce)
-			kept := invoke(t, "", "snapshot", "--from", dump, "-o", "-")
+			kept := invoke(t, "", "snapshot", "--from", dump)
 			for _, from := range []string{dump, written(t, "kept.json", kept.out)} {
 				got := invoke(t, tc.change, "check", "-f", "-", "--from", from)
 				if got.code != tc.code || !strings.Contains(got.out+got.err, tc.want) {
@@ -220,7 +220,7 @@ func TestHostileDump(t *testing.T) {
 // TestSnapshotOfADumpThatCannotBeRead: who reads the snapshot would not know of the gap.
 func TestSnapshotOfADumpThatCannotBeRead(t *testing.T) {
 	dump := written(t, "dump.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: a}\nspec: {containers: none}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
-	got := invoke(t, "", "snapshot", "--from", dump, "-o", "-")
+	got := invoke(t, "", "snapshot", "--from", dump)
 	want := "mirrorset-guard: the snapshot would be incomplete: " + dump + ": document 1: reading Pod: "
 	if got.code != exitTrouble || got.out != "" || !strings.Contains(got.err, want) {
 		t.Errorf("got %+v, want %s", got, want)

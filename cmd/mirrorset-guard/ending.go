@@ -11,7 +11,7 @@ const (
 	// they still come, the Service has not let go of it everywhere, and a connection that is
 	// refused is a change that is refused.
 	quietBeforeEnd = time.Second
-	// maxExtension is how much longer than --drain a replica waits for that. With
+	// maxExtension is how much longer than --shutdown-delay a replica waits for that. With
 	// shutdownTimeout it leaves room in terminationGracePeriodSeconds.
 	maxExtension = 10 * time.Second
 	// endTime is how long the guard waits for what still runs when it has stopped listening. What

@@ -121,7 +121,7 @@ spec: {replicas: 0, selector: {a: b}, template: `+of("cart:latest")+`}
 		t.Errorf("-cluster +dump:\n%s", diff)
 	}
 	for _, from := range [][]string{{"--kubeconfig", c.Kubeconfig}, {"--from", file}} {
-		kept := invoke(t, "", append([]string{"snapshot", "-o", "-"}, from...)...)
+		kept := invoke(t, "", append([]string{"snapshot"}, from...)...)
 		if diff := cmp.Diff(live, images("inventory", "--from", written(t, "kept.json", kept.out))); diff != "" {
 			t.Errorf("-cluster +snapshot of %q:\n%s", from, diff)
 		}

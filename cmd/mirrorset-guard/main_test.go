@@ -24,7 +24,7 @@ func TestLogger(t *testing.T) {
 	}
 	for _, command := range []string{
 		"check -f none.yaml", "explain quay.io/x --from none.yaml", "render --from none.yaml", "inventory --from none.yaml",
-		"rollout --from none.yaml", "rollout verify --from none.yaml", "rollout pause x --kubeconfig none", "snapshot -o - --from none.yaml", "version", "serve --kubeconfig none",
+		"rollout --from none.yaml", "rollout verify --from none.yaml", "rollout pause x --kubeconfig none", "snapshot --from none.yaml", "version", "serve --kubeconfig none",
 	} {
 		t.Run(command, func(t *testing.T) {
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLogger$")

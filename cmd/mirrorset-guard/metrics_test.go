@@ -71,7 +71,7 @@ func scrapeGuard(t *testing.T, c realCluster) map[string]*dto.MetricFamily {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	o.addFlags(flags)
 	if err := flags.Parse(append(registryAt(t, holdsAll), "--tls-dir", dir, "--config", written(t, "config.yaml", string(defaults)),
-		"--listen", listen, "--health", "127.0.0.1:0", "--metrics", metrics, "--metrics-plain", "--drain", "0s", "--leader-elect", "--verify-every", "200ms")); err != nil {
+		"--webhook-bind-address", listen, "--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", metrics, "--metrics-plain", "--shutdown-delay", "0s", "--leader-elect", "--verify-every", "200ms")); err != nil {
 		t.Fatal(err)
 	}
 	g, err := newGuard(c.Config, &o, logr.Discard())

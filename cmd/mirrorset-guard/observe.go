@@ -30,7 +30,7 @@ type observeFlags struct {
 }
 
 func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&f.address, "metrics", "", "where to serve /metrics and /inventory, over TLS, to bearers of a token with the right to read them; empty for nowhere")
+	flags.StringVar(&f.address, "metrics-bind-address", "", "where to serve /metrics and /inventory, over TLS, to bearers of a token with the right to read them; empty for nowhere")
 	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
 }
 
@@ -54,7 +54,7 @@ func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, er
 	mux.HandleFunc("GET /inventory", o.list)
 	handler, err := access.New(config, mux, o.log)
 	if err != nil {
-		return nil, fmt.Errorf("--metrics: %w", err)
+		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
 	}
 	s := webhook.HTTPServer(handler, nil, o.log)
 	s.Addr = f.address

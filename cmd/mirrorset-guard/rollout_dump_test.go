@@ -40,7 +40,7 @@ func TestRolloutFromSnapshot(t *testing.T) {
 		c.status(t, readyStatus, "node", node)
 	}
 	file := filepath.Join(t.TempDir(), "dump.json")
-	if got := invoke(t, "", "snapshot", "-o", file, "--kubeconfig", c.Kubeconfig); got.code != 0 {
+	if got := invoke(t, "", "snapshot", "-f", file, "--kubeconfig", c.Kubeconfig); got.code != 0 {
 		t.Fatalf("%s%s", got.out, got.err)
 	}
 	dump, err := os.ReadFile(file)
@@ -64,7 +64,7 @@ func TestRolloutFromSnapshot(t *testing.T) {
 		}
 	}
 	again := filepath.Join(t.TempDir(), "again.json")
-	if got := invoke(t, "", "snapshot", "-o", again, "--from", file); got.code != 0 {
+	if got := invoke(t, "", "snapshot", "-f", again, "--from", file); got.code != 0 {
 		t.Fatalf("%s%s", got.out, got.err)
 	}
 	if second, err := os.ReadFile(again); err != nil || string(second) != string(dump) {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -49,6 +51,7 @@ func newRolloutStatus() *cobra.Command {
 // statusCommand returns the command rollout status, which rollout alone is too.
 func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
 	o.output = formats("table", "json", "yaml")
+	watch := false
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Say which node waits for what",
@@ -57,14 +60,41 @@ what the operator says of itself, each pool with what is new for its nodes, and 
 node that is not done with its state, its drain and who cordoned it. It reads a
 cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--from).
 
+It does not wait for the end of a rollout, as kubectl rollout status does; with --watch
+it does what rollout watch does, with its exit codes.
+
 Exit code 0: status printed. 2: the status could not be determined, or wrong usage.`,
 		Example: `  mirrorset-guard rollout
+  mirrorset-guard rollout status --watch
   mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
 		Args: withoutArguments,
-		RunE: runs(o.reading(o.runStatus)),
+		RunE: runs(func(ctx context.Context, s streams) error {
+			if watch {
+				return o.watch(ctx, s)
+			}
+			return o.reading(o.runStatus)(ctx, s)
+		}),
 	}
 	o.addFlags(cmd.Flags())
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout to its end, as rollout watch does")
 	return cmd
+}
+
+// watch does what rollout watch does by default.
+func (o *rolloutOptions) watch(ctx context.Context, s streams) error {
+	if o.world.from != "" {
+		return errors.New("--watch: a dump does not change; leave out --from")
+	}
+	w := newWatchOptions()
+	w.cluster = o.world.cluster
+	switch o.output.format {
+	case "table":
+	case "json":
+		w.output.format = "json"
+	default:
+		return fmt.Errorf("--output %q: with --watch, choose table or json", o.output.format)
+	}
+	return w.run(ctx, s)
 }
 
 func (o *rolloutOptions) runStatus(_ context.Context, s streams, view *rolloutView) error {
@@ -95,6 +125,9 @@ func printStatus(w io.Writer, s status.Status, now time.Time) error {
 		fmt.Fprintf(&b, "\nWhat is under way takes %s more, if nothing holds a drain up.\n", s.Remaining.Text)
 	}
 	printNotes(&b, s.Notes)
+	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
+		b.WriteString("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

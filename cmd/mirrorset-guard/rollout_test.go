@@ -139,6 +139,8 @@ Node node-b (pool worker)
   node-c
 
 What is under way takes 9 to 60 minutes more, if nothing holds a drain up.
+
+This is the status as of now. To wait for the end: mirrorset-guard rollout status --watch
 `
 
 const rolloutVerified = `1 of 3 nodes have the registries.conf and policy.json that the mirror objects ask for.
@@ -328,6 +330,8 @@ func TestRolloutBadInput(t *testing.T) {
 		"rollout nodes":                           `mirrorset-guard rollout has no command "nodes": there are diagnose, pause, resume, status, verify, watch`,
 		"rollout diagnose --timeout 0s":           "--timeout 0s: want more than 0; --offline asks nothing",
 		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml",
+		"rollout status -w --from dump.yaml":      "--watch: a dump does not change",
+		"rollout status --watch -o yaml":          `--output "yaml": with --watch, choose table or json`,
 		"rollout resume worker --kubeconfig none": "no cluster",
 	} {
 		if got := invoke(t, "", strings.Fields(args)...); got.code != 2 || !strings.Contains(got.err, want) {

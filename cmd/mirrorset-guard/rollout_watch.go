@@ -29,8 +29,13 @@ type watchOptions struct {
 	now        func() time.Time
 }
 
+// newWatchOptions returns the defaults.
+func newWatchOptions() *watchOptions {
+	return &watchOptions{output: formats("auto", "lines", "json"), now: time.Now, stallAfter: progress.DefaultStallAfter}
+}
+
 func newRolloutWatch() *cobra.Command {
-	o := watchOptions{output: formats("auto", "lines", "json"), now: time.Now}
+	o := newWatchOptions()
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Follow a rollout to its end, and say when it stands still",
@@ -63,7 +68,7 @@ func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.pools, "pool", nil, "only this pool counts; may be repeated")
 	flags.StringArrayVar(&o.waitFor.files, "wait-for", nil, "file, folder or - (standard input) with mirror objects that have to reach the nodes; may be repeated")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 is for as long as it takes")
-	flags.DurationVar(&o.stallAfter, "stall-after", progress.DefaultStallAfter, "how long nothing may move")
+	flags.DurationVar(&o.stallAfter, "stall-after", o.stallAfter, "how long nothing may move")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on when a pool is degraded or stands still")
 }
 

@@ -246,7 +246,11 @@ func (w *watched) want(code int, parts ...string) {
 }
 
 func testWatchNothing(t *testing.T, c realCluster) {
-	startWatch(t, "--kubeconfig", c.Kubeconfig).want(0, "pool worker is updated: 2 nodes", "Updated: all 2 nodes have what the mirror objects ask for.")
+	const updated = "Updated: all 2 nodes have what the mirror objects ask for."
+	startWatch(t, "--kubeconfig", c.Kubeconfig).want(0, "pool worker is updated: 2 nodes", updated)
+	if got := invoke(t, "", "rollout", "status", "--watch", "--kubeconfig", c.Kubeconfig); got.code != 0 || !strings.Contains(got.out, updated) {
+		t.Errorf("rollout status --watch: exit code %d\n%s%s", got.code, got.out, got.err)
+	}
 }
 
 // testWatchLines: a change that MCO has not noticed is not taken for one that is done.

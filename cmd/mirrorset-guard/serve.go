@@ -80,11 +80,11 @@ their mirrors have lost as Events on the mirror sets.`,
 }
 
 func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.listen, "listen", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
-	flags.StringVar(&o.health, "health", ":8081", "where to answer /healthz and /readyz")
+	flags.StringVar(&o.listen, "webhook-bind-address", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
+	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "where to answer /healthz and /readyz")
 	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
 	flags.StringVar(&o.clientCA, "client-ca", "", "file with the CA of the client certificates that API servers have; who asks for a review without one gets 401; empty: whoever can reach the port may ask; changes are picked up")
-	flags.DurationVar(&o.drain, "drain", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM; longer, by 10s at most, while reviews still come")
+	flags.DurationVar(&o.drain, "shutdown-delay", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM; longer, by 10s at most, while reviews still come")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
 	o.observe.addFlags(flags)

@@ -21,24 +21,23 @@ type snapshotOptions struct {
 func newSnapshot() *cobra.Command {
 	var o snapshotOptions
 	cmd := &cobra.Command{
-		Use:   "snapshot -o FILE",
+		Use:   "snapshot",
 		Short: "Write what a check needs of a cluster into a file, for --from",
 		Long: `snapshot writes the mirror configuration, the images with what uses them, and the
 nodes' architectures, and what a rollout goes through: trimmed, identical for an
 identical cluster, and without any secret. check, explain, render, inventory and
 rollout read it with --from, anywhere and at any time.`,
+		Example: `  mirrorset-guard snapshot -f cluster.json
+  mirrorset-guard snapshot | gzip > cluster.json.gz`,
 		Args: cobra.NoArgs,
 		RunE: runs(o.run),
 	}
 	o.world.addFlags(cmd.Flags())
-	cmd.Flags().StringVarP(&o.file, "output", "o", "", "file to write, or - for standard output")
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "-", "file to write; - is standard output")
 	return cmd
 }
 
 func (o *snapshotOptions) run(ctx context.Context, s streams) error {
-	if o.file == "" {
-		return errors.New("nowhere to write to: name a file with -o FILE, or -o -")
-	}
 	w, err := o.world.open(ctx, s)
 	if err != nil {
 		return err

@@ -190,7 +190,7 @@ func startTLSGuard(t *testing.T, api *rest.Config) *tlsGuard {
 	var o serveOptions
 	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	o.addFlags(set)
-	if err := set.Parse([]string{"--tls-dir", g.dir, "--listen", guardtest.FreeAddress(t), "--health", guardtest.FreeAddress(t), "--metrics", guardtest.FreeAddress(t), "--drain", "0s"}); err != nil {
+	if err := set.Parse([]string{"--tls-dir", g.dir, "--webhook-bind-address", guardtest.FreeAddress(t), "--health-probe-bind-address", guardtest.FreeAddress(t), "--metrics-bind-address", guardtest.FreeAddress(t), "--shutdown-delay", "0s"}); err != nil {
 		t.Fatal(err)
 	}
 	var err error

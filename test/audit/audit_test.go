@@ -321,7 +321,7 @@ func (s *stage) testTable(t *testing.T) {
 func (s *stage) testReplay(t *testing.T, changes int) {
 	t.Helper()
 	dump := filepath.Join(s.dir, "cluster.json")
-	if _, code := s.command(t, "snapshot", "--kubeconfig", s.cluster.Kubeconfig, "-o", dump); code != 0 {
+	if _, code := s.command(t, "snapshot", "--kubeconfig", s.cluster.Kubeconfig, "-f", dump); code != 0 {
 		t.Fatalf("snapshot: exit code %d", code)
 	}
 	lenient := filepath.Join(s.dir, "lenient.yaml")

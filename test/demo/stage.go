@@ -322,10 +322,10 @@ func (s *stage) startGuard(ctx context.Context) error {
 	s.listen, s.health = addresses[0], addresses[1]
 	caFile := filepath.Join(s.dir, "tls", certificates.CAFile)
 	s.guard = exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig,
-		"--tls-dir", filepath.Join(s.dir, "tls"), "--listen", s.listen, "--health", s.health, "--metrics", addresses[2],
+		"--tls-dir", filepath.Join(s.dir, "tls"), "--webhook-bind-address", s.listen, "--health-probe-bind-address", s.health, "--metrics-bind-address", addresses[2],
 		"--registry-ca", caFile, "--resolve", sourceHost+"="+s.source.Addr, "--resolve", mirrorHost+"="+s.mirror.Addr,
 		"--fact-lifetime", "1ms", // the story changes registries faster than facts expire
-		"--drain", "0s")
+		"--shutdown-delay", "0s")
 	if s.logs, err = os.Create(filepath.Join(s.dir, "guard.log")); err != nil {
 		return err
 	}

@@ -43,8 +43,8 @@ func (s *stage) start(t *testing.T, tlsDir string, with timings) *pod {
 	t.Helper()
 	s.pods++
 	p := &pod{name: fmt.Sprint("guard-", s.pods), listen: guard.FreeAddress(t), health: guard.FreeAddress(t), tlsDir: tlsDir, ended: make(chan error, 1)}
-	p.process = exec.Command(s.binary, "serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", tlsDir, "--listen", p.listen, "--health", p.health,
-		"--drain", with.drain.String(), "--registry-ca", filepath.Join(s.dir, "registry.pem"), "--allow-loopback", "--verify-every", "0",
+	p.process = exec.Command(s.binary, "serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", tlsDir, "--webhook-bind-address", p.listen, "--health-probe-bind-address", p.health,
+		"--shutdown-delay", with.drain.String(), "--registry-ca", filepath.Join(s.dir, "registry.pem"), "--allow-loopback", "--verify-every", "0",
 		"--resolve", load.MirrorHost+"="+s.registry.address, "--resolve", load.SourceHost+"="+s.registry.address)
 	p.process.Env = append(os.Environ(), "GORACE="+cluster.GORACE)
 	p.process.Stderr = &p.log

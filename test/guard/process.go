@@ -121,7 +121,7 @@ func Start(t testing.TB, binary string, flags ...string) *Process {
 	t.Helper()
 	p := &Process{Listen: FreeAddress(t), Health: FreeAddress(t), Metrics: FreeAddress(t), ended: make(chan struct{})}
 	p.cmd = exec.Command(binary, append([]string{
-		"serve", "--listen", p.Listen, "--health", p.Health, "--metrics", p.Metrics, "--metrics-plain", "--allow-loopback", "--drain", "0s",
+		"serve", "--webhook-bind-address", p.Listen, "--health-probe-bind-address", p.Health, "--metrics-bind-address", p.Metrics, "--metrics-plain", "--allow-loopback", "--shutdown-delay", "0s",
 	}, flags...)...)
 	p.cmd.Stderr = &p.log
 	p.cmd.Env = append(os.Environ(), "GORACE="+cluster.GORACE)

@@ -274,7 +274,7 @@ func (s *stage) serve(t *testing.T, env ...string) *guard {
 	addresses := []string{process.FreeAddress(t), process.FreeAddress(t), process.FreeAddress(t)}
 	var log bytes.Buffer
 	cmd := exec.Command(s.binary, "serve", "--kubeconfig", kubeconfig, "--tls-dir", filepath.Join(s.dir, "tls"),
-		"--listen", addresses[0], "--health", addresses[1], "--metrics", addresses[2], "--drain", "0s",
+		"--webhook-bind-address", addresses[0], "--health-probe-bind-address", addresses[1], "--metrics-bind-address", addresses[2], "--shutdown-delay", "0s",
 		"--registry-ca", filepath.Join(s.dir, "tls", certificates.CAFile), "--resolve", "mirror.example.com="+s.registry, "--resolve", "quay.io="+s.registry,
 		"--leader-elect", "--verify-every", "1s", "--config", s.configFile())
 	cmd.Env = append(os.Environ(), env...)

@@ -15,7 +15,7 @@ func (s *scene) inDumps(ctx context.Context) {
 	s.Helper()
 	dir := s.TempDir()
 	snapshot, gathered := filepath.Join(dir, "snapshot.json"), filepath.Join(dir, "must-gather.tar.gz")
-	s.shell.run(ctx, "mirrorset-guard snapshot -o "+snapshot)
+	s.shell.run(ctx, "mirrorset-guard snapshot -f "+snapshot)
 	if err := s.gather(ctx, gathered); err != nil {
 		s.Fatal(err)
 	}

@@ -982,7 +982,7 @@ func (w *world) askCheck(t *testing.T, s *Scenario) Answer {
 // guardFlags returns the flags by which a command judges as the story's guard does.
 func (s *Scenario) guardFlags(t *testing.T, dir string) []string {
 	t.Helper()
-	flags := s.asFlags()
+	flags := s.asFlags("for-user", "for-group")
 	if s.Guard == "" {
 		return flags
 	}
@@ -993,14 +993,14 @@ func (s *Scenario) guardFlags(t *testing.T, dir string) []string {
 	return append(flags, "--config", file)
 }
 
-// asFlags returns the flags, of check and of kubectl, that name who makes the change.
-func (s *Scenario) asFlags() []string {
+// asFlags returns flags with these names that name who makes the change.
+func (s *Scenario) asFlags(user, group string) []string {
 	if s.As.User == "" {
 		return nil
 	}
-	flags := []string{"--as=" + s.As.User}
-	for _, group := range s.As.Groups {
-		flags = append(flags, "--as-group="+group)
+	flags := []string{"--" + user + "=" + s.As.User}
+	for _, name := range s.As.Groups {
+		flags = append(flags, "--"+group+"="+name)
 	}
 	return flags
 }
@@ -1160,7 +1160,7 @@ func (w *world) askAPIServer(t *testing.T, s *Scenario) Answer {
 		args = []string{"patch", "--type=merge", "-p", releases, "-f", "-"}
 	}
 	if s.As.User != "" { // who has the rights of the group, whatever the story's groups are
-		args = append(args, append(s.asFlags(), "--as-group=system:masters")...)
+		args = append(args, append(s.asFlags("as", "as-group"), "--as-group=system:masters")...)
 	}
 	out, err := w.cluster.Kubectl(t.Context(), strings.Join(s.Change, "\n---\n"), args...)
 	a := Answer{Allowed: err == nil}

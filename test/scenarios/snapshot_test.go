@@ -47,7 +47,7 @@ func testSnapshotCommand(t *testing.T, w *world, all []Scenario) {
 			if err := os.WriteFile(change, []byte(s.Change[0]), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			w.command(t, s, 0, "snapshot", "--kubeconfig", w.cluster.Kubeconfig, "-o", dump)
+			w.command(t, s, 0, "snapshot", "--kubeconfig", w.cluster.Kubeconfig, "-f", dump)
 			code := 0
 			if !askPolicy(t, s).Allowed {
 				code = 1

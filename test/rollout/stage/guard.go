@@ -45,8 +45,8 @@ func (s *Stage) InstallGuard(ctx context.Context, r *Registries, hosts ...string
 	s.Apply(ctx, string(namespace))
 	listen, health, metrics := guard.FreeAddress(s.t), guard.FreeAddress(s.t), guard.FreeAddress(s.t)
 	args := []string{
-		"serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", dir, "--listen", listen, "--health", health, "--metrics", metrics,
-		"--registry-ca", r.CA, "--drain", "0s",
+		"serve", "--kubeconfig", s.Kubeconfig, "--tls-dir", dir, "--webhook-bind-address", listen, "--health-probe-bind-address", health, "--metrics-bind-address", metrics,
+		"--registry-ca", r.CA, "--shutdown-delay", "0s",
 	}
 	for _, host := range hosts {
 		args = append(args, "--resolve", host+"="+r.Front.Addr(host))
