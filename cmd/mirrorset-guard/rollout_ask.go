@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
 )
 
@@ -27,19 +25,13 @@ func (a *askFlags) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&a.timeout, "timeout", 20*time.Second, "how long to ask before answering with what is known")
 }
 
-// diagnose asks what the diagnosis of a live cluster wants to know, and says why nodes and pools
-// do not move.
-func (a *askFlags) diagnose(ctx context.Context, view *rolloutView) (status.Diagnosis, error) {
-	set, err := view.source.Mirrors(ctx)
-	view.MirrorsUnknown = err
-	if view.config == nil || a.offline {
-		return status.Diagnose(view.Input, set), nil
-	}
-	o := evidence.Options{Config: view.config, World: a.registries.options, Timeout: a.timeout}
+// options say whom a diagnosis asks.
+func (a *askFlags) options() evidence.Options {
+	o := evidence.Options{Offline: a.offline, World: a.registries.options, Timeout: a.timeout}
 	if a.pullSecret != "" {
 		o.PullSecret = a.readPullSecret
 	}
-	return evidence.Diagnose(ctx, &view.Input, set, o)
+	return o
 }
 
 func (a *askFlags) readPullSecret() ([]byte, error) {

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // diagnoseOptions are the choices of the command rollout diagnose.
@@ -48,15 +49,12 @@ usage.`,
 	return cmd
 }
 
-func (o *diagnoseOptions) runDiagnose(ctx context.Context, s streams, view *rolloutView) error {
-	d, err := o.ask.diagnose(ctx, view)
-	if err == nil && view.config != nil && d.IsPassing() {
-		d, err = o.again(ctx, view)
-	}
+func (o *diagnoseOptions) runDiagnose(ctx context.Context, s streams, view *world.Rollout) error {
+	d, err := evidence.Diagnose(ctx, view, o.ask.options())
 	if err != nil {
 		return err
 	}
-	d.Unknown = append(d.Unknown, view.problems...)
+	d.Unknown = append(d.Unknown, view.Problems...)
 	if o.output.format == "table" {
 		err = printDiagnosis(s.out, d)
 	} else {
@@ -72,24 +70,6 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s streams, view *roll
 	default:
 		return nil
 	}
-}
-
-// passingTime is how long a finding may last in a rollout that is well: MCO renders,
-// and takes the next node, 5 s after it has noticed a change.
-const passingTime = 12 * time.Second
-
-// again diagnoses after what may pass has passed.
-func (o *diagnoseOptions) again(ctx context.Context, view *rolloutView) (status.Diagnosis, error) {
-	select {
-	case <-time.After(passingTime):
-	case <-ctx.Done():
-		return status.Diagnosis{}, context.Cause(ctx)
-	}
-	if err := view.take(ctx); err != nil {
-		return status.Diagnosis{}, err
-	}
-	view.Evidence = status.Evidence{}
-	return o.ask.diagnose(ctx, view)
 }
 
 // maxFindings is how many are printed: JSON has all.

@@ -73,17 +73,13 @@ func (o *pauseOptions) run(ctx context.Context, names []string, s streams) error
 	if err != nil {
 		return err
 	}
-	defer view.stop()
+	defer view.Close()
 	slices.Sort(names)
 	pools, err := o.toChange(view.Cluster.Pools, slices.Compact(names), s.out)
 	if err != nil || len(pools) == 0 {
 		return err
 	}
-	config, err := o.world.cluster.config()
-	if err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(config)
+	client, err := dynamic.NewForConfig(view.Config)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // rolloutOptions are the choices of the commands rollout status, verify and diagnose.
@@ -29,7 +30,7 @@ func (o *rolloutOptions) addFlags(flags *pflag.FlagSet) {
 }
 
 // reading returns run as it is called with what was read of the cluster or dump.
-func (o *rolloutOptions) reading(run func(context.Context, streams, *rolloutView) error) func(context.Context, streams) error {
+func (o *rolloutOptions) reading(run func(context.Context, streams, *world.Rollout) error) func(context.Context, streams) error {
 	return func(ctx context.Context, s streams) error {
 		if err := o.output.validate(); err != nil {
 			return err
@@ -38,7 +39,7 @@ func (o *rolloutOptions) reading(run func(context.Context, streams, *rolloutView
 		if err != nil {
 			return err
 		}
-		defer view.stop()
+		defer view.Close()
 		return run(ctx, s, view)
 	}
 }
@@ -51,7 +52,7 @@ func newRolloutStatus() *cobra.Command {
 // statusCommand returns the command rollout status, which rollout alone is too.
 func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
 	o.output = formats("table", "json", "yaml")
-	watch := false
+	follow := false
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Say which node waits for what",
@@ -69,14 +70,14 @@ Exit code 0: status printed. 2: the status could not be determined, or wrong usa
   mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
 		Args: withoutArguments,
 		RunE: runs(func(ctx context.Context, s streams) error {
-			if watch {
+			if follow {
 				return o.watch(ctx, s)
 			}
 			return o.reading(o.runStatus)(ctx, s)
 		}),
 	}
 	o.addFlags(cmd.Flags())
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout to its end, as rollout watch does")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "follow the rollout to its end, as rollout watch does")
 	return cmd
 }
 
@@ -97,9 +98,9 @@ func (o *rolloutOptions) watch(ctx context.Context, s streams) error {
 	return w.run(ctx, s)
 }
 
-func (o *rolloutOptions) runStatus(_ context.Context, s streams, view *rolloutView) error {
+func (o *rolloutOptions) runStatus(_ context.Context, s streams, view *world.Rollout) error {
 	found := status.Of(view.Input)
-	found.Notes = append(found.Notes, view.problems...)
+	found.Notes = append(found.Notes, view.Problems...)
 	if o.output.format != "table" {
 		return o.output.write(s.out, found)
 	}

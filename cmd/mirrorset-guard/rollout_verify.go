@@ -12,6 +12,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 func newRolloutVerify() *cobra.Command {
@@ -34,15 +35,15 @@ Exit code 0: all is well. 1: it is not. 2: that cannot be told, or wrong usage.`
 	return cmd
 }
 
-func (o *rolloutOptions) runVerify(ctx context.Context, s streams, view *rolloutView) error {
-	set, err := view.source.Mirrors(ctx)
+func (o *rolloutOptions) runVerify(ctx context.Context, s streams, view *world.Rollout) error {
+	set, err := view.Source.Mirrors(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("what the mirror objects ask for could not be read: it takes the rights of the ClusterRole cluster-reader: %w", err)
 	case err != nil:
 		return err
 	}
-	v := status.Verify(status.VerifyInput{Input: view.Input, Mirrors: set, Incomplete: view.problems})
+	v := status.Verify(status.VerifyInput{Input: view.Input, Mirrors: set, Incomplete: view.Problems})
 	if o.output.format == "table" {
 		err = printVerification(s.out, v)
 	} else {

@@ -15,6 +15,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
 // watchOptions are the choices of the command rollout watch.
@@ -94,17 +97,32 @@ func (o *watchOptions) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	w, err := o.watcher(s)
+	config, err := o.cluster.config()
 	if err != nil {
 		return err
 	}
-	w.goal.Edit = edit
+	inventory, err := world.Progress(config)
+	if err != nil {
+		return err
+	}
+	display, err := o.printer(s)
+	if err != nil {
+		return err
+	}
+	w := watch.New(inventory, watch.Options{
+		Goal: status.Goal{Edit: edit, Pools: o.pools}, StallAfter: o.stallAfter, KeepGoing: o.keepGoing, Now: o.now,
+		Display: display, Progress: s.err, Check: o.checkPools, Config: o.cluster.config,
+	})
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errWatchTimeout)
 		defer cancel()
 	}
-	return w.run(ctx)
+	outcome, err := w.Run(ctx)
+	if err == nil && !outcome.Good {
+		err = errDenied
+	}
+	return err
 }
 
 // errWatchTimeout ends a watch for which --timeout was too short.

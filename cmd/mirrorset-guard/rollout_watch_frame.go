@@ -10,26 +10,17 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/terminal"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 )
 
-// A watchView is the state of a watch at a moment, as a screen shows it.
-type watchView struct {
-	now      time.Time
-	lasts    time.Duration
-	pools    []progress.Pool
-	reach    status.Reach
-	operator *status.Operator
-	away     string
-}
+// A frame is a view of a watch as a screen shows it.
+type frame watch.View
 
-func (w *watcher) view(now time.Time) watchView {
-	v := watchView{
-		now: now, lasts: now.Sub(w.began), pools: w.countedPools(now), reach: w.reach, operator: w.operator, away: w.away.text(now),
-	}
-	// Those of which there is something to see come first.
-	slices.SortStableFunc(v.pools, func(a, b progress.Pool) int { return cmp.Compare(quiet(a), quiet(b)) })
-	return v
+// newFrame returns the frame of v. Pools of which there is something to see come first.
+func newFrame(v watch.View) frame {
+	v.Pools = slices.Clone(v.Pools)
+	slices.SortStableFunc(v.Pools, func(a, b progress.Pool) int { return cmp.Compare(quiet(a), quiet(b)) })
+	return frame(v)
 }
 
 func quiet(p progress.Pool) int {
@@ -39,8 +30,8 @@ func quiet(p progress.Pool) int {
 	return 1
 }
 
-// frame returns the lines of a screen.
-func (v watchView) frame(events []progress.Event, width, height int) []string {
+// lines returns the lines of a screen.
+func (v frame) lines(events []progress.Event, width, height int) []string {
 	head := v.head(width)
 	foot := []string{"Ctrl-C ends the watch; the rollout goes on."}
 	rest := height - len(head) - len(foot) - 2 // an empty line before each of the parts below
@@ -80,23 +71,23 @@ func latestLines(events []progress.Event, width, height int) []string {
 const maxState = 3
 
 // head says what is watched, and what is the matter with all of it.
-func (v watchView) head(width int) []string {
-	title, lasts := "mirrorset-guard rollout watch", progress.Short(v.lasts)
+func (v frame) head(width int) []string {
+	title, lasts := "mirrorset-guard rollout watch", progress.Short(v.Lasts)
 	lines := []string{title + strings.Repeat(" ", max(width-len(title)-len(lasts), 1)) + lasts}
 	state := ""
 	switch {
-	case v.away != "":
-		state = text.Line(v.away)
-	case v.reach.Missing != "":
-		state = "Waiting: " + v.reach.Missing
-	case v.reach.Unknown != "":
-		state = "Not known: " + v.reach.Unknown
+	case v.Away != "":
+		state = text.Line(v.Away)
+	case v.Reach.Missing != "":
+		state = "Waiting: " + v.Reach.Missing
+	case v.Reach.Unknown != "":
+		state = "Not known: " + v.Reach.Unknown
 	}
 	lines = append(lines, text.First(wrapped(state, width), maxState, "")...)
-	if v.operator == nil {
+	if v.Operator == nil {
 		return lines
 	}
-	for _, c := range v.operator.Conditions {
+	for _, c := range v.Operator.Conditions {
 		if c.Type == "Degraded" && c.Status != "False" || c.Type == "Available" && c.Status != "True" {
 			lines = append(lines, text.Line(fmt.Sprintf("ClusterOperator machine-config: %s %s: %s", c.Type, c.Status, cmp.Or(c.Message, c.Reason))))
 		}
@@ -108,17 +99,17 @@ func (v watchView) head(width int) []string {
 const maxUnderWay = 5
 
 // poolLines shows the pools in at most height lines, those without a rollout in one line each.
-func (v watchView) poolLines(width, height int) []string {
+func (v frame) poolLines(width, height int) []string {
 	named := 0
-	for _, p := range v.pools {
+	for _, p := range v.Pools {
 		named = max(named, terminal.Width(text.Line(p.Name)))
 	}
 	named = min(named, maxPoolName)
 	var lines []string
-	for i, p := range v.pools {
+	for i, p := range v.Pools {
 		lines = append(lines, barLine(p, named))
 		lines = append(lines, v.detailLines(p, width)...)
-		if left := len(v.pools) - i - 1; left > 0 && len(lines) >= height {
+		if left := len(v.Pools) - i - 1; left > 0 && len(lines) >= height {
 			return append(lines[:max(height-1, 0)], fmt.Sprintf("and %s", text.Count(left, "more pool")))
 		}
 	}
@@ -175,7 +166,7 @@ func bar(counts progress.Counts, total int) string {
 }
 
 // detailLines say what a bar cannot.
-func (v watchView) detailLines(p progress.Pool, width int) []string {
+func (v frame) detailLines(p progress.Pool, width int) []string {
 	var lines []string
 	add := func(format string, args ...any) {
 		lines = append(lines, strings.Repeat(" ", margin)+text.Line(fmt.Sprintf(format, args...)))
@@ -211,7 +202,7 @@ func (v watchView) detailLines(p progress.Pool, width int) []string {
 			add("and %s", text.Count(len(p.UnderWay)-i, "more node"))
 			break
 		}
-		add("%s %s, %s", n.Name, n.Words, progress.Short(v.now.Sub(n.Since)))
+		add("%s %s, %s", n.Name, n.Words, progress.Short(v.Now.Sub(n.Since)))
 	}
 	return lines
 }

@@ -12,25 +12,11 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 )
 
-// A watchPrinter shows a watch.
-type watchPrinter interface {
-	// print takes what has happened.
-	print([]progress.Event) error
-	// run does what is to be done meanwhile, until ctx ends.
-	run(ctx context.Context)
-	// draw takes how things are now. It is called often.
-	draw(watchView) error
-	// close ends it. The outcome has been printed as an event, if there is one.
-	close(watchView) error
-}
-
-// silent are streams for what nobody is to see.
-var silent = streams{out: io.Discard, err: io.Discard}
-
 // printer returns the printer for -o and standard output.
-func (o *watchOptions) printer(s streams) (watchPrinter, error) {
+func (o *watchOptions) printer(s streams) (watch.Display, error) {
 	switch o.output.format {
 	case "json":
 		return jsonPrinter{s.out}, nil
@@ -49,10 +35,10 @@ func (o *watchOptions) printer(s streams) (watchPrinter, error) {
 // A linePrinter writes a line for each event.
 type linePrinter struct{ out io.Writer }
 
-func (p linePrinter) print(events []progress.Event) error {
+func (p linePrinter) Print(events []progress.Event) error {
 	for _, e := range events {
 		line := eventText(e)
-		if e.Type == watchAway { // a screen says it elsewhere, as long as it lasts
+		if e.Type == watch.Away { // a screen says it elsewhere, as long as it lasts
 			line += " " + text.Line(e.Causes[0][0])
 		}
 		if _, err := fmt.Fprintln(p.out, e.Time.UTC().Format(time.RFC3339), line); err != nil {
@@ -62,11 +48,11 @@ func (p linePrinter) print(events []progress.Event) error {
 	return nil
 }
 
-func (p linePrinter) run(context.Context) {}
+func (p linePrinter) Run(context.Context) {}
 
-func (p linePrinter) draw(watchView) error { return nil }
+func (p linePrinter) Draw(watch.View) error { return nil }
 
-func (p linePrinter) close(watchView) error { return nil }
+func (p linePrinter) Close(watch.View) error { return nil }
 
 // eventText says what has happened in a line.
 func eventText(e progress.Event) string {
@@ -99,7 +85,7 @@ type rolloutEvent struct {
 	progress.Event
 }
 
-func (p jsonPrinter) print(events []progress.Event) error {
+func (p jsonPrinter) Print(events []progress.Event) error {
 	for _, e := range events {
 		e.Time = e.Time.UTC()
 		data, err := json.Marshal(rolloutEvent{review.APIVersion, "RolloutEvent", e})
@@ -113,11 +99,11 @@ func (p jsonPrinter) print(events []progress.Event) error {
 	return nil
 }
 
-func (p jsonPrinter) run(context.Context) {}
+func (p jsonPrinter) Run(context.Context) {}
 
-func (p jsonPrinter) draw(watchView) error { return nil }
+func (p jsonPrinter) Draw(watch.View) error { return nil }
 
-func (p jsonPrinter) close(watchView) error { return nil }
+func (p jsonPrinter) Close(watch.View) error { return nil }
 
 // A screenPrinter draws on a terminal.
 type screenPrinter struct {
@@ -129,7 +115,7 @@ type screenPrinter struct {
 // maxKept is how many events are kept, to be drawn or printed at the end.
 const maxKept = 50
 
-func (p *screenPrinter) print(events []progress.Event) error {
+func (p *screenPrinter) Print(events []progress.Event) error {
 	p.last = append(p.last, events...)
 	if n := len(p.last) - maxKept; n > 0 {
 		p.last = slices.Clone(p.last[n:])
@@ -137,20 +123,20 @@ func (p *screenPrinter) print(events []progress.Event) error {
 	return nil
 }
 
-func (p *screenPrinter) run(ctx context.Context) { p.screen.Run(ctx) }
+func (p *screenPrinter) Run(ctx context.Context) { p.screen.Run(ctx) }
 
-func (p *screenPrinter) draw(v watchView) error {
+func (p *screenPrinter) Draw(v watch.View) error {
 	width, height := p.screen.Size()
-	return p.screen.Draw(v.frame(p.last, width, height))
+	return p.screen.Draw(newFrame(v).lines(p.last, width, height))
 }
 
-// close leaves on the terminal, as lines, what the screen showed last.
-func (p *screenPrinter) close(v watchView) error {
+// Close leaves on the terminal, as lines, what the screen showed last.
+func (p *screenPrinter) Close(v watch.View) error {
 	if err := p.screen.Close(); err != nil {
 		return err
 	}
-	for _, line := range v.poolLines(tableWidth, len(v.pools)) {
+	for _, line := range newFrame(v).poolLines(tableWidth, len(v.Pools)) {
 		fmt.Fprintln(p.out, line)
 	}
-	return linePrinter{p.out}.print(p.last)
+	return linePrinter{p.out}.Print(p.last)
 }

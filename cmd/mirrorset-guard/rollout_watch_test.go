@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
 
@@ -300,7 +301,7 @@ func testWatchJSON(t *testing.T, c realCluster) {
 		}
 		kinds = append(kinds, e.Type)
 	}
-	for _, kind := range []progress.Type{progress.PoolFound, progress.NodeDone, progress.PoolUpdated, progress.Ended, watchReached} {
+	for _, kind := range []progress.Type{progress.PoolFound, progress.NodeDone, progress.PoolUpdated, progress.Ended, watch.Reached} {
 		if !slices.Contains(kinds, kind) {
 			t.Errorf("no %s among %s", kind, kinds)
 		}

@@ -87,8 +87,8 @@ func (r *registryFlags) options() (world.Options, error) {
 			Rates: configured.paces.Rates, AtOnce: configured.paces.AtOnce,
 		},
 		Facts:   presence.Options{Path: r.factFile, Lifetimes: configured.lifetimes},
-		Cluster: live.Options{ForbiddenAfter: forbiddenTimeout},
-		Trust:   trust.Options{ForbiddenAfter: forbiddenTimeout},
+		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter},
+		Trust:   trust.Options{ForbiddenAfter: world.ForbiddenAfter},
 	}, err
 }
 
@@ -192,7 +192,7 @@ func (w *worldFlags) openWith(ctx context.Context, io streams, images bool) (*wo
 		return nil, err
 	}
 	if images && open.Live != nil {
-		err = followCluster(ctx, open, io)
+		err = open.Read(ctx, io.err)
 	}
 	if err == nil && w.pullSecret != "" {
 		err = w.readPullSecret(open.Registries)
@@ -212,14 +212,23 @@ func (w *worldFlags) openCluster(o world.Options, io streams) (*world.World, err
 		}
 		return world.New(config, o)
 	}
-	dump, err := readSnapshot(w.from, io)
+	dump, err := readDump(w.from, io)
+	if err != nil {
+		return nil, err
+	}
+	return world.FromDump(dump, o), nil
+}
+
+// readDump reads a dump, and says on standard error what of it could not be read.
+func readDump(from string, io streams) (*snapshot.Snapshot, error) {
+	dump, err := readSnapshot(from, io)
 	if err != nil {
 		return nil, fmt.Errorf("--from: %w", err)
 	}
 	for _, problem := range dump.Problems() {
 		fmt.Fprintf(io.err, "mirrorset-guard: --from: %v\n", problem)
 	}
-	return world.FromDump(dump, o), nil
+	return dump, nil
 }
 
 func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
@@ -227,27 +236,6 @@ func readSnapshot(from string, io streams) (*snapshot.Snapshot, error) {
 		return snapshot.ReadFrom(io.in, "standard input")
 	}
 	return snapshot.Read(from)
-}
-
-// forbiddenTimeout is for how long a command asks again for what it may not read: people
-// often may not read all, and wait for the answer.
-const forbiddenTimeout = 3 * time.Second
-
-// clusterTimeout is how long a command waits for a whole cluster to be read.
-const clusterTimeout = 2 * time.Minute
-
-// followCluster follows a live cluster, and returns once all of it has been read.
-func followCluster(ctx context.Context, w *world.World, io streams) error {
-	w.Start(ctx)
-	waiting, cancel := context.WithTimeout(ctx, clusterTimeout)
-	defer cancel()
-	if err := awaitRead(waiting, io.err, w.Live, clusterTimeout); err != nil {
-		return err
-	}
-	if err := w.Trust.WaitReady(waiting); err != nil {
-		return fmt.Errorf("reading the cluster: %w", err)
-	}
-	return nil
 }
 
 func (w *worldFlags) readPullSecret(registries *world.Registries) error {

@@ -1,4 +1,4 @@
-package main
+package world
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ func TestAwaitRead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			err := awaitRead(t.Context(), io.Discard, tt.sources, time.Minute)
+			err := AwaitRead(t.Context(), io.Discard, tt.sources, time.Minute)
 			if err == nil || err.Error() != tt.want || time.Since(begun) != tt.after {
 				t.Errorf("%s: after %s got %v, want %s after %s", tt.reason, time.Since(begun), err, tt.want, tt.after)
 			}

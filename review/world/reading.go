@@ -1,4 +1,4 @@
-package main
+package world
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func progressText(sources []follow.Status) string {
 		if s.Synced {
 			continue
 		}
-		why := wordsOf(s.Err)
+		why := Words(s.Err)
 		if len(missing) == 0 {
 			common = why
 		}
@@ -79,8 +79,8 @@ func progressText(sources []follow.Status) string {
 	return words + ", waiting for " + text.Names(missing, mostLists)
 }
 
-// wordsOf says what is wrong in short, "" for nothing: the address of a request is no news.
-func wordsOf(err error) string {
+// Words says what is wrong in short, "" for nothing: the address of a request is no news.
+func Words(err error) string {
 	var request *url.Error
 	switch {
 	case err == nil:
@@ -94,15 +94,15 @@ func wordsOf(err error) string {
 	}
 }
 
-// A reading is a *cluster.Inventory that is being read.
-type reading interface {
+// A Reading is a *cluster.Inventory that is being read.
+type Reading interface {
 	WaitReady(context.Context) error
 	Sources() []follow.Status
 }
 
-// awaitRead waits until the cluster has been read, for at most limit, and says on w how far that
+// AwaitRead waits until the cluster has been read, for at most limit, and says on w how far that
 // is. It does not wait for what time does not mend.
-func awaitRead(ctx context.Context, w io.Writer, cluster reading, limit time.Duration) error {
+func AwaitRead(ctx context.Context, w io.Writer, cluster Reading, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %s", progress.Short(limit)))
 	defer cancel()
 	defer showProgress(w, cluster.Sources)()
@@ -152,7 +152,7 @@ func notReadText(sources []follow.Status) string {
 	by := map[string][]string{}
 	missing := 0
 	for _, s := range sources {
-		why := wordsOf(s.Err)
+		why := Words(s.Err)
 		if s.Synced || why == "" {
 			continue
 		}

@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"errors"
@@ -11,23 +11,23 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A watchOutcome says how a watch ended.
-type watchOutcome struct {
-	good    bool
+// An Outcome says how a watch ended.
+type Outcome struct {
+	Good    bool
 	message string // a sentence
 }
 
 // missed returns the outcome that what was waited for does not come.
-func missed(format string, args ...any) *watchOutcome {
-	return &watchOutcome{false, fmt.Sprintf(format, args...) + "; mirrorset-guard rollout diagnose says what can be done"}
+func missed(format string, args ...any) *Outcome {
+	return &Outcome{false, fmt.Sprintf(format, args...) + "; mirrorset-guard rollout diagnose says what can be done"}
 }
 
 // The types of events that are about the watch itself. See progress.Type.
 const (
-	watchAway    progress.Type = "Unreachable" // the API server
-	watchBack    progress.Type = "Reachable"   // again
-	watchReached progress.Type = "Reached"     // what was waited for
-	watchMissed  progress.Type = "Missed"
+	Away    progress.Type = "Unreachable" // the API server
+	Back    progress.Type = "Reachable"   // again
+	Reached progress.Type = "Reached"     // what was waited for
+	Missed  progress.Type = "Missed"
 )
 
 // How long a watch puts up with what may pass by itself: an API server that refuses what it
@@ -38,7 +38,7 @@ const (
 )
 
 // judge returns the outcome once there is one. The error says why there will be none.
-func (w *watcher) judge(now time.Time) (*watchOutcome, error) {
+func (w *Watcher) judge(now time.Time) (*Outcome, error) {
 	switch {
 	case !w.away.since.IsZero():
 		if w.away.refused() && now.Sub(w.away.since) >= refusedFor {
@@ -50,7 +50,7 @@ func (w *watcher) judge(now time.Time) (*watchOutcome, error) {
 	case w.goneText() != "":
 		return nil, errors.New(w.goneText())
 	case w.reach.Reached:
-		return &watchOutcome{true, w.reachedText()}, nil
+		return &Outcome{true, w.reachedText()}, nil
 	}
 	if o := w.badPool(now); o != nil {
 		return o, nil
@@ -58,13 +58,13 @@ func (w *watcher) judge(now time.Time) (*watchOutcome, error) {
 	return w.unmet.judge(w, now)
 }
 
-func (w *watcher) reachedText() string {
+func (w *Watcher) reachedText() string {
 	if w.reach.Nodes == 0 {
 		return "Updated: there are no nodes."
 	}
 	nodes := text.Plural(w.reach.Nodes, "node has", "nodes have")
-	if w.goal.Edit != nil {
-		return fmt.Sprintf("%s reached the nodes: %s what the mirror objects ask for.", w.goal.Edit.Subject(), "all "+nodes)
+	if w.Goal.Edit != nil {
+		return fmt.Sprintf("%s reached the nodes: %s what the mirror objects ask for.", w.Goal.Edit.Subject(), "all "+nodes)
 	}
 	return fmt.Sprintf("Updated: all %s what the mirror objects ask for.", nodes)
 }
@@ -72,14 +72,14 @@ func (w *watcher) reachedText() string {
 // badPool returns the outcome of a pool that is degraded or stands still. One that was
 // degraded before anything is what a change that is waited for may be the remedy of: it has
 // as much time as a pool that does not move.
-func (w *watcher) badPool(now time.Time) *watchOutcome {
+func (w *Watcher) badPool(now time.Time) *Outcome {
 	for _, p := range w.countedPools(now) {
-		if w.keepGoing {
+		if w.KeepGoing {
 			break
 		}
 		patience := time.Duration(0)
-		if w.goal.Edit != nil && p.DegradedFirst {
-			patience = w.stallAfter
+		if w.Goal.Edit != nil && p.DegradedFirst {
+			patience = w.StallAfter
 		}
 		switch {
 		case p.Stall != nil:
@@ -91,10 +91,10 @@ func (w *watcher) badPool(now time.Time) *watchOutcome {
 	return nil
 }
 
-// goneText says that a pool of --pool is gone, "" if all are there.
-func (w *watcher) goneText() string {
+// goneText says that a pool that is waited for is gone, "" if all are there.
+func (w *Watcher) goneText() string {
 	pools := w.tracker.Status().Pools
-	for _, name := range w.pools {
+	for _, name := range w.Goal.Pools {
 		if !slices.ContainsFunc(pools, func(p status.Pool) bool { return p.Name == name }) {
 			return fmt.Sprintf("pool %s is gone", text.Line(name))
 		}
@@ -102,19 +102,19 @@ func (w *watcher) goneText() string {
 	return ""
 }
 
-// countedPools are those of --pool.
-func (w *watcher) countedPools(now time.Time) []progress.Pool {
+// countedPools are those that are waited for.
+func (w *Watcher) countedPools(now time.Time) []progress.Pool {
 	return slices.DeleteFunc(w.tracker.Pools(now), func(p progress.Pool) bool { return !w.counts(p.Name) })
 }
 
-func (w *watcher) counts(pool string) bool {
-	return len(w.pools) == 0 || slices.Contains(w.pools, pool)
+func (w *Watcher) counts(pool string) bool {
+	return len(w.Goal.Pools) == 0 || slices.Contains(w.Goal.Pools, pool)
 }
 
-// counted returns those of events that are about pools of --pool.
-func (w *watcher) counted(events []progress.Event) []progress.Event {
+// counted returns those of events that are about pools that are waited for.
+func (w *Watcher) counted(events []progress.Event) []progress.Event {
 	return slices.DeleteFunc(events, func(e progress.Event) bool {
-		return e.Pool != "" && !w.counts(e.Pool) || e.Type == progress.Ended && len(w.pools) > 0
+		return e.Pool != "" && !w.counts(e.Pool) || e.Type == progress.Ended && len(w.Goal.Pools) > 0
 	})
 }
 
@@ -127,7 +127,7 @@ type unmet struct {
 // blind says that nothing was seen for d.
 func (u *unmet) blind(d time.Duration) { u.since = u.since.Add(d) }
 
-func (u *unmet) judge(w *watcher, now time.Time) (*watchOutcome, error) {
+func (u *unmet) judge(w *Watcher, now time.Time) (*Outcome, error) {
 	active := slices.ContainsFunc(w.countedPools(now), func(p progress.Pool) bool { return p.Active })
 	unknown := w.reach.Unknown != "" // for one reason or another
 	if active || u.missing != w.reach.Missing || (u.unknown != "") != unknown {
@@ -138,7 +138,7 @@ func (u *unmet) judge(w *watcher, now time.Time) (*watchOutcome, error) {
 	switch {
 	case u.unknown != "" && waited >= unknownFor:
 		return nil, errors.New(u.unknown)
-	case u.missing != "" && waited >= w.stallAfter && !w.keepGoing:
+	case u.missing != "" && waited >= w.StallAfter && !w.KeepGoing:
 		return missed("Nothing has happened for %s: %s", progress.Short(waited), u.missing), nil
 	default:
 		return nil, nil

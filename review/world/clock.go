@@ -1,4 +1,4 @@
-package evidence
+package world
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"testing"
@@ -7,9 +7,12 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 )
 
-// TestRolloutWatchSlept: what did not happen while the watch was stopped, as by Ctrl-Z, is not
+// noon is when the watches of tests begin.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// TestSlept: what did not happen while the watch was stopped, as by Ctrl-Z, is not
 // held against a rollout.
-func TestRolloutWatchSlept(t *testing.T) {
+func TestSlept(t *testing.T) {
 	for _, tt := range []struct {
 		reason         string
 		slept, watched time.Duration
@@ -19,7 +22,7 @@ func TestRolloutWatchSlept(t *testing.T) {
 		{"stopped for an hour, and watched for long enough", time.Hour, 10 * time.Minute, true},
 		{"only busy", leastSleep - 1, 10*time.Minute - leastSleep + 1, true},
 	} {
-		w := &watcher{watchOptions: &watchOptions{stallAfter: 10 * time.Minute}, tracker: progress.NewTracker(progress.Settings{})}
+		w := &Watcher{Options: Options{StallAfter: 10 * time.Minute}, tracker: progress.NewTracker(progress.Settings{})}
 		w.reach.Missing = "what is waited for"
 		if o, err := w.unmet.judge(w, noon); o != nil || err != nil {
 			t.Fatalf("%s: at once: %v, %v", tt.reason, o, err)

@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"context"
@@ -16,6 +16,18 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
+
+const mco = "machineconfiguration.openshift.io/"
+
+const pool = `
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: {name: worker, labels: {machineconfiguration.openshift.io/mco-built-in: ""}}
+spec:
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+  configuration: {name: rendered-worker-1}
+`
 
 // A cutSource is a cluster with a pool of a node, whose mirror objects are read by a function.
 type cutSource struct {
@@ -36,18 +48,25 @@ func (s *cutSource) Rendered(_ context.Context, name string) (*rollout.Rendered,
 
 func (s *cutSource) Mirrors(ctx context.Context) (mirrors.Set, error) { return s.mirrors(ctx) }
 
-// TestRolloutWatchInterrupted: a watch that ends while it reads says what was missing when it
+// TestInterrupted: a watch that ends while it reads says what was missing when it
 // could read last, not that it could not read to the end.
-func TestRolloutWatchInterrupted(t *testing.T) {
+func TestInterrupted(t *testing.T) {
 	source := &cutSource{pool: new(mcfgv1.MachineConfigPool), node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: "node-a", Labels: map[string]string{"node-role.kubernetes.io/worker": ""}, Annotations: nodeAnnotations("rendered-worker-1"),
+		Name: "node-a", Labels: map[string]string{"node-role.kubernetes.io/worker": ""}, Annotations: map[string]string{
+			mco + "currentConfig": "rendered-worker-1", mco + "desiredConfig": "rendered-worker-1", mco + "state": "Done",
+		},
 	}}}
-	if err := yaml.Unmarshal([]byte(watchPool), source.pool); err != nil {
+	if err := yaml.Unmarshal([]byte(pool), source.pool); err != nil {
 		t.Fatal(err)
 	}
-	w := &watcher{watchOptions: new(watchOptions), tracker: progress.NewTracker(progress.Settings{}), reader: rollouts.NewReader(source)}
+	w := &Watcher{Options: Options{Check: func([]*mcfgv1.MachineConfigPool) error { return nil }}, tracker: progress.NewTracker(progress.Settings{}), reader: rollouts.NewReader(source)}
+	set, err := mirrors.Parse([]byte(`{apiVersion: config.openshift.io/v1, kind: ImageTagMirrorSet, metadata: {name: shop},
+spec: {imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	source.mirrors = func(context.Context) (mirrors.Set, error) {
-		return mirrors.Put(mustParse(t, watchSet)).Apply(mirrors.Set{}), nil
+		return mirrors.Put(set).Apply(mirrors.Set{}), nil
 	}
 	if _, err := w.observe(t.Context(), noon); err != nil || w.reach.Missing == "" {
 		t.Fatalf("%v, %+v", err, w.reach)
@@ -59,7 +78,7 @@ func TestRolloutWatchInterrupted(t *testing.T) {
 		cancel()
 		return mirrors.Set{}, context.Cause(reading)
 	}
-	_, err := w.observe(ctx, noon)
+	_, err = w.observe(ctx, noon)
 	if got := w.interrupted(ctx, err).Error(); !strings.HasPrefix(got, "interrupted; still missing: ") {
 		t.Errorf("got %q", got)
 	}

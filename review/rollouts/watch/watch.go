@@ -1,35 +1,75 @@
-package main
+// Package watch follows the rollouts of a cluster until every node has what it is to have, or until
+// that does not come. Command rollout watch shows it.
+//
+//	inventory, err := world.Progress(config)
+//	w := watch.New(inventory, watch.Options{Display: display, Config: readConfig})
+//	outcome, err := w.Run(ctx)
+package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// A watcher follows the rollouts of a cluster until its goal is reached or missed.
-type watcher struct {
-	*watchOptions
-	goal      status.Goal
-	inventory *live.Inventory
+// Options say what is waited for, and who sees it.
+type Options struct {
+	// Goal is what every node is to have. Its Pools are those that count, all if there are none.
+	Goal       status.Goal
+	StallAfter time.Duration // that of progress.Settings
+	KeepGoing  bool          // when a pool is degraded or stands still
+	Now        func() time.Time
+	Display    Display
+	Progress   io.Writer // of reading the cluster at first
+	// Check is called with the pools that are there at first. Its error ends the watch.
+	Check func([]*mcfgv1.MachineConfigPool) error
+	// Config leads to the cluster. It is called for each diagnosis: credentials may be new.
+	Config func() (*rest.Config, error)
+}
+
+// A Display shows a watch.
+type Display interface {
+	// Print takes what has happened.
+	Print([]progress.Event) error
+	// Run does what is to be done meanwhile, until ctx ends.
+	Run(ctx context.Context)
+	// Draw takes how things are now. It is called often.
+	Draw(View) error
+	// Close ends it. The outcome has been printed as an event, if there is one.
+	Close(View) error
+}
+
+// A View is the state of a watch at a moment.
+type View struct {
+	Now      time.Time
+	Lasts    time.Duration
+	Pools    []progress.Pool // those that count
+	Reach    status.Reach
+	Operator *status.Operator
+	Away     string // why the API server does not answer, "" if it does
+}
+
+// A Watcher follows the rollouts of a cluster until its goal is reached or missed.
+type Watcher struct {
+	Options
+	inventory *cluster.Inventory
 	reader    *rollouts.Reader
 	tracker   *progress.Tracker
-	printer   watchPrinter
-	streams   streams
 
 	began    time.Time
 	seen     [2]uint64 // what ProgressChanges and MirrorChanges were when it looked last
@@ -45,54 +85,47 @@ type watcher struct {
 	diagnosed  chan diagnosed
 }
 
-func (o *watchOptions) watcher(s streams) (*watcher, error) {
-	config, err := o.cluster.config()
-	if err != nil {
-		return nil, err
+// New returns a Watcher of a cluster that world.Progress has opened.
+func New(inventory *cluster.Inventory, o Options) *Watcher {
+	return &Watcher{
+		Options: o, inventory: inventory, reader: rollouts.NewReader(inventory),
+		tracker: progress.NewTracker(progress.Settings{StallAfter: o.StallAfter}), began: o.Now(), diagnosed: make(chan diagnosed, 1),
 	}
-	inventory, err := live.New(config, live.Options{OnlyProgress: true, ForbiddenAfter: forbiddenTimeout})
-	if err != nil {
-		return nil, err
-	}
-	w := &watcher{
-		watchOptions: o, goal: status.Goal{Pools: o.pools}, inventory: inventory, reader: rollouts.NewReader(inventory),
-		tracker: progress.NewTracker(progress.Settings{StallAfter: o.stallAfter}), streams: s, began: o.now(), diagnosed: make(chan diagnosed, 1),
-	}
-	w.printer, err = o.printer(s)
-	return w, err
 }
 
 // lookEvery is how often a watcher asks what it follows whether there is news, which takes no
 // request, and the terminal for its size.
 const lookEvery = 200 * time.Millisecond
 
-// run watches until the end. Its error is errDenied if that has been said, and is no good.
-func (w *watcher) run(ctx context.Context) error {
+// Run watches until the end, and returns how it ended. The error says why there is no outcome.
+func (w *Watcher) Run(ctx context.Context) (Outcome, error) {
 	// client-go would write on the screen that a request was cancelled.
 	running, stop := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	var meanwhile sync.WaitGroup
 	meanwhile.Go(func() { w.inventory.Run(running) }) //nolint:errcheck // it returns nil, and ends with running
-	meanwhile.Go(func() { w.printer.run(running) })
+	meanwhile.Go(func() { w.Display.Run(running) })
 	defer func() {
 		stop()
 		meanwhile.Wait()
 	}()
 	if err := w.ready(running); err != nil {
-		return err
+		return Outcome{}, err
 	}
 	outcome, err := w.watch(running)
-	if closing := w.printer.close(w.view(w.now())); closing != nil && err == nil {
+	if closing := w.Display.Close(w.view(w.Now())); closing != nil && err == nil {
 		err = closing
 	}
-	if err == nil && !outcome.good {
-		err = errDenied
-	}
-	return err
+	return outcome, err
+}
+
+// view returns the state of the watch.
+func (w *Watcher) view(now time.Time) View {
+	return View{Now: now, Lasts: now.Sub(w.began), Pools: w.countedPools(now), Reach: w.reach, Operator: w.operator, Away: w.away.text(now)}
 }
 
 // ready waits until the cluster has been read.
-func (w *watcher) ready(ctx context.Context) error {
-	if err := awaitRead(ctx, w.streams.err, w.inventory, rolloutTimeout); err != nil {
+func (w *Watcher) ready(ctx context.Context) error {
+	if err := world.AwaitRead(ctx, w.Progress, w.inventory, world.RolloutTimeout); err != nil {
 		return err
 	}
 	for _, s := range w.inventory.Sources() {
@@ -104,24 +137,24 @@ func (w *watcher) ready(ctx context.Context) error {
 }
 
 // watch looks again and again, and returns what comes of it.
-func (w *watcher) watch(ctx context.Context) (watchOutcome, error) {
+func (w *Watcher) watch(ctx context.Context) (Outcome, error) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		now := w.now()
+		now := w.Now()
 		if err := w.look(ctx, now); err != nil {
-			return watchOutcome{}, w.interrupted(ctx, err)
+			return Outcome{}, w.interrupted(ctx, err)
 		}
 		if o, err := w.judge(now); o != nil || err != nil {
 			return w.say(now, o), err
 		}
-		if err := w.printer.draw(w.view(now)); err != nil {
-			return watchOutcome{}, err
+		if err := w.Display.Draw(w.view(now)); err != nil {
+			return Outcome{}, err
 		}
 		waited := time.Now()
 		select {
 		case <-ctx.Done():
-			return watchOutcome{}, w.interrupted(ctx, context.Cause(ctx))
+			return Outcome{}, w.interrupted(ctx, context.Cause(ctx))
 		case <-ticker.C:
 			w.slept(time.Since(waited))
 		}
@@ -134,7 +167,7 @@ const leastSleep = 5 * time.Second
 // slept keeps what did not move while this program was stopped, as by Ctrl-Z, from counting
 // against a pool. The time for which the machine itself sleeps never counts: clocks that measure
 // durations stand still.
-func (w *watcher) slept(d time.Duration) {
+func (w *Watcher) slept(d time.Duration) {
 	if d >= leastSleep {
 		w.tracker.Blind(d)
 		w.unmet.blind(d)
@@ -142,20 +175,20 @@ func (w *watcher) slept(d time.Duration) {
 }
 
 // say prints the event with which a watch ends.
-func (w *watcher) say(now time.Time, o *watchOutcome) watchOutcome {
+func (w *Watcher) say(now time.Time, o *Outcome) Outcome {
 	if o == nil {
-		return watchOutcome{}
+		return Outcome{}
 	}
-	kind := watchMissed
-	if o.good {
-		kind = watchReached
+	kind := Missed
+	if o.Good {
+		kind = Reached
 	}
-	_ = w.printer.print([]progress.Event{{Time: now, Type: kind, Message: o.message}}) // close tells of a broken stream
+	_ = w.Display.Print([]progress.Event{{Time: now, Type: kind, Message: o.message}}) // close tells of a broken stream
 	return *o
 }
 
 // interrupted says how far a watch was that was ended from outside.
-func (w *watcher) interrupted(ctx context.Context, err error) error {
+func (w *Watcher) interrupted(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
 	case cause == nil:
@@ -170,9 +203,9 @@ func (w *watcher) interrupted(ctx context.Context, err error) error {
 }
 
 // look takes in what is new.
-func (w *watcher) look(ctx context.Context, now time.Time) error {
+func (w *Watcher) look(ctx context.Context, now time.Time) error {
 	if is, events := w.away.look(w.inventory.Sources(), now); is || len(events) > 0 {
-		if err := w.printer.print(events); is || err != nil {
+		if err := w.Display.Print(events); is || err != nil {
 			return err
 		}
 		w.tracker.Blind(w.away.lasted)
@@ -186,14 +219,14 @@ func (w *watcher) look(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	return w.printer.print(w.counted(append(events, w.diagnose(ctx, now)...)))
+	return w.Display.Print(w.counted(append(events, w.diagnose(ctx, now)...)))
 }
 
 // lookAgain is how long something that could not be read is left alone without news.
 const lookAgain = 5 * time.Second
 
 // isDue reports whether there is news, or something to be asked for again.
-func (w *watcher) isDue(now time.Time) bool {
+func (w *Watcher) isDue(now time.Time) bool {
 	seen := [2]uint64{w.inventory.ProgressChanges(), w.inventory.MirrorChanges()}
 	if seen == w.seen && now.Sub(w.looked) < lookAgain {
 		return false
@@ -205,14 +238,14 @@ func (w *watcher) isDue(now time.Time) bool {
 	return true
 }
 
-func (w *watcher) observe(ctx context.Context, now time.Time) ([]progress.Event, error) {
+func (w *Watcher) observe(ctx context.Context, now time.Time) ([]progress.Event, error) {
 	in, err := w.reader.Input(ctx, now)
 	if err != nil {
 		return nil, w.noInput(err, now)
 	}
 	w.lost = time.Time{}
 	if w.operator == nil { // for the first time
-		if err := w.checkPools(in.Cluster.Pools); err != nil {
+		if err := w.Check(in.Cluster.Pools); err != nil {
 			return nil, err
 		}
 	}
@@ -238,7 +271,7 @@ func (w *watcher) observe(ctx context.Context, now time.Time) ([]progress.Event,
 
 // noInput returns why there is nothing to be watched, once that has lasted: an API server that
 // starts may not serve all at once.
-func (w *watcher) noInput(err error, now time.Time) error {
+func (w *Watcher) noInput(err error, now time.Time) error {
 	if w.lost.IsZero() {
 		w.lost = now
 	}
@@ -248,11 +281,11 @@ func (w *watcher) noInput(err error, now time.Time) error {
 	return nil
 }
 
-func (w *watcher) reachOf(s progress.Sight) status.Reach {
+func (w *Watcher) reachOf(s progress.Sight) status.Reach {
 	if s.Mirrors == nil {
 		return status.Reach{Unknown: fmt.Sprintf("what the mirror objects ask for could not be read: %v", w.noSet)}
 	}
-	return status.ReachOf(status.VerifyInput{Input: s.Input, Mirrors: *s.Mirrors}, w.goal)
+	return status.ReachOf(status.VerifyInput{Input: s.Input, Mirrors: *s.Mirrors}, w.Goal)
 }
 
 // A diagnosed is the result of reading the whole cluster.
@@ -263,7 +296,7 @@ type diagnosed struct {
 }
 
 // diagnose begins a diagnosis if one is due, and takes in one that is done.
-func (w *watcher) diagnose(ctx context.Context, now time.Time) []progress.Event {
+func (w *Watcher) diagnose(ctx context.Context, now time.Time) []progress.Event {
 	if !w.diagnosing && w.tracker.WantsDiagnosis(now) {
 		w.diagnosing = true
 		go func() { w.diagnosed <- w.readAll(ctx) }()
@@ -281,67 +314,17 @@ func (w *watcher) diagnose(ctx context.Context, now time.Time) []progress.Event 
 }
 
 // readAll diagnoses the cluster as rollout diagnose does, with its pods.
-func (w *watcher) readAll(ctx context.Context) diagnosed {
-	world := rolloutWorld{cluster: w.cluster}
-	view, err := world.read(ctx, silent)
+func (w *Watcher) readAll(ctx context.Context) diagnosed {
+	config, err := w.Config()
 	if err != nil {
 		return diagnosed{err: err}
 	}
-	defer view.stop()
-	set, err := view.source.Mirrors(ctx)
-	view.MirrorsUnknown = err
-	return diagnosed{diagnosis: status.Diagnose(view.Input, set), in: view.Input}
-}
-
-// An away knows since when the API server does not answer.
-type away struct {
-	since  time.Time // zero while it answers
-	err    error
-	lasted time.Duration // the last time
-}
-
-// look reports whether the API server is away, by what is followed of pools and nodes, and
-// what is to be said of it.
-func (a *away) look(sources []follow.Status, now time.Time) (is bool, events []progress.Event) {
-	i := slices.IndexFunc(sources, func(s follow.Status) bool {
-		return (s.Name == workloads.Nodes || s.Name == poolSource) && s.IsReadable() && (s.Err != nil || s.Stale)
-	})
-	switch {
-	case i >= 0 && a.since.IsZero():
-		a.since, a.err = now, sources[i].Err
-		return true, []progress.Event{{Time: now, Type: watchAway, Message: "The API server does not answer any more.", Causes: [][]string{{a.why()}}}}
-	case i >= 0:
-		a.err = sources[i].Err
-		return true, nil
-	case !a.since.IsZero():
-		a.lasted = now.Sub(a.since)
-		*a = away{lasted: a.lasted}
-		return false, []progress.Event{{Time: now, Type: watchBack, Message: fmt.Sprintf("The API server answers again, after %s.", progress.Short(a.lasted))}}
-	default:
-		return false, nil
+	read, err := world.OpenRollout(ctx, config, io.Discard)
+	if err != nil {
+		return diagnosed{err: err}
 	}
-}
-
-const poolSource = "machineconfigpools.machineconfiguration.openshift.io"
-
-// text says since when, in a sentence.
-func (a *away) text(now time.Time) string {
-	if a.since.IsZero() {
-		return ""
-	}
-	text := fmt.Sprintf("The API server does not answer since %s", a.since.Format(time.TimeOnly))
-	if now.Sub(a.since) >= time.Second {
-		text += fmt.Sprintf(" (%s)", progress.Short(now.Sub(a.since)))
-	}
-	return text + ": " + a.why()
-}
-
-// why says what is the matter, without the address of the request.
-func (a *away) why() string {
-	return cmp.Or(wordsOf(a.err), "nothing has been heard of it")
-}
-
-// refused reports whether the API server is there, and lets us read nothing any more.
-func (a *away) refused() bool {
-	return apierrors.IsForbidden(a.err) || apierrors.IsUnauthorized(a.err)
+	defer read.Close()
+	set, err := read.Source.Mirrors(ctx)
+	read.MirrorsUnknown = err
+	return diagnosed{diagnosis: status.Diagnose(read.Input, set), in: read.Input}
 }
