@@ -51,7 +51,6 @@ func (f *auditFlags) over(s auditlog.Settings) auditlog.Settings {
 
 // prepareAudit makes what records decisions, as s says.
 func (g *guard) prepareAudit(s auditlog.Settings) (err error) {
-	g.replica = instanceName()
 	g.audit, err = auditlog.New(auditlog.Options{
 		Stdout: g.options.stdout, Guard: audit.Guard{Version: version, Replica: g.replica}, Metrics: g.registry, Log: g.log.WithName("audit"),
 	})

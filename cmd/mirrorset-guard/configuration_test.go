@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -223,21 +222,6 @@ func TestConfigure(t *testing.T) {
 		}
 		if s := g.currentSettings(); message != tt.err || s.Mode != tt.mode || s.Guesses != policy.GuessesDeny {
 			t.Errorf("%q: %q, settings %+v", tt.text, message, s)
-		}
-	}
-}
-
-// TestConfigEvent: an Event that an API server takes, however long the mistakes are.
-func TestConfigEvent(t *testing.T) {
-	long := strings.Repeat("é\n", 3000)
-	for reason, outcome := range map[string]config.Outcome{
-		configurationRejected: {Path: "/c.yaml", Err: errors.New(long)},
-		configurationReloaded: {Path: "/c.yaml"},
-	} {
-		e := configEvent(outcome, strings.Repeat("x", 300))
-		kind := map[string]string{configurationRejected: "Warning", configurationReloaded: "Normal"}[reason]
-		if e.Reason != reason || e.Type != kind || len(e.Note) > 1024 || strings.Contains(e.Note, "\n") || len(e.ReportingInstance) > 128 || e.Namespace != "default" || e.Regarding.Namespace != "" {
-			t.Errorf("%+v", e)
 		}
 	}
 }

@@ -23,8 +23,8 @@ func (f *followingFlags) addFlags(flags *pflag.FlagSet) {
 }
 
 func (f *followingFlags) validate() error {
-	if f.stallAfter != 0 && f.stallAfter < leastStall {
-		return fmt.Errorf("--rollout-stall-after %s: want %s or more; 0 is for not following rollouts", f.stallAfter, leastStall)
+	if f.stallAfter != 0 && f.stallAfter < rollouts.LeastStallAfter {
+		return fmt.Errorf("--rollout-stall-after %s: want %s or more; 0 is for not following rollouts", f.stallAfter, rollouts.LeastStallAfter)
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (g *guard) prepareFollowing(reporter rollouts.Reporter, budget *standing.Bu
 		return nil
 	}
 	g.follower, err = rollouts.NewFollower(rollouts.Options{
-		Source: g.cluster, Reporter: reporter, Budget: budget, StallAfter: stallAfter, Differs: g.suspectTarget,
+		Source: g.cluster, Reporter: reporter, Budget: budget, StallAfter: stallAfter, Differs: g.unreviewed.SuspectTarget,
 		Log: g.log.WithName("rollouts"), Metrics: g.registry,
 	})
 	return err
@@ -45,8 +45,8 @@ func (g *guard) prepareFollowing(reporter rollouts.Reporter, budget *standing.Bu
 // lead does what only one process should, until ctx ends.
 func (g *guard) lead(ctx context.Context) {
 	var loops sync.WaitGroup
-	loops.Go(func() { g.tellRegistration(ctx) })
-	loops.Go(func() { g.tellUnreviewed(ctx) })
+	loops.Go(func() { g.unreviewed.TellRegistration(ctx) })
+	loops.Go(func() { g.unreviewed.Tell(ctx) })
 	if g.options.standing.every > 0 {
 		loops.Go(func() { g.standing.Verify(ctx) })
 	}

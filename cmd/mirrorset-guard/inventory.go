@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -13,7 +14,7 @@ import (
 type inventoryOptions struct {
 	world     worldFlags
 	output    output
-	selection selection
+	selection review.Selection
 }
 
 func newInventory() *cobra.Command {
@@ -29,8 +30,14 @@ func newInventory() *cobra.Command {
 	}
 	o.world.addFlags(cmd.Flags())
 	o.output.addFlags(cmd.Flags())
-	o.selection.addFlags(cmd.Flags())
+	addSelectionFlags(cmd.Flags(), &o.selection)
 	return cmd
+}
+
+func addSelectionFlags(flags *pflag.FlagSet, s *review.Selection) {
+	flags.StringVarP(&s.Namespace, "namespace", "n", "", "only images that something in this namespace uses")
+	flags.StringVar(&s.Registry, "registry", "", "only images of this registry or below this scope (quay.io, quay.io/team)")
+	flags.BoolVar(&s.Unused, "unused", false, "only images that no pod runs now: named by templates, settings or history alone")
 }
 
 func (o *inventoryOptions) run(ctx context.Context, io streams) error {
@@ -46,7 +53,7 @@ func (o *inventoryOptions) run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	return o.print(io, o.selection.of(images.ByReference()))
+	return o.print(io, o.selection.Of(images.ByReference()))
 }
 
 func (o *inventoryOptions) print(io streams, images []policy.Image) error {

@@ -2,15 +2,11 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // inventoryDump has an image of each use, one that two namespaces share, one that no
@@ -141,41 +137,4 @@ func TestInventoryTrouble(t *testing.T) {
 	if code != exitTrouble || out != "" || stderr != want {
 		t.Errorf("exit code %d, %q, %q", code, out, stderr)
 	}
-}
-
-// TestStreamInventory: what is streamed is the document, to the byte, and goes out in small pieces.
-func TestStreamInventory(t *testing.T) {
-	for _, n := range []int{0, 1, 3, 5000} {
-		var images []policy.Image
-		for i := range n {
-			images = append(images, policy.Image{Ref: fmt.Sprintf("quay.io/shop/app-%d\u202e:v1", i), Consumers: []policy.Consumer{{Kind: "Pod", Namespace: "shop", Name: "a"}}})
-		}
-		var want bytes.Buffer
-		to := formats("json")
-		if err := to.write(&want, review.InventoryDocument(images)); err != nil {
-			t.Fatal(err)
-		}
-		got := new(pieces)
-		if err := streamInventory(got, images); err != nil {
-			t.Fatal(err)
-		}
-		if got.String() != want.String() {
-			t.Errorf("%d images: %.300s\nwant %.300s", n, got, &want)
-		}
-		if got.largest > 64<<10 {
-			t.Errorf("%d images: a piece of %d bytes", n, got.largest)
-		}
-	}
-}
-
-// pieces is a buffer that knows its largest write.
-type pieces struct {
-	bytes.Buffer
-	largest int
-}
-
-// Write implements io.Writer.
-func (p *pieces) Write(data []byte) (int, error) {
-	p.largest = max(p.largest, len(data))
-	return p.Buffer.Write(data)
 }

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -16,9 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -63,7 +57,7 @@ func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, er
 
 // list answers with the list of the command inventory, as JSON.
 func (o observer) list(w http.ResponseWriter, r *http.Request) {
-	selected, err := selectionFrom(r.URL.Query())
+	selected, err := review.SelectionFrom(r.URL.Query())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -74,31 +68,5 @@ func (o observer) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = streamInventory(w, selected.of(images.ByReference())) // the client may have gone
-}
-
-// streamInventory writes what the command inventory does with -o json, image by image: all of it, for
-// 100,000 references, is hundreds of megabytes.
-func streamInventory(to io.Writer, images []policy.Image) error {
-	w := bufio.NewWriterSize(to, 64<<10)
-	empty, err := json.MarshalIndent(review.InventoryDocument(nil), "", "  ")
-	if err != nil {
-		return err
-	}
-	head, tail, _ := bytes.Cut(empty, []byte("[]")) // the list of images, which comes last
-	fmt.Fprintf(w, "%s[", head)
-	separator := "\n    "
-	for i := range images {
-		data, err := json.MarshalIndent(review.InventoryDocument(images[i : i+1]).Images[0], "    ", "  ")
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%s%s", separator, text.JSON(data))
-		separator = ",\n    "
-	}
-	if len(images) > 0 {
-		fmt.Fprint(w, "\n  ")
-	}
-	fmt.Fprintf(w, "]%s\n", tail)
-	return w.Flush() // which has the error of any Write before
+	_ = review.StreamInventory(w, selected.Of(images.ByReference())) // the client may have gone
 }

@@ -1,11 +1,6 @@
 package main
 
 import (
-	"fmt"
-
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -15,13 +10,9 @@ func (g *guard) currentSettings() policy.Settings { return *g.settings.Load() }
 
 // prepareReloading makes what puts the configuration file in force again whenever it changes,
 // if there is one.
-func (g *guard) prepareReloading(cluster *rest.Config) error {
+func (g *guard) prepareReloading() error {
 	if g.options.config.path == "" {
 		return nil
-	}
-	kube, err := kubernetes.NewForConfig(cluster)
-	if err != nil {
-		return fmt.Errorf("making a client for Events: %w", err)
 	}
 	metrics, err := config.NewMetrics(g.registry)
 	if err != nil {
@@ -30,7 +21,7 @@ func (g *guard) prepareReloading(cluster *rest.Config) error {
 	g.reloader, err = config.NewReloader(config.Options{
 		Path:    g.options.config.path,
 		Accept:  g.configure,
-		Report:  configEvents(kube.EventsV1(), instanceName()),
+		Report:  config.Events(g.events, g.replica, theGuard),
 		Metrics: metrics,
 		Log:     g.log.WithName("config"),
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
@@ -75,16 +76,13 @@ func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on when a pool is degraded or stands still")
 }
 
-// leastStall keeps a cluster from being diagnosed all the time.
-const leastStall = time.Second
-
 func (o *watchOptions) validate() error {
 	err := o.output.validate()
 	if o.timeout < 0 {
 		err = errors.Join(err, fmt.Errorf("--timeout %s: must not be negative; 0 is for as long as it takes", o.timeout))
 	}
-	if o.stallAfter < leastStall {
-		err = errors.Join(err, fmt.Errorf("--stall-after %s: want %s or more", o.stallAfter, leastStall))
+	if o.stallAfter < rollouts.LeastStallAfter {
+		err = errors.Join(err, fmt.Errorf("--stall-after %s: want %s or more", o.stallAfter, rollouts.LeastStallAfter))
 	}
 	return err
 }

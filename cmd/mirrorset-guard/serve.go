@@ -22,15 +22,19 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -165,11 +169,11 @@ type guard struct {
 	standing   *standing.Verifier
 	events     clienteventsv1.EventsGetter
 
-	unreviewed chan unreviewed    // what has changed without a review
-	follower   *rollouts.Follower // nil: rollouts are not followed
+	unreviewed *standing.Unreviewed // what has changed without a review
+	follower   *rollouts.Follower   // nil: rollouts are not followed
 	settings   atomic.Pointer[policy.Settings]
-	reloader   *config.Reloader // nil: there is no configuration file
-	election   *election        // nil: this process is the only one
+	reloader   *config.Reloader   // nil: there is no configuration file
+	election   *election.Election // nil: this process is the only one
 	ending     atomic.Bool
 
 	lastReview atomic.Pointer[time.Time] // when a review came last
@@ -178,7 +182,7 @@ type guard struct {
 	audit     *auditlog.Log
 	replica   string
 	recent    *recent.Edits
-	keeper    keeper
+	keeper    webhook.Keeper
 }
 
 func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
@@ -187,9 +191,12 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	o.registries.configured = &configured
-	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: newKeeper(), unreviewed: make(chan unreviewed, maxUnreviewed)}
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: webhook.NewKeeper(), replica: election.Instance()}
 	g.settings.Store(&configured.settings)
 	g.prepareMetrics()
+	if err := g.prepareUnreviewed(cluster); err != nil {
+		return nil, err
+	}
 	if err := g.openWorld(cluster); err != nil {
 		return nil, err
 	}
@@ -208,7 +215,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.prepareAudit(configured.audit); err != nil {
 		return nil, err
 	}
-	if err := g.prepareReloading(cluster); err != nil {
+	if err := g.prepareReloading(); err != nil {
 		return nil, err
 	}
 	// An answer to a person must not wait for the client's own limit of requests.
@@ -223,10 +230,32 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
+}
+
+// theGuard is what Events are about that have no object of their own: the webhook configuration is what
+// the guard is to a cluster and, like the mirror sets, has no namespace, so that it takes no further
+// right.
+var theGuard = corev1.ObjectReference{
+	APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration", Name: webhook.ServiceName,
+}
+
+// prepareUnreviewed makes what tells of changes that no webhook sees.
+func (g *guard) prepareUnreviewed(cluster *rest.Config) error {
+	kube, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return fmt.Errorf("making a client for Events: %w", err)
+	}
+	g.events = kube.EventsV1()
+	g.unreviewed = standing.NewUnreviewed(standing.UnreviewedOptions{
+		Suspect:      func(what string) { g.standing.Suspect(what) },
+		Registration: func() (serving.Registration, <-chan struct{}) { return g.tls.cluster.Registration() },
+		Client:       g.events, Instance: g.replica, Guard: theGuard, Log: g.log,
+	})
+	return nil
 }
 
 // openWorld opens the cluster that the guard is for.
@@ -235,8 +264,8 @@ func (g *guard) openWorld(cluster *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	options.Cluster = live.Options{OnUnreviewed: func(object string) { g.suspect([]string{object}) }, Logger: g.log, SurveyEvery: g.options.surveyEvery}
-	options.Trust = trust.Options{OnUnreviewed: g.suspect, Logger: g.log}
+	options.Cluster = live.Options{OnUnreviewed: func(object string) { g.unreviewed.Suspect([]string{object}) }, Logger: g.log, SurveyEvery: g.options.surveyEvery}
+	options.Trust = trust.Options{OnUnreviewed: g.unreviewed.Suspect, Logger: g.log}
 	if g.world, err = world.New(cluster, options); err != nil {
 		return err
 	}
@@ -276,7 +305,7 @@ func (g *guard) run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		g.keeper.run(serving, g.registries.Keep)
+		g.keeper.Run(serving, g.registries.Keep)
 		return nil
 	})
 	group.Go(func() error {

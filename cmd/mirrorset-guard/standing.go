@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
@@ -32,7 +31,7 @@ func (s *standingFlags) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often to verify the mirror configuration in force and report as Events what has changed; 0 for never")
 	s.following.addFlags(flags)
 	flags.BoolVar(&s.elect, "leader-elect", false, "for one of several replicas: verify and report only while holding a Lease, and share in another which changes were just admitted, so that two made at the same moment are judged together")
-	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Leases "+leaseName+" and "+recent.LeaseName)
+	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Leases "+election.LeaseName+" and "+recent.LeaseName)
 }
 
 func (s *standingFlags) validate() error {
@@ -66,27 +65,23 @@ func validateFactFile(path string) error {
 // prepareStanding makes what verifies the configuration in force, as reviewer reviews
 // changes of it.
 func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) error {
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client for Events: %w", err)
-	}
-	g.events = kube.EventsV1()
-	name, budget := instanceName(), standing.NewBudget()
+	budget := standing.NewBudget()
+	var err error
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
 		Store:    g.registries,
-		Reporter: standing.Events(g.events, name, theGuard),
+		Reporter: standing.Events(g.events, g.replica, theGuard),
 		Budget:   budget,
-		Unseen:   g.unseen,
+		Unseen:   g.unreviewed.Unseen,
 		Every:    g.options.standing.every,
 		Log:      g.log.WithName("standing"),
 		Metrics:  g.registry,
 	})
 	if err == nil {
-		err = g.prepareFollowing(rollouts.Events(g.events, name), budget)
+		err = g.prepareFollowing(rollouts.Events(g.events, g.replica), budget)
 	}
 	if err == nil && g.options.standing.elect {
-		g.election, err = newElection(config, g.options.standing.namespace, name, g.log.WithName("election"))
+		g.election, err = election.New(config, g.options.standing.namespace, g.replica, g.log.WithName("election"))
 	}
 	return err
 }
@@ -104,43 +99,8 @@ func (g *guard) verify(ctx context.Context) {
 	defer loops.Wait()
 	loops.Go(func() { g.standing.Keep(ctx) })
 	if g.election != nil {
-		loops.Go(func() { g.election.run(ctx, g.lead) })
+		loops.Go(func() { g.election.Run(ctx, g.lead) })
 		return
 	}
 	loops.Go(func() { g.lead(ctx) })
-}
-
-// nextTry is how long somebody may take to copy what was missing, or to make a change
-// that was tried.
-const nextTry = 15 * time.Minute
-
-// A keeper keeps fresh what verdicts rest on, so that the next try finds it. That takes seconds where
-// it is tens of thousands of images, so it does so after the answer.
-type keeper struct{ reviews chan review.Record }
-
-// maxToKeep is how many reviews wait to be kept. What does not fit is looked up again in its next try.
-const maxToKeep = 4
-
-func newKeeper() keeper { return keeper{make(chan review.Record, maxToKeep)} }
-
-// add takes r to be kept. It does not wait.
-func (k keeper) add(r review.Record) {
-	// The rest of the record would be kept in memory.
-	r = review.Record{Subject: r.Subject, Asked: r.Asked}
-	select {
-	case k.reviews <- r:
-	default:
-	}
-}
-
-// run has what is taken kept, until ctx ends.
-func (k keeper) run(ctx context.Context, keep func(topic string, locations []mirrors.Location, lasts time.Duration)) {
-	for {
-		select {
-		case r := <-k.reviews:
-			keep("asked for: "+r.Subject, r.Asked, nextTry)
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package election lets one of several processes do what only one should, by a Lease.
+package election
 
 import (
 	"context"
@@ -17,9 +18,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// leaseName is that of the Lease that the leader holds. The role of the manifests
+// LeaseName is that of the Lease that the leader holds. The role of the manifests
 // grants no other.
-const leaseName = "mirrorset-guard"
+const LeaseName = "mirrorset-guard"
 
 // How the Lease is held, in the values that Kubernetes' own components have.
 const (
@@ -28,33 +29,33 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// An election lets one of several processes do what only one should.
-type election struct {
+// An Election is this process's part in choosing the one that leads.
+type Election struct {
 	lock *resourcelock.LeaseLock
 	log  logr.Logger
 
 	leading sync.Mutex // held by the goroutine that does it
 }
 
-// newElection returns the election by the Lease in namespace, in which this process
+// New returns the Election by the Lease in namespace, in which this process
 // takes part under name.
-func newElection(config *rest.Config, namespace, name string, log logr.Logger) (*election, error) {
+func New(config *rest.Config, namespace, name string, log logr.Logger) (*Election, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = renewDeadline / 2 // a request that hangs leaves time for another
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the Lease: %w", err)
 	}
-	return &election{log: log, lock: &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
+	return &Election{log: log, lock: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: LeaseName},
 		Client:     kube.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 	}}, nil
 }
 
-// instanceName tells this process from all others: the pod's name, and something that
+// Instance tells this process from all others: the pod's name, and something that
 // a container restarted in the pod does not have.
-func instanceName() string {
+func Instance() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -62,9 +63,9 @@ func instanceName() string {
 	return host + "_" + rand.Text()[:8]
 }
 
-// run calls lead whenever this process is the leader, with a context that ends when it
+// Run calls lead whenever this process is the leader, with a context that ends when it
 // no longer is, until ctx ends.
-func (e *election) run(ctx context.Context, lead func(context.Context)) {
+func (e *Election) Run(ctx context.Context, lead func(context.Context)) {
 	ctx = klog.NewContext(ctx, e.log)
 	for ctx.Err() == nil {
 		e.term(ctx, lead)
@@ -73,9 +74,9 @@ func (e *election) run(ctx context.Context, lead func(context.Context)) {
 
 // term takes part until this process has been the leader once, or ctx ends. The Lease
 // is given back, so that another replica need not wait for its end.
-func (e *election) term(ctx context.Context, lead func(context.Context)) {
+func (e *Election) term(ctx context.Context, lead func(context.Context)) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: e.lock, Name: leaseName, ReleaseOnCancel: true,
+		Lock: e.lock, Name: LeaseName, ReleaseOnCancel: true,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) { e.lead(ctx, lead) },
@@ -90,7 +91,7 @@ func (e *election) term(ctx context.Context, lead func(context.Context)) {
 	defer e.leading.Unlock()
 }
 
-func (e *election) lead(ctx context.Context, lead func(context.Context)) {
+func (e *Election) lead(ctx context.Context, lead func(context.Context)) {
 	e.leading.Lock()
 	defer e.leading.Unlock()
 	if ctx.Err() != nil {
