@@ -42,7 +42,7 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 ALONE = /(inventory/registry|inventory/presence|test/disruption|test/attack)(/|$$)
 # These take longest, the longest first. They run before the others: if one of them were the
 # last, a core would have nothing to do.
-LONG = ./test/scenarios ./cmd/mirrorset-guard ./inventory/cluster ./test/truth ./inventory/trust ./policy ./test/standing
+LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/truth ./inventory/trust ./policy ./test/standing
 
 # The race detector needs cgo, and so everything compiled apart from the rest. A process with
 # it waits at its end for reports that are still being written, by default a whole second.
