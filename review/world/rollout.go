@@ -29,8 +29,8 @@ var (
 	_ RolloutSource = (*snapshot.Snapshot)(nil)
 )
 
-// A Rollout is what was read of a cluster or a dump to tell how far its rollouts are: no images,
-// and nothing of registries. It is to be closed.
+// A Rollout is a cluster, or a dump of one, as far as its rollouts need it: without images, and without
+// registries. It is to be closed.
 type Rollout struct {
 	status.Input
 	Source RolloutSource

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
 
@@ -28,7 +28,7 @@ func TestCheckByMode(t *testing.T) {
 			t.Errorf("mode %s: exit code %d\n%s%s\nwant %d\n%s", mode, code, stdout, stderr, want.code, want.head)
 		}
 		code, stdout, _ = check(t, files, append(args, "json")...)
-		var doc review.Document
+		var doc v1alpha1.Review
 		if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != want.code || doc.Mode != mode || doc.Allowed != (code == cli.ExitAdmitted) || doc.Allowed != strings.HasPrefix(doc.Waived, want.head) {
 			t.Errorf("mode %s: %v, exit code %d, mode %q, waived %q", mode, err, code, doc.Mode, doc.Waived)
 		}

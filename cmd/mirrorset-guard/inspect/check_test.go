@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 const dumpInForce = `apiVersion: v1
@@ -117,7 +117,7 @@ func TestCheckFormats(t *testing.T) {
 	const reason = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
 
 	code, stdout, _ := check(t, files, append(args, "json")...)
-	var doc review.Document
+	var doc v1alpha1.Review
 	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != cli.ExitDenied {
 		t.Fatalf("exit code %d, %v:\n%s", code, err, stdout)
 	}

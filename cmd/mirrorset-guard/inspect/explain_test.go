@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/runtime-utils/pkg/registries"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/crd"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -603,7 +604,7 @@ func nodeReading(t *testing.T, registriesConf string) *types.SystemContext {
 
 // nodeRoute is what a node does with image: short names try each search registry
 // in turn, and a candidate that cannot be rewritten is passed over.
-func nodeRoute(t *testing.T, sys *types.SystemContext, image string) []review.Source {
+func nodeRoute(t *testing.T, sys *types.SystemContext, image string) []v1alpha1.Source {
 	t.Helper()
 	candidates := []string{image}
 	if first, _, found := strings.Cut(image, "/"); !found || !strings.ContainsAny(first, ".:") {
@@ -616,7 +617,7 @@ func nodeRoute(t *testing.T, sys *types.SystemContext, image string) []review.So
 			candidates = append(candidates, registry+"/"+image)
 		}
 	}
-	all := []review.Source{}
+	all := []v1alpha1.Source{}
 	for _, c := range candidates {
 		ref, err := reference.ParseDockerRef(c)
 		if err != nil {
@@ -628,20 +629,20 @@ func nodeRoute(t *testing.T, sys *types.SystemContext, image string) []review.So
 }
 
 // nodeSources is what containers/image's docker transport does with a reference.
-func nodeSources(t *testing.T, sys *types.SystemContext, ref reference.Named) []review.Source {
+func nodeSources(t *testing.T, sys *types.SystemContext, ref reference.Named) []v1alpha1.Source {
 	t.Helper()
 	entry := findRegistry(t, sys, ref)
 	if entry == nil {
-		return []review.Source{{Reference: ref.String()}}
+		return []v1alpha1.Source{{Reference: ref.String()}}
 	}
 	pulls, err := entry.PullSourcesFromReference(ref)
 	if err != nil {
 		return nil
 	}
-	var sources []review.Source
+	var sources []v1alpha1.Source
 	for i, p := range pulls {
 		covering := findRegistry(t, sys, p.Reference)
-		sources = append(sources, review.Source{
+		sources = append(sources, v1alpha1.Source{
 			Reference: p.Reference.String(), Mirror: i < len(pulls)-1,
 			Blocked: covering != nil && covering.Blocked, Insecure: p.Endpoint.Insecure,
 		})
@@ -681,15 +682,15 @@ func TestExplainIsTheRuntimes(t *testing.T) {
 		for _, side := range []struct {
 			name  string
 			set   mirrors.Set
-			route func(review.Explained) review.Route
+			route func(v1alpha1.Explained) v1alpha1.Route
 		}{
-			{"before", before, func(e review.Explained) review.Route { return e.Before }},
-			{"after", after, func(e review.Explained) review.Route { return e.After }},
+			{"before", before, func(e v1alpha1.Explained) v1alpha1.Route { return e.Before }},
+			{"after", after, func(e v1alpha1.Explained) v1alpha1.Route { return e.After }},
 		} {
 			node := nodeReading(t, mcoFile(t, side.set))
 			for i, image := range images {
 				got, want := side.route(doc.Images[i]), nodeRoute(t, node, image)
-				if diff := cmp.Diff(want, got.Sources, cmpopts.IgnoreFields(review.Source{}, "Refused")); diff != "" || (got.Error == "") != (len(want) > 0) {
+				if diff := cmp.Diff(want, got.Sources, cmpopts.IgnoreFields(v1alpha1.Source{}, "Refused")); diff != "" || (got.Error == "") != (len(want) > 0) {
 					t.Fatalf("seed %d, %s %s (-runtime +explain), error %q:\n%s", seed, image, side.name, got.Error, diff)
 				}
 				routes++
@@ -750,13 +751,13 @@ func refusedByMCO(s mirrors.Set) bool {
 	return err != nil
 }
 
-func explained(t *testing.T, args []string) review.Explanation {
+func explained(t *testing.T, args []string) v1alpha1.Explanation {
 	t.Helper()
 	got := invoke(t, "", args...)
 	if got.Code != cli.ExitAdmitted || got.Err != "" {
 		t.Fatalf("%q: %+v", args, got)
 	}
-	var doc review.Explanation
+	var doc v1alpha1.Explanation
 	if err := json.Unmarshal([]byte(got.Out), &doc); err != nil {
 		t.Fatal(err)
 	}

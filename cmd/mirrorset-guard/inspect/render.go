@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -88,7 +89,7 @@ func (o *renderOptions) needsBefore() bool {
 	return len(o.change.Files) == 0 || o.output.Format != "toml" && o.output.Format != "files"
 }
 
-func (o *renderOptions) print(to cli.Streams, r *review.Rendering) error {
+func (o *renderOptions) print(to cli.Streams, r *v1alpha1.Rendering) error {
 	var err error
 	switch o.output.Format {
 	case "toml":

@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
 // comparisonText describes a comparison to a person.
-func comparisonText(c review.Comparison) string {
+func comparisonText(c v1alpha1.Comparison) string {
 	switch c.State {
-	case review.StateApplied:
+	case v1alpha1.StateApplied:
 		return fmt.Sprintf("MachineConfig %s says what the objects in force say: the Machine Config Operator has applied them.\n", c.Name)
-	case review.StateRejected:
+	case v1alpha1.StateRejected:
 		return fmt.Sprintf("The Machine Config Operator is stuck, and will stay so until the objects are repaired.\n%s\n", c.Detail)
-	case review.StateUnknown:
+	case v1alpha1.StateUnknown:
 		return fmt.Sprintf("Whether the Machine Config Operator has applied the objects in force is not known: %s.\n", c.Detail)
 	}
 	var b strings.Builder

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
 
@@ -62,7 +62,7 @@ func TestForecastDocument(t *testing.T) {
 	objects += "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n" // all that a simulation rests on is there
 	files := map[string]string{"dump.yaml": objects, "change.yaml": change}
 	_, stdout, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "5s", "-o", "json")
-	var doc review.Document
+	var doc v1alpha1.Review
 	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestForecastDocument(t *testing.T) {
 	if pool.Name != "worker" || pool.Part != "takes" || !pool.Drains || pool.Reboots || len(pool.Reasons) == 0 || !slices.Equal(pool.Nodes, []string{"node-a", "node-b", "node-c"}) {
 		t.Errorf("got pool %+v", pool)
 	}
-	if f.Time != (review.Span{MinSeconds: 900, MaxSeconds: 2700}) {
+	if f.Time != (v1alpha1.Span{MinSeconds: 900, MaxSeconds: 2700}) {
 		t.Errorf("got %+v", f.Time)
 	}
 	worst, best := f.Simulation.Worst, f.Simulation.Best

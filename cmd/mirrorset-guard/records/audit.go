@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
@@ -102,7 +102,7 @@ func (o *auditOptions) printers(w io.Writer) (show func(input.Record) error, fin
 	switch {
 	case o.summary && o.output.Format == "json":
 		return show, func(s input.Summary) error {
-			return o.output.Write(w, auditSummary{review.APIVersion, "AuditSummary", s})
+			return o.output.Write(w, auditSummary{v1alpha1.APIVersion, "AuditSummary", s})
 		}
 	case o.summary:
 		return show, func(s input.Summary) error { return printSummary(w, s) }

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/terminal"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
-	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 )
 
@@ -89,7 +89,7 @@ type rolloutEvent struct {
 func (p jsonPrinter) Print(events []progress.Event) error {
 	for _, e := range events {
 		e.Time = e.Time.UTC()
-		data, err := json.Marshal(rolloutEvent{review.APIVersion, "RolloutEvent", e})
+		data, err := json.Marshal(rolloutEvent{v1alpha1.APIVersion, "RolloutEvent", e})
 		if err != nil {
 			return err
 		}

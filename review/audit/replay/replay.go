@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -38,7 +39,7 @@ type Change struct {
 // Judge judges the changes that were asked for again, in the order of time.
 func Judge(ctx context.Context, w *world.World, changes []Change, o Options) Results {
 	past := newPast(changes)
-	results := Results{APIVersion: review.APIVersion, Kind: "Replay", Facts: o.Facts, Changes: []Judged{}}
+	results := Results{APIVersion: v1alpha1.APIVersion, Kind: "Replay", Facts: o.Facts, Changes: []Judged{}}
 	for i := range changes {
 		r := &changes[i]
 		if r.Asked {
