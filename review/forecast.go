@@ -43,7 +43,9 @@ func poolStep(p rollout.Pool) v1alpha1.PoolStep {
 	return step
 }
 
-func span(r rollout.Range) v1alpha1.Span { return v1alpha1.Span{MinSeconds: r.Min.Seconds(), MaxSeconds: r.Max.Seconds()} }
+func span(r rollout.Range) v1alpha1.Span {
+	return v1alpha1.Span{MinSeconds: r.Min.Seconds(), MaxSeconds: r.Max.Seconds()}
+}
 
 // course returns c as JSON. What is not certain is not said to finish.
 func course(c simulation.Course, certain bool) v1alpha1.Course {

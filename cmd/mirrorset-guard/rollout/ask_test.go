@@ -9,6 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/registries"
@@ -101,19 +102,19 @@ func TestRolloutDiagnoseAsks(t *testing.T) {
 		"imagecontentsourcepolicies", "clusterimagepolicies", "imagepolicies", "featuregates", "images", "proxies", "criocredentialproviderconfigs",
 	}, Verbs: read})
 	before := c.versions(t)
-	diagnose := func(kubeconfig string, args ...string) (clitest.Outcome, status.Finding) {
+	diagnose := func(kubeconfig string, args ...string) (clitest.Outcome, v1alpha1.HoldUp) {
 		t.Helper()
 		got := invoke(t, "", append([]string{
 			"rollout", "diagnose", "-o", "json", "--kubeconfig", kubeconfig, "--registry-ca", ca,
 			"--resolve", "mirror.example.com=" + front.Addr("mirror.example.com"), "--resolve", "quay.io=" + front.Addr("quay.io"),
 		}, args...)...)
-		var d status.Diagnosis
+		var d v1alpha1.Diagnosis
 		if err := json.Unmarshal([]byte(got.Out), &d); err != nil || got.Code != 1 || len(d.Findings) != 1 {
 			t.Fatalf("exit code %d, %v\n%s%s", got.Code, err, got.Out, got.Err)
 		}
 		return got, d.Findings[0]
 	}
-	chain := func(f status.Finding) string { return strings.Join(f.Chain, "\n") }
+	chain := func(f v1alpha1.HoldUp) string { return strings.Join(f.Chain, "\n") }
 	const (
 		dryRun    = "asked for a dry run of it, the API server says: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget cart needs 1 healthy pods and has 1 currently"
 		answers   = "asked just now: mirror.example.com/shop/cart:v1 does not let the nodes in (mirror.example.com answers 401"
@@ -128,7 +129,7 @@ func TestRolloutDiagnoseAsks(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, chain(f))
 		}
 	}
-	if f.Cause != status.CauseImageNotPulled || !strings.HasPrefix(f.Remedies[0].Command, "oc set data secret/pull-secret") {
+	if f.Cause != string(status.CauseImageNotPulled) || !strings.HasPrefix(f.Remedies[0].Command, "oc set data secret/pull-secret") {
 		t.Errorf("got %s, %+v", f.Cause, f.Remedies)
 	}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
@@ -59,7 +60,7 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *
 	if o.output.Format == "table" {
 		err = printDiagnosis(s.Out, d)
 	} else {
-		err = o.output.Write(s.Out, d)
+		err = o.output.Write(s.Out, rollouts.DiagnosisDocument(d))
 	}
 	switch {
 	case err != nil:

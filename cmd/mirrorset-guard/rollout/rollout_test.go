@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
@@ -184,19 +185,19 @@ func TestRolloutTables(t *testing.T) {
 // TestRolloutDocuments: a document has what the table says.
 func TestRolloutDocuments(t *testing.T) {
 	dump := clitest.Written(t, "dump.yaml", rolloutDump)
-	var s status.Status
+	var s v1alpha1.RolloutStatus
 	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "--from", dump, "-o", "json").Out), &s); err != nil {
 		t.Fatal(err)
 	}
 	p := s.Pools[0]
-	if p.State != status.PoolUpdating || !p.Drains || len(p.Nodes) != 2 || p.Nodes[0].State != status.NodeDraining || p.Nodes[0].Cordoned.By != "machine-config-controller" {
+	if p.State != string(status.PoolUpdating) || !p.Drains || len(p.Nodes) != 2 || p.Nodes[0].State != string(status.NodeDraining) || p.Nodes[0].Cordoned.By != "machine-config-controller" {
 		t.Errorf("got %+v", p)
 	}
-	var v status.Verification
+	var v v1alpha1.Verification
 	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "verify", "--from", dump, "-o", "json").Out), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.Result != status.NotWell || len(v.Nodes) != 3 || len(v.Pulls) != 1 {
+	if v.Result != string(status.NotWell) || len(v.Nodes) != 3 || len(v.Pulls) != 1 {
 		t.Errorf("got %+v", v)
 	}
 	if got := invoke(t, "", "rollout", "--from", dump, "-o", "yaml"); !strings.Contains(got.Out, "state: is being drained\n") {
@@ -290,7 +291,7 @@ status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPo
 	if got.Code != 1 || got.Out != want || got.Err != "" {
 		t.Errorf("exit code %d\n%s%s\nwant 1\n%s", got.Code, got.Out, got.Err, want)
 	}
-	var d status.Diagnosis
+	var d v1alpha1.Diagnosis
 	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "diagnose", "-o", "json", "--from", clitest.Written(t, "dump.yaml", dump)).Out), &d); err != nil || len(d.Findings) != 1 || len(d.Findings[0].Remedies) != 4 {
 		t.Errorf("got %+v, %v", d, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
@@ -103,7 +104,7 @@ func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, view *world
 	found := status.Of(view.Input)
 	found.Notes = append(found.Notes, view.Problems...)
 	if o.output.Format != "table" {
-		return o.output.Write(s.Out, found)
+		return o.output.Write(s.Out, rollouts.StatusDocument(found))
 	}
 	return printStatus(s.Out, found, view.Now)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
@@ -48,7 +49,7 @@ func (o *rolloutOptions) runVerify(ctx context.Context, s cli.Streams, view *wor
 	if o.output.Format == "table" {
 		err = printVerification(s.Out, v)
 	} else {
-		err = o.output.Write(s.Out, v)
+		err = o.output.Write(s.Out, rollouts.VerificationDocument(v))
 	}
 	switch {
 	case err != nil:

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/terminal"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 )
 
@@ -79,17 +79,9 @@ const maxObjects = 3
 // A jsonPrinter writes an object for each event, a line each.
 type jsonPrinter struct{ out io.Writer }
 
-// A rolloutEvent is an event as a document.
-type rolloutEvent struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	progress.Event
-}
-
 func (p jsonPrinter) Print(events []progress.Event) error {
 	for _, e := range events {
-		e.Time = e.Time.UTC()
-		data, err := json.Marshal(rolloutEvent{v1alpha1.APIVersion, "RolloutEvent", e})
+		data, err := json.Marshal(rollouts.EventDocument(e))
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
@@ -277,17 +278,17 @@ func testWatchJSON(t *testing.T, c realCluster) {
 	w.want(0)
 	var kinds []progress.Type
 	for _, line := range w.seen {
-		var e rolloutEvent
+		var e v1alpha1.RolloutEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if e.APIVersion != "mirrorset-guard.io/v1alpha1" || e.Kind != "RolloutEvent" || e.Time.IsZero() || e.Message == "" {
 			t.Errorf("got %s", line)
 		}
-		if e.Type == progress.PoolFound && (e.Pool != "worker" || e.Config != "rendered-worker-2" || e.Counts[progress.Waiting] != 2 || len(e.Objects) != 1) {
+		if e.Type == string(progress.PoolFound) && (e.Pool != "worker" || e.Config != "rendered-worker-2" || e.Nodes[string(progress.Waiting)] != 2 || len(e.Objects) != 1) {
 			t.Errorf("got %s", line)
 		}
-		kinds = append(kinds, e.Type)
+		kinds = append(kinds, progress.Type(e.Type))
 	}
 	for _, kind := range []progress.Type{progress.PoolFound, progress.NodeDone, progress.PoolUpdated, progress.Ended, watch.Reached} {
 		if !slices.Contains(kinds, kind) {
