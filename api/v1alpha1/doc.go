@@ -1,5 +1,5 @@
 // Package v1alpha1 is the home of the documents that the guard publishes: what the commands write as JSON or
-// YAML, but for the records of decisions (package review/audit) and the configuration file.
+// YAML. The records of decisions are in package api/audit/v1alpha1, the configuration file in package config.
 //
 // A field is added without a new version; none changes its meaning or goes away. The types have no
 // methods and import nothing of the guard: whoever makes a document copies into it, so that what is

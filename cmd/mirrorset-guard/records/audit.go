@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
@@ -97,33 +97,26 @@ func (o *auditOptions) run(ctx context.Context, io cli.Streams, files []string) 
 var webhookNames = []string{webhook.MirrorSetsWebhook, webhook.DeletionsWebhook}
 
 // printers return what prints a record, and what prints the end.
-func (o *auditOptions) printers(w io.Writer) (show func(input.Record) error, finish func(input.Summary) error) {
+func (o *auditOptions) printers(w io.Writer) (show func(input.Record) error, finish func(v1alpha1.AuditSummary) error) {
 	show = func(input.Record) error { return nil }
 	switch {
 	case o.summary && o.output.Format == "json":
-		return show, func(s input.Summary) error {
-			return o.output.Write(w, auditSummary{v1alpha1.APIVersion, "AuditSummary", s})
+		return show, func(s v1alpha1.AuditSummary) error {
+			return o.output.Write(w, s)
 		}
 	case o.summary:
-		return show, func(s input.Summary) error { return printSummary(w, s) }
+		return show, func(s v1alpha1.AuditSummary) error { return printSummary(w, s) }
 	case o.output.Format == "json":
-		return func(r input.Record) error { return writeRecord(w, r) }, func(input.Summary) error { return nil }
+		return func(r input.Record) error { return writeRecord(w, r) }, func(v1alpha1.AuditSummary) error { return nil }
 	default:
 		table := decisionTable{to: w}
-		return table.add, func(s input.Summary) error {
+		return table.add, func(s v1alpha1.AuditSummary) error {
 			if err := table.flush(); err != nil {
 				return err
 			}
 			return printSummary(w, s)
 		}
 	}
-}
-
-// An auditSummary is a Summary as a document.
-type auditSummary struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	input.Summary
 }
 
 // writeRecord writes a record as it was written or, if it is from the API server's log, as the
@@ -265,7 +258,7 @@ func (t *troubles) add(trouble input.Trouble) {
 	}
 }
 
-func (t *troubles) lost(l *audit.Loss) {
+func (t *troubles) lost(l *auditv1alpha1.Loss) {
 	t.lostSome = true
 	fmt.Fprintf(t.to, "mirrorset-guard: %s lost by %s from %s to %s: %s\n", text.Plural(l.Lost, "record was", "records were"),
 		text.Line(l.Guard.Replica), l.Since.Format(time.RFC3339), l.Time.Format(time.RFC3339), text.Line(l.Reason))

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
@@ -55,14 +57,14 @@ const maxCell = 100
 
 func shortLine(s string) string { return text.Cut(text.Line(s), maxCell) }
 
-func userCell(u audit.User) string {
+func userCell(u auditv1alpha1.User) string {
 	if u.Impersonator != "" {
 		return shortLine(u.Name) + " (by " + shortLine(u.Impersonator) + ")"
 	}
 	return shortLine(u.Name)
 }
 
-func operationCell(d *audit.Decision) string {
+func operationCell(d *auditv1alpha1.Decision) string {
 	cell := cmp.Or(shortLine(d.Operation), "-")
 	if d.DryRun {
 		cell += " (dry run)"
@@ -71,7 +73,7 @@ func operationCell(d *audit.Decision) string {
 }
 
 // because says in a few words why the verdict is what it is.
-func because(d *audit.Decision) string {
+func because(d *auditv1alpha1.Decision) string {
 	switch {
 	case d.Verdict == "confirmed":
 		return "the override is in force"
@@ -89,7 +91,7 @@ func because(d *audit.Decision) string {
 }
 
 // rulesLine names rules, with how often they objected.
-func rulesLine(rules []audit.RuleCount) string {
+func rulesLine(rules []auditv1alpha1.RuleCount) string {
 	var parts []string
 	for _, r := range rules {
 		part := shortLine(r.Rule)
@@ -107,7 +109,7 @@ func rulesLine(rules []audit.RuleCount) string {
 // maxSummed is how many names of a kind a summary has.
 const maxSummed = 10
 
-func printSummary(w io.Writer, s input.Summary) error {
+func printSummary(w io.Writer, s v1alpha1.AuditSummary) error {
 	var b strings.Builder
 	if s.Decisions == 0 {
 		b.WriteString("No decision matches.\n")
@@ -131,7 +133,7 @@ func printSummary(w io.Writer, s input.Summary) error {
 	return err
 }
 
-func counted(counts []input.Count) string {
+func counted(counts []v1alpha1.AuditCount) string {
 	var parts []string
 	for _, c := range counts {
 		name := shortLine(c.Name)

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
@@ -20,7 +21,7 @@ import (
 )
 
 // recorded returns the line of a decision at a minute of a day.
-func recorded(t *testing.T, minute int, d audit.Decision) string {
+func recorded(t *testing.T, minute int, d auditv1alpha1.Decision) string {
 	t.Helper()
 	d.Time = time.Date(2026, 11, 22, 10, minute, 0, 0, time.UTC)
 	if d.UID == "" {
@@ -36,20 +37,20 @@ func recorded(t *testing.T, minute int, d audit.Decision) string {
 // recordedStory is a few decisions, and a loss.
 func recordedStory(t *testing.T) string {
 	t.Helper()
-	object := audit.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: "apps"}
-	loss, err := audit.Loss{Time: time.Date(2026, 11, 22, 10, 5, 0, 0, time.UTC), Since: time.Date(2026, 11, 22, 10, 4, 0, 0, time.UTC), Lost: 7, Reason: "the queue is full", Guard: audit.Guard{Replica: "guard-1"}}.Line()
+	object := auditv1alpha1.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: "apps"}
+	loss, err := auditv1alpha1.Loss{Time: time.Date(2026, 11, 22, 10, 5, 0, 0, time.UTC), Since: time.Date(2026, 11, 22, 10, 4, 0, 0, time.UTC), Lost: 7, Reason: "the queue is full", Guard: auditv1alpha1.Guard{Replica: "guard-1"}}.Line()
 	if err != nil {
 		t.Fatal(err)
 	}
-	confirmed, err := audit.Confirmation{Time: time.Date(2026, 11, 22, 10, 3, 4, 0, time.UTC), UID: "3", Confirmed: true, User: audit.User{Name: "alice"}, Object: object}.Line()
+	confirmed, err := auditv1alpha1.Confirmation{Time: time.Date(2026, 11, 22, 10, 3, 4, 0, time.UTC), UID: "3", Confirmed: true, User: auditv1alpha1.User{Name: "alice"}, Object: object}.Line()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return recorded(t, 1, audit.Decision{Verdict: "denied", Operation: "CREATE", User: audit.User{Name: "alice"}, Object: object, Rules: []audit.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 1200}, {Rule: "TagDrift", Severity: "warn", Count: 1}}}) +
-		recorded(t, 2, audit.Decision{Verdict: "allowed", Operation: "UPDATE", User: audit.User{Name: "x\x1b[2J\u202e\nFORGED"}, Object: object, DryRun: true}) +
-		recorded(t, 3, audit.Decision{Verdict: "overridden", Operation: "CREATE", User: audit.User{Name: "alice", Impersonator: "root"}, Object: object, Override: &audit.Override{Result: "used", Reason: "tonight"}, Rules: []audit.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 1}}}) +
+	return recorded(t, 1, auditv1alpha1.Decision{Verdict: "denied", Operation: "CREATE", User: auditv1alpha1.User{Name: "alice"}, Object: object, Rules: []auditv1alpha1.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 1200}, {Rule: "TagDrift", Severity: "warn", Count: 1}}}) +
+		recorded(t, 2, auditv1alpha1.Decision{Verdict: "allowed", Operation: "UPDATE", User: auditv1alpha1.User{Name: "x\x1b[2J\u202e\nFORGED"}, Object: object, DryRun: true}) +
+		recorded(t, 3, auditv1alpha1.Decision{Verdict: "overridden", Operation: "CREATE", User: auditv1alpha1.User{Name: "alice", Impersonator: "root"}, Object: object, Override: &auditv1alpha1.Override{Result: "used", Reason: "tonight"}, Rules: []auditv1alpha1.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 1}}}) +
 		string(confirmed) + string(loss) +
-		recorded(t, 6, audit.Decision{Verdict: "none", Operation: "DELETE", User: audit.User{Name: "bob"}, Object: object, Reason: "there is no verdict"})
+		recorded(t, 6, auditv1alpha1.Decision{Verdict: "none", Operation: "DELETE", User: auditv1alpha1.User{Name: "bob"}, Object: object, Reason: "there is no verdict"})
 }
 
 const tableOfStory = `TIME                  USER             OPERATION         OBJECT                  VERDICT     BECAUSE
@@ -70,8 +71,8 @@ lost: 7 records
 
 func TestAuditCommand(t *testing.T) {
 	file := clitest.Written(t, "audit.log", recordedStory(t))
-	broken := clitest.Written(t, "broken.log", recorded(t, 1, audit.Decision{Verdict: "denied"})+strings.Repeat("oh no\n", 12)+`{"apiVersion":`)
-	whole := clitest.Written(t, "whole.log", recorded(t, 1, audit.Decision{Verdict: "denied", User: audit.User{Name: "alice"}}))
+	broken := clitest.Written(t, "broken.log", recorded(t, 1, auditv1alpha1.Decision{Verdict: "denied"})+strings.Repeat("oh no\n", 12)+`{"apiVersion":`)
+	whole := clitest.Written(t, "whole.log", recorded(t, 1, auditv1alpha1.Decision{Verdict: "denied", User: auditv1alpha1.User{Name: "alice"}}))
 	const lost = "mirrorset-guard: 7 records were lost by guard-1 from 2026-11-22T10:04:00Z to 2026-11-22T10:05:00Z: the queue is full\n"
 	for _, tt := range []struct {
 		args     string
@@ -139,7 +140,7 @@ func TestAuditReadsItsOwnOutput(t *testing.T) {
 func TestTableIsPrintedInPages(t *testing.T) {
 	var lines strings.Builder
 	for i := range 2*pageRows + 1 {
-		lines.WriteString(recorded(t, 1, audit.Decision{Verdict: "denied", UID: fmt.Sprint("u", i)}))
+		lines.WriteString(recorded(t, 1, auditv1alpha1.Decision{Verdict: "denied", UID: fmt.Sprint("u", i)}))
 	}
 	got := invoke(t, lines.String(), "audit", "-")
 	if strings.Count(got.Out, "VERDICT") != 1 || strings.Count(got.Out, "denied") != 2*pageRows+2 {
@@ -148,7 +149,7 @@ func TestTableIsPrintedInPages(t *testing.T) {
 }
 
 // changeOf returns a recorded change of manifests; "" for no object.
-func changeOf(t *testing.T, step, before, after string) *audit.Change {
+func changeOf(t *testing.T, step, before, after string) *auditv1alpha1.Change {
 	t.Helper()
 	spec := func(manifest string) *audit.Spec {
 		if manifest == "" {
@@ -168,11 +169,11 @@ func changeOf(t *testing.T, step, before, after string) *audit.Change {
 }
 
 // recordOf returns the line about a change of a mirror set.
-func recordOf(t *testing.T, minute int, verdict, name string, c *audit.Change, facts ...audit.Fact) string {
+func recordOf(t *testing.T, minute int, verdict, name string, c *auditv1alpha1.Change, facts ...auditv1alpha1.Fact) string {
 	t.Helper()
-	return recorded(t, minute, audit.Decision{
-		Verdict: verdict, Admitted: verdict != "denied", Operation: "CREATE", User: audit.User{Name: "alice"}, Change: c, Facts: facts,
-		Object: audit.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: name},
+	return recorded(t, minute, auditv1alpha1.Decision{
+		Verdict: verdict, Admitted: verdict != "denied", Operation: "CREATE", User: auditv1alpha1.User{Name: "alice"}, Change: c, Facts: facts,
+		Object: auditv1alpha1.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: name},
 	})
 }
 
@@ -181,12 +182,12 @@ func mirrorSet(name, source, mirror string) string {
 }
 
 // factsAbout says of places at every depth the same.
-func factsAbout(presence string, places ...string) []audit.Fact {
-	var facts []audit.Fact
+func factsAbout(presence string, places ...string) []auditv1alpha1.Fact {
+	var facts []auditv1alpha1.Fact
 	age := 60.0
 	for _, place := range places {
 		for _, depth := range []string{"exists", "manifest", "blobs"} {
-			facts = append(facts, audit.Fact{Location: place, Depth: depth, Presence: presence, Age: &age, AsNodes: true, Digest: clitest.TestDigest, MediaType: "application/vnd.oci.image.manifest.v1+json"})
+			facts = append(facts, auditv1alpha1.Fact{Location: place, Depth: depth, Presence: presence, Age: &age, AsNodes: true, Digest: clitest.TestDigest, MediaType: "application/vnd.oci.image.manifest.v1+json"})
 		}
 	}
 	return facts
@@ -213,7 +214,7 @@ items:
 		}
 		return cart + "- " + string(o) + "\n"
 	}
-	large := changeOf(t, audit.StepPut, "", mirrorSet("a", "quay.io/shop", "m.example.com/"+strings.Repeat("a", audit.MaxSpec)))
+	large := changeOf(t, auditv1alpha1.StepPut, "", mirrorSet("a", "quay.io/shop", "m.example.com/"+strings.Repeat("a", audit.MaxSpec)))
 	for _, tt := range []struct {
 		reason, dump, records, args string
 		code                        int
@@ -225,15 +226,15 @@ items:
 		{"it would be denied now", cart, recordOf(t, 1, "allowed", "a", changeOf(t, "put", "", a), bad...), "", 1, []string{"allowed  denied  now also ImageMissing"}},
 		{"it would be allowed now", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), good...), "", 1, []string{"denied  allowed", "1 differently"}},
 		{"a deletion", cart, recordOf(t, 1, "allowed", "a", changeOf(t, "delete", a, ""), good...), "", 0, []string{"1 change: 1 decided as then"}},
-		{"an overridden denial", cart, recorded(t, 1, audit.Decision{Verdict: "overridden", Change: changeOf(t, "put", "", a), Facts: bad, Override: &audit.Override{Result: "used", Of: "denied"}}), "", 0, []string{"overridden  denied", "1 decided as then"}},
+		{"an overridden denial", cart, recorded(t, 1, auditv1alpha1.Decision{Verdict: "overridden", Change: changeOf(t, "put", "", a), Facts: bad, Override: &auditv1alpha1.Override{Result: "used", Of: "denied"}}), "", 0, []string{"overridden  denied", "1 decided as then"}},
 		{"no facts", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a)), "", 2, []string{"no answer: it would be denied for want of facts about ", "1 without an answer"}},
 		{"no change", cart, recordOf(t, 1, "denied", "a", nil), "", 2, []string{"no answer: the record does not hold the change"}},
 		{"too large a change", cart, recordOf(t, 1, "denied", "a", large), "", 2, []string{"no answer: the record leaves it out: the new object has "}},
-		{"a change of what is no mirror object", cart, recordOf(t, 1, "denied", "a", &audit.Change{Step: "put", New: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"}}`)}), "", 2, []string{"no answer: the new object: v1 Pod: not a mirror object"}},
-		{"a step that is not known", cart, recordOf(t, 1, "denied", "a", &audit.Change{Step: "patch"}), "", 2, []string{`no answer: the record has the step "patch" without its object`}},
-		{"a fact that is not known", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), audit.Fact{Location: "x", Depth: "exists", Presence: "perhaps"}), "", 2, []string{`no answer: the fact about x: presence: "perhaps" is not known`}},
+		{"a change of what is no mirror object", cart, recordOf(t, 1, "denied", "a", &auditv1alpha1.Change{Step: "put", New: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"}}`)}), "", 2, []string{"no answer: the new object: v1 Pod: not a mirror object"}},
+		{"a step that is not known", cart, recordOf(t, 1, "denied", "a", &auditv1alpha1.Change{Step: "patch"}), "", 2, []string{`no answer: the record has the step "patch" without its object`}},
+		{"a fact that is not known", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), auditv1alpha1.Fact{Location: "x", Depth: "exists", Presence: "perhaps"}), "", 2, []string{`no answer: the fact about x: presence: "perhaps" is not known`}},
 		{"half a line", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), bad...) + `{"api`, "", 2, []string{"1 decided as then", "line 2: the file ends in half a line", "not all records could be read"}},
-		{"what was not reviewed", cart, recorded(t, 1, audit.Decision{Verdict: "skipped"}) + recorded(t, 2, audit.Decision{Verdict: "malformed"}), "", 0, []string{"0 changes: 0 decided as then"}},
+		{"what was not reviewed", cart, recorded(t, 1, auditv1alpha1.Decision{Verdict: "skipped"}) + recorded(t, 2, auditv1alpha1.Decision{Verdict: "malformed"}), "", 0, []string{"0 changes: 0 decided as then"}},
 		{"filtered, in the state that others tell of", cart, recordOf(t, 1, "allowed", "wide", changeOf(t, "put", "", wide), good...) + recordOf(t, 2, "allowed", "narrow", changeOf(t, "put", "", narrow), append(factsAbout("present", "n.example.com/cart:v1"), good...)...), "--object narrow -o json", 0, []string{`"rule": "MirrorHidden"`}},
 		{"an order of a setting", cart, recordOf(t, 1, "denied", "a", changeOf(t, "put", "", a), bad...), "--severity ImageMissing=warn", 1, []string{"denied  allowed  now also ImageMissing (warn)"}},
 		{"bad facts", cart, "", "--facts later", 2, []string{`--facts "later": choose now or recorded`}},

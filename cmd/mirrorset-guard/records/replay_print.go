@@ -8,13 +8,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/input"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/replay"
 )
 
-func (o *replayOptions) print(w io.Writer, r replay.Results) error {
+func (o *replayOptions) print(w io.Writer, r v1alpha1.Replay) error {
 	if o.output.Format != "table" {
 		return o.output.Write(w, r)
 	}
@@ -23,7 +24,7 @@ func (o *replayOptions) print(w io.Writer, r replay.Results) error {
 		fmt.Fprintln(table, "TIME\tUSER\tOPERATION\tOBJECT\tTHEN\tNOW\tDIFFERENCE")
 	}
 	for _, c := range r.Changes {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Time.UTC().Format(time.RFC3339), shortLine(c.User), operationCell(&audit.Decision{Operation: c.Operation, DryRun: c.DryRun}),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Time.UTC().Format(time.RFC3339), shortLine(c.User), operationCell(&auditv1alpha1.Decision{Operation: c.Operation, DryRun: c.DryRun}),
 			shortLine(input.ObjectName(c.Object)), text.Line(c.Then), cmp.Or(c.Now, "-"), difference(&c))
 	}
 	if err := table.Flush(); err != nil {
@@ -36,7 +37,7 @@ func (o *replayOptions) print(w io.Writer, r replay.Results) error {
 }
 
 // difference says in a few words what differs.
-func difference(c *replay.Judged) string {
+func difference(c *v1alpha1.ReplayedChange) string {
 	if c.Error != "" {
 		return "no answer: " + text.Cut(text.Line(c.Error), maxError)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
@@ -53,7 +53,7 @@ func (f *auditFlags) over(s auditlog.Settings) auditlog.Settings {
 // prepareAudit makes what records decisions, as s says.
 func (g *guard) prepareAudit(s auditlog.Settings) (err error) {
 	g.audit, err = auditlog.New(auditlog.Options{
-		Stdout: g.options.stdout, Guard: audit.Guard{Version: cli.Version, Replica: g.replica}, Metrics: g.registry, Log: g.log.WithName("audit"),
+		Stdout: g.options.stdout, Guard: auditv1alpha1.Guard{Version: cli.Version, Replica: g.replica}, Metrics: g.registry, Log: g.log.WithName("audit"),
 	})
 	if err != nil {
 		return err

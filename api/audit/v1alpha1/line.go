@@ -1,4 +1,4 @@
-package audit
+package v1alpha1
 
 import (
 	"bytes"

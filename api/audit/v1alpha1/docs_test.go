@@ -1,4 +1,4 @@
-package audit
+package v1alpha1
 
 import (
 	"flag"
@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "write the tables in docs that are made from the types")
 
 const (
-	document       = "../../docs/audit.md"
+	document       = "../../../docs/audit.md"
 	begin, endMark = "<!-- begin: made from the types -->\n", "<!-- end -->\n"
 )
 
@@ -39,7 +39,7 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, table); diff != "" {
-		t.Errorf("docs/audit.md is out of date (-want +got); go test ./review/audit -update writes it:\n%s", diff)
+		t.Errorf("docs/audit.md is out of date (-want +got); go test ./api/audit/v1alpha1 -update writes it:\n%s", diff)
 	}
 }
 
