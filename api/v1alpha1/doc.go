@@ -2,7 +2,7 @@
 // YAML. The records of decisions are in package api/audit/v1alpha1, the configuration file in package config.
 //
 // A field is added without a new version; none changes its meaning or goes away. The types have no
-// methods and import nothing of the guard: whoever makes a document copies into it, so that what is
+// methods, and know nothing of what computes them: whoever makes a document copies into it, so that what is
 // published does not change with what is computed.
 package v1alpha1
 

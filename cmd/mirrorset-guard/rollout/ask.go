@@ -1,8 +1,6 @@
 package rollout
 
 import (
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -30,15 +28,7 @@ func (a *askFlags) addFlags(flags *pflag.FlagSet) {
 func (a *askFlags) options() evidence.Options {
 	o := evidence.Options{Offline: a.offline, World: a.registries.Options, Timeout: a.timeout}
 	if a.pullSecret != "" {
-		o.PullSecret = a.readPullSecret
+		o.PullSecret = func() ([]byte, error) { return cli.ReadPullSecret(a.pullSecret) }
 	}
 	return o
-}
-
-func (a *askFlags) readPullSecret() ([]byte, error) {
-	data, err := os.ReadFile(a.pullSecret)
-	if err != nil {
-		return nil, fmt.Errorf("--pull-secret: %w", err)
-	}
-	return data, nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 )
@@ -93,17 +94,17 @@ func TestRolloutOnCluster(t *testing.T) {
 
 	// What somebody else has done meanwhile is not undone.
 	stale := c.pool(t, "worker")
-	if err := c.changer(true).one(t.Context(), "worker", nil); err != nil {
+	if err := c.pauser().One(t.Context(), "worker", nil); err != nil {
 		t.Fatal(err)
 	}
-	patch, err := pausePatch(stale, true)
+	patch, err := rollouts.PausePatch(stale, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if out, err := c.Kubectl(t.Context(), "", "patch", "machineconfigpool", "worker", "--type=json", "-p", string(patch)); err == nil {
 		t.Errorf("a patch from what the pool was is accepted: %s", out)
 	}
-	if err := c.changer(true).one(t.Context(), "worker", nil); err == nil || !strings.Contains(err.Error(), "somebody else has changed it meanwhile") {
+	if err := c.pauser().One(t.Context(), "worker", nil); err == nil || !strings.Contains(err.Error(), "somebody else has changed it meanwhile") {
 		t.Errorf("got %v", err)
 	}
 	c.rights(t, want)
@@ -113,7 +114,7 @@ func (c realCluster) pools() dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(c.Config).Resource(mcfgv1.GroupVersion.WithResource("machineconfigpools"))
 }
 
-func (c realCluster) changer(paused bool) poolChanger { return poolChanger{c.pools(), paused} }
+func (c realCluster) pauser() rollouts.Pauser { return rollouts.Pauser{Pools: c.pools(), Paused: true} }
 
 func (c realCluster) pool(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()

@@ -3,7 +3,6 @@ package rollout
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,15 +12,13 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 )
 
 // pauseOptions are the choices of the commands rollout pause and rollout resume.
@@ -84,8 +81,8 @@ func (o *pauseOptions) run(ctx context.Context, names []string, s cli.Streams) e
 	if err != nil {
 		return err
 	}
-	changer := poolChanger{client.Resource(mcfgv1.GroupVersion.WithResource("machineconfigpools")), o.pause}
-	if err := changer.all(ctx, pools, []string{metav1.DryRunAll}); err != nil {
+	changer := rollouts.Pauser{Pools: client.Resource(mcfgv1.GroupVersion.WithResource("machineconfigpools")), Paused: o.pause}
+	if err := changer.All(ctx, pools, []string{metav1.DryRunAll}); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	for _, name := range pools {
@@ -95,7 +92,7 @@ func (o *pauseOptions) run(ctx context.Context, names []string, s cli.Streams) e
 	if err := o.confirm(s); err != nil {
 		return err
 	}
-	if err := changer.all(ctx, pools, nil); err != nil {
+	if err := changer.All(ctx, pools, nil); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "%sd: %s\n", o.verb(), text.Line(strings.Join(pools, ", ")))
@@ -171,66 +168,4 @@ func asked(s cli.Streams, verb string) error {
 		}
 	}
 	return errNotConfirmed
-}
-
-// A poolChanger sets spec.paused of pools.
-type poolChanger struct {
-	client dynamic.ResourceInterface
-	paused bool
-}
-
-// all changes the pools one after the other. The error says which of them were changed.
-func (c poolChanger) all(ctx context.Context, pools, dryRun []string) error {
-	for i, name := range pools {
-		if err := c.one(ctx, name, dryRun); err != nil {
-			err = fmt.Errorf("pool %s: %w", name, err)
-			if i > 0 && len(dryRun) == 0 {
-				return fmt.Errorf("%w; changed before that: %s", err, strings.Join(pools[:i], ", "))
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-// one changes a pool, unless somebody else has changed spec.paused since it was read.
-func (c poolChanger) one(ctx context.Context, name string, dryRun []string) error {
-	pool, err := c.client.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	patch, err := pausePatch(pool, c.paused)
-	if err != nil {
-		return err
-	}
-	_, err = c.client.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{DryRun: dryRun, FieldManager: "mirrorset-guard"})
-	if apierrors.IsInvalid(err) {
-		return fmt.Errorf("somebody else has changed it meanwhile: %w", err)
-	}
-	return err
-}
-
-// A patchStep is an operation of RFC 6902.
-type patchStep struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
-// pausePatch returns the patch that sets spec.paused if it still is what it was when pool was
-// read: the opposite. A pool that a person wrote may lack the field, which is null to a test.
-func pausePatch(pool *unstructured.Unstructured, paused bool) ([]byte, error) {
-	const path = "/spec/paused"
-	was, found, err := unstructured.NestedBool(pool.Object, "spec", "paused")
-	switch {
-	case err != nil:
-		return nil, err
-	case was == paused:
-		return nil, errors.New("somebody else has changed it meanwhile")
-	}
-	test := patchStep{Op: "test", Path: path}
-	if found {
-		test.Value = was
-	}
-	return json.Marshal([]patchStep{test, {"add", path, paused}})
 }

@@ -199,7 +199,10 @@ func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*wo
 		err = open.Read(ctx, io.Err)
 	}
 	if err == nil && w.pullSecret != "" {
-		err = w.readPullSecret(open.Registries)
+		var data []byte
+		if data, err = ReadPullSecret(w.pullSecret); err == nil {
+			open.Registries.SetCredentials(data, nil)
+		}
 	}
 	if err != nil {
 		open.Close()
@@ -242,11 +245,11 @@ func readSnapshot(from string, io Streams) (*snapshot.Snapshot, error) {
 	return snapshot.Read(from)
 }
 
-func (w *WorldFlags) readPullSecret(registries *world.Registries) error {
-	data, err := os.ReadFile(w.pullSecret)
+// ReadPullSecret reads the file of --pull-secret.
+func ReadPullSecret(file string) ([]byte, error) {
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("--pull-secret: %w", err)
+		return nil, fmt.Errorf("--pull-secret: %w", err)
 	}
-	registries.SetCredentials(data, nil)
-	return nil
+	return data, nil
 }
