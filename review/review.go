@@ -130,6 +130,9 @@ type Reviewer struct {
 	Trust Trust
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
+	// Told is how many findings of a change, by their order, need Detail and Remedy, as more are not
+	// told of in full; 0 for all (policy.Plan.DecideInBrief).
+	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
 	// InForce keeps the tables of the configuration in force from one review to the next; nil
@@ -314,7 +317,14 @@ type NextLookups func(policy.Facts) []mirrors.Location
 
 func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next, decisive NextLookups) Record {
 	facts, asked := r.lookUp(ctx, registries, next, decisive)
-	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts), Notes: r.notes()}
+	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: r.decide(plan, facts), Notes: r.notes()}
+}
+
+func (r *Reviewer) decide(plan policy.Plan, facts policy.Facts) policy.Verdict {
+	if r.Told > 0 {
+		return plan.DecideInBrief(facts, r.Told)
+	}
+	return plan.Decide(facts)
 }
 
 // LookUp looks up what next names until it names nothing more, or ctx ends, round by
