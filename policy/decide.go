@@ -30,6 +30,9 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 				f.Detail, f.Remedy = nil, nil
 			}
 		}
+		if v.Findings == nil && len(findings) > 0 {
+			v.Findings = make([]Finding, 0, len(images)) // more room is made by copying what there is
+		}
 		v.Findings = append(doubled(v.Findings, len(findings)), findings...)
 	}
 	for _, r := range planRules {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -163,6 +164,9 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	defer slots.release()
 	planning := time.Now()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
+	if len(plan.Reroutes) > manyReroutes {
+		defer memory.Spare()()
+	}
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
 	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
@@ -177,6 +181,9 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 // each, and as much again. Where a tenant names 20,000 images, that is longer than the time that a caller
 // keeps for it on a machine that has other things to do.
 const decidingShare = 3
+
+// manyReroutes are so many that a review of them takes more memory than a cluster of 100,000 pods.
+const manyReroutes = 20_000
 
 // Standing verifies the configuration in force by the rules for changes: see
 // policy.NewStanding. It is in no hurry (Plan.StandingLookups).
