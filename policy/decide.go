@@ -21,12 +21,13 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		Unjudged: p.unjudged, OnlySignatures: p.onlySignatures(),
 	}
 	images := p.byImage()
+	brief := len(images) > n
 	for _, reroutes := range images {
-		seen, findings := s.worst(reroutes, facts)
+		seen, findings := s.worst(reroutes, facts, brief)
 		v.Counts.Rerouted++
 		v.Counts.add(seen, findings)
 		for i := range findings {
-			if f := &findings[i]; len(images) > n {
+			if f := &findings[i]; brief {
 				f.Detail, f.Remedy = nil, nil
 			}
 		}
@@ -39,8 +40,8 @@ func (p Plan) DecideInBrief(facts Facts, n int) Verdict {
 		v.Findings = append(v.Findings, r.find(p, facts)...)
 	}
 	v.conclude(*s)
-	if first := v.Findings[:min(n, len(v.Findings))]; len(images) > n {
-		s.detail(first, images, facts)
+	if brief {
+		s.detail(v.Findings[:min(n, len(v.Findings))], images, facts)
 	}
 	return v
 }
@@ -58,7 +59,7 @@ func (s *Settings) detail(findings []Finding, images [][]Reroute, facts Facts) {
 		if brief == nil {
 			continue
 		}
-		_, whole := s.worst(reroutes, facts)
+		_, whole := s.worst(reroutes, facts, false)
 		for _, f := range brief {
 			if i := slices.IndexFunc(whole, func(w Finding) bool { return w.Rule == f.Rule }); i >= 0 {
 				f.Detail, f.Remedy = whole[i].Detail, whole[i].Remedy
