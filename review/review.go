@@ -165,7 +165,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	planning := time.Now()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
 	if len(plan.Reroutes) > manyReroutes {
-		defer memory.Spare()()
+		context.AfterFunc(ctx, memory.Spare()) // until the answer is given
 	}
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
