@@ -42,14 +42,19 @@ check: ## the inner loop: tests that need no other programs, and the linters (un
 ALONE = /(inventory/registry|inventory/presence|test/disruption|test/attack)(/|$$)
 # These take longest, the longest first. They run before the others: if one of them were the
 # last, a core would have nothing to do.
-LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/truth ./inventory/trust ./policy ./test/standing
+LONG = ./test/scenarios ./cmd/mirrorset-guard/rollout ./cmd/mirrorset-guard/inspect ./cmd/mirrorset-guard/serve ./inventory/cluster ./test/truth ./inventory/trust ./test/standing
+# These start no goroutines, and compute much: with the race detector they take six times as long. What
+# they share is tested with it below, and by whoever calls them at once.
+PURE = /policy(/|$$)
 
 # The race detector needs cgo, and so everything compiled apart from the rest. A process with
 # it waits at its end for reports that are still being written, by default a whole second.
 RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=50
-test: assets ## run every test, with the race detector (NO_SKIP=1: a test that is skipped fails)
+test: assets ## run every test, with the race detector where there are goroutines (NO_SKIP=1: a test that is skipped fails)
 	@$(RACE) go list -race -test -deps -export ./... >/dev/null # compiles on all cores
-	@$(RACE) go test -race -p 2 -timeout 40m $(LONG) $$(go list ./... | grep -Ev '$(ALONE)' | grep -vxF "$$(go list $(LONG))")
+	@$(RACE) go test -race -p 2 -timeout 40m $(LONG) $$(go list ./... | grep -Ev '$(ALONE)|$(PURE)' | grep -vxF "$$(go list $(LONG))")
+	@$(RACE) go test -race -timeout 40m -run TestImagesDoNotChange ./policy
+	@go test -timeout 40m ./policy/...
 	@$(RACE) go test -race -p 1 -timeout 40m $$(go list ./... | grep -E '$(ALONE)')
 
 truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (5000) of them; take knowledge away in MONOTONY_WORLDS (10000)

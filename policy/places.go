@@ -13,6 +13,9 @@ import (
 // places returns a line for each place of the new route, in order, with what was found there.
 // The finding names the image in full, so digests are shortened here.
 func (a *assessment) places() []string {
+	if a.brief {
+		return nil
+	}
 	var lines []string
 	for k, s := range a.After.Sources {
 		found := describe(a.newRoute.facts[k])
@@ -57,6 +60,9 @@ func describe(f *Fact) string {
 // copyCommands returns the command that copies the image to where a node looks first, or says what it
 // takes for nodes to be let in there.
 func (a *assessment) copyCommands() []string {
+	if a.brief {
+		return nil
+	}
 	if host := a.mirrorsDeny(); host != "" {
 		return []string{credentialsFor(host)}
 	}
@@ -76,6 +82,9 @@ const ownPlace = "give each source a mirror, or a path at the mirror, of its own
 // copyTo returns the command that copies the image to a place, unless nodes look for another image
 // there, too, and would get the copy.
 func (a *assessment) copyTo(to mirrors.Location) []string {
+	if a.brief {
+		return nil
+	}
 	if slices.ContainsFunc(a.meetings, func(met meeting) bool { return met.at.Ref == to.Ref }) {
 		return []string{ownPlace}
 	}

@@ -20,10 +20,11 @@ func (p Plan) byImage() [][]Reroute {
 }
 
 // worst judges the reroutes of one image and returns the worst result: a denial, or else the
-// one that was verified least.
-func (s *Settings) worst(reroutes []Reroute, facts Facts) (seen *assessment, findings []Finding) {
+// one that was verified least. In brief, the findings lack Detail and Remedy.
+func (s *Settings) worst(reroutes []Reroute, facts Facts, brief bool) (seen *assessment, findings []Finding) {
 	for i := range reroutes {
 		a := s.assess(&reroutes[i], facts)
+		a.brief = brief
 		found := s.judge(a)
 		if i == 0 || weight(a, found) > weight(seen, findings) {
 			seen, findings = a, found

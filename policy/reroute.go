@@ -9,6 +9,17 @@ type Reroute struct {
 	// BeforeUnknown is set if it is not known what nodes do today. Before is zero then,
 	// which proves nothing.
 	BeforeUnknown bool
+	// OtherCredentials is set if nodes may have other credentials for the image, and for
+	// its mirrors, than the guard (Cluster.OtherCredentials). To be denied is no proof then.
+	OtherCredentials bool
+	// settled is set for what is no reroute: an image that the change leaves on its route, and
+	// that a drain has pulled again.
+	settled bool
+	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
+	// whether the image is protected; and what is known of the nodes.
+	platforms, onePlatform bool
+	protected              bool
+	site                   *nodeSite
 	// Maybe are routes that nodes may take today, where BeforeUnknown: by the objects in force, and
 	// by none at all.
 	Maybe []mirrors.Route
@@ -22,23 +33,12 @@ type Reroute struct {
 	// HiddenBy is the scope of the narrower entry that covers the image after the
 	// change instead of a wider one that is still there; "" if there is none.
 	HiddenBy string
-	// OtherCredentials is set if nodes may have other credentials for the image, and for
-	// its mirrors, than the guard (Cluster.OtherCredentials). To be denied is no proof then.
-	OtherCredentials bool
 	// Never are the objects that make the source of the entry After.Entry
 	// NeverContactSource, by name ("ImageTagMirrorSet apps").
 	Never []string
 
-	// Set by setDepths: whether platforms are of interest, and whether all nodes are of one;
-	// whether the image is protected; and what is known of the nodes.
-	platforms, onePlatform bool
-	protected              bool
-	site                   *nodeSite
 	// current are the routes that nodes take today by what they have, where these are not Before.
 	current []currentRoute
 	// meetings are the places of After where nodes look for other images too.
 	meetings []meeting
-	// settled is set for what is no reroute: an image that the change leaves on its route, and
-	// that a drain has pulled again.
-	settled bool
 }

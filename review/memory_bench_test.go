@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 )
 
 // A notesFunc is a review.NoteSource. A review asks for notes once it has decided.
@@ -55,7 +56,7 @@ func BenchmarkMemoryOfManyImages(b *testing.B) {
 				}
 				images, decided := live(), 0.0
 				store := presence.NewStore(prober, presence.Options{})
-				r := &review.Reviewer{Inventory: c, Registries: store}
+				r := &review.Reviewer{Inventory: c, Registries: store, Told: webhook.Told}
 				r.NoteSources = []review.NoteSource{notesFunc(func() []string {
 					decided = live()
 					return nil

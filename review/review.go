@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -130,6 +131,9 @@ type Reviewer struct {
 	Trust Trust
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
+	// Told is how many findings of a change, by their order, need Detail and Remedy, as more are not
+	// told of in full; 0 for all (policy.Plan.DecideInBrief).
+	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
 	// InForce keeps the tables of the configuration in force from one review to the next; nil
@@ -160,6 +164,9 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	defer slots.release()
 	planning := time.Now()
 	plan := policy.NewPlan(change, now.cluster, r.settings().For(by))
+	if len(plan.Reroutes) > manyReroutes {
+		context.AfterFunc(ctx, memory.Spare()) // until the answer is given
+	}
 	looking, cancel := KeepBack(ctx, decidingShare*time.Since(planning))
 	defer cancel()
 	record := r.judge(looking, slots.yielding(trust.registries), plan, plan.Lookups, plan.Decisive)
@@ -174,6 +181,9 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 // each, and as much again. Where a tenant names 20,000 images, that is longer than the time that a caller
 // keeps for it on a machine that has other things to do.
 const decidingShare = 3
+
+// manyReroutes are so many that a review of them takes more memory than a cluster of 100,000 pods.
+const manyReroutes = 20_000
 
 // Standing verifies the configuration in force by the rules for changes: see
 // policy.NewStanding. It is in no hurry (Plan.StandingLookups).
@@ -314,7 +324,14 @@ type NextLookups func(policy.Facts) []mirrors.Location
 
 func (r *Reviewer) judge(ctx context.Context, registries Registries, plan policy.Plan, next, decisive NextLookups) Record {
 	facts, asked := r.lookUp(ctx, registries, next, decisive)
-	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: plan.Decide(facts), Notes: r.notes()}
+	return Record{Plan: plan, Facts: facts, Asked: asked, Verdict: r.decide(plan, facts), Notes: r.notes()}
+}
+
+func (r *Reviewer) decide(plan policy.Plan, facts policy.Facts) policy.Verdict {
+	if r.Told > 0 {
+		return plan.DecideInBrief(facts, r.Told)
+	}
+	return plan.Decide(facts)
 }
 
 // LookUp looks up what next names until it names nothing more, or ctx ends, round by

@@ -94,6 +94,9 @@ func (h *Handler) handle(ctx context.Context, req admission.Request, over func()
 	return d.response()
 }
 
+// Told is of how many findings the webhook needs Detail and Remedy: a message has 3 in full, a record 20.
+const Told = 100
+
 // A verdict is the decision in a word, for log, audit and metrics.
 type verdict string
 

@@ -124,7 +124,8 @@ func (o override) hasReason() bool {
 
 // An overriding decides about the override of one request. It is not safe for concurrent use.
 type overriding struct {
-	req        *request
+	req *request
+	// authorizer is nil where nothing is ever overridden.
 	authorizer Authorizer
 	change     boundChange
 	name       string
@@ -142,12 +143,7 @@ type permission struct {
 	refused string
 }
 
-// overridingOf returns what decides about the override of r; nil where nothing is ever
-// overridden.
 func (h *Handler) overridingOf(r *request) *overriding {
-	if h.Authorizer == nil {
-		return nil
-	}
 	o := &overriding{req: r, authorizer: h.Authorizer, name: r.subject().nameOr(r.Name), telling: &telling{to: h.Overridden, metrics: h.metrics}}
 	o.telling.record = func(confirmed bool) { h.confirm(r, o.name, confirmed) }
 	o.change = boundChange{request: r, name: o.name}
@@ -157,8 +153,8 @@ func (h *Handler) overridingOf(r *request) *overriding {
 	return o
 }
 
-// asked reports whether the object has the annotation.
-func (o *overriding) asked() bool { return o.req.subject().asked }
+// asked reports whether the object has the annotation, where that may count.
+func (o *overriding) asked() bool { return o.authorizer != nil && o.req.subject().asked }
 
 // authorizationTime is kept back from a review for asking whether the user may override it: a
 // request to the API server, which may have to ask a webhook of its own.
@@ -167,14 +163,14 @@ const authorizationTime = 2 * time.Second
 // mayMatter reports whether the annotation may turn out to count, so that time has to be kept
 // for asking.
 func (o *overriding) mayMatter() bool {
-	return o != nil && o.asked() && o.override.hasReason() &&
+	return o.asked() && o.override.hasReason() &&
 		(o.change.is(o.override.code, false) || o.change.is(o.override.code, true))
 }
 
 // honours reports whether the annotation covers the refusal that r is. Someone who accepts
 // that MCO rejects the configuration accepts a lesser danger as well.
 func (o *overriding) honours(ctx context.Context, r review.Record) bool {
-	if o == nil || !o.asked() {
+	if !o.asked() {
 		return false
 	}
 	o.override.result, o.override.refused = o.judge(ctx, isRejected(r))
@@ -252,7 +248,7 @@ func (o *overriding) question() authorizationv1.SubjectAccessReviewSpec {
 // the message how to override, and why the annotation, if there is one, does not. There is
 // nothing to override where mode refuses nothing, nor in a request that could not be read.
 func (o *overriding) settle(ctx context.Context, mode policy.Mode, d *decision) {
-	if o == nil || d.verdict != denied && (d.verdict != none || mode != policy.ModeEnforce) {
+	if o.authorizer == nil || d.verdict != denied && (d.verdict != none || mode != policy.ModeEnforce) {
 		return
 	}
 	o.override.of = d.verdict
@@ -312,7 +308,7 @@ func (o *overriding) warnings(refusal string, rejected bool) []string {
 // follow has o told of once c is in force with the annotation, if that covers it: whoever can reach
 // the port can ask for an override that no API server has asked for.
 func (o *overriding) follow(c *recent.Change) {
-	if o == nil || o.override.result != overrideUsed {
+	if o.override.result != overrideUsed {
 		return
 	}
 	c.Confirms = func(set mirrors.Set) bool { return o.req.isMadeIn(set) && o.isIn(set) }

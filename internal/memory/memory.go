@@ -5,6 +5,7 @@ import (
 	"context"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
@@ -13,6 +14,8 @@ const (
 	giveBackEvery = 20 * time.Second
 	// littleMemory is what the process may hold without that: it is little more than it starts with.
 	littleMemory = 96 << 20
+	// sparingPercent is the GC percent (GOGC) while somebody needs much memory.
+	sparingPercent = 25
 )
 
 // GiveBack gives back to the system what the process holds and does not use, every now and then until
@@ -44,4 +47,30 @@ func held() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
+}
+
+// spared counts those that need much memory; before is the GC percent without them.
+var spared struct {
+	sync.Mutex
+	count, before int
+}
+
+// Spare has the process hold less that is not in use, for more of the processors' time, until the
+// function that it returns is called.
+func Spare() (done func()) {
+	spared.Lock()
+	defer spared.Unlock()
+	if spared.count++; spared.count == 1 {
+		spared.before = debug.SetGCPercent(sparingPercent)
+		if spared.before >= 0 && spared.before < sparingPercent {
+			debug.SetGCPercent(spared.before)
+		}
+	}
+	return sync.OnceFunc(func() {
+		spared.Lock()
+		defer spared.Unlock()
+		if spared.count--; spared.count == 0 {
+			debug.SetGCPercent(spared.before)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"runtime"
+	"runtime/debug"
 	"testing"
 )
 
@@ -27,5 +28,34 @@ func TestGiveBack(t *testing.T) {
 	giveBackBeyond(before + much/2)
 	if more := int64(held()) - int64(before); more > much/2 {
 		t.Errorf("%d MiB are kept", more>>20)
+	}
+}
+
+// TestSpare: the percentage is that of before once the last one is done, and never more.
+func TestSpare(t *testing.T) {
+	percent := func() int {
+		now := debug.SetGCPercent(100)
+		debug.SetGCPercent(now)
+		return now
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
+	first, second := Spare(), Spare()
+	first()
+	first()
+	if got := percent(); got != sparingPercent {
+		t.Errorf("%d %% with one of two, want %d", got, sparingPercent)
+	}
+	second()
+	if got := percent(); got != 50 {
+		t.Errorf("%d %% afterwards, want 50", got)
+	}
+	debug.SetGCPercent(10)
+	third := Spare()
+	if got := percent(); got != 10 {
+		t.Errorf("%d %% where it was 10", got)
+	}
+	third()
+	if got := percent(); got != 10 {
+		t.Errorf("%d %% afterwards, want 10", got)
 	}
 }

@@ -74,12 +74,12 @@ type PullSource struct {
 	Blocked bool
 	// Refused is set if the signature policy refuses the candidate.
 	Refused bool
-	// BlockedBy is the scope of the entry that blocks, "" if it does not.
-	BlockedBy string
 	// Attachments is set where nodes look for signatures attached to the image there
 	// (registries.d). They do so whether or not they require any, and a place that cannot be
 	// read for them fails the pull.
 	Attachments bool
+	// BlockedBy is the scope of the entry that blocks, "" if it does not.
+	BlockedBy string
 	// Trust is what nodes require of the signatures; nil for nothing. It is the same for all
 	// sources of a candidate.
 	Trust *Trust

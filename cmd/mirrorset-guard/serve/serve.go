@@ -216,6 +216,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 	if err := g.prepareStanding(cluster, reviewer); err != nil {
 		return nil, err
 	}
+	reviewer.Told = webhook.Told
 	if err := g.prepareAudit(configured.Audit); err != nil {
 		return nil, err
 	}
