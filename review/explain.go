@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -132,10 +133,10 @@ func (e *Explainer) Lookups() []mirrors.Location {
 }
 
 // Document returns e as JSON.
-func (e *Explainer) Document() Explanation {
-	doc := Explanation{APIVersion: APIVersion, Kind: "Explanation", Images: []Explained{}}
+func (e *Explainer) Document() v1alpha1.Explanation {
+	doc := v1alpha1.Explanation{APIVersion: v1alpha1.APIVersion, Kind: "Explanation", Images: []v1alpha1.Explained{}}
 	for _, img := range e.Images {
-		doc.Images = append(doc.Images, Explained{
+		doc.Images = append(doc.Images, v1alpha1.Explained{
 			Image: img.Image, Before: RouteDocument(img.Before, e.Facts), After: RouteDocument(img.After, e.Facts),
 		})
 	}

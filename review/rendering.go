@@ -8,76 +8,18 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
-
-// A Rendering holds the files of nodes before and after a change, as JSON (kind Rendering).
-type Rendering struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Before and After are registries.conf, as TOML. They are equal without a change.
-	Before string `json:"before"`
-	After  string `json:"after"`
-	// Diff is the unified diff of the two, "" if they are equal.
-	Diff string `json:"diff"`
-	// Files are the others, which say what nodes require of images and where they look for
-	// signatures, sorted by path: policy.json, those of namespaces with an ImagePolicy, and
-	// the one of registries.d.
-	Files []RenderedFile `json:"files"`
-	// MachineConfig compares the objects in force with what nodes are given.
-	MachineConfig Comparison `json:"machineConfig"`
-}
-
-// A RenderedFile is a file of nodes as MCO writes it, "" where there is none.
-type RenderedFile struct {
-	Path   string `json:"path"`
-	Before string `json:"before"`
-	After  string `json:"after"`
-	// Diff is the unified diff of the two, "" if they are equal.
-	Diff string `json:"diff"`
-}
-
-// A Comparison says whether MCO has applied the objects in force.
-type Comparison struct {
-	Name  string          `json:"name"`
-	State ComparisonState `json:"state"`
-	// Detail is why the state is not known, "" otherwise.
-	Detail string `json:"detail"`
-	// Differences are the entries that differ, sorted by scope.
-	Differences []Difference `json:"differences"`
-	// SparesPayload is set if a difference may be intended: a blocked registry that holds the
-	// release image and has no mirror is left out on purpose, and that image is not known.
-	SparesPayload bool `json:"-"`
-}
-
-// A ComparisonState is the result of a Comparison in a word.
-type ComparisonState string
-
-// The states of a Comparison.
-const (
-	StateApplied  ComparisonState = "applied"  // the MachineConfig says what the objects say
-	StateDiffers  ComparisonState = "differs"  // it says something else
-	StateRejected ComparisonState = "rejected" // MCO rejects the objects and applies nothing; where JSON is asked for, that is an error
-	StateUnknown  ComparisonState = "unknown"  // it was not found or could not be read
-)
-
-// A Difference is a mirrors.Difference as JSON.
-type Difference struct {
-	// File is the path of the file, "" for registries.conf and its drop-ins.
-	File          string `json:"file,omitempty"`
-	Scope         string `json:"scope"` // or "unqualified-search-registries", "all other images"
-	Objects       string `json:"objects"`
-	MachineConfig string `json:"machineConfig"`
-}
 
 // Render renders the configuration before and after a change. That MCO rejects the one before
 // is an error only if needsBefore is set, so that a change that repairs an invalid
 // configuration can be rendered.
 //
 // applied returns what MCO last wrote for the nodes; its error says why that is not known.
-func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.Applied, error)) (*Rendering, error) {
-	r := &Rendering{APIVersion: APIVersion, Kind: "Rendering"}
+func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.Applied, error)) (*v1alpha1.Rendering, error) {
+	r := &v1alpha1.Rendering{APIVersion: v1alpha1.APIVersion, Kind: "Rendering"}
 	before, rejected := resolve(change.Before, "in force")
 	if rejected != nil && needsBefore {
 		return nil, rejected
@@ -107,8 +49,8 @@ func Render(change policy.Change, needsBefore bool, applied func() (*mirrors.App
 
 // renderedFiles returns the files that are about signatures. Before is nil where MCO rejects
 // what is in force.
-func renderedFiles(before, after *mirrors.Set) ([]RenderedFile, error) {
-	byPath := map[string]*RenderedFile{}
+func renderedFiles(before, after *mirrors.Set) ([]v1alpha1.RenderedFile, error) {
+	byPath := map[string]*v1alpha1.RenderedFile{}
 	for _, set := range []*mirrors.Set{before, after} {
 		if set == nil {
 			continue
@@ -122,7 +64,7 @@ func renderedFiles(before, after *mirrors.Set) ([]RenderedFile, error) {
 				continue
 			}
 			if byPath[path] == nil {
-				byPath[path] = &RenderedFile{Path: path}
+				byPath[path] = &v1alpha1.RenderedFile{Path: path}
 			}
 			if set == before {
 				byPath[path].Before = asText(contents)
@@ -132,7 +74,7 @@ func renderedFiles(before, after *mirrors.Set) ([]RenderedFile, error) {
 			}
 		}
 	}
-	all := []RenderedFile{}
+	all := []v1alpha1.RenderedFile{}
 	for _, path := range slices.Sorted(maps.Keys(byPath)) {
 		f := *byPath[path]
 		if before != nil {
@@ -159,39 +101,39 @@ func diff(name, before, after string) (string, error) {
 	})
 }
 
-func newComparison() Comparison {
-	return Comparison{Name: mirrors.GeneratedRegistries, Differences: []Difference{}}
+func newComparison() v1alpha1.Comparison {
+	return v1alpha1.Comparison{Name: mirrors.GeneratedRegistries, Differences: []v1alpha1.Difference{}}
 }
 
 // withoutComparison says why objects that cannot be resolved are not compared.
-func withoutComparison(rejected error) Comparison {
+func withoutComparison(rejected error) v1alpha1.Comparison {
 	c := newComparison()
-	c.State, c.Detail = StateRejected, rejected.Error()
+	c.State, c.Detail = v1alpha1.StateRejected, rejected.Error()
 	if isTooMuch(rejected) {
-		c.State = StateUnknown
+		c.State = v1alpha1.StateUnknown
 	}
 	return c
 }
 
 // compare compares what the objects in force say with what nodes are given.
-func compare(inForce mirrors.Resolution, applied func() (*mirrors.Applied, error)) Comparison {
+func compare(inForce mirrors.Resolution, applied func() (*mirrors.Applied, error)) v1alpha1.Comparison {
 	c := newComparison()
 	nodesHave, err := resolveApplied(applied)
 	if err != nil {
-		c.State, c.Detail = StateUnknown, err.Error()
+		c.State, c.Detail = v1alpha1.StateUnknown, err.Error()
 		return c
 	}
 	generated := inForce.Set
 	generated.Files = nil // which other MachineConfigs bring
 	objects, err := mirrors.Resolve(generated)
 	if err != nil {
-		c.State, c.Detail = StateUnknown, err.Error()
+		c.State, c.Detail = v1alpha1.StateUnknown, err.Error()
 		return c
 	}
-	c.State = StateApplied
+	c.State = v1alpha1.StateApplied
 	for _, d := range slices.Concat(mirrors.Differences(objects.Config(), nodesHave.Config()), mirrors.PolicyDifferences(objects, nodesHave)) {
-		c.State = StateDiffers
-		c.Differences = append(c.Differences, Difference(d))
+		c.State = v1alpha1.StateDiffers
+		c.Differences = append(c.Differences, v1alpha1.Difference(d))
 		c.SparesPayload = c.SparesPayload || inForce.Set.MayBeSpared(d)
 	}
 	return c

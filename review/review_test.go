@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
@@ -136,8 +137,8 @@ func TestRefusedIsInTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Route{
-		Sources: []Source{{Reference: "quay.io/shop/cart:v1", Refused: true}},
+	want := v1alpha1.Route{
+		Sources: []v1alpha1.Source{{Reference: "quay.io/shop/cart:v1", Refused: true}},
 		Refused: route.Refused,
 	}
 	if diff := cmp.Diff(want, RouteDocument(route, nil)); diff != "" || route.Refused == "" {

@@ -1,6 +1,8 @@
 package review
 
 import (
+	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,5 +48,36 @@ func TestAssuredIsTold(t *testing.T) {
 	}
 	if got := r.Document().Forecast.Simulation.Worst.Assured; len(got) != 2 {
 		t.Errorf("in the document: %v", got)
+	}
+}
+
+// TestSimulationDocument: what is found in a simulation is published by these names.
+func TestSimulationDocument(t *testing.T) {
+	result := simulation.Result{
+		Worst: simulation.Course{
+			Steps: []simulation.Step{
+				{Pool: "worker", Node: "w1", Drained: true, Updated: true, Moves: []simulation.Move{{Pod: "app/router-0", To: "w2", Later: true, Updated: true, Outcome: simulation.ImageFails, Image: "new"}}},
+				{Pool: "worker", Node: "w2", Refused: []string{"app/router-1"}},
+			},
+			Stalls: []simulation.Stall{{
+				Pool: "worker", Node: "w2", Pod: "app/router-1", Budgets: []string{"app/router"}, Image: "new", ByImage: true, Possible: true,
+				Missing: []simulation.Missing{{Pod: "app/router-0", Node: "w1", Updated: true, Moved: true, Image: "new", Why: "it is slow"}},
+			}},
+			Waiting: []string{"node w3 is not ready"}, Assured: []simulation.Assured{{Pool: "worker", Updated: 1, Of: 3}},
+		},
+		Obstacles: []simulation.Obstacle{{Kind: simulation.CannotMove, Budgets: []string{"app/router"}, Pods: []string{"app/router-0"}, Nodes: []string{"w1"}, Why: "there is no other node", Help: "add one", Router: true}},
+	}
+	got, err := json.Marshal(forecastDocument(&policy.Forecast{Simulation: &result}).Simulation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"partial":false,"worst":{"finishes":false,"waiting":["node w3 is not ready"],"steps":[{"pool":"worker","node":"w1","drained":true,"moves":[{"pod":"app/router-0","to":"w2","later":true,"updated":true,"outcome":"image fails","image":"new"}],"updated":true,"text":""},{"pool":"worker","node":"w2","refused":["app/router-1"],"updated":false,"text":""}],` +
+		`"stalls":[{"pool":"worker","node":"w2","pod":"app/router-1","budgets":["app/router"],"image":"new","missing":[{"pod":"app/router-0","node":"w1","updated":true,"moved":true,"image":"new","why":"it is slow"}],"byImage":true,"possible":true,"text":""}],"assured":[{"pool":"worker","updated":1,"of":3}]},` +
+		`"best":{"finishes":true,"steps":[],` +
+		`"stalls":[]},` +
+		`"obstacles":[{"kind":"cannot move","budgets":["app/router"],"pods":["app/router-0"],"nodes":["w1"],"why":"there is no other node","help":"add one","router":true,"text":""}]}`
+	// The texts are tested where they are made.
+	if got := regexp.MustCompile(`"text":"[^"]+"`).ReplaceAllString(string(got), `"text":""`); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -15,9 +16,9 @@ type AuditLog interface {
 	// Detail says what is to be recorded. It must not block.
 	Detail() audit.Detail
 	// Record keeps the record of a decision. It must not block.
-	Record(d audit.Decision)
+	Record(d auditv1alpha1.Decision)
 	// Confirm keeps the record of what became of an override. It must not block.
-	Confirm(c audit.Confirmation)
+	Confirm(c auditv1alpha1.Confirmation)
 }
 
 // The keys of the audit annotations that say which request a decision is about. Package input
@@ -93,8 +94,8 @@ func (h *Handler) record(log logr.Logger, r *request, d decision, took time.Dura
 }
 
 // recorded returns the record of d.
-func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took time.Duration) audit.Decision {
-	record := audit.Decision{
+func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took time.Duration) auditv1alpha1.Decision {
+	record := auditv1alpha1.Decision{
 		Time:      now.Round(time.Microsecond),
 		UID:       d.uid,
 		Verdict:   string(d.verdict),
@@ -119,7 +120,7 @@ func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took 
 		record.Override = d.override.recorded()
 	}
 	if d.isReviewed() {
-		record.Rest(d.record, detail.Facts)
+		audit.Rest(&record, d.record, detail.Facts)
 	}
 	if detail.Changes && d.verdict != skipped && d.verdict != malformed {
 		record.Change = r.changeOf(d.specs)
@@ -128,8 +129,8 @@ func (d decision) recorded(r *request, detail audit.Detail, now time.Time, took 
 }
 
 // recorded returns the object of r, of which there may be no other name than that of the request.
-func (r *request) recorded(called string) audit.Object {
-	return audit.Object{
+func (r *request) recorded(called string) auditv1alpha1.Object {
+	return auditv1alpha1.Object{
 		Group: name(r.Kind.Group), Version: name(r.Kind.Version), Kind: name(r.Kind.Kind),
 		Namespace: name(r.Namespace), Name: name(called),
 	}
@@ -138,7 +139,7 @@ func (r *request) recorded(called string) audit.Object {
 // confirm hands the record of what became of an override of r to the audit log.
 func (h *Handler) confirm(r *request, called string, confirmed bool) {
 	if h.Audit != nil && h.Audit.Detail().Covers(string(overridden)) {
-		h.Audit.Confirm(audit.Confirmation{
+		h.Audit.Confirm(auditv1alpha1.Confirmation{
 			Time: time.Now().UTC().Round(time.Microsecond), UID: name(string(r.UID)), Confirmed: confirmed,
 			User: audit.UserOf(r.requester()), Object: r.recorded(called),
 		})
@@ -147,19 +148,19 @@ func (h *Handler) confirm(r *request, called string, confirmed bool) {
 
 // changeOf says of an object that could not be read, which a deletion does without, that it is
 // left out.
-func (r *request) changeOf(s specs) *audit.Change {
+func (r *request) changeOf(s specs) *auditv1alpha1.Change {
 	c := audit.ChangeOf(r.step, s.before, s.after)
 	if s.before == nil && r.Operation != admissionv1.Create {
 		c.Omit("the old object could not be read")
 	}
-	if s.after == nil && c.Step == audit.StepPut {
+	if s.after == nil && c.Step == auditv1alpha1.StepPut {
 		c.Omit("the new object could not be read")
 	}
 	return c
 }
 
-func (o override) recorded() *audit.Override {
-	return &audit.Override{Result: string(o.result), Of: string(o.of), Code: o.code, Reason: audit.Text(o.reason), Refused: audit.Text(o.refused)}
+func (o override) recorded() *auditv1alpha1.Override {
+	return &auditv1alpha1.Override{Result: string(o.result), Of: string(o.of), Code: o.code, Reason: audit.Text(o.reason), Refused: audit.Text(o.refused)}
 }
 
 // isReviewed reports whether d rests on a review.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -22,19 +23,19 @@ import (
 // recorder is an AuditLog that remembers.
 type recorder struct {
 	detail  audit.Detail
-	records []audit.Decision
+	records []auditv1alpha1.Decision
 	panics  bool
 
-	confirmations []audit.Confirmation
+	confirmations []auditv1alpha1.Confirmation
 }
 
 func (r *recorder) Detail() audit.Detail { return r.detail }
 
-func (r *recorder) Confirm(c audit.Confirmation) {
+func (r *recorder) Confirm(c auditv1alpha1.Confirmation) {
 	r.confirmations = append(r.confirmations, c)
 }
 
-func (r *recorder) Record(d audit.Decision) {
+func (r *recorder) Record(d auditv1alpha1.Decision) {
 	if r.panics {
 		panic("disk on fire")
 	}
@@ -58,18 +59,18 @@ func TestDecisionsAreRecorded(t *testing.T) {
 		verdict   policy.Verdict
 		err       error
 		unchanged bool
-		want      *audit.Decision // nil: none
+		want      *auditv1alpha1.Decision // nil: none
 		hashes    [2]bool
 		step      string
 	}{
-		{"a denial", creation(tagMirrorSet("apps", "quay.io")), denial, nil, false, &audit.Decision{Verdict: "denied", Operation: "CREATE", Rules: []audit.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 2}, {Rule: "MirrorHidden", Severity: "warn", Count: 1}}}, [2]bool{false, true}, "put"},
-		{"an admission", update(tagMirrorSet("apps", "quay.io/old"), tagMirrorSet("apps", "quay.io/new")), admitted, nil, false, &audit.Decision{Verdict: "allowed", Admitted: true, Operation: "UPDATE"}, [2]bool{true, true}, "put"},
-		{"no verdict", creation(tagMirrorSet("apps", "quay.io")), denial, errors.New("no cluster"), false, &audit.Decision{Verdict: "none", Operation: "CREATE"}, [2]bool{false, true}, "put"},
-		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), admitted, nil, false, &audit.Decision{Verdict: "allowed", Admitted: true, Operation: "DELETE"}, [2]bool{true, false}, "delete"},
-		{"the last finalizer", update(finalized, gone), admitted, nil, false, &audit.Decision{Verdict: "allowed", Admitted: true, Operation: "UPDATE"}, [2]bool{true, false}, "removeFinally"},
-		{"malformed", broken, admitted, nil, false, &audit.Decision{Verdict: "malformed", Operation: "CREATE"}, [2]bool{}, ""},
+		{"a denial", creation(tagMirrorSet("apps", "quay.io")), denial, nil, false, &auditv1alpha1.Decision{Verdict: "denied", Operation: "CREATE", Rules: []auditv1alpha1.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 2}, {Rule: "MirrorHidden", Severity: "warn", Count: 1}}}, [2]bool{false, true}, "put"},
+		{"an admission", update(tagMirrorSet("apps", "quay.io/old"), tagMirrorSet("apps", "quay.io/new")), admitted, nil, false, &auditv1alpha1.Decision{Verdict: "allowed", Admitted: true, Operation: "UPDATE"}, [2]bool{true, true}, "put"},
+		{"no verdict", creation(tagMirrorSet("apps", "quay.io")), denial, errors.New("no cluster"), false, &auditv1alpha1.Decision{Verdict: "none", Operation: "CREATE"}, [2]bool{false, true}, "put"},
+		{"a deletion", deletion(tagMirrorSet("apps", "quay.io")), admitted, nil, false, &auditv1alpha1.Decision{Verdict: "allowed", Admitted: true, Operation: "DELETE"}, [2]bool{true, false}, "delete"},
+		{"the last finalizer", update(finalized, gone), admitted, nil, false, &auditv1alpha1.Decision{Verdict: "allowed", Admitted: true, Operation: "UPDATE"}, [2]bool{true, false}, "removeFinally"},
+		{"malformed", broken, admitted, nil, false, &auditv1alpha1.Decision{Verdict: "malformed", Operation: "CREATE"}, [2]bool{}, ""},
 		{"nothing to review", connection, admitted, nil, false, nil, [2]bool{}, ""},
-		{"nothing to review, asked for", connection, admitted, nil, true, &audit.Decision{Verdict: "skipped", Admitted: true, Operation: "CONNECT"}, [2]bool{}, ""},
+		{"nothing to review, asked for", connection, admitted, nil, true, &auditv1alpha1.Decision{Verdict: "skipped", Admitted: true, Operation: "CONNECT"}, [2]bool{}, ""},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			log := &recorder{detail: audit.Detail{Unchanged: tt.unchanged, Changes: true, Facts: 10}}
@@ -83,9 +84,9 @@ func TestDecisionsAreRecorded(t *testing.T) {
 			}
 			got := log.records[0]
 			want := *tt.want
-			want.UID, want.Mode, want.User = "b7f3a1c2", "enforce", audit.User{Name: "kube:admin", Groups: []string{"system:masters"}}
-			want.Object = audit.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: "apps"}
-			ignored := cmpopts.IgnoreFields(audit.Decision{}, "Time", "Seconds", "Findings", "Images", "Change", "OldSpecHash", "NewSpecHash", "Reason")
+			want.UID, want.Mode, want.User = "b7f3a1c2", "enforce", auditv1alpha1.User{Name: "kube:admin", Groups: []string{"system:masters"}}
+			want.Object = auditv1alpha1.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: "apps"}
+			ignored := cmpopts.IgnoreFields(auditv1alpha1.Decision{}, "Time", "Seconds", "Findings", "Images", "Change", "OldSpecHash", "NewSpecHash", "Reason")
 			if diff := cmp.Diff(want, got, ignored); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -104,7 +105,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 				}
 				return
 			}
-			step, err := got.Change.Read()
+			step, err := audit.ReadChange(got.Change)
 			if err != nil || got.Change.Step != tt.step || (step.Old != nil) != tt.hashes[0] || (step.New != nil) != tt.hashes[1] {
 				t.Errorf("%v: change %+v", err, got.Change)
 			}
@@ -118,7 +119,7 @@ func TestRecordOfWhatCannotBeRead(t *testing.T) {
 	req := deletion(tagMirrorSet("apps", "quay.io"))
 	req.OldObject.Raw = []byte(`{"metadata":{"name":"apps"},"spec":"x"}`)
 	(&Handler{Reviewer: &records{verdict: policy.Verdict{Allowed: true}}, Audit: log}).Handle(quiet(t), req)
-	if _, err := log.records[0].Change.Read(); err == nil || !strings.Contains(err.Error(), "the old object could not be read") {
+	if _, err := audit.ReadChange(log.records[0].Change); err == nil || !strings.Contains(err.Error(), "the old object could not be read") {
 		t.Errorf("%v: %+v", err, log.records[0])
 	}
 }

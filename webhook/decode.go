@@ -6,8 +6,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
 // A proposal is the change that a request asks for.
@@ -28,9 +28,9 @@ func (r *request) propose() (proposal, error) {
 		return proposal{}, fmt.Errorf("%s: unknown operation %q", r.title(), r.Operation)
 	}
 	switch r.step {
-	case audit.StepDelete:
+	case auditv1alpha1.StepDelete:
 		return r.proposeRemoval(mirrors.Delete)
-	case audit.StepRemoveFinally:
+	case auditv1alpha1.StepRemoveFinally:
 		return r.proposeRemoval(mirrors.RemoveFinally)
 	default:
 		return r.proposePut()

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/rawjson"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
 // A request is an AdmissionRequest that has been read. Everybody is handed this value, so that
@@ -49,11 +49,11 @@ func readRequest(req admissionv1.AdmissionRequest) *request {
 	r := &request{AdmissionRequest: req, put: readManifest(req.Object.Raw), old: readManifest(req.OldObject.Raw)}
 	switch {
 	case req.Operation == admissionv1.Delete:
-		r.step = audit.StepDelete
+		r.step = auditv1alpha1.StepDelete
 	case r.takesAway():
-		r.step = audit.StepRemoveFinally
+		r.step = auditv1alpha1.StepRemoveFinally
 	default:
-		r.step = audit.StepPut
+		r.step = auditv1alpha1.StepPut
 	}
 	return r
 }
@@ -70,7 +70,7 @@ func (r *request) takesAway() bool {
 }
 
 // isRemoval reports whether r takes an object out of force.
-func (r *request) isRemoval() bool { return r.step != audit.StepPut }
+func (r *request) isRemoval() bool { return r.step != auditv1alpha1.StepPut }
 
 // release gives up the text of r, which may have 8 MiB: what comes of a change is followed for some
 // more seconds, for which its metadata will do.

@@ -33,10 +33,22 @@ func Comments(source string) map[string]string {
 		}
 		for _, f := range fields.Fields.List {
 			name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
-			all[spec.Name.Name+"."+name] = name + strings.TrimPrefix(oneLine(f.Doc), f.Names[0].Name)
+			all[spec.Name.Name+"."+name] = fieldComment(f, name)
 		}
 	}
 	return all
+}
+
+// fieldComment returns the comment above a field or, without one, that behind it.
+func fieldComment(f *ast.Field, name string) string {
+	comment := oneLine(f.Doc)
+	if comment == "" {
+		return oneLine(f.Comment)
+	}
+	if rest, ok := strings.CutPrefix(comment, f.Names[0].Name); ok {
+		return name + rest
+	}
+	return comment
 }
 
 func oneLine(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }

@@ -31,21 +31,21 @@ type Rendered struct {
 // Changes are what differs between two rendered configs.
 type Changes struct {
 	// Registries are the entries of registries.conf that differ.
-	Registries []RegistryChange `json:"registries,omitempty"`
+	Registries []RegistryChange
 	// Files are the paths of other files that differ, Units the systemd units, both sorted.
-	Files []string `json:"files,omitempty"`
-	Units []string `json:"units,omitempty"`
+	Files []string
+	Units []string
 	// System says in words what else differs: the OS image, kernel arguments, and so on.
-	System []string `json:"system,omitempty"`
+	System []string
 }
 
 // A RegistryChange is an entry of a file before and after, in words; "" if there is none.
 type RegistryChange struct {
 	// File is the path of the file, "" for registries.conf and its drop-ins.
-	File   string `json:"file,omitempty"`
-	Scope  string `json:"scope"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
+	File   string
+	Scope  string
+	Before string
+	After  string
 }
 
 // IsEmpty reports whether nothing differs.

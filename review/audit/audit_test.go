@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -112,15 +113,15 @@ func TestChange(t *testing.T) {
 	for _, tt := range []struct {
 		reason      string
 		before, now *Spec
-		want        Change
+		want        auditv1alpha1.Change
 	}{
-		{"a creation", nil, small, Change{Step: StepPut, New: fmt.Appendf(nil, object, "m.io/a")}},
-		{"too large", small, large, Change{Step: StepPut, Old: fmt.Appendf(nil, object, "m.io/a"), Omitted: fmt.Sprintf("the new object has %d bytes, and 65536 is the most", len(large.object))}},
-		{"both too large", large, large, Change{Step: StepPut, Omitted: fmt.Sprintf("the old object has %d bytes, and 65536 is the most; the new object has %[1]d bytes, and 65536 is the most", len(large.object))}},
-		{"credentials", nil, secret, Change{Step: StepPut, New: fmt.Appendf(nil, object, "https://***@m.io/a"), Omitted: "credentials in the new object"}},
+		{"a creation", nil, small, auditv1alpha1.Change{Step: auditv1alpha1.StepPut, New: fmt.Appendf(nil, object, "m.io/a")}},
+		{"too large", small, large, auditv1alpha1.Change{Step: auditv1alpha1.StepPut, Old: fmt.Appendf(nil, object, "m.io/a"), Omitted: fmt.Sprintf("the new object has %d bytes, and 65536 is the most", len(large.object))}},
+		{"both too large", large, large, auditv1alpha1.Change{Step: auditv1alpha1.StepPut, Omitted: fmt.Sprintf("the old object has %d bytes, and 65536 is the most; the new object has %[1]d bytes, and 65536 is the most", len(large.object))}},
+		{"credentials", nil, secret, auditv1alpha1.Change{Step: auditv1alpha1.StepPut, New: fmt.Appendf(nil, object, "https://***@m.io/a"), Omitted: "credentials in the new object"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			if diff := cmp.Diff(&tt.want, ChangeOf(StepPut, tt.before, tt.now)); diff != "" {
+			if diff := cmp.Diff(&tt.want, ChangeOf(auditv1alpha1.StepPut, tt.before, tt.now)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -143,9 +144,9 @@ func TestNothingIsLostSilently(t *testing.T) {
 			Rule: "ImageMissing", Severity: severity, Image: policy.Image{Ref: fmt.Sprintf("quay.io/a:%d", i)}, Detail: slicesOf(11, "place"),
 		})
 	}
-	d := Decision{Time: now}
-	d.Rest(record, 30)
-	want := []RuleCount{{"ImageMissing", "deny", 90}, {"ImageMissing", "warn", 10}}
+	d := auditv1alpha1.Decision{Time: now}
+	Rest(&d, record, 30)
+	want := []auditv1alpha1.RuleCount{{Rule: "ImageMissing", Severity: "deny", Count: 90}, {Rule: "ImageMissing", Severity: "warn", Count: 10}}
 	if diff := cmp.Diff(want, d.Rules); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -176,8 +177,8 @@ func TestDecisiveFactsComeFirst(t *testing.T) {
 		Asked:   []mirrors.Location{{Ref: "m.io/a", Depth: mirrors.DepthBlobs}, {Ref: "m.io/b", Depth: mirrors.DepthManifest}, {Ref: "quay.io/b"}},
 		Verdict: policy.Verdict{Findings: []policy.Finding{{Rule: "ImageMissing", Image: policy.Image{Ref: "quay.io/b"}}}},
 	}
-	var d Decision
-	d.Rest(record, 10)
+	var d auditv1alpha1.Decision
+	Rest(&d, record, 10)
 	var got []string
 	for _, f := range d.Facts {
 		got = append(got, f.Location+" "+f.Depth)
@@ -198,8 +199,8 @@ func TestLineIsSafe(t *testing.T) {
 		}}},
 		Facts: policy.Facts{{Ref: "m.io/a"}: {Detail: "https://me:hunter2@m.io " + hostile}},
 	}
-	d := Decision{User: UserOf(policy.Requester{User: hostile, Groups: slicesOf(100, "g")}), Reason: Text("me:hunter2@quay.io " + hostile)}
-	d.Rest(record, 10)
+	d := auditv1alpha1.Decision{User: UserOf(policy.Requester{User: hostile, Groups: slicesOf(100, "g")}), Reason: Text("me:hunter2@quay.io " + hostile)}
+	Rest(&d, record, 10)
 	line, err := d.Line()
 	if err != nil {
 		t.Fatal(err)
@@ -207,11 +208,11 @@ func TestLineIsSafe(t *testing.T) {
 	if bytes.Count(line, []byte("\n")) != 1 || bytes.ContainsAny(line, "\x1b\r\u009b\u202e") || bytes.Contains(line, []byte("hunter2")) {
 		t.Errorf("%q", line)
 	}
-	var back Decision
+	var back auditv1alpha1.Decision
 	if err := json.Unmarshal(line, &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.User.Name != hostile || back.User.GroupsOmitted != 36 || back.APIVersion != APIVersion || back.Kind != Kind {
+	if back.User.Name != hostile || back.User.GroupsOmitted != 36 || back.APIVersion != auditv1alpha1.APIVersion || back.Kind != auditv1alpha1.Kind {
 		t.Errorf("%+v", back)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -26,8 +27,8 @@ func BenchmarkRecord(b *testing.B) {
 		record.Verdict.Findings = append(record.Verdict.Findings, policy.Finding{Rule: "ImageMissing", Severity: policy.Deny, Image: image, Reason: "no mirror holds it", Detail: []string{"one place", "another"}})
 	}
 	for b.Loop() {
-		d := Decision{Time: now, Verdict: "denied"}
-		d.Rest(record, 100)
+		d := auditv1alpha1.Decision{Time: now, Verdict: "denied"}
+		Rest(&d, record, 100)
 		if _, err := d.Line(); err != nil {
 			b.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
@@ -19,8 +20,8 @@ type Step struct {
 	Old, New mirrors.Object
 }
 
-// Read returns the objects of a recorded change, or why it cannot be judged again.
-func (c *Change) Read() (Step, error) {
+// ReadChange returns the objects of a recorded change, or why it cannot be judged again.
+func ReadChange(c *auditv1alpha1.Change) (Step, error) {
 	if c == nil {
 		return Step{}, errors.New("the record does not hold the change")
 	}
@@ -36,11 +37,11 @@ func (c *Change) Read() (Step, error) {
 		return Step{}, fmt.Errorf("the new object: %w", err)
 	}
 	switch {
-	case c.Step == StepPut && s.New != nil:
+	case c.Step == auditv1alpha1.StepPut && s.New != nil:
 		s.Edit = mirrors.Put(s.New)
-	case c.Step == StepDelete && s.Old != nil:
+	case c.Step == auditv1alpha1.StepDelete && s.Old != nil:
 		s.Edit = mirrors.Delete(s.Old)
-	case c.Step == StepRemoveFinally && s.Old != nil:
+	case c.Step == auditv1alpha1.StepRemoveFinally && s.Old != nil:
 		s.Edit = mirrors.RemoveFinally(s.Old)
 	default:
 		return Step{}, fmt.Errorf("the record has the step %q without its object", c.Step)
@@ -60,7 +61,7 @@ func readObject(data json.RawMessage) (mirrors.Object, error) {
 }
 
 // RecordedFacts returns the facts of d, as old as they were.
-func (d *Decision) RecordedFacts() (policy.Facts, error) {
+func RecordedFacts(d *auditv1alpha1.Decision) (policy.Facts, error) {
 	facts := policy.Facts{}
 	for _, f := range d.Facts {
 		depth, err := numberOf(f.Depth, mirrors.DepthReferrers)

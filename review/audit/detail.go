@@ -17,6 +17,3 @@ func (d Detail) Covers(verdict string) bool { return !d.Off && (d.Unchanged || v
 
 // Skipped is the verdict where there was nothing to review.
 const Skipped = "skipped"
-
-// IsOverridden reports whether an override admitted the change.
-func (d *Decision) IsOverridden() bool { return d.Override != nil && d.Override.Result == "used" }

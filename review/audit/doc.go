@@ -1,9 +1,9 @@
 // Package audit says what is recorded of a decision of the webhook: who wanted what, what came
-// of it, and what that rests on. A record is one line of JSON, of which Decision is the schema;
-// docs/audit.md is made from the comments of the types.
+// of it, and what that rests on. Package api/audit/v1alpha1 has the schema; this one makes records of
+// reviews, and reads changes and facts back from them.
 //
-//	d := audit.Decision{UID: uid, Verdict: "denied"} // and who, what, when
-//	d.Rest(record, facts)                            // the findings, facts, counts and forecast of a review
+//	d := auditv1alpha1.Decision{UID: uid, Verdict: "denied"} // and who, what, when
+//	audit.Rest(&d, record, facts)                    // the findings, facts, counts and forecast of a review
 //	line, err := d.Line()
 //
 // A record holds no secrets: credentials in what is recorded are left out. Every list in it is

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
@@ -37,8 +38,8 @@ func line(s string) string { return text.Cut(text.WithoutCredentials(text.Line(s
 
 // UserOf returns who makes a request. Names are cut and not altered otherwise: a line of JSON
 // escapes what does not print.
-func UserOf(r policy.Requester) User {
-	u := User{Name: text.Cut(r.User, MaxName)}
+func UserOf(r policy.Requester) auditv1alpha1.User {
+	u := auditv1alpha1.User{Name: text.Cut(r.User, MaxName)}
 	for _, group := range r.Groups[:min(len(r.Groups), maxGroups)] {
 		u.Groups = append(u.Groups, text.Cut(group, MaxName))
 	}
@@ -47,7 +48,7 @@ func UserOf(r policy.Requester) User {
 }
 
 // Rest sets what d rests on, with at most so many facts. d.Time has to be set.
-func (d *Decision) Rest(r review.Record, facts int) {
+func Rest(d *auditv1alpha1.Decision, r review.Record, facts int) {
 	v := r.Verdict
 	d.Rules = countRules(v.Findings)
 	for _, f := range v.Findings[:min(len(v.Findings), maxFindings)] {
@@ -55,7 +56,7 @@ func (d *Decision) Rest(r review.Record, facts int) {
 	}
 	d.FindingsOmitted = len(v.Findings) - len(d.Findings)
 	d.Exemptions = v.Exemptions()
-	images := Images(v.Counts)
+	images := auditv1alpha1.Images(v.Counts)
 	d.Images = &images
 	if r.Forecast != nil {
 		d.Forecast = Text(r.Forecast.String())
@@ -63,24 +64,24 @@ func (d *Decision) Rest(r review.Record, facts int) {
 	for _, note := range r.Notes[:min(len(r.Notes), maxNotes)] {
 		d.Notes = append(d.Notes, line(note))
 	}
-	d.addFacts(r, facts)
+	addFacts(d, r, facts)
 }
 
 // countRules counts findings in the order in which they come first.
-func countRules(findings []policy.Finding) []RuleCount {
-	var counts []RuleCount
+func countRules(findings []policy.Finding) []auditv1alpha1.RuleCount {
+	var counts []auditv1alpha1.RuleCount
 	for _, f := range findings {
-		i := slices.IndexFunc(counts, func(c RuleCount) bool { return c.Rule == f.Rule && c.Severity == f.Severity.String() })
+		i := slices.IndexFunc(counts, func(c auditv1alpha1.RuleCount) bool { return c.Rule == f.Rule && c.Severity == f.Severity.String() })
 		if i < 0 {
-			i, counts = len(counts), append(counts, RuleCount{Rule: f.Rule, Severity: f.Severity.String()})
+			i, counts = len(counts), append(counts, auditv1alpha1.RuleCount{Rule: f.Rule, Severity: f.Severity.String()})
 		}
 		counts[i].Count++
 	}
 	return counts
 }
 
-func findingOf(f policy.Finding) Finding {
-	out := Finding{Rule: f.Rule, Severity: f.Severity.String(), Image: line(f.Image.Ref), Reason: line(f.Reason), Exempted: f.Exemptions}
+func findingOf(f policy.Finding) auditv1alpha1.Finding {
+	out := auditv1alpha1.Finding{Rule: f.Rule, Severity: f.Severity.String(), Image: line(f.Image.Ref), Reason: line(f.Reason), Exempted: f.Exemptions}
 	for _, place := range f.Detail[:min(len(f.Detail), maxPlaces)] {
 		out.Places = append(out.Places, line(place))
 	}
@@ -89,7 +90,7 @@ func findingOf(f policy.Finding) Finding {
 }
 
 // addFacts adds the most important facts.
-func (d *Decision) addFacts(r review.Record, most int) {
+func addFacts(d *auditv1alpha1.Decision, r review.Record, most int) {
 	left := maxFactBytes
 	seen := map[mirrors.Location]bool{}
 	for l := range byImportance(r) {
@@ -101,8 +102,8 @@ func (d *Decision) addFacts(r review.Record, most int) {
 			continue
 		}
 		seen[l] = true
-		if f := factOf(l, fact, d.Time); f.size() <= left {
-			d.Facts, left = append(d.Facts, f), left-f.size()
+		if f := factOf(l, fact, d.Time); size(f) <= left {
+			d.Facts, left = append(d.Facts, f), left-size(f)
 		}
 	}
 	d.FactsOmitted = len(r.Facts) - len(d.Facts)
@@ -196,21 +197,21 @@ func number(b bool) int {
 	return 0
 }
 
-func factOf(l mirrors.Location, f *policy.Fact, now time.Time) Fact {
-	out := Fact{
+func factOf(l mirrors.Location, f *policy.Fact, now time.Time) auditv1alpha1.Fact {
+	out := auditv1alpha1.Fact{
 		Location: l.Ref, Insecure: l.Insecure, Depth: l.Depth.String(), ProposedTrust: l.ProposedTrust,
 		Presence: f.Presence.String(), Detail: line(f.Detail), Digest: f.Digest, MediaType: f.MediaType,
 		Platforms: f.Platforms, Missing: f.Missing, Serves: f.Serves, Lacks: f.Lacks, Guessed: f.Guessed, Children: f.Children, Recalled: f.Recalled, AsNodes: f.AsNodes,
 	}
 	if f.Instances != nil {
-		out.Instances = []Instance{}
+		out.Instances = []auditv1alpha1.Instance{}
 	}
 	for _, i := range f.Instances {
-		out.Instances = append(out.Instances, Instance(i))
+		out.Instances = append(out.Instances, auditv1alpha1.Instance(i))
 	}
 	if f.Signatures != nil {
 		for _, s := range f.Signatures.All {
-			out.Signatures = append(out.Signatures, Signature(s))
+			out.Signatures = append(out.Signatures, auditv1alpha1.Signature(s))
 		}
 	}
 	if !f.Time.IsZero() {
@@ -221,7 +222,7 @@ func factOf(l mirrors.Location, f *policy.Fact, now time.Time) Fact {
 }
 
 // size is about how many bytes f has in a line.
-func (f Fact) size() int {
+func size(f auditv1alpha1.Fact) int {
 	const frame = 120 // the names of the fields that are always there
 	n := frame + len(f.Location) + len(f.Detail) + len(f.Digest) + len(f.MediaType)
 	for _, list := range [][]string{f.Platforms, f.Missing, f.Serves, f.Lacks, f.Children} {

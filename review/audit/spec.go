@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
@@ -129,8 +130,8 @@ func withoutCredentials(value any) any {
 
 // ChangeOf returns the Change of a step from old to what is asked for; either may be nil. What
 // is too large, or held credentials, is left out.
-func ChangeOf(step string, before, after *Spec) *Change {
-	c := &Change{Step: step}
+func ChangeOf(step string, before, after *Spec) *auditv1alpha1.Change {
+	c := &auditv1alpha1.Change{Step: step}
 	for _, side := range []struct {
 		name string
 		spec *Spec
@@ -148,12 +149,4 @@ func ChangeOf(step string, before, after *Spec) *Change {
 		}
 	}
 	return c
-}
-
-// Omit says that something is left out, and why.
-func (c *Change) Omit(what string) {
-	if c.Omitted != "" {
-		what = c.Omitted + "; " + what
-	}
-	c.Omitted = what
 }

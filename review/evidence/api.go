@@ -133,7 +133,7 @@ func nodeOfRequest(r *certificatesv1.CertificateSigningRequest) string {
 // askConfigs reads which MachineConfigs there are, without their content.
 func (a *asker) askConfigs(ctx context.Context) {
 	a.evidence.Configs = []status.MachineConfig{}
-	client, err := metadata.NewForConfig(a.options.Config)
+	client, err := metadata.NewForConfig(a.config)
 	if err == nil {
 		var list *metav1.PartialObjectMetadataList
 		list, err = client.Resource(mcfgv1.GroupVersion.WithResource("machineconfigs")).List(ctx, metav1.ListOptions{})

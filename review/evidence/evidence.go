@@ -29,7 +29,7 @@ import (
 
 // Options say whom a diagnosis asks.
 type Options struct {
-	Config *rest.Config // of the cluster
+	Offline bool // nobody: the objects alone count
 	// World returns how registries are asked, once one has to be. An error is a note of the
 	// diagnosis.
 	World func() (world.Options, error)
@@ -41,16 +41,41 @@ type Options struct {
 // maxRounds is how often a diagnosis may ask: an answer may lead to one more question.
 const maxRounds = 3
 
+// passingTime is how long a finding may last in a rollout that is well: MCO renders,
+// and takes the next node, 5 s after it has noticed a change.
+const passingTime = 12 * time.Second
+
 // Diagnose says why nodes and pools do not move, and asks what it takes to say so. The answers become
-// the Evidence of in.
-func Diagnose(ctx context.Context, in *status.Input, set mirrors.Set, o Options) (status.Diagnosis, error) {
+// the Evidence of r. What may pass by itself in a live cluster is diagnosed again after it has had time to.
+func Diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosis, error) {
+	d, err := diagnose(ctx, r, o)
+	if err != nil || r.Config == nil || !d.IsPassing() {
+		return d, err
+	}
+	select {
+	case <-time.After(passingTime):
+	case <-ctx.Done():
+		return status.Diagnosis{}, context.Cause(ctx)
+	}
+	if err := r.Read(ctx); err != nil {
+		return status.Diagnosis{}, err
+	}
+	r.Evidence = status.Evidence{}
+	return diagnose(ctx, r, o)
+}
+
+// diagnose diagnoses what was read. Of a dump nobody can be asked.
+func diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosis, error) {
+	set, err := r.Source.Mirrors(ctx)
+	r.MirrorsUnknown = err
+	in := &r.Input
 	d := status.Diagnose(*in, set)
-	if d.Asks.IsEmpty() {
+	if r.Config == nil || o.Offline || d.Asks.IsEmpty() {
 		return d, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	ask, err := newAsker(in, o)
+	ask, err := newAsker(r, o)
 	if err != nil {
 		return d, err
 	}
@@ -70,6 +95,7 @@ func Diagnose(ctx context.Context, in *status.Input, set mirrors.Set, o Options)
 // An asker asks what a diagnosis wants to know.
 type asker struct {
 	options  Options
+	config   *rest.Config
 	in       *status.Input
 	kube     kubernetes.Interface
 	places   *world.Registries // nil until a place is asked
@@ -81,14 +107,14 @@ type asker struct {
 	refused map[string]bool // the namespaces in which evictions may not be asked for
 }
 
-func newAsker(in *status.Input, o Options) (*asker, error) {
-	config := rest.CopyConfig(o.Config)
+func newAsker(r *world.Rollout, o Options) (*asker, error) {
+	config := rest.CopyConfig(r.Config)
 	config.QPS = -1 // what is asked is bounded
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	return &asker{options: o, in: in, kube: kube, refused: map[string]bool{}}, nil
+	return &asker{options: o, config: r.Config, in: &r.Input, kube: kube, refused: map[string]bool{}}, nil
 }
 
 func (a *asker) close() {
@@ -234,7 +260,7 @@ func (a *asker) openRegistries(ctx context.Context) error {
 		return err
 	}
 	places := world.NewRegistries(options, func() []string { return policy.PlatformsOf(a.in.Cluster.Nodes) })
-	trusted, err := places.Follow(a.options.Config, options.Trust)
+	trusted, err := places.Follow(a.config, options.Trust)
 	if err != nil {
 		places.Close()
 		return err

@@ -9,8 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"testing"
@@ -102,25 +100,5 @@ func TestPendingRequests(t *testing.T) {
 	})
 	if want := []status.CertificateRequest{{Name: "new", Node: "a"}}; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
-// TestServerClock: times are those of the API server, whatever this machine has.
-func TestServerClock(t *testing.T) {
-	for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
-		}))
-		var clock ServerClock
-		response, err := (&http.Client{Transport: clock.Wrap(http.DefaultTransport)}).Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		server.Close()
-		if got := time.Until(clock.Now()); (got - off).Abs() > time.Minute {
-			t.Errorf("off by %v: got %v", off, got)
-		}
-		clock.set("garbage")
 	}
 }

@@ -79,6 +79,9 @@ func NewFollower(o Options) (*Follower, error) {
 	}, nil
 }
 
+// LeastStallAfter keeps a cluster from being diagnosed all the time.
+const LeastStallAfter = time.Second
+
 // DefaultEvery is how long it takes until all pools have begun that a change reaches, so that
 // they are one report.
 const DefaultEvery = 5 * time.Second

@@ -11,6 +11,9 @@ package world
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -118,6 +121,28 @@ func (w *World) Start(ctx context.Context) {
 	ctx, w.stop = context.WithCancel(ctx)
 	go w.Live.Run(ctx)  //nolint:errcheck // it returns nil; WaitReady says what matters
 	go w.Trust.Run(ctx) //nolint:errcheck // as above
+}
+
+// ForbiddenAfter is for how long a command asks again for what it may not read: people often may
+// not read all, and wait for the answer.
+const ForbiddenAfter = 3 * time.Second
+
+// readTimeout is how long a command waits for a whole cluster to be read.
+const readTimeout = 2 * time.Minute
+
+// Read starts a live cluster, and returns once all of it has been read. It says on progress how far
+// that is.
+func (w *World) Read(ctx context.Context, progress io.Writer) error {
+	w.Start(ctx)
+	waiting, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := AwaitRead(waiting, progress, w.Live, readTimeout); err != nil {
+		return err
+	}
+	if err := w.Trust.WaitReady(waiting); err != nil {
+		return fmt.Errorf("reading the cluster: %w", err)
+	}
+	return nil
 }
 
 // Close ends what Start began, and what is under way to registries.

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A metric is what docs/metrics.md says of one; a test in cmd/mirrorset-guard compares that with
+// A metric is what docs/metrics.md says of one; a test in cmd/mirrorset-guard/serve compares that with
 // what a guard serves that runs on a real API server.
 type metric struct {
 	histogram bool
@@ -24,7 +24,7 @@ type metric struct {
 var targetLabels = []string{"namespace", "job", "pod", "service", "endpoint", "instance", "container"}
 
 // others are the metrics that are not the guard's, with their labels. Those of the API server
-// are compared with one in cmd/mirrorset-guard as well.
+// are compared with one in cmd/mirrorset-guard/serve as well.
 var others = map[string][]string{
 	"up":                            nil,
 	"process_resident_memory_bytes": nil,

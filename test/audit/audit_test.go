@@ -25,9 +25,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/certs"
 	"github.com/mirrorset-guard/mirrorset-guard/manifests"
-	records "github.com/mirrorset-guard/mirrorset-guard/review/audit"
 	"github.com/mirrorset-guard/mirrorset-guard/test/certificates"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	process "github.com/mirrorset-guard/mirrorset-guard/test/guard"
@@ -175,17 +175,17 @@ func (s *stage) command(t *testing.T, args ...string) (string, int) {
 }
 
 // decisions returns what the command audit reads, without what was done to wait.
-func (s *stage) decisions(t *testing.T, args ...string) []records.Decision {
+func (s *stage) decisions(t *testing.T, args ...string) []auditv1alpha1.Decision {
 	t.Helper()
 	out, code := s.command(t, append([]string{"audit", "-o", "json"}, args...)...)
 	if code != 0 {
 		t.Errorf("audit %s: exit code %d", args, code)
 	}
-	var all []records.Decision
+	var all []auditv1alpha1.Decision
 	for line := range strings.Lines(out) {
-		var d records.Decision
+		var d auditv1alpha1.Decision
 		must(t, json.Unmarshal([]byte(line), &d))
-		if d.Object.Name != "await" && d.Kind != records.ConfirmationKind {
+		if d.Object.Name != "await" && d.Kind != auditv1alpha1.ConfirmationKind {
 			all = append(all, d)
 		}
 	}
@@ -217,7 +217,7 @@ func (s *stage) tell(t *testing.T) []string {
 	}
 }
 
-func told(d records.Decision) string {
+func told(d auditv1alpha1.Decision) string {
 	user := map[bool]string{true: "alice", false: "admin"}[d.User.Name == "alice"]
 	dry := map[bool]string{true: " dry"}[d.DryRun]
 	return user + " " + d.Operation + " " + d.Object.Name + " " + d.Verdict + dry
@@ -232,7 +232,7 @@ func TestRecords(t *testing.T) {
 	s.guard.Stop(t) // whereupon everything is written
 	s.testConfirmation(t)
 	own, api := s.decisions(t, s.own), s.decisions(t, s.apiLog)
-	for name, got := range map[string][]records.Decision{"the guard": own, "the API server": api} {
+	for name, got := range map[string][]auditv1alpha1.Decision{"the guard": own, "the API server": api} {
 		var lines []string
 		for _, d := range got {
 			lines = append(lines, told(d))
@@ -259,9 +259,9 @@ func (s *stage) testConfirmation(t *testing.T) {
 	out, _ := s.command(t, "audit", "-o", "json", s.own)
 	var confirmed []bool
 	for line := range strings.Lines(out) {
-		var c records.Confirmation
+		var c auditv1alpha1.Confirmation
 		must(t, json.Unmarshal([]byte(line), &c))
-		if c.Kind == records.ConfirmationKind {
+		if c.Kind == auditv1alpha1.ConfirmationKind {
 			confirmed = append(confirmed, c.Confirmed)
 		}
 	}
@@ -271,7 +271,7 @@ func (s *stage) testConfirmation(t *testing.T) {
 }
 
 // compare holds what the API server says of a decision to what the guard does.
-func compare(t *testing.T, own, api records.Decision) {
+func compare(t *testing.T, own, api auditv1alpha1.Decision) {
 	t.Helper()
 	if api.Source != "kube-apiserver" || own.Source != "" {
 		t.Errorf("sources %q and %q", own.Source, api.Source)
@@ -279,14 +279,14 @@ func compare(t *testing.T, own, api records.Decision) {
 	if own.User.Name == "alice" && api.User.Impersonator == "" {
 		t.Error("the API server's log does not say who impersonated alice")
 	}
-	for _, d := range []*records.Decision{&own, &api} { // what only one of them knows, or tells in another way
-		d.Source, d.Time, d.Seconds, d.Guard, d.Change, d.User.Impersonator = "", time.Time{}, 0, records.Guard{}, nil, ""
+	for _, d := range []*auditv1alpha1.Decision{&own, &api} { // what only one of them knows, or tells in another way
+		d.Source, d.Time, d.Seconds, d.Guard, d.Change, d.User.Impersonator = "", time.Time{}, 0, auditv1alpha1.Guard{}, nil, ""
 		d.Findings, d.FindingsOmitted, d.Facts, d.FactsOmitted, d.Notes = nil, 0, nil, 0, nil
 		if d.Images != nil {
 			d.Images.Total = 0
 		}
 		for i := range d.Rules {
-			d.Rules[i] = records.RuleCount{Rule: d.Rules[i].Rule}
+			d.Rules[i] = auditv1alpha1.RuleCount{Rule: d.Rules[i].Rule}
 		}
 		if d.Override != nil {
 			d.Override.Of, d.Override.Confirmed = "", false // the guard does not know when it answers

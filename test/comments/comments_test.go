@@ -22,7 +22,7 @@ var later = []string{"policy/rollout/simulation", "policy/rollout/status"}
 // pod does".
 func TestTypeCommentsBeginWithANoun(t *testing.T) {
 	types := 0
-	for _, root := range []string{"certs", "cmd", "internal", "inventory", "manifests", "policy", "review", "webhook"} {
+	for _, root := range []string{"api", "certs", "cmd", "internal", "inventory", "manifests", "policy", "review", "webhook"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", root), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
@@ -969,7 +970,7 @@ func (w *world) askCheck(t *testing.T, s *Scenario) Answer {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	var doc review.Document
+	var doc v1alpha1.Review
 	if jsonErr := json.Unmarshal(stdout.Bytes(), &doc); jsonErr != nil {
 		t.Fatalf("check: %v, %v\n%s%s", err, jsonErr, stdout.Bytes(), stderr.Bytes())
 	}

@@ -4,29 +4,29 @@ import (
 	"time"
 )
 
-// An Event is something that has happened in a rollout. Its JSON is published: a field or a
+// An Event is something that has happened in a rollout. It is published (v1alpha1.RolloutEvent): a
 // type is added without notice, none changes its meaning or goes away.
 type Event struct {
 	// Time is when it was seen, by the observer's clock.
-	Time time.Time `json:"time"`
-	Type Type      `json:"type"`
+	Time time.Time
+	Type Type
 	// Pool is "" for what concerns all, Node is "" for what concerns the pool.
-	Pool string `json:"pool,omitempty"`
-	Node string `json:"node,omitempty"`
+	Pool string
+	Node string
 	// Message says it in a clause about the node or, without one, about the pool: "is being
 	// drained". Without a pool it is a sentence.
-	Message string `json:"message"`
+	Message string
 	// Config is the rendered config that it is about.
-	Config string `json:"config,omitempty"`
+	Config string
 	// Objects are the mirror objects that a rollout comes from: "ImageTagMirrorSet shop".
-	Objects []string `json:"objects,omitempty"`
+	Objects []string
 	// Counts are how many nodes of the pool are in each stage; nil if there is no pool.
-	Counts Counts `json:"nodes,omitempty"`
+	Counts Counts
 	// Seconds is for how long nothing had moved, for PoolStalled and PoolMoving.
-	Seconds int64 `json:"seconds,omitempty"`
+	Seconds int64
 	// Causes lead from each symptom to its cause, for PoolStalled. None means that no cause is
 	// known.
-	Causes [][]string `json:"causes,omitempty"`
+	Causes [][]string
 }
 
 // Counts are numbers of nodes by stage, without those that are zero.

@@ -8,10 +8,10 @@ import (
 // An Assured says how many nodes of a pool are updated whatever the scheduler chooses and in whatever
 // order things happen. It may be fewer than in any course that there is, and is never more.
 type Assured struct {
-	Pool    string `json:"pool"`
-	Updated int    `json:"updated"`
+	Pool    string
+	Updated int
 	// Of is how many nodes MCO takes for the change.
-	Of int `json:"of"`
+	Of int
 }
 
 // never stands for a group that no pool has.

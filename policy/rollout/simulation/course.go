@@ -3,48 +3,48 @@ package simulation
 // A Course is one way for a rollout to go.
 type Course struct {
 	// Steps are the nodes that MCO takes, in the order in which it takes them.
-	Steps []Step `json:"steps"`
+	Steps []Step
 	// Stalls are where the rollout goes no further; it finishes if there are none. Those that
 	// Steps come to are first.
-	Stalls []Stall `json:"stalls,omitempty"`
+	Stalls []Stall
 	// Undecided is set where Steps end before all nodes are done although there are no Stalls:
 	// other choices of the scheduler may lead further, and none was found that does.
-	Undecided bool `json:"undecided,omitempty"`
+	Undecided bool
 	// Waiting are the nodes that MCO does not take until somebody has seen to them, or why it takes none
 	// of a pool, as clauses ("node worker-2 is not ready"). They are in no step, and the rollout does not finish.
-	Waiting []string `json:"waiting,omitempty"`
+	Waiting []string
 	// Assured says how many nodes of each pool are updated however the rollout goes; Steps may come
 	// further. Only Worst has it, and not where Result.Certain is false.
-	Assured []Assured `json:"assured,omitempty"`
+	Assured []Assured
 }
 
 // A Step is what happens to one node.
 type Step struct {
-	Pool string `json:"pool"`
-	Node string `json:"node"`
+	Pool string
+	Node string
 	// Drained says that the node is drained before it is updated.
-	Drained bool `json:"drained,omitempty"`
+	Drained bool
 	// Moves are the pods that are evicted, in that order.
-	Moves []Move `json:"moves,omitempty"`
+	Moves []Move
 	// Refused are the pods that budgets keep on the node ("namespace/name"), and those that do
 	// not end there. The node is updated if there are none.
-	Refused []string `json:"refused,omitempty"`
-	Updated bool     `json:"updated"`
+	Refused []string
+	Updated bool
 }
 
 // A Move is what becomes of a pod that is evicted.
 type Move struct {
 	// Pod is "namespace/name" of the pod, or of the first of the pods in whose place it is.
-	Pod string `json:"pod"`
+	Pod string
 	// To is where its replacement goes, "" if the scheduler finds no node, or nothing replaces
 	// it. Later says that there was no node at first.
-	To    string `json:"to,omitempty"`
-	Later bool   `json:"later,omitempty"`
+	To    string
+	Later bool
 	// Updated says that node To has its new configuration.
-	Updated bool    `json:"updated,omitempty"`
-	Outcome Outcome `json:"outcome"`
+	Updated bool
+	Outcome Outcome
 	// Image is the one that cannot be pulled where Outcome is ImageFails.
-	Image string `json:"image,omitempty"`
+	Image string
 }
 
 // An Outcome is what becomes of a pod that is evicted.
@@ -65,38 +65,38 @@ const (
 // A Stall is where a rollout goes no further.
 type Stall struct {
 	// Pool and Node are whose drain does not end.
-	Pool string `json:"pool"`
-	Node string `json:"node"`
+	Pool string
+	Node string
 	// Pod is one that cannot be evicted ("namespace/name"), and Budgets are those that keep it
 	// there; more than one if the pod has more than one, which no eviction survives. There is
 	// none where the drain waits for a pod that was evicted or deleted and does not end.
-	Pod     string   `json:"pod"`
-	Budgets []string `json:"budgets"`
+	Pod     string
+	Budgets []string
 	// Image is one that keeps a pod of the budget from starting, "" if no image causes the
 	// stall. Missing are the pods of the budget that are not ready and why.
-	Image   string    `json:"image,omitempty"`
-	Missing []Missing `json:"missing,omitempty"`
+	Image   string
+	Missing []Missing
 	// Why is the reason where it is not pods that are missing: the budget asks for as many as
 	// there are.
-	Why string `json:"why,omitempty"`
+	Why string
 	// ByImage says that the drain would end if every pull worked.
-	ByImage bool `json:"byImage"`
+	ByImage bool
 	// Possible says that it cannot be excluded, but that the simulated steps do not come here, or
 	// that nothing shows that a pod will not end.
-	Possible bool `json:"possible,omitempty"`
+	Possible bool
 
 	budget int
 }
 
 // A Missing is a pod that a budget counts as not ready.
 type Missing struct {
-	Pod string `json:"pod"`
+	Pod string
 	// Node is where it is, "" if it is on none. Updated says that the node has its new
 	// configuration; Moved that the pod is the replacement of one that was evicted.
-	Node    string `json:"node,omitempty"`
-	Updated bool   `json:"updated,omitempty"`
-	Moved   bool   `json:"moved,omitempty"`
+	Node    string
+	Updated bool
+	Moved   bool
 	// Image is the one that it cannot pull, Why any other reason, as a clause.
-	Image string `json:"image,omitempty"`
-	Why   string `json:"why,omitempty"`
+	Image string
+	Why   string
 }

@@ -11,17 +11,17 @@ import (
 
 // An Obstacle is what drains meet with any change that drains nodes.
 type Obstacle struct {
-	Kind ObstacleKind `json:"kind"`
+	Kind ObstacleKind
 	// Budgets are those that it is about ("namespace/name"), if any.
-	Budgets []string `json:"budgets,omitempty"`
+	Budgets []string
 	// Pods are those that it is about ("namespace/name"), and Nodes where they are.
-	Pods  []string `json:"pods"`
-	Nodes []string `json:"nodes"`
+	Pods  []string
+	Nodes []string
 	// Why is the reason, as a clause, and Help what would help, as an order.
-	Why  string `json:"why"`
-	Help string `json:"help,omitempty"`
+	Why  string
+	Help string
 	// Router says that pods are those of an ingress controller.
-	Router bool `json:"router,omitempty"`
+	Router bool
 }
 
 // An ObstacleKind is how an obstacle is in the way.

@@ -38,20 +38,20 @@ type Input struct {
 type Result struct {
 	// Best and Worst are the ends of what the scheduler's choices can make of the rollout. If
 	// Worst has no stall, then none of them leads to one; if Best has a stall, all of them do.
-	Best  Course `json:"best"`
-	Worst Course `json:"worst"`
+	Best  Course
+	Worst Course
 	// Obstacles are what the drains of this change meet, and those of any other of the same
 	// nodes; those of routers first. There are none where no node is drained.
-	Obstacles []Obstacle `json:"obstacles,omitempty"`
+	Obstacles []Obstacle
 	// Moved are the images that pods which drains evict may have to pull again, whether they can
 	// or not; each once for each namespace and pool.
-	Moved []Moved `json:"-"`
+	Moved []Moved
 	// Partial is set where Stop ended the simulation. Neither course is complete then, and
 	// their missing stalls mean nothing.
-	Partial bool `json:"partial,omitempty"`
+	Partial bool
 	// Unknown is what could not be read of the cluster (rollout.Cluster.Unknown), of what a
 	// simulation rests on: "pods". Stalls may then be missing.
-	Unknown []string `json:"unknown,omitempty"`
+	Unknown []string
 }
 
 // Certain reports whether the courses rest on everything that they should: nothing was cut

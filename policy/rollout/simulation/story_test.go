@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 )
 
@@ -362,24 +360,5 @@ budget app/crowd lets go app/crowd-0, app/crowd-1, app/crowd-2 (w4) one after th
 app/lonely-0 (w3) is gone once drained: no controller replaces what is evicted; move what is needed into a Deployment`
 	if said := lines(got.Obstacles); said != want {
 		t.Errorf("got\n%s\nwant\n%s", said, want)
-	}
-}
-
-// TestJSON: what is written can be read by its names.
-func TestJSON(t *testing.T) {
-	got := Run(scene(three + `
-		ReplicaSet w2,w3 router port=80 image=new-fails
-		budget router app=router max=1`).input(t))
-	text, err := json.Marshal(got.Worst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `{"steps":[{"pool":"worker","node":"w1","drained":true,"updated":true},` +
-		`{"pool":"worker","node":"w2","drained":true,"moves":[{"pod":"app/router-0","to":"w1","updated":true,"outcome":"image fails","image":"new-fails"}],"updated":true},` +
-		`{"pool":"worker","node":"w3","drained":true,"refused":["app/router-1"],"updated":false}],` +
-		`"stalls":[{"pool":"worker","node":"w3","pod":"app/router-1","budgets":["app/router"],"image":"new-fails",` +
-		`"missing":[{"pod":"app/router-0","node":"w1","updated":true,"moved":true,"image":"new-fails"}],"byImage":true}],"assured":[{"pool":"worker","updated":2,"of":3}]}`
-	if string(text) != want {
-		t.Errorf("got\n%s\nwant\n%s", strings.ReplaceAll(string(text), ",", ",\n"), want)
 	}
 }

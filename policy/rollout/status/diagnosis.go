@@ -12,14 +12,14 @@ type Diagnosis struct {
 	// Findings are those of the cluster first, then those of pools, then those of nodes, in
 	// the order of a Status; each cause once. There are none where nothing is held up, as far
 	// as is known.
-	Findings []Finding `json:"findings"`
+	Findings []Finding
 	// Unknown is what could not be read and may hide that something is held up: where there
 	// are no findings, it cannot be told whether all is well.
-	Unknown []string `json:"unknown,omitempty"`
+	Unknown []string
 	// Notes say what else is not known, or is out of the ordinary without holding anything up.
-	Notes []string `json:"notes,omitempty"`
+	Notes []string
 	// Asks are the questions whose answers, in Input.Evidence, would tell more.
-	Asks Asks `json:"-"`
+	Asks Asks
 }
 
 // IsPassing reports whether a finding may be over in a moment.
@@ -29,21 +29,21 @@ func (d *Diagnosis) IsPassing() bool {
 
 // A Finding is what holds nodes or a pool up.
 type Finding struct {
-	Cause Cause `json:"cause"`
+	Cause Cause
 	// Pool is "" for what concerns all; Node is "" for what concerns a pool. AlsoNodes are the
 	// other nodes that the same cause holds up.
-	Pool      string   `json:"pool,omitempty"`
-	Node      string   `json:"node,omitempty"`
-	AlsoNodes []string `json:"alsoNodes,omitempty"`
+	Pool      string
+	Node      string
+	AlsoNodes []string
 	// Chain leads from the symptom to the cause, a link each, with its evidence.
-	Chain []string `json:"chain"`
+	Chain []string
 	// Unexplained is set where the chain ends before a cause.
-	Unexplained bool `json:"unexplained,omitempty"`
+	Unexplained bool
 	// Remedies are what can be done, the safest first.
-	Remedies []Remedy `json:"remedies"`
+	Remedies []Remedy
 
 	// Passing says that this is so for some seconds in a rollout that goes its way, too.
-	Passing bool `json:"passing,omitempty"`
+	Passing bool
 
 	// subject tells findings of one cause apart: the budget, the words of a daemon.
 	subject string
@@ -53,10 +53,10 @@ type Finding struct {
 
 // A Remedy is something to do, with the command for it, and what that brings about.
 type Remedy struct {
-	Command string `json:"command"`
-	Effect  string `json:"effect"`
+	Command string
+	Effect  string
 	// ReadOnly says that the command shows something, and changes nothing.
-	ReadOnly bool `json:"readOnly,omitempty"`
+	ReadOnly bool
 }
 
 // look is a Remedy that changes nothing.

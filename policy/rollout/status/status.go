@@ -29,67 +29,67 @@ type Input struct {
 // cluster's clocks.
 type Status struct {
 	// Operator is nil if ClusterOperator machine-config is not known.
-	Operator *Operator `json:"operator,omitempty"`
+	Operator *Operator
 	// Pools are master, arbiter and worker, and then the others by name.
-	Pools []Pool `json:"pools"`
+	Pools []Pool
 	// Unmanaged are the nodes that no pool updates.
-	Unmanaged []Unmanaged `json:"unmanaged,omitempty"`
+	Unmanaged []Unmanaged
 	// Remaining is how long the pools take that are on their way, side by side.
-	Remaining *Span `json:"remaining,omitempty"`
+	Remaining *Span
 	// Notes say what is not known, and what would be needed to know it.
-	Notes []string `json:"notes,omitempty"`
+	Notes []string
 }
 
 // An Operator is what MCO says of itself.
 type Operator struct {
-	Conditions []Condition `json:"conditions"`
+	Conditions []Condition
 }
 
 // A Condition is one of an object.
 type Condition struct {
-	Type    string     `json:"type"`
-	Status  string     `json:"status"`
-	Reason  string     `json:"reason,omitempty"`
-	Message string     `json:"message,omitempty"`
-	Since   *time.Time `json:"since,omitempty"`
+	Type    string
+	Status  string
+	Reason  string
+	Message string
+	Since   *time.Time
 }
 
 // A Pool is how far a MachineConfigPool has come.
 type Pool struct {
-	Name  string    `json:"name"`
-	State PoolState `json:"state"`
+	Name  string
+	State PoolState
 	// Held is what keeps nodes from being taken, in a clause; "" if nothing does.
-	Held string `json:"held,omitempty"`
+	Held string
 	// The counts are those of the pool's status. Present is how many nodes there are.
-	Machines    int `json:"machines"`
-	Updated     int `json:"updated"`
-	Ready       int `json:"ready"`
-	Unavailable int `json:"unavailable"`
-	Degraded    int `json:"degraded"`
-	Present     int `json:"present"`
+	Machines    int
+	Updated     int
+	Ready       int
+	Unavailable int
+	Degraded    int
+	Present     int
 	// Members are the names of the nodes there are, in the order in which MCO takes them.
-	Members []string `json:"-"`
+	Members []string
 	// AtOnce is how many nodes are updated at once, as things are.
-	AtOnce int `json:"atOnce"`
+	AtOnce int
 	// Paused is nil for a pool that is not paused.
-	Paused *Paused `json:"paused,omitempty"`
+	Paused *Paused
 	// Current is the rendered config that all nodes have had, Target the one that they are
 	// to have.
-	Current string `json:"current"`
-	Target  string `json:"target"`
+	Current string
+	Target  string
 	// From is the config with which Changes compares Target: that of a node that does not
 	// have Target yet. "" if all have.
-	From string `json:"from,omitempty"`
+	From string
 	// Changes are what differs between the two, nil if there is nothing to compare or one
 	// could not be read. Action says what they do to a node: "drains and reloads CRI-O".
-	Changes *rollout.Changes `json:"changes,omitempty"`
-	Action  string           `json:"action,omitempty"`
-	Drains  bool             `json:"drains,omitempty"`
+	Changes *rollout.Changes
+	Action  string
+	Drains  bool
 	// Conditions are those that are not as they should be.
-	Conditions []Condition `json:"conditions,omitempty"`
+	Conditions []Condition
 	// Nodes are those that are not done, in the order in which MCO takes them.
-	Nodes     []Node `json:"nodes"`
-	Remaining *Span  `json:"remaining,omitempty"`
+	Nodes     []Node
+	Remaining *Span
 }
 
 // A PoolState is how a pool does, in a word.
@@ -108,34 +108,34 @@ const (
 
 // Paused is since when and by whom, as far as managed fields tell.
 type Paused struct {
-	Since *time.Time `json:"since,omitempty"`
-	By    string     `json:"by,omitempty"`
+	Since *time.Time
+	By    string
 	// Lines say what follows from it.
-	Lines []string `json:"lines"`
+	Lines []string
 }
 
 // A Node is one that is not done.
 type Node struct {
-	Name string `json:"name"`
-	Zone string `json:"zone,omitempty"`
+	Name string
+	Zone string
 	// State says what happens on the node, or what it waits for; Daemon is the state that its
 	// daemon reports, and Reason the daemon's words.
-	State   NodeState `json:"state"`
-	Daemon  string    `json:"daemon,omitempty"`
-	Reason  string    `json:"reason,omitempty"`
-	Current string    `json:"current"`
-	Desired string    `json:"desired"`
+	State   NodeState
+	Daemon  string
+	Reason  string
+	Current string
+	Desired string
 	// Unavailable is why MCO counts the node as unavailable, "" if it does not.
-	Unavailable string `json:"unavailable,omitempty"`
+	Unavailable string
 	// Since is when the update of the node began, nil if it is not known.
-	Since *time.Time `json:"since,omitempty"`
+	Since *time.Time
 	// Drain is nil if the daemon never asked for one.
-	Drain *Drain `json:"drain,omitempty"`
+	Drain *Drain
 	// Cordoned is nil for a node that takes pods.
-	Cordoned *Cordoned `json:"cordoned,omitempty"`
+	Cordoned *Cordoned
 	// Conditions are those of the node that are not as they should be, and those of its
 	// MachineConfigNode that say how far it is.
-	Conditions []Condition `json:"conditions,omitempty"`
+	Conditions []Condition
 }
 
 // A NodeState is what happens on a node, in words that complete "the node".
@@ -155,28 +155,28 @@ const (
 // A Drain is what the daemon asked the drain controller for, and what that has done: "drain"
 // or "uncordon", a hyphen, and a rendered config.
 type Drain struct {
-	Asked    string `json:"asked"`
-	Done     string `json:"done,omitempty"`
-	Finished bool   `json:"finished"`
+	Asked    string
+	Done     string
+	Finished bool
 }
 
 // Cordoned is since when and by whom, as far as managed fields tell.
 type Cordoned struct {
-	Since *time.Time `json:"since,omitempty"`
-	By    string     `json:"by,omitempty"`
+	Since *time.Time
+	By    string
 }
 
 // Unmanaged is a node in no pool. Why completes a sentence about it.
 type Unmanaged struct {
-	Node string `json:"node"`
-	Why  string `json:"why"`
+	Node string
+	Why  string
 }
 
 // A Span is a time that something takes. Text is both in words.
 type Span struct {
-	MinSeconds int64  `json:"minSeconds"`
-	MaxSeconds int64  `json:"maxSeconds"`
-	Text       string `json:"text"`
+	MinSeconds int64
+	MaxSeconds int64
+	Text       string
 }
 
 func spanOf(r rollout.Range) *Span {

@@ -36,51 +36,51 @@ const (
 
 // A Verification says whether nodes have what the mirror objects ask for.
 type Verification struct {
-	Result Result `json:"result"`
+	Result Result
 	// Rejected is why MCO applies none of the objects, "" if it does.
-	Rejected string `json:"rejected,omitempty"`
+	Rejected string
 	// Nodes are all that pools update, by name.
-	Nodes []NodeConfig `json:"nodes"`
+	Nodes []NodeConfig
 	// Pulls are the images that nodes fail to pull.
-	Pulls []PullFailure `json:"pulls"`
+	Pulls []PullFailure
 	// Left is what is left to do; Unknown what could not be told.
-	Left    []Task   `json:"left,omitempty"`
-	Unknown []string `json:"unknown,omitempty"`
+	Left    []Task
+	Unknown []string
 	// NotCompared is what the objects ask for and nothing tells of nodes. It is no part of Result.
-	NotCompared []string `json:"notCompared,omitempty"`
+	NotCompared []string
 }
 
 // A Task is something left to do: what, in a sentence, and the command for it, if there is
 // one.
 type Task struct {
-	What    string `json:"what"`
-	Command string `json:"command,omitempty"`
+	What    string
+	Command string
 }
 
 // A NodeConfig is what a node has.
 type NodeConfig struct {
-	Node string `json:"node"`
-	Pool string `json:"pool"`
+	Node string
+	Pool string
 	// Config is the rendered config that the node says it has.
-	Config string `json:"config"`
-	Result Result `json:"result"`
+	Config string
+	Result Result
 	// Why says what is not well, or not known.
-	Why string `json:"why,omitempty"`
+	Why string
 	// Differences are the entries of registries.conf, policy.json and registries.d that the
 	// objects make (After) and those that the node has (Before).
-	Differences []rollout.RegistryChange `json:"differences,omitempty"`
+	Differences []rollout.RegistryChange
 }
 
 // A PullFailure is an image that nodes fail to pull.
 type PullFailure struct {
-	Image  string `json:"image"`
-	Reason string `json:"reason"`
+	Image  string
+	Reason string
 	// Pods are "namespace/name on node", sorted.
-	Pods []string `json:"pods"`
+	Pods []string
 	// Route is where these nodes look for the image now, in order; none if it is not known,
 	// for which RouteUnknown says why.
-	Route        []string `json:"route,omitempty"`
-	RouteUnknown string   `json:"routeUnknown,omitempty"`
+	Route        []string
+	RouteUnknown string
 }
 
 // Verify says whether every node has the files that the objects in force ask for, and whether all images can be pulled that are asked for.

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -78,7 +79,7 @@ func start(t *testing.T, w io.Writer) started {
 	var logged []string
 	s := started{metrics: prometheus.NewRegistry(), logged: &logged}
 	log, err := New(Options{
-		Stdout: w, Guard: audit.Guard{Replica: "r"}, Metrics: s.metrics,
+		Stdout: w, Guard: auditv1alpha1.Guard{Replica: "r"}, Metrics: s.metrics,
 		Log: funcr.New(func(_, args string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -109,7 +110,7 @@ func (s started) count(result string) int {
 	return int(testutil.ToFloat64(s.Log.metrics.lines.WithLabelValues(result)))
 }
 
-func decision(i int) audit.Decision { return audit.Decision{UID: fmt.Sprint(i)} }
+func decision(i int) auditv1alpha1.Decision { return auditv1alpha1.Decision{UID: fmt.Sprint(i)} }
 
 // uids returns the uids of the lines that hold a decision, and "lost N" for those that hold a
 // loss.
@@ -124,7 +125,7 @@ func uids(t *testing.T, lines []string) []string {
 		switch err := json.Unmarshal([]byte(line), &record); {
 		case err != nil:
 			all = append(all, "broken")
-		case record.Kind == audit.LossKind:
+		case record.Kind == auditv1alpha1.LossKind:
 			all = append(all, fmt.Sprintf("lost %d", record.Lost))
 		default:
 			all = append(all, record.UID)
@@ -225,7 +226,7 @@ func TestQueueIsBoundedInBytes(t *testing.T) {
 		d := &disk{blocked: make(chan struct{})}
 		s := start(t, d)
 		for i := range 20 {
-			s.Record(audit.Decision{UID: fmt.Sprint(i), Reason: strings.Repeat("x", 1<<20)})
+			s.Record(auditv1alpha1.Decision{UID: fmt.Sprint(i), Reason: strings.Repeat("x", 1<<20)})
 		}
 		if lost := s.count("lost"); lost < 12 || lost > 14 {
 			t.Errorf("%d lost of 20 MiB, with room for 8", lost)
@@ -271,7 +272,7 @@ func logTo(t *testing.T, f FileSettings) *Log {
 }
 
 // write has log write decisions.
-func write(t *testing.T, log *Log, decisions ...audit.Decision) {
+func write(t *testing.T, log *Log, decisions ...auditv1alpha1.Decision) {
 	t.Helper()
 	for _, d := range decisions {
 		log.Record(d)
@@ -318,7 +319,7 @@ func TestFileIsRotated(t *testing.T) {
 	path := filepath.Join(dir, "audit.log")
 	log := logTo(t, FileSettings{Path: path, MaxSize: 1, Compress: true})
 	for i := range 3 {
-		write(t, log, audit.Decision{UID: fmt.Sprint(i), Reason: strings.Repeat("x", 700<<10)})
+		write(t, log, auditv1alpha1.Decision{UID: fmt.Sprint(i), Reason: strings.Repeat("x", 700<<10)})
 	}
 	var backups []string
 	for deadline := time.Now().Add(time.Minute); len(backups) < 2 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) { // lumberjack has no event for it

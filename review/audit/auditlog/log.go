@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -19,7 +20,7 @@ type Options struct {
 	// Stdout is where records go for the destination Stdout. Required.
 	Stdout io.Writer
 	// Guard is said to have decided.
-	Guard audit.Guard
+	Guard auditv1alpha1.Guard
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
 	// Log is told of losses. The zero value discards it.
@@ -130,13 +131,13 @@ func (l *Log) Detail() audit.Detail {
 }
 
 // Record queues d to be written. It does not wait; d is lost if the queue is full.
-func (l *Log) Record(d audit.Decision) {
+func (l *Log) Record(d auditv1alpha1.Decision) {
 	d.Guard = l.options.Guard
 	l.enqueue(d.Line())
 }
 
 // Confirm queues c to be written, as Record does.
-func (l *Log) Confirm(c audit.Confirmation) {
+func (l *Log) Confirm(c auditv1alpha1.Confirmation) {
 	c.Guard = l.options.Guard
 	l.enqueue(c.Line())
 }
@@ -162,7 +163,7 @@ func (l *Log) lose(n int, why error) {
 }
 
 // lossLine returns the record of a loss.
-func (l *Log) lossLine(loss audit.Loss) []byte {
+func (l *Log) lossLine(loss auditv1alpha1.Loss) []byte {
 	loss.Guard = l.options.Guard
 	line, err := loss.Line()
 	if err != nil {

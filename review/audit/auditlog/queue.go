@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -20,7 +21,7 @@ type queue struct {
 	mu    sync.Mutex
 	lines []queuedLine
 	bytes int
-	loss  audit.Loss // Lost is 0 where nothing was lost that is not queued
+	loss  auditv1alpha1.Loss // Lost is 0 where nothing was lost that is not queued
 	wake  chan struct{}
 }
 
@@ -33,7 +34,7 @@ func (q *queue) init() { q.wake = make(chan struct{}, 1) }
 
 // add appends line, after the record of a loss if there was one, or reports that there is no
 // room.
-func (q *queue) add(line []byte, lossLine func(audit.Loss) []byte) bool {
+func (q *queue) add(line []byte, lossLine func(auditv1alpha1.Loss) []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.hasRoom(len(line)) {
@@ -60,10 +61,10 @@ func (q *queue) append(line []byte) {
 }
 
 // flushLoss queues the record of a loss. It is short, and goes over the bounds if need be.
-func (q *queue) flushLoss(lossLine func(audit.Loss) []byte) {
+func (q *queue) flushLoss(lossLine func(auditv1alpha1.Loss) []byte) {
 	if q.loss.Lost > 0 {
 		q.append(lossLine(q.loss))
-		q.loss = audit.Loss{}
+		q.loss = auditv1alpha1.Loss{}
 	}
 }
 
@@ -81,7 +82,7 @@ func (q *queue) lose(n int, why error, now time.Time) (first bool) {
 
 // first returns the first line, which stays in the queue, as soon as there is one; nil if there
 // is none and ctx has ended. A loss is told of once the queue is empty.
-func (q *queue) first(ctx context.Context, lossLine func(audit.Loss) []byte) []byte {
+func (q *queue) first(ctx context.Context, lossLine func(auditv1alpha1.Loss) []byte) []byte {
 	for {
 		if line := q.peek(lossLine); line != nil {
 			return line
@@ -94,7 +95,7 @@ func (q *queue) first(ctx context.Context, lossLine func(audit.Loss) []byte) []b
 	}
 }
 
-func (q *queue) peek(lossLine func(audit.Loss) []byte) []byte {
+func (q *queue) peek(lossLine func(auditv1alpha1.Loss) []byte) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.lines) == 0 {

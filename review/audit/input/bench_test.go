@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 )
 
 // A log is a reader of as many records as are asked for, which takes no memory.
@@ -38,14 +38,14 @@ func (l *log) Read(p []byte) (int, error) {
 // typical returns a record with five findings and 40 facts, of 10 KB. Each has a uid of its own.
 func typical(tb testing.TB) func(int) []byte {
 	tb.Helper()
-	d := audit.Decision{Time: at(1), UID: "UID-----", Verdict: "denied", Operation: "CREATE", Reason: strings.Repeat("a reason ", 100)}
+	d := auditv1alpha1.Decision{Time: at(1), UID: "UID-----", Verdict: "denied", Operation: "CREATE", Reason: strings.Repeat("a reason ", 100)}
 	for i := range 40 {
 		age := 1.5
-		d.Facts = append(d.Facts, audit.Fact{Location: fmt.Sprintf("mirror.example.com/shop/image-%d@sha256:%064d", i, i), Depth: "manifest", Presence: "present", Age: &age, MediaType: "application/vnd.oci.image.manifest.v1+json"})
+		d.Facts = append(d.Facts, auditv1alpha1.Fact{Location: fmt.Sprintf("mirror.example.com/shop/image-%d@sha256:%064d", i, i), Depth: "manifest", Presence: "present", Age: &age, MediaType: "application/vnd.oci.image.manifest.v1+json"})
 	}
 	for i := range 5 {
-		d.Rules = append(d.Rules, audit.RuleCount{Rule: "ImageMissing", Severity: "deny", Count: i})
-		d.Findings = append(d.Findings, audit.Finding{Rule: "ImageMissing", Severity: "deny", Image: fmt.Sprintf("quay.io/shop/image-%d", i), Reason: "no mirror holds it", Places: []string{"a place", "another"}})
+		d.Rules = append(d.Rules, auditv1alpha1.RuleCount{Rule: "ImageMissing", Severity: "deny", Count: i})
+		d.Findings = append(d.Findings, auditv1alpha1.Finding{Rule: "ImageMissing", Severity: "deny", Image: fmt.Sprintf("quay.io/shop/image-%d", i), Reason: "no mirror holds it", Places: []string{"a place", "another"}})
 	}
 	line, err := d.Line()
 	if err != nil {
@@ -118,7 +118,7 @@ func BenchmarkRead(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
 			eachLine(data, func(line []byte) {
-				var d audit.Decision
+				var d auditv1alpha1.Decision
 				if err := json.Unmarshal(line, &d); err != nil {
 					b.Fatal(err)
 				}

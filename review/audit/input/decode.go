@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
@@ -15,8 +16,8 @@ var (
 	// the names of its webhooks.
 	marker = []byte("mirrorset-guard.io")
 	// own is how the guard's records begin, and group the versions of their schema.
-	own   = []byte(`{"apiVersion":"` + audit.APIVersion + `","kind":"` + audit.Kind + `",`)
-	group = audit.APIVersion[:strings.IndexByte(audit.APIVersion, '/')+1]
+	own   = []byte(`{"apiVersion":"` + auditv1alpha1.APIVersion + `","kind":"` + auditv1alpha1.Kind + `",`)
+	group = auditv1alpha1.APIVersion[:strings.IndexByte(auditv1alpha1.APIVersion, '/')+1]
 )
 
 // A head says what a line is.
@@ -42,13 +43,13 @@ func (r Reader) decode(line []byte) (*Record, error) {
 		return r.decodeEvent(line, h)
 	case !strings.HasPrefix(h.APIVersion, group):
 		return nil, nil
-	case h.APIVersion != audit.APIVersion:
-		return nil, fmt.Errorf("a record of %s, which this version does not know: it reads %s", text.Cut(h.APIVersion, audit.MaxName), audit.APIVersion)
-	case h.Kind == audit.Kind:
+	case h.APIVersion != auditv1alpha1.APIVersion:
+		return nil, fmt.Errorf("a record of %s, which this version does not know: it reads %s", text.Cut(h.APIVersion, audit.MaxName), auditv1alpha1.APIVersion)
+	case h.Kind == auditv1alpha1.Kind:
 		return r.decodeDecision(line)
-	case h.Kind == audit.LossKind:
+	case h.Kind == auditv1alpha1.LossKind:
 		return decodeLoss(line)
-	case h.Kind == audit.ConfirmationKind:
+	case h.Kind == auditv1alpha1.ConfirmationKind:
 		return decodeConfirmation(line)
 	default:
 		return nil, fmt.Errorf("a record of the kind %q, which this version does not know", text.Cut(h.Kind, audit.MaxName))
@@ -59,7 +60,7 @@ func notReadable(err error) error { return fmt.Errorf("the line cannot be read: 
 
 // lean is a Decision without what is large.
 type lean struct {
-	audit.Decision
+	auditv1alpha1.Decision
 	Facts  skip `json:"facts"`
 	Change skip `json:"change"`
 }
@@ -91,11 +92,11 @@ func (r Reader) decodeDecision(line []byte) (*Record, error) {
 }
 
 func decodeConfirmation(line []byte) (*Record, error) {
-	var c audit.Confirmation
+	var c auditv1alpha1.Confirmation
 	if err := json.Unmarshal(line, &c); err != nil {
 		return nil, notReadable(err)
 	}
-	d := audit.Decision{Time: c.Time, UID: c.UID, Verdict: "unconfirmed", User: c.User, Object: c.Object}
+	d := auditv1alpha1.Decision{Time: c.Time, UID: c.UID, Verdict: "unconfirmed", User: c.User, Object: c.Object}
 	if c.Confirmed {
 		d.Verdict = "confirmed"
 	}
@@ -103,9 +104,9 @@ func decodeConfirmation(line []byte) (*Record, error) {
 }
 
 func decodeLoss(line []byte) (*Record, error) {
-	var loss audit.Loss
+	var loss auditv1alpha1.Loss
 	if err := json.Unmarshal(line, &loss); err != nil {
 		return nil, notReadable(err)
 	}
-	return &Record{Decision: audit.Decision{Time: loss.Time}, Loss: &loss, Line: line}, nil
+	return &Record{Decision: auditv1alpha1.Decision{Time: loss.Time}, Loss: &loss, Line: line}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
@@ -75,7 +76,7 @@ func (r Reader) decodeEvent(line []byte, h head) (*Record, error) {
 
 // keyOf returns the uid of the admission request, which the guard's own record has too. Older
 // guards did not say it.
-func keyOf(d audit.Decision, e event, webhook string) string {
+func keyOf(d auditv1alpha1.Decision, e event, webhook string) string {
 	if d.UID != "" {
 		return d.UID
 	}
@@ -83,8 +84,8 @@ func keyOf(d audit.Decision, e event, webhook string) string {
 }
 
 // decision returns the decision of one webhook, if it has made one, or was not asked.
-func (e event) decision(webhook string) (audit.Decision, bool) {
-	d := audit.Decision{APIVersion: audit.APIVersion, Kind: audit.Kind, Source: apiServer}
+func (e event) decision(webhook string) (auditv1alpha1.Decision, bool) {
+	d := auditv1alpha1.Decision{APIVersion: auditv1alpha1.APIVersion, Kind: auditv1alpha1.Kind, Source: apiServer}
 	switch annotations := e.of(webhook); {
 	case annotations["verdict"] != "":
 		e.annotated(&d, annotations)
@@ -121,7 +122,7 @@ func (e event) failedOpen(webhook string) bool {
 }
 
 // annotated sets what the guard's annotations say.
-func (e event) annotated(d *audit.Decision, a map[string]string) {
+func (e event) annotated(d *auditv1alpha1.Decision, a map[string]string) {
 	d.UID, d.Verdict, d.Mode, d.Reason, d.Forecast = a["uid"], a["verdict"], a["mode"], a["reason"], a["forecast"]
 	d.OldSpecHash, d.NewSpecHash = a["oldSpecHash"], a["newSpecHash"]
 	d.Operation, d.DryRun = a["operation"], a["dryRun"] == "true"
@@ -130,7 +131,7 @@ func (e event) annotated(d *audit.Decision, a map[string]string) {
 	}
 	d.Admitted = slices.Contains([]string{"allowed", "waived", "overridden", "skipped"}, d.Verdict) || d.Verdict != "denied" && d.Mode != "enforce"
 	for _, rule := range listed(a["rules"]) {
-		d.Rules = append(d.Rules, audit.RuleCount{Rule: rule})
+		d.Rules = append(d.Rules, auditv1alpha1.RuleCount{Rule: rule})
 	}
 	d.FindingsOmitted, _ = strconv.Atoi(a["findings"])
 	d.Exemptions = listed(a["exemptions"])
@@ -138,7 +139,7 @@ func (e event) annotated(d *audit.Decision, a map[string]string) {
 		d.Override = overrideOf(value)
 	}
 	if a["rerouted"] != "" {
-		d.Images = &audit.Images{}
+		d.Images = &auditv1alpha1.Images{}
 		for key, to := range map[string]*int{"rerouted": &d.Images.Rerouted, "verified": &d.Images.Verified, "unverified": &d.Images.Unverified} {
 			*to, _ = strconv.Atoi(a[key])
 		}
@@ -154,25 +155,25 @@ func listed(s string) []string {
 
 // overrideOf reads the annotation about an override: "used CODE: REASON", or "does not count:
 // WHY".
-func overrideOf(value string) *audit.Override {
+func overrideOf(value string) *auditv1alpha1.Override {
 	if why, found := strings.CutPrefix(value, "does not count: "); found {
-		return &audit.Override{Result: "unused", Refused: why}
+		return &auditv1alpha1.Override{Result: "unused", Refused: why}
 	}
 	code, reason, _ := strings.Cut(strings.TrimPrefix(value, "used "), ": ")
-	return &audit.Override{Result: "used", Code: code, Reason: reason, Confirmed: true}
+	return &auditv1alpha1.Override{Result: "used", Code: code, Reason: reason, Confirmed: true}
 }
 
 // circumstances sets who did what, and when.
-func (e event) circumstances(d *audit.Decision) {
+func (e event) circumstances(d *auditv1alpha1.Decision) {
 	d.Time = e.StageTime
 	d.Seconds = e.StageTime.Sub(e.RequestReceived).Seconds() // of the whole request
 	user, impersonator := e.User, ""
 	if e.ImpersonatedUser.Username != "" {
 		user, impersonator = e.ImpersonatedUser, e.User.Username
 	}
-	d.User = audit.User{Name: user.Username, Groups: user.Groups, Impersonator: impersonator}
+	d.User = auditv1alpha1.User{Name: user.Username, Groups: user.Groups, Impersonator: impersonator}
 	ref := e.ObjectRef
-	d.Object = audit.Object{Group: ref.APIGroup, Version: ref.APIVersion, Kind: kindOf(ref.Resource), Namespace: ref.Namespace, Name: ref.Name}
+	d.Object = auditv1alpha1.Object{Group: ref.APIGroup, Version: ref.APIVersion, Kind: kindOf(ref.Resource), Namespace: ref.Namespace, Name: ref.Name}
 	if d.Operation == "" { // an older guard, or none
 		d.Operation = operationOf(e.Verb)
 		address, err := url.Parse(e.RequestURI)

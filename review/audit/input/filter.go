@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 )
 
 // A Filter says which decisions are asked for. The zero value is all of them.
@@ -22,12 +22,12 @@ type Filter struct {
 }
 
 // Covers reports whether f asks for d.
-func (f Filter) Covers(d *audit.Decision) bool {
+func (f Filter) Covers(d *auditv1alpha1.Decision) bool {
 	return f.CoversTime(d.Time) &&
 		(len(f.Users) == 0 || matches(f.Users, d.User.Name)) &&
 		(len(f.Verdicts) == 0 || slices.Contains(f.Verdicts, d.Verdict)) &&
 		(len(f.Objects) == 0 || matches(f.Objects, d.Object.Name, ObjectName(d.Object))) &&
-		(len(f.Rules) == 0 || slices.ContainsFunc(d.Rules, func(r audit.RuleCount) bool { return matches(f.Rules, r.Rule) })) &&
+		(len(f.Rules) == 0 || slices.ContainsFunc(d.Rules, func(r auditv1alpha1.RuleCount) bool { return matches(f.Rules, r.Rule) })) &&
 		(!f.Overridden || d.IsOverridden()) &&
 		(f.DryRun == nil || *f.DryRun == d.DryRun)
 }
@@ -38,7 +38,7 @@ func (f Filter) CoversTime(t time.Time) bool {
 }
 
 // ObjectName returns KIND/NAME, or KIND/NAMESPACE/NAME.
-func ObjectName(o audit.Object) string {
+func ObjectName(o auditv1alpha1.Object) string {
 	if o.Namespace != "" {
 		return o.Kind + "/" + o.Namespace + "/" + o.Name
 	}

@@ -15,7 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 )
 
 const webhook = "mirrorsets.mirrorset-guard.io"
@@ -26,7 +27,7 @@ func at(n int) time.Time { return time.Date(2026, 11, 22, 10, n, 0, 0, time.UTC)
 // line returns the line of a decision at a minute.
 func line(t *testing.T, minute int, uid string) string {
 	t.Helper()
-	d := audit.Decision{Time: at(minute), UID: uid, Verdict: "denied", Operation: "CREATE", Object: audit.Object{Kind: "ImageTagMirrorSet", Name: "a"}}
+	d := auditv1alpha1.Decision{Time: at(minute), UID: uid, Verdict: "denied", Operation: "CREATE", Object: auditv1alpha1.Object{Kind: "ImageTagMirrorSet", Name: "a"}}
 	data, err := d.Line()
 	if err != nil {
 		t.Fatal(err)
@@ -204,31 +205,31 @@ func TestEvents(t *testing.T) {
 	impersonated := strings.Replace(apiEvent(t, 4, "Panic", "4", map[string]string{webhook + "/verdict": "overridden", webhook + "/override": "used abcd: disk: is full"}), `"user":`, `"impersonatedUser":{"username":"bob"},"user":`, 1)
 	got := read(t, map[string][]byte{"f": []byte(apiEvent(t, 1, "RequestReceived", "1", nil) + apiEvent(t, 1, "ResponseStarted", "1", annotations) + apiEvent(t, 1, "ResponseComplete", "1", annotations) +
 		apiEvent(t, 1, "ResponseComplete", "5", map[string]string{"strangers.example.com/verdict": "denied", "x": "mirrorset-guard.io"}) + failed + unanswered + impersonated)}, "f")
-	var decisions []audit.Decision
+	var decisions []auditv1alpha1.Decision
 	for _, r := range got.records {
 		decisions = append(decisions, r.Decision)
 	}
-	base := audit.Decision{
-		APIVersion: audit.APIVersion, Kind: audit.Kind, Source: "kube-apiserver", Operation: "CREATE", DryRun: true, Seconds: 1,
-		User:   audit.User{Name: "alice", Groups: []string{"system:authenticated"}},
-		Object: audit.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: "a"},
+	base := auditv1alpha1.Decision{
+		APIVersion: auditv1alpha1.APIVersion, Kind: auditv1alpha1.Kind, Source: "kube-apiserver", Operation: "CREATE", DryRun: true, Seconds: 1,
+		User:   auditv1alpha1.User{Name: "alice", Groups: []string{"system:authenticated"}},
+		Object: auditv1alpha1.Object{Group: "config.openshift.io", Version: "v1", Kind: "ImageTagMirrorSet", Name: "a"},
 	}
 	denied, open, none, over := base, base, base, base
 	denied.Time, denied.UID, denied.Verdict, denied.Mode, denied.Reason, denied.NewSpecHash = at(1).Add(time.Second), "u", "denied", "enforce", "it is refused", "sha256:1"
-	denied.Rules, denied.FindingsOmitted, denied.Images = []audit.RuleCount{{Rule: "ImageMissing"}, {Rule: "NoEffect"}}, 3, &audit.Images{Rerouted: 5, Verified: 3, Unverified: 1}
-	denied.Override = &audit.Override{Result: "unused", Refused: "its code is for another change"}
+	denied.Rules, denied.FindingsOmitted, denied.Images = []auditv1alpha1.RuleCount{{Rule: "ImageMissing"}, {Rule: "NoEffect"}}, 3, &auditv1alpha1.Images{Rerouted: 5, Verified: 3, Unverified: 1}
+	denied.Override = &auditv1alpha1.Override{Result: "unused", Refused: "its code is for another change"}
 	open.Time, open.Verdict, open.Admitted, open.Reason = at(2).Add(time.Second), "unreviewed", true, "the guard gave no answer, and the webhook fails open"
 	none.Time, none.Verdict, none.Reason = at(3).Add(time.Second), "none", `Internal error occurred: failed calling webhook "mirrorsets.mirrorset-guard.io": connection refused`
 	over.Time, over.Verdict, over.Mode, over.Admitted = at(4).Add(time.Second), "overridden", "enforce", true
-	over.User, over.Override = audit.User{Name: "bob", Impersonator: "alice"}, &audit.Override{Result: "used", Code: "abcd", Reason: "disk: is full", Confirmed: true}
-	if diff := cmp.Diff([]audit.Decision{denied, open, none, over}, decisions); diff != "" {
+	over.User, over.Override = auditv1alpha1.User{Name: "bob", Impersonator: "alice"}, &auditv1alpha1.Override{Result: "used", Code: "abcd", Reason: "disk: is full", Confirmed: true}
+	if diff := cmp.Diff([]auditv1alpha1.Decision{denied, open, none, over}, decisions); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
 // TestLoss: the record of a loss is told in its place.
 func TestLoss(t *testing.T) {
-	loss, err := audit.Loss{Time: at(2), Since: at(1), Lost: 7, Reason: "the queue is full"}.Line()
+	loss, err := auditv1alpha1.Loss{Time: at(2), Since: at(1), Lost: 7, Reason: "the queue is full"}.Line()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,9 +279,9 @@ func TestReadFails(t *testing.T) {
 // TestFilter: all that a filter says must hold, each list by one of its entries.
 func TestFilter(t *testing.T) {
 	yes, no := true, false
-	d := audit.Decision{
-		Time: at(5), User: audit.User{Name: "system:serviceaccount:gitops:argo"}, Verdict: "overridden", DryRun: true,
-		Object: audit.Object{Kind: "ImagePolicy", Namespace: "shop", Name: "cart"}, Rules: []audit.RuleCount{{Rule: "ImageMissing"}}, Override: &audit.Override{Result: "used"},
+	d := auditv1alpha1.Decision{
+		Time: at(5), User: auditv1alpha1.User{Name: "system:serviceaccount:gitops:argo"}, Verdict: "overridden", DryRun: true,
+		Object: auditv1alpha1.Object{Kind: "ImagePolicy", Namespace: "shop", Name: "cart"}, Rules: []auditv1alpha1.RuleCount{{Rule: "ImageMissing"}}, Override: &auditv1alpha1.Override{Result: "used"},
 	}
 	for _, tt := range []struct {
 		filter Filter
@@ -307,7 +308,7 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%+v: got %t", tt.filter, got)
 		}
 	}
-	d.Override = &audit.Override{Result: "wrong_code"}
+	d.Override = &auditv1alpha1.Override{Result: "wrong_code"}
 	if (Filter{Overridden: true}).Covers(&d) {
 		t.Error("an override that did not count")
 	}
@@ -317,10 +318,10 @@ func TestFilter(t *testing.T) {
 func TestSummaryIsBounded(t *testing.T) {
 	var s Summer
 	for i := range maxCounted + 5 {
-		s.Add(&audit.Decision{Time: at(1), User: audit.User{Name: fmt.Sprint(i)}, Verdict: "allowed", Rules: []audit.RuleCount{{Rule: "A", Severity: "deny"}, {Rule: "A", Severity: "warn"}}})
+		s.Add(&auditv1alpha1.Decision{Time: at(1), User: auditv1alpha1.User{Name: fmt.Sprint(i)}, Verdict: "allowed", Rules: []auditv1alpha1.RuleCount{{Rule: "A", Severity: "deny"}, {Rule: "A", Severity: "warn"}}})
 	}
 	sum := s.Summary()
-	if len(sum.Users) != maxCounted+1 || sum.Users[0] != (Count{"", 5}) || sum.Rules[0] != (Count{"A", maxCounted + 5}) {
+	if len(sum.Users) != maxCounted+1 || sum.Users[0] != (v1alpha1.AuditCount{Decisions: 5}) || sum.Rules[0] != (v1alpha1.AuditCount{Name: "A", Decisions: maxCounted + 5}) {
 		t.Errorf("%d users, the first %+v; rules %+v", len(sum.Users), sum.Users[0], sum.Rules)
 	}
 }

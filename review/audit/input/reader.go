@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 )
 
 // A Reader reads records. The zero value reads those that the guard has written.
@@ -30,9 +30,9 @@ type Reader struct {
 // Confirmation is set, what became of an override. Decision then has when, whose and of what, and
 // the verdict confirmed or unconfirmed.
 type Record struct {
-	Decision     audit.Decision
-	Loss         *audit.Loss
-	Confirmation *audit.Confirmation
+	Decision     auditv1alpha1.Decision
+	Loss         *auditv1alpha1.Loss
+	Confirmation *auditv1alpha1.Confirmation
 	// Line is the line as the guard wrote it, without its line feed, and is valid until the next
 	// record is read; nil for a record from the API server's log.
 	Line []byte

@@ -6,41 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 )
 
-// A Summary sums decisions up.
-type Summary struct {
-	// Decisions is how many there are, First and Last are their times; null if there is none.
-	Decisions int        `json:"decisions"`
-	First     *time.Time `json:"first"`
-	Last      *time.Time `json:"last"`
-	// Verdicts, Users, Objects and Rules count the decisions with each, the most frequent first.
-	Verdicts []Count `json:"verdicts"`
-	Users    []Count `json:"users"`
-	Objects  []Count `json:"objects"`
-	// Rules counts those that objected, whatever the severity.
-	Rules []Count `json:"rules"`
-	// Overridden is how many were admitted by an override, DryRuns how many were dry runs.
-	Overridden int `json:"overridden"`
-	DryRuns    int `json:"dryRuns"`
-	// Confirmed is how many overrides are known to be in force, Unconfirmed how many never came.
-	Confirmed   int `json:"confirmed"`
-	Unconfirmed int `json:"unconfirmed"`
-	// Lost is how many records are known to be lost.
-	Lost int `json:"lost"`
-}
-
-// A Count is the number of decisions that have something. The name is "" for those that found no room of
-// their own in a Summary.
-type Count struct {
-	Name      string `json:"name"`
-	Decisions int    `json:"decisions"`
-}
-
-// A Summer makes a Summary. The zero value is ready for use.
+// A Summer makes an AuditSummary. The zero value is ready for use.
 type Summer struct {
-	summary                         Summary
+	summary                         v1alpha1.AuditSummary
 	verdicts, users, objects, rules counter
 }
 
@@ -60,17 +32,17 @@ func (c *counter) add(name string) {
 	(*c)[name]++
 }
 
-func (c counter) sorted() []Count {
-	counts := []Count{}
+func (c counter) sorted() []v1alpha1.AuditCount {
+	counts := []v1alpha1.AuditCount{}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		counts = append(counts, Count{Name: name, Decisions: c[name]})
+		counts = append(counts, v1alpha1.AuditCount{Name: name, Decisions: c[name]})
 	}
-	slices.SortStableFunc(counts, func(a, b Count) int { return cmp.Compare(b.Decisions, a.Decisions) })
+	slices.SortStableFunc(counts, func(a, b v1alpha1.AuditCount) int { return cmp.Compare(b.Decisions, a.Decisions) })
 	return counts
 }
 
 // Add adds a decision.
-func (s *Summer) Add(d *audit.Decision) {
+func (s *Summer) Add(d *auditv1alpha1.Decision) {
 	s.summary.Decisions++
 	s.addTime(d.Time)
 	s.verdicts.add(d.Verdict)
@@ -101,7 +73,7 @@ func (s *Summer) addTime(t time.Time) {
 }
 
 // AddConfirmation adds what became of an override.
-func (s *Summer) AddConfirmation(c *audit.Confirmation) {
+func (s *Summer) AddConfirmation(c *auditv1alpha1.Confirmation) {
 	if c.Confirmed {
 		s.summary.Confirmed++
 	} else {
@@ -110,11 +82,12 @@ func (s *Summer) AddConfirmation(c *audit.Confirmation) {
 }
 
 // AddLoss adds records that were lost.
-func (s *Summer) AddLoss(l *audit.Loss) { s.summary.Lost += l.Lost }
+func (s *Summer) AddLoss(l *auditv1alpha1.Loss) { s.summary.Lost += l.Lost }
 
 // Summary returns the sum of what was added.
-func (s *Summer) Summary() Summary {
+func (s *Summer) Summary() v1alpha1.AuditSummary {
 	sum := s.summary
+	sum.APIVersion, sum.Kind = v1alpha1.APIVersion, "AuditSummary"
 	sum.Verdicts, sum.Users, sum.Objects, sum.Rules = s.verdicts.sorted(), s.users.sorted(), s.objects.sorted(), s.rules.sorted()
 	return sum
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -37,7 +38,7 @@ func newPast(records []Change) *past {
 		if _, known := p.states[name]; known {
 			continue
 		}
-		if step, err := records[i].Change.Read(); err == nil {
+		if step, err := audit.ReadChange(records[i].Change); err == nil {
 			p.states[name] = before(step)
 		}
 	}
@@ -55,7 +56,7 @@ func before(step audit.Step) state {
 // advance applies a record: a change that was admitted was made. If it was not, because of
 // another webhook or of finalizers, the next record about the object says so.
 func (p *past) advance(r *Change) {
-	step, err := r.Change.Read()
+	step, err := audit.ReadChange(r.Change)
 	if err != nil {
 		return
 	}
@@ -87,8 +88,8 @@ type recordedFacts struct {
 	lack map[mirrors.Location]bool
 }
 
-func newRecordedFacts(d *audit.Decision) (*recordedFacts, error) {
-	facts, err := d.RecordedFacts()
+func newRecordedFacts(d *auditv1alpha1.Decision) (*recordedFacts, error) {
+	facts, err := audit.RecordedFacts(d)
 	return &recordedFacts{facts: facts, lack: map[mirrors.Location]bool{}}, err
 }
 

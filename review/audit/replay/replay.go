@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
@@ -31,30 +33,30 @@ type Options struct {
 // A Change is a decision about a change, and whether it is to be judged again. Others are read for
 // the state of their objects.
 type Change struct {
-	audit.Decision
+	auditv1alpha1.Decision
 	Asked bool
 }
 
 // Judge judges the changes that were asked for again, in the order of time.
-func Judge(ctx context.Context, w *world.World, changes []Change, o Options) Results {
+func Judge(ctx context.Context, w *world.World, changes []Change, o Options) v1alpha1.Replay {
 	past := newPast(changes)
-	results := Results{APIVersion: review.APIVersion, Kind: "Replay", Facts: o.Facts, Changes: []Judged{}}
+	results := v1alpha1.Replay{APIVersion: v1alpha1.APIVersion, Kind: "Replay", Facts: o.Facts, Changes: []v1alpha1.ReplayedChange{}}
 	for i := range changes {
 		r := &changes[i]
 		if r.Asked {
-			results.add(o.judge(ctx, w, r, past))
+			add(&results, o.judge(ctx, w, r, past))
 		}
 		past.advance(r)
 	}
 	return results
 }
 
-func (o *Options) judge(ctx context.Context, w *world.World, r *Change, past *past) Judged {
+func (o *Options) judge(ctx context.Context, w *world.World, r *Change, past *past) v1alpha1.ReplayedChange {
 	result := newJudged(&r.Decision)
-	step, err := r.Change.Read()
+	step, err := audit.ReadChange(r.Change)
 	if err != nil {
 		result.Error = err.Error()
-		return result
+		return result.ReplayedChange
 	}
 	reviewer := w.Reviewer()
 	reviewer.Inventory, reviewer.Settings = review.After(w.Cluster, past.at(step)), o.Settings
@@ -62,7 +64,7 @@ func (o *Options) judge(ctx context.Context, w *world.World, r *Change, past *pa
 	if o.Facts == Recorded {
 		if recorded, err = newRecordedFacts(&r.Decision); err != nil {
 			result.Error = err.Error()
-			return result
+			return result.ReplayedChange
 		}
 		reviewer.Registries, reviewer.Trust = review.RegistriesFunc(recorded.presence), recordedTrust{reviewer.Trust, recorded}
 	}
@@ -71,12 +73,12 @@ func (o *Options) judge(ctx context.Context, w *world.World, r *Change, past *pa
 	record, err := reviewer.Review(ctx, step.Edit, policy.Requester{User: r.User.Name, Groups: r.User.Groups})
 	if err != nil {
 		result.Error = err.Error()
-		return result
+		return result.ReplayedChange
 	}
 	result.compare(record)
 	if n := recorded.missing(); n > 0 && result.Now == "denied" {
 		result.Now, result.Differs = "", false
 		result.Error = fmt.Sprintf("it would be denied for want of facts about %s that the record does not hold", text.Plural(n, "place", "places"))
 	}
-	return result
+	return result.ReplayedChange
 }

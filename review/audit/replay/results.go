@@ -3,30 +3,15 @@ package replay
 import (
 	"cmp"
 	"slices"
-	"time"
 
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit"
 )
 
-// Results are what would be decided now, as a document.
-type Results struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Facts is "now" or "recorded".
-	Facts   string   `json:"facts"`
-	Changes []Judged `json:"changes"`
-	Summary Summary  `json:"summary"`
-}
-
-// A Summary counts changes.
-type Summary struct {
-	Same     int `json:"same"`
-	Differ   int `json:"differ"`
-	NoAnswer int `json:"noAnswer"`
-}
-
-func (r *Results) add(c Judged) {
+// add adds the result of a change.
+func add(r *v1alpha1.Replay, c v1alpha1.ReplayedChange) {
 	r.Changes = append(r.Changes, c)
 	switch {
 	case c.Error != "":
@@ -38,36 +23,18 @@ func (r *Results) add(c Judged) {
 	}
 }
 
-// A Judged is a change with what was decided then, and what would be now.
-type Judged struct {
-	Time      time.Time    `json:"time"`
-	UID       string       `json:"uid"`
-	User      string       `json:"user"`
-	Operation string       `json:"operation"`
-	DryRun    bool         `json:"dryRun"`
-	Object    audit.Object `json:"object"`
-	// Then and Now are verdicts; Now is "" if there is no answer.
-	Then    string `json:"then"`
-	Now     string `json:"now"`
-	Differs bool   `json:"differs"`
-	// Added and Removed are findings by rule and severity that only one of them has, or has more
-	// of.
-	Added   []audit.RuleCount `json:"added,omitempty"`
-	Removed []audit.RuleCount `json:"removed,omitempty"`
-	// Message is what refuses the change now, or would without the mode.
-	Message string `json:"message,omitempty"`
-	// Error is why there is no answer.
-	Error string `json:"error,omitempty"`
-
-	rules   []audit.RuleCount
+// A judged is a change that is being judged again.
+type judged struct {
+	v1alpha1.ReplayedChange
+	rules   []auditv1alpha1.RuleCount
 	verdict string // Then, without an override
 }
 
-func newJudged(d *audit.Decision) Judged {
-	r := Judged{
+func newJudged(d *auditv1alpha1.Decision) judged {
+	r := judged{ReplayedChange: v1alpha1.ReplayedChange{
 		Time: d.Time, UID: d.UID, User: d.User.Name, Operation: d.Operation, DryRun: d.DryRun, Object: d.Object,
-		Then: d.Verdict, rules: d.Rules, verdict: d.Verdict,
-	}
+		Then: d.Verdict,
+	}, rules: d.Rules, verdict: d.Verdict}
 	if d.IsOverridden() {
 		r.verdict = cmp.Or(d.Override.Of, "denied")
 	}
@@ -75,7 +42,7 @@ func newJudged(d *audit.Decision) Judged {
 }
 
 // compare sets what would be decided now.
-func (c *Judged) compare(record review.Record) {
+func (c *judged) compare(record review.Record) {
 	c.Now = "allowed"
 	switch {
 	case !record.Verdict.Allowed:
@@ -83,17 +50,17 @@ func (c *Judged) compare(record review.Record) {
 	case record.Verdict.Waived():
 		c.Now, c.Message = "waived", record.Waived()
 	}
-	var now audit.Decision
-	now.Rest(record, 0)
+	var now auditv1alpha1.Decision
+	audit.Rest(&now, record, 0)
 	c.Added, c.Removed = more(now.Rules, c.rules), more(c.rules, now.Rules)
 	c.Differs = c.Now != c.verdict
 }
 
 // more returns by how much a has more findings of each kind than b.
-func more(a, b []audit.RuleCount) []audit.RuleCount {
-	var out []audit.RuleCount
+func more(a, b []auditv1alpha1.RuleCount) []auditv1alpha1.RuleCount {
+	var out []auditv1alpha1.RuleCount
 	for _, c := range a {
-		i := slices.IndexFunc(b, func(o audit.RuleCount) bool { return o.Rule == c.Rule && o.Severity == c.Severity })
+		i := slices.IndexFunc(b, func(o auditv1alpha1.RuleCount) bool { return o.Rule == c.Rule && o.Severity == c.Severity })
 		if i >= 0 {
 			c.Count -= b[i].Count
 		}

@@ -1,0 +1,140 @@
+package v1alpha1
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	auditv1alpha1 "github.com/mirrorset-guard/mirrorset-guard/api/audit/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
+)
+
+var update = flag.Bool("update", false, "write the tables in docs that are made from the types")
+
+const (
+	document       = "../../docs/documents.md"
+	begin, endMark = "<!-- begin: made from the types -->\n", "<!-- end -->\n"
+)
+
+// TestDocument: the reference in the documentation is that of the types, so that no field changes
+// its name unseen.
+func TestDocument(t *testing.T) {
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(data), begin)
+	tables, after, found := strings.Cut(rest, endMark)
+	if !found {
+		t.Fatalf("%s has no place for the tables", document)
+	}
+	want := reference(t)
+	if *update {
+		if err := os.WriteFile(document, []byte(before+begin+want+endMark+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, tables); diff != "" {
+		t.Errorf("docs/documents.md is out of date (-want +got); go test ./api/v1alpha1 -update writes it:\n%s", diff)
+	}
+}
+
+// reference has a table for each document, and then one for each type in it.
+func reference(t *testing.T) string {
+	t.Helper()
+	comments := typeComments(t)
+	types := []reflect.Type{
+		reflect.TypeFor[Review](), reflect.TypeFor[Explanation](), reflect.TypeFor[Rendering](), reflect.TypeFor[Inventory](),
+		reflect.TypeFor[RolloutStatus](), reflect.TypeFor[Diagnosis](), reflect.TypeFor[Verification](), reflect.TypeFor[RolloutEvent](),
+		reflect.TypeFor[AuditSummary](), reflect.TypeFor[Replay](),
+	}
+	known := map[reflect.Type]bool{}
+	for _, of := range types {
+		known[of] = true
+	}
+	var b strings.Builder
+	for i := 0; i < len(types); i++ { // which grows
+		of := types[i]
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n| field | type | meaning |\n|---|---|---|\n", of.Name(), comments[of.Name()])
+		for i := range of.NumField() {
+			field := of.Field(i)
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
+			kind, inner := kindOf(field.Type)
+			if options != "" {
+				kind += ", may be left out"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, kind, comments[of.Name()+"."+name])
+			if inner != nil && !known[inner] {
+				known[inner] = true
+				types = append(types, inner)
+			}
+		}
+		b.WriteString("\n")
+	}
+	if len(comments) == 0 || len(known) < 30 {
+		t.Errorf("%d types with %d comments: these are not all", len(known), len(comments))
+	}
+	return b.String()
+}
+
+// typeComments returns the comments of all types and their fields.
+func typeComments(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, comment := range typedoc.Comments(string(source)) {
+			all[name] = comment
+		}
+	}
+	return all
+}
+
+// kindOf says what a value is in JSON, and which type it holds, if any.
+func kindOf(of reflect.Type) (string, reflect.Type) {
+	switch of.Kind() {
+	case reflect.Pointer:
+		return kindOf(of.Elem())
+	case reflect.String:
+		return "string", nil
+	case reflect.Bool:
+		return "boolean", nil
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		return "number", nil
+	case reflect.Slice:
+		name, inner := kindOf(of.Elem())
+		return "list of " + name, inner
+	case reflect.Map:
+		return "object of numbers", nil
+	case reflect.Struct:
+		if of.PkgPath() == "time" {
+			return "time", nil
+		}
+		if of.PkgPath() == reflect.TypeFor[auditv1alpha1.Object]().PkgPath() {
+			return fmt.Sprintf("[%s](audit.md)", of.Name()), nil
+		}
+		return fmt.Sprintf("[%s](#%s)", of.Name(), strings.ToLower(of.Name())), of
+	default:
+		panic("a field of type " + of.String())
+	}
+}

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// NewCommand returns the command config.
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Validate a configuration file, and say what may be in one",
+		Long: `config is about the file that serve and check read with --config: one YAML document,
+` + Kind + ` of ` + APIVersion + `.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "validate FILE",
+		Short: "Report every mistake in a configuration file (- for standard input)",
+		Long: `validate reports every mistake in the configuration file.
+
+Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return validateConfig(args[0], cmd) },
+	}, &cobra.Command{
+		Use:   "defaults",
+		Short: "Print a file that sets everything to its default",
+		Args:  cobra.NoArgs,
+		RunE:  writes(func() ([]byte, error) { return Defaults().YAML() }),
+	}, &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON schema of configuration files",
+		Args:  cobra.NoArgs,
+		RunE:  writes(SchemaJSON),
+	}, &cobra.Command{
+		Use:     "explain [FIELD]",
+		Short:   "Say what a field means, which values there are, and its default",
+		Example: "  mirrorset-guard config explain\n  mirrorset-guard config explain exemptions.images",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			explanation, err := Explain(append(args, "")[0])
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), explanation)
+			return err
+		},
+	})
+	return cmd
+}
+
+// writes is the RunE of a command that writes what make returns.
+func writes(make func() ([]byte, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		data, err := make()
+		if err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(data)
+		return err
+	}
+}
+
+func validateConfig(path string, cmd *cobra.Command) error {
+	c, name, err := readFile(path, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is a good configuration; its mode is %s\n", name, c.Mode)
+	return err
+}
+
+// readFile returns the configuration at path, and what to call that.
+func readFile(path string, stdin io.Reader) (Configuration, string, error) {
+	if path != "-" {
+		c, err := Read(path)
+		return c, path, err
+	}
+	const name = "standard input"
+	text, err := ReadText(stdin)
+	if err != nil {
+		return Configuration{}, name, err
+	}
+	c, err := Parse(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return c, name, err
+}

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// The reasons of Events about the configuration file.
+const (
+	configurationReloaded = "ConfigurationReloaded"
+	configurationRejected = "ConfigurationRejected"
+)
+
+// Events returns what writes an Event about each new configuration file, in the name of instance.
+// They are about guard.
+func Events(client clienteventsv1.EventsGetter, instance string, guard corev1.ObjectReference) func(context.Context, Outcome) error {
+	return func(ctx context.Context, o Outcome) error {
+		return events.Write(ctx, client, event(o, instance, guard))
+	}
+}
+
+func event(o Outcome, instance string, guard corev1.ObjectReference) *eventsv1.Event {
+	e := events.New("configuration", instance)
+	e.Action, e.Reason, e.Regarding, e.Type = "Reloading", configurationReloaded, guard, corev1.EventTypeNormal
+	e.Note = "The new configuration in " + text.Line(o.Path) + " is in force"
+	if o.Err != nil {
+		e.Reason, e.Type = configurationRejected, corev1.EventTypeWarning
+		e.Note = "The configuration in " + text.Line(o.Path) + " is not in force, and the last good one still is: " + text.Line(o.Err.Error())
+	}
+	e.Note = events.CutNote(e.Note)
+	return e
+}

@@ -1,0 +1,174 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// checkOptions are the choices of the command check.
+type checkOptions struct {
+	world   cli.WorldFlags
+	change  cli.ChangeFlags
+	output  cli.Output
+	policy  cli.PolicyFlags
+	config  cli.ConfigFlags
+	by      cli.RequesterFlags
+	timeout time.Duration
+	// simulate makes the table show each step of the rollout.
+	simulate bool
+}
+
+func newCheck() *cobra.Command {
+	o := checkOptions{output: cli.Formats("table", "json", "yaml", "junit", "narrowed")}
+	cmd := &cobra.Command{
+		Use:   "check -f FILE",
+		Short: "Review a change before it is made, as the webhook would",
+		Long: `check reviews the change in -f as the webhook would: against the cluster of the
+kubeconfig, or against a dump of one (--from). All documents in all -f are one
+change. Nothing is changed, and no webhook needs to be installed.
+
+What the change does to the nodes is said in one line; --simulate shows the rollout
+step by step, as MCO, the eviction API, the scheduler and the kubelets would make it.
+
+-o narrowed prints the objects with sources narrowed to what their mirrors hold.
+
+With --config, the settings are those of the file, which may be the one that the webhook
+has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
+is admitted, and the report says so.
+
+Exit code 0: would be admitted, possibly with warnings. 1: would be denied. 2: no
+verdict, or wrong usage.`,
+		Example: `  mirrorset-guard check -f itms.yaml
+  mirrorset-guard check -f itms.yaml --simulate
+  mirrorset-guard check -f itms.yaml --delete
+  mirrorset-guard check -f mirrors/ --from cluster.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: cli.Runs(o.run),
+	}
+	o.world.AddFlags(cmd.Flags())
+	o.change.AddFlags(cmd.Flags())
+	o.output.AddFlags(cmd.Flags())
+	o.policy.AddFlags(cmd.Flags())
+	o.config.AddFlags(cmd.Flags())
+	o.by.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.simulate, "simulate", false, "show the rollout step by step")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to ask registries before answering with what is known")
+	return cmd
+}
+
+func (o *checkOptions) run(ctx context.Context, io cli.Streams) error {
+	if len(o.change.Files) == 0 {
+		return errors.New("nothing to check: name the change with -f FILE, -f FOLDER or -f -")
+	}
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	configured, err := o.config.Read(&o.policy, &o.world.Registries)
+	if err != nil {
+		return err
+	}
+	o.world.Registries.Configured = &configured
+	by, err := o.by.Requester()
+	if err != nil {
+		return err
+	}
+	change, err := o.change.Begin(io)
+	if err != nil {
+		return err
+	}
+	w, err := o.world.Open(ctx, io)
+	if err != nil {
+		return change.Unless(err)
+	}
+	defer w.Close()
+	edit, notes, err := change.On(ctx, w)
+	if err != nil {
+		return err
+	}
+	reviewer := w.Reviewer()
+	reviewer.Settings = configured.Settings
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	record, err := reviewer.Review(ctx, edit, by)
+	if err != nil {
+		return err
+	}
+	record.Notes = append(record.Notes, notes...)
+	if note := o.by.Note(configured.Settings); note != "" {
+		record.Notes = append(record.Notes, note)
+	}
+	if o.output.Format == "narrowed" {
+		return o.printNarrowed(ctx, io.Out, &reviewer, record, by)
+	}
+	if record.Verdict.Allowed {
+		note, err := reviewer.StepNote(ctx, edit, by)
+		if err != nil {
+			return err
+		}
+		if note != "" {
+			record.Notes = append(record.Notes, note)
+		}
+	}
+	if err := o.print(io.Out, record); err != nil {
+		return err
+	}
+	if !record.Verdict.Allowed {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+func (o *checkOptions) print(w io.Writer, r review.Record) error {
+	switch o.output.Format {
+	case "table":
+		return printReport(w, r, o.simulate)
+	case "junit":
+		return r.WriteJUnit(w)
+	default:
+		return o.output.Write(w, r.Document())
+	}
+}
+
+// printNarrowed prints the narrowed objects with what a review of them says. The exit code goes by the
+// change as it is.
+func (o *checkOptions) printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, record review.Record, by policy.Requester) error {
+	reviewed, err := reviewer.ReviewNarrowed(ctx, record, by)
+	if err != nil {
+		return err
+	}
+	if err := review.WriteNarrowed(w, record, reviewed); err != nil {
+		return err
+	}
+	if !record.Verdict.Allowed {
+		return cli.ErrDenied
+	}
+	return nil
+}
+
+func printReport(w io.Writer, r review.Record, simulate bool) error {
+	report := r.Report()
+	if simulate {
+		report += r.Simulation()
+	}
+	if _, err := io.WriteString(w, report); err != nil {
+		return err
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "\nNote: %s\n", text.Line(note))
+	}
+	if looked := r.Verdict.Counts.Looked(); looked != "" {
+		fmt.Fprintf(w, "\n%s\n", looked)
+	}
+	_, err := fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
+	return err
+}

@@ -1,0 +1,145 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+)
+
+const dumpInForce = `apiVersion: v1
+kind: List
+items:
+- apiVersion: config.openshift.io/v1
+  kind: ImageDigestMirrorSet
+  metadata: {name: platform}
+  spec: {imageDigestMirrors: [{source: quay.io, mirrors: [mirror.example.com]}]}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {namespace: shop, name: cart}
+  spec: {template: {spec: {containers: [{name: app, image: "quay.io/shop/cart:v1"}]}}}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {namespace: shop, name: settings}
+`
+
+const harmless = `apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: other}
+spec: {imageTagMirrors: [{source: registry.example.org/tools, mirrors: [mirror.example.com/tools]}]}
+`
+
+const conflicting = `apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: odd}
+spec: {imageTagMirrors: [{source: quay.io, mirrors: [mirror.example.com], mirrorSourcePolicy: NeverContactSource}]}
+`
+
+// check runs the command on files of the given content. {dir} in args stands for
+// their folder.
+func check(t *testing.T, files map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "{dir}", dir)
+	}
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"check"}, args...), strings.NewReader(files["stdin"]), &out, &errs)
+	return code, out.String(), strings.ReplaceAll(errs.String(), dir, "{dir}")
+}
+
+func TestCheckBadInput(t *testing.T) {
+	files := map[string]string{
+		"dump.yaml": dumpInForce, "good.yaml": harmless, "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
+		"broken.yaml": "kind: [", "wrong.yaml": strings.Replace(harmless, "[{source", "{source", 1), "nameless.yaml": strings.Replace(harmless, "name: other", "labels: {}", 1),
+	}
+	tests := []struct {
+		name string
+		args []string
+		want string // on stderr
+	}{
+		{"nothing to check", nil, "mirrorset-guard: nothing to check: name the change with -f FILE, -f FOLDER or -f -\n"},
+		{"no such file", []string{"-f", "{dir}/none.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: stat {dir}/none.yaml: no such file or directory\n"},
+		{"no mirror object", []string{"-f", "{dir}/pod.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/pod.yaml, document 1 left out: v1 Pod: not a mirror object\nmirrorset-guard: no ImageTagMirrorSet, ImageDigestMirrorSet, ImageContentSourcePolicy, Image, ClusterImagePolicy or ImagePolicy in {dir}/pod.yaml\n"},
+		{"no YAML", []string{"-f", "{dir}/broken.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/broken.yaml, document 1: error converting YAML to JSON: yaml: line 1: did not find expected node content\n"},
+		{"no name", []string{"-f", "{dir}/nameless.yaml", "--from", "{dir}/dump.yaml"}, "mirrorset-guard: {dir}/nameless.yaml, document 1: ImageTagMirrorSet: metadata.name: Required value: name or generateName is required\n"},
+		{"no cluster", []string{"-f", "{dir}/good.yaml"}, "mirrorset-guard: no cluster: set KUBECONFIG or --kubeconfig, or read a dump of one with --from\n"},
+		{"no such format", []string{"-f", "{dir}/good.yaml", "-o", "pdf"}, `mirrorset-guard: --output "pdf": choose one of table, json, yaml, junit, narrowed` + "\n"},
+		{"no such CA", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-ca", "{dir}/good.yaml"}, "mirrorset-guard: --registry-ca {dir}/good.yaml: no certificate in it\n"},
+		{"no such images", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--verify-blobs", "some"}, `mirrorset-guard: --verify-blobs "some": choose one of all, protected, none` + "\n"},
+		{"no such weight", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--guesses", "maybe"}, `mirrorset-guard: --guesses "maybe": choose one of deny, warn, ignore` + "\n"},
+		{"a namespace of no weight", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--namespace-severity", "shop=info"}, `mirrorset-guard: --namespace-severity "shop=info": want NAMESPACE=warn or NAMESPACE=deny, where NAMESPACE may end in *` + "\n"},
+		{"half a rate", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-rate", "quay.io"}, `mirrorset-guard: --registry-rate "quay.io": want HOST=N or HOST:PORT=N, N from 0 to 1000000` + "\n"},
+		{"a rate below nothing", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--registry-rate", "quay.io=-1"}, `mirrorset-guard: --registry-rate "quay.io=-1": want HOST=N or HOST:PORT=N, N from 0 to 1000000` + "\n"},
+		{"half a resolution", []string{"-f", "{dir}/good.yaml", "--from", "{dir}/dump.yaml", "--resolve", "quay.io"}, `mirrorset-guard: --resolve "quay.io": want HOST=ADDRESS:PORT or HOST:PORT=ADDRESS:PORT` + "\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, stdout, stderr := check(t, files, tt.args...)
+			if code != cli.ExitTrouble || stdout != "" || stderr != tt.want {
+				t.Errorf("exit code %d, stdout %q, stderr\n%s\nwant\n%s", code, stdout, stderr, tt.want)
+			}
+		})
+	}
+}
+
+func TestCheckWithoutEffect(t *testing.T) {
+	code, stdout, _ := check(t, map[string]string{"dump.yaml": dumpInForce, "stdin": harmless}, "-f", "-", "--from", "{dir}/dump.yaml")
+	want := `ImageTagMirrorSet other is admitted: it reroutes 0 of 1 image, so there was nothing to verify.
+
+Note: skipped 1 object of 1 kind that holds no images: ConfigMap
+
+Note: registries were asked without credentials: no Secret openshift-config/pull-secret in the dump; see --pull-secret
+
+Registries were asked from this machine; nodes may have other proxies, CAs and name servers.
+`
+	if code != cli.ExitAdmitted || stdout != want {
+		t.Errorf("exit code %d\n%s\nwant\n%s", code, stdout, want)
+	}
+}
+
+func TestCheckFormats(t *testing.T) {
+	files := map[string]string{"dump.yaml": dumpInForce, "odd.yaml": conflicting}
+	args := []string{"-f", "{dir}/odd.yaml", "--from", "{dir}/dump.yaml", "-o"}
+	const reason = "the Machine Config Operator would reject the merged configuration and silently stop applying mirror changes"
+
+	code, stdout, _ := check(t, files, append(args, "json")...)
+	var doc v1alpha1.Review
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != cli.ExitDenied {
+		t.Fatalf("exit code %d, %v:\n%s", code, err, stdout)
+	}
+	if doc.Allowed || doc.Kind != "Review" || len(doc.Findings) != 1 || doc.Findings[0].Reason != reason || doc.Images.Total != 1 {
+		t.Errorf("document %+v", doc)
+	}
+
+	code, stdout, _ = check(t, files, "-f", "{dir}/odd.yaml", "--from", "{dir}/dump.yaml", "-o", "junit")
+	var suite struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Cases    []struct {
+			Failure struct {
+				Type    string `xml:"type,attr"`
+				Message string `xml:"message,attr"`
+			} `xml:"failure"`
+		} `xml:"testcase"`
+	}
+	if err := xml.Unmarshal([]byte(stdout), &suite); err != nil || code != cli.ExitDenied {
+		t.Fatalf("exit code %d, %v:\n%s", code, err, stdout)
+	}
+	if suite.Tests != 1 || suite.Failures != 1 || suite.Cases[0].Failure.Type != "RejectedByMCO" || suite.Cases[0].Failure.Message != reason {
+		t.Errorf("suite %+v", suite)
+	}
+}

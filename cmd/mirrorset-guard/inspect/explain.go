@@ -1,0 +1,141 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// explainOptions are the choices of the command explain.
+type explainOptions struct {
+	world     cli.WorldFlags
+	change    cli.ChangeFlags
+	output    cli.Output
+	probe     bool
+	namespace string
+	timeout   time.Duration
+}
+
+func newExplain() *cobra.Command {
+	o := explainOptions{output: cli.Formats("table", "json", "yaml")}
+	cmd := &cobra.Command{
+		Use:   "explain IMAGE...",
+		Short: "Say where nodes pull an image from, in which order, and why",
+		Long: `explain prints the places a node tries for each image, in order, with the entry
+of registries.conf that decides and the objects that made it; with -f, before and
+after that change. Where an image policy requires signatures, it says which, what
+they have to be, and where nodes look for them. No registry is contacted unless
+--probe is given.
+
+Exit code 0: explained. 2: an image or an object cannot be parsed, or the Machine
+Config Operator would reject the configuration, in which case no node would get it.`,
+		Example: `  mirrorset-guard explain quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:...
+  mirrorset-guard explain --from must-gather.yaml -f itms.yaml quay.io/team/app:v1 -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, images []string) error {
+			return o.run(cmd.Context(), images, cli.StreamsOf(cmd))
+		},
+	}
+	o.world.AddFlags(cmd.Flags())
+	o.change.AddFlags(cmd.Flags())
+	o.output.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "explain it for pods of this namespace; default: those without an ImagePolicy")
+	cmd.Flags().BoolVar(&o.probe, "probe", false, "ask the registries what is there")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "how long --probe asks registries before answering with what is known")
+	return cmd
+}
+
+func (o *explainOptions) run(ctx context.Context, images []string, io cli.Streams) error {
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	change, err := o.change.Begin(io)
+	if err != nil {
+		return err
+	}
+	w, err := o.open(ctx, io)
+	if err != nil {
+		return change.Unless(err)
+	}
+	defer w.Close()
+	edit, notes, err := change.On(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintf(io.Err, "mirrorset-guard: %s\n", text.Line(note))
+	}
+	set, err := w.Cluster.Mirrors(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := review.NewExplainer(set, edit.Apply(set))
+	if err != nil {
+		return err
+	}
+	e.Namespace = o.namespace
+	if err := joined(e.Add(images)); err != nil {
+		return err
+	}
+	if o.probe {
+		o.ask(ctx, w, e)
+	}
+	if o.output.Format != "table" {
+		return o.output.Write(io.Out, e.Document())
+	}
+	explanation{e}.print(io.Out, len(o.change.Files) > 0)
+	if o.probe {
+		printProbeNotes(io.Out, w.Registries)
+	}
+	return nil
+}
+
+// open reads no more of the world than is needed. Only a cluster that is read as
+// a whole comes with the nodes' credentials.
+func (o *explainOptions) open(ctx context.Context, io cli.Streams) (*world.World, error) {
+	if o.probe {
+		return o.world.Open(ctx, io)
+	}
+	return o.world.OpenMirrors(ctx, io)
+}
+
+func (o *explainOptions) ask(ctx context.Context, w *world.World, e *review.Explainer) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	e.Facts = policy.Facts{}
+	for lookups := e.Lookups(); len(lookups) > 0; lookups = e.Lookups() {
+		found := w.Registries.Presence(ctx, lookups)
+		for _, l := range lookups {
+			e.Facts[l] = found.At(l)
+		}
+	}
+}
+
+func printProbeNotes(w io.Writer, registries *world.Registries) {
+	for _, note := range registries.Notes() {
+		fmt.Fprintln(w)
+		cli.WriteLines(w, cli.Wrapped("Note: "+note, cli.TableWidth), 0)
+	}
+	fmt.Fprintf(w, "\nRegistries were asked from this machine; nodes may have other proxies, CAs and name servers.\n")
+}
+
+// joined is errors.Join on one line.
+func joined(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	err := errs[0]
+	for _, next := range errs[1:] {
+		err = fmt.Errorf("%w; %w", err, next)
+	}
+	return err
+}

@@ -1,0 +1,74 @@
+package inspect
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// inventoryOptions are the choices of the command inventory.
+type inventoryOptions struct {
+	world     cli.WorldFlags
+	output    cli.Output
+	selection review.Selection
+}
+
+func newInventory() *cobra.Command {
+	o := inventoryOptions{output: cli.Formats("table", "wide", "json", "yaml", "csv", "refs")}
+	cmd := &cobra.Command{
+		Use:   "inventory",
+		Short: "List the images that the cluster may have to pull, and what uses them",
+		Example: `  mirrorset-guard inventory --registry quay.io -o wide
+  mirrorset-guard inventory -n shop -o csv > shop.csv
+  mirrorset-guard inventory --unused -o refs`,
+		Args: cobra.NoArgs,
+		RunE: cli.Runs(o.run),
+	}
+	o.world.AddFlags(cmd.Flags())
+	o.output.AddFlags(cmd.Flags())
+	addSelectionFlags(cmd.Flags(), &o.selection)
+	return cmd
+}
+
+func addSelectionFlags(flags *pflag.FlagSet, s *review.Selection) {
+	flags.StringVarP(&s.Namespace, "namespace", "n", "", "only images that something in this namespace uses")
+	flags.StringVar(&s.Registry, "registry", "", "only images of this registry or below this scope (quay.io, quay.io/team)")
+	flags.BoolVar(&s.Unused, "unused", false, "only images that no pod runs now: named by templates, settings or history alone")
+}
+
+func (o *inventoryOptions) run(ctx context.Context, io cli.Streams) error {
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	w, err := o.world.Open(ctx, io)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	images, err := w.Cluster.Images(ctx)
+	if err != nil {
+		return err
+	}
+	return o.print(io, o.selection.Of(images.ByReference()))
+}
+
+func (o *inventoryOptions) print(io cli.Streams, images []policy.Image) error {
+	w := io.Out
+	switch o.output.Format {
+	case "refs":
+		return printRefs(w, io.Err, images)
+	case "table":
+		return printImages(w, images)
+	case "wide":
+		return printImagesWide(w, images)
+	case "csv":
+		return printImagesCSV(w, images)
+	default:
+		return o.output.Write(w, review.InventoryDocument(images))
+	}
+}

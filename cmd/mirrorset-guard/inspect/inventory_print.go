@@ -1,0 +1,96 @@
+package inspect
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/containers/image/v5/docker/reference"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// printRefs leaves out what no node could parse, and says on stderr how much that is: a
+// mirroring tool would stop there, or take one line for two.
+func printRefs(w, stderr io.Writer, images []policy.Image) error {
+	out := bufio.NewWriter(w)
+	malformed := 0
+	for _, img := range images {
+		if _, err := reference.ParseDockerRef(img.Ref); err != nil {
+			malformed++
+			continue
+		}
+		fmt.Fprintln(out, img.Ref)
+	}
+	if malformed > 0 {
+		fmt.Fprintf(stderr, "mirrorset-guard: left out %s that no node could parse; -o table shows them\n", text.Count(malformed, "reference"))
+	}
+	return out.Flush()
+}
+
+// printImages names two consumers of an image, and counts the others.
+func printImages(w io.Writer, images []policy.Image) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "IMAGE\tUSE\tUSERS")
+	for _, img := range images {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", text.Line(img.Ref), img.Use(), img.ConsumerNames(2))
+	}
+	return table.Flush()
+}
+
+// printImagesWide leaves nothing out.
+func printImagesWide(w io.Writer, images []policy.Image) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "IMAGE\tUSE\tRUNNING\tNAMESPACES\tUSERS")
+	for _, img := range images {
+		digests, namespaces := map[string]bool{}, map[string]bool{}
+		for _, c := range img.Consumers {
+			digests[c.Digest], namespaces[c.Namespace] = true, true
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", text.Line(img.Ref), img.Use(), named(digests), named(namespaces), img.ConsumerNames(len(img.Consumers)))
+	}
+	return table.Flush()
+}
+
+// named lists what is not empty in a set, or says that there is nothing.
+func named(set map[string]bool) string {
+	delete(set, "")
+	return cmp.Or(text.Line(strings.Join(slices.Sorted(maps.Keys(set)), ",")), "-")
+}
+
+// printImagesCSV writes a row for each consumer, as RFC 4180 says except for the line
+// endings.
+func printImagesCSV(w io.Writer, images []policy.Image) error {
+	out := csv.NewWriter(w)
+	rows := [][]string{{"image", "use", "kind", "namespace", "name", "container", "digest"}}
+	for _, img := range images {
+		for _, c := range img.Consumers {
+			rows = append(rows, []string{img.Ref, c.Use.String(), c.Kind, c.Namespace, c.Name, c.Container, c.Digest})
+		}
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = inert(row[i])
+		}
+	}
+	return out.WriteAll(rows) // which flushes
+}
+
+// inert keeps a spreadsheet from taking a cell for a formula, and a terminal from doing
+// anything but show it: what a person wrote as an image may be any text
+// (https://owasp.org/www-community/attacks/CSV_Injection). No reference that a node
+// could parse begins so.
+func inert(cell string) string {
+	cell = text.Line(cell)
+	if cell != "" && strings.ContainsRune("=+-@|%", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}

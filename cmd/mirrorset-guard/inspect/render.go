@@ -1,0 +1,118 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+)
+
+// renderOptions are the choices of the command render.
+type renderOptions struct {
+	world  cli.WorldFlags
+	change cli.ChangeFlags
+	output cli.Output
+}
+
+func newRender() *cobra.Command {
+	o := renderOptions{output: cli.Formats("toml", "diff", "files", "json", "yaml")}
+	cmd := &cobra.Command{
+		Use:   "render",
+		Short: "Print the files that nodes get, before and after a change",
+		Long: `render prints the registries.conf that the Machine Config Operator makes of the
+mirror objects: of those in force, or with -f, of those after the change. -o files
+adds policy.json, the policies of namespaces and the file of registries.d; -o diff
+prints what the change does to all of them.
+
+On standard error it says whether the Machine Config Operator has applied the
+objects in force, judging by what MachineConfig ` + mirrors.GeneratedRegistries + `
+holds. A difference means that it is still at work, or stuck.
+
+Exit code 0: rendered. 2: the Machine Config Operator would reject the objects, or
+wrong usage.`,
+		Example: `  mirrorset-guard render
+  mirrorset-guard render -f itms.yaml -o diff
+  mirrorset-guard render --from must-gather/ -f itms.yaml --delete -o diff`,
+		Args: cobra.NoArgs,
+		RunE: cli.Runs(o.run),
+	}
+	o.world.AddFlags(cmd.Flags())
+	o.change.AddFlags(cmd.Flags())
+	o.output.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *renderOptions) run(ctx context.Context, io cli.Streams) error {
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	change, err := o.change.Begin(io)
+	if err != nil {
+		return err
+	}
+	w, err := o.world.OpenMirrors(ctx, io)
+	if err != nil {
+		return change.Unless(err)
+	}
+	defer w.Close()
+	edit, notes, err := change.On(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintf(io.Err, "mirrorset-guard: %s\n", text.Line(note))
+	}
+	set, err := w.Cluster.Mirrors(ctx)
+	if err != nil {
+		return err
+	}
+	set.Files = nil // what stands beside the generated file is not part of it
+	proposed := policy.Change{Before: set, After: edit.Apply(set)}
+	r, err := review.Render(proposed, o.needsBefore(), func() (*mirrors.Applied, error) { return w.Cluster.Applied(ctx) })
+	if err != nil {
+		return err
+	}
+	return o.print(io, r)
+}
+
+// needsBefore reports whether the configuration in force is printed. Where it is
+// not, a change that repairs an invalid one can be rendered.
+func (o *renderOptions) needsBefore() bool {
+	return len(o.change.Files) == 0 || o.output.Format != "toml" && o.output.Format != "files"
+}
+
+func (o *renderOptions) print(to cli.Streams, r *v1alpha1.Rendering) error {
+	var err error
+	switch o.output.Format {
+	case "toml":
+		_, err = io.WriteString(to.Out, r.After)
+	case "diff":
+		all := r.Diff
+		for _, f := range r.Files {
+			all += f.Diff
+		}
+		_, err = io.WriteString(to.Out, all)
+	case "files":
+		all := "==> " + mirrors.RegistriesConfPath + " <==\n" + r.After
+		for _, f := range r.Files {
+			if f.After == "" {
+				all += "\n==> " + f.Path + " (removed) <==\n"
+				continue
+			}
+			all += "\n==> " + f.Path + " <==\n" + f.After
+		}
+		_, err = io.WriteString(to.Out, all)
+	default:
+		return o.output.Write(to.Out, r) // MachineConfig is in it
+	}
+	fmt.Fprint(to.Err, comparisonText(r.MachineConfig))
+	return err
+}

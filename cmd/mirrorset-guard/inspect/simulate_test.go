@@ -1,0 +1,100 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+)
+
+// TestSimulate: no registry answers here, and so the worst course is that of images which
+// cannot be pulled, and the best that of images which can.
+func TestSimulate(t *testing.T) {
+	objects, change := clitest.Story(t, "183_the_deadlock")
+	_, digests := clitest.Story(t, "182_a_digest_mirror_reloads")
+	elsewhere := strings.ReplaceAll(objects, "quay.io/shop/cart", "registry.example.org/cart")
+	without := func(kind string) string {
+		return strings.Join(slices.DeleteFunc(strings.Split(objects, "---\n"), func(o string) bool { return strings.Contains(o, "kind: "+kind+"\n") }), "---\n")
+	}
+	deployment := "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {namespace: shop, name: cart}\nspec: {template: {spec: {containers: [{name: app, image: registry.example.org/cart}]}}}\n"
+	const drains = "Forecast: it drains and reloads CRI-O on 3 nodes, one at a time, 15 to 45 minutes"
+	for _, tt := range []struct {
+		name, dump, change string
+		args               []string
+		want               []string // parts of the report, in this order
+	}{
+		{"both courses", objects, change, []string{"--simulate"}, []string{
+			drains + ".\n", "Step by step, at worst:", "  1. node-a (pool worker) is drained and updated; ", "Stalled: node-", "Step by step, at best:", "  3. node-c (pool worker) is drained and updated; ", "All nodes are updated.",
+		}},
+		{"only if asked for", objects, change, nil, []string{drains + ".\n", "Registries were asked"}},
+		{"what is not rerouted has to be pulled as well", elsewhere, change, []string{"--simulate"}, []string{drains + "; the other image that drains move could not be verified.\n", "Step by step, at worst:", "Stalled: node-", "Step by step, at best:"}},
+		{"one course, as there is no budget", strings.ReplaceAll(without("PodDisruptionBudget"), "quay.io/shop/cart", "registry.example.org/cart"), change, []string{"--simulate"}, []string{drains, "Step by step:", "All nodes are updated."}},
+		{"no drain", objects, digests, []string{"--simulate"}, []string{"reloads CRI-O without a drain on 3 nodes", "Nothing was simulated: the change drains no node."}},
+		{"no nodes", without("Node"), change, []string{"--simulate"}, []string{"Nothing was simulated: the nodes are not known."}},
+		{"no pods", without("Pod") + deployment, change, []string{"--simulate"}, []string{drains + "; the drains were not simulated: ", "Nothing was simulated: pods or nodes could not be read."}},
+		{"minutes", objects, change, []string{"--minutes-per-node", "2"}, []string{"one at a time, about 6 minutes"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := map[string]string{"dump.yaml": tt.dump, "change.yaml": tt.change}
+			_, stdout, stderr := check(t, files, append([]string{"--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "5s"}, tt.args...)...)
+			rest := stdout
+			for _, part := range tt.want {
+				_, after, ok := strings.Cut(rest, part)
+				if !ok {
+					t.Fatalf("%q is not there, or not in its place:\n%s%s", part, stdout, stderr)
+				}
+				rest = after
+			}
+			if simulated := strings.Contains(stdout, "Step by step"); simulated && !slices.Contains(tt.args, "--simulate") {
+				t.Error("the steps are there although nobody asked")
+			}
+		})
+	}
+}
+
+// TestForecastDocument: the document has what the report says.
+func TestForecastDocument(t *testing.T) {
+	objects, change := clitest.Story(t, "183_the_deadlock")
+	objects += "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n" // all that a simulation rests on is there
+	files := map[string]string{"dump.yaml": objects, "change.yaml": change}
+	_, stdout, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "5s", "-o", "json")
+	var doc v1alpha1.Review
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
+		t.Fatal(err)
+	}
+	f := doc.Forecast
+	if f == nil || f.Simulation == nil {
+		t.Fatalf("no forecast, or no simulation: %s", stdout)
+	}
+	pool := f.Pools[0]
+	if pool.Name != "worker" || pool.Part != "takes" || !pool.Drains || pool.Reboots || len(pool.Reasons) == 0 || !slices.Equal(pool.Nodes, []string{"node-a", "node-b", "node-c"}) {
+		t.Errorf("got pool %+v", pool)
+	}
+	if f.Time != (v1alpha1.Span{MinSeconds: 900, MaxSeconds: 2700}) {
+		t.Errorf("got %+v", f.Time)
+	}
+	worst, best := f.Simulation.Worst, f.Simulation.Best
+	if worst.Finishes || len(worst.Stalls) == 0 || worst.Stalls[0].Image != "quay.io/shop/cart:v1" || worst.Stalls[0].Text == "" {
+		t.Errorf("got worst %+v", worst)
+	}
+	if !best.Finishes || len(best.Steps) != 3 || best.Steps[0].Text == "" || best.Steps[0].Node != "node-a" {
+		t.Errorf("got best %+v", best)
+	}
+	_, junit, _ := check(t, files, "--from", "{dir}/dump.yaml", "-f", "{dir}/change.yaml", "--timeout", "5s", "-o", "junit")
+	if want := `<testcase classname="rollout" name="the rollout">`; !strings.Contains(junit, want) || !strings.Contains(junit, f.Summary) {
+		t.Errorf("%s or the forecast is not in\n%s", want, junit)
+	}
+}
+
+func TestMinutesPerNode(t *testing.T) {
+	for _, bad := range []string{"0", "15-5", "5-", "-5", "a-b", "5m", "1-2-3", "70000", " 5-15"} {
+		code, _, stderr := check(t, map[string]string{"good.yaml": harmless}, "-f", "{dir}/good.yaml", "--minutes-per-node", bad)
+		if want := fmt.Sprintf("mirrorset-guard: --minutes-per-node %q: want LEAST-MOST in whole minutes, as in 5-15\n", bad); code != 2 || stderr != want {
+			t.Errorf("%q: exit code %d, %q, want 2, %q", bad, code, stderr, want)
+		}
+	}
+}

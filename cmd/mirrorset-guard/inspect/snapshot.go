@@ -1,0 +1,65 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+)
+
+// snapshotOptions are the choices of the command snapshot.
+type snapshotOptions struct {
+	world cli.WorldFlags
+	file  string
+}
+
+func newSnapshot() *cobra.Command {
+	var o snapshotOptions
+	cmd := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Write what a check needs of a cluster into a file, for --from",
+		Long: `snapshot writes the mirror configuration, the images with what uses them, and the
+nodes' architectures, and what a rollout goes through: trimmed, identical for an
+identical cluster, and without any secret. check, explain, render, inventory and
+rollout read it with --from, anywhere and at any time.`,
+		Example: `  mirrorset-guard snapshot -f cluster.json
+  mirrorset-guard snapshot | gzip > cluster.json.gz`,
+		Args: cobra.NoArgs,
+		RunE: cli.Runs(o.run),
+	}
+	o.world.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "-", "file to write; - is standard output")
+	return cmd
+}
+
+func (o *snapshotOptions) run(ctx context.Context, s cli.Streams) error {
+	w, err := o.world.Open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	write := func(to io.Writer) error { return snapshot.Write(ctx, to, w.Cluster, w.TrustSettings()) }
+	if o.file == "-" {
+		return write(s.Out)
+	}
+	return writeFile(o.file, write)
+}
+
+// writeFile writes a file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // it is gone already if all went well
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/change"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// ChangeFlags name a change: any number of mirror objects that are put, or deleted,
+// together.
+type ChangeFlags struct {
+	Files  []string
+	delete bool
+}
+
+// AddFlags adds the flags.
+func (c *ChangeFlags) AddFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&c.Files, "filename", "f", nil, "file, folder or - (standard input) with the mirror objects to apply; may be repeated, all are one change")
+	flags.BoolVar(&c.delete, "delete", false, "delete the objects in -f instead of applying them")
+}
+
+// A Change is a change as it was read, before it is known what it is applied to.
+type Change struct {
+	reader *change.Reader // nil for no change
+	// invalid is what an API server would refuse if it had no such objects.
+	invalid error
+}
+
+// Read returns the change as a creation. Objects of other kinds are left out and named on standard
+// error. The error names all that an API server would refuse.
+func (c *ChangeFlags) Read(io Streams) (mirrors.Edit, error) {
+	r := c.reader(io)
+	if err := c.readInto(r, io); err != nil {
+		return mirrors.Edit{}, err
+	}
+	edit, err := r.Edit()
+	return edit, c.named(err)
+}
+
+// Begin reads the change, if there is any. The error is one that nothing in force could mend.
+func (c *ChangeFlags) Begin(io Streams) (Change, error) {
+	if len(c.Files) == 0 {
+		return Change{}, nil
+	}
+	r := c.reader(io)
+	if err := c.readInto(r, io); err != nil {
+		return Change{}, err
+	}
+	_, err := r.Edit()
+	if err = c.named(err); err != nil && !r.DependsOnCurrent() {
+		return Change{}, err
+	}
+	return Change{r, err}, nil
+}
+
+func (c *ChangeFlags) reader(io Streams) *change.Reader {
+	return &change.Reader{Delete: c.delete, LeftOut: func(line string) { fmt.Fprintf(io.Err, "mirrorset-guard: %s\n", line) }}
+}
+
+func (c *ChangeFlags) readInto(r *change.Reader, io Streams) error {
+	for _, name := range c.Files {
+		if name == "-" {
+			r.Read("standard input", io.In)
+			continue
+		}
+		if err := r.ReadPath(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *ChangeFlags) named(err error) error {
+	if errors.Is(err, change.ErrEmpty) {
+		return fmt.Errorf("%w in %s", err, strings.Join(c.Files, ", "))
+	}
+	return err
+}
+
+// On returns the change as it is applied to the objects in force, and notes about that.
+func (r Change) On(ctx context.Context, w *world.World) (mirrors.Edit, []string, error) {
+	if r.reader == nil {
+		return mirrors.Edit{}, nil, nil
+	}
+	return r.reader.EditOn(func(o mirrors.Object) ([]byte, error) { return w.Cluster.MirrorObject(ctx, o) })
+}
+
+// Unless returns the mistakes in the change, if there are any, or else err: who has no cluster is
+// told of them all the same.
+func (r Change) Unless(err error) error { return cmp.Or(r.invalid, err) }

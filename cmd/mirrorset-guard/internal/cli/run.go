@@ -1,0 +1,67 @@
+// Package cli has what the commands share: how they are run, the flags by which a cluster, registries,
+// a change and the rules are chosen, and how documents and lines are written.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+)
+
+// Version is the version of the program, as main knows it.
+var Version = "devel"
+
+// Exit codes, as kubectl diff has them: a difference is 1, trouble is more.
+const (
+	ExitAdmitted = 0
+	ExitDenied   = 1
+	ExitTrouble  = 2
+)
+
+// ErrDenied ends a command whose answer was written, and was no.
+var ErrDenied = errors.New("denied")
+
+// Run runs the program, of which these are the commands, and returns its exit code. The tests start it
+// with their own streams.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, commands ...*cobra.Command) int {
+	// What a registry answers, and names in a dump, are strangers' words.
+	stderr = text.Writer(stderr)
+	root := newRoot(commands)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	switch err := root.ExecuteContext(ctx); {
+	case err == nil:
+		return ExitAdmitted
+	case errors.Is(err, ErrDenied):
+		return ExitDenied
+	default:
+		fmt.Fprintf(stderr, "mirrorset-guard: %v\n", err)
+		return ExitTrouble
+	}
+}
+
+func newRoot(commands []*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mirrorset-guard",
+		Short: "Refuse changes of OpenShift mirror sets that would break image pulls",
+		Long: `mirrorset-guard knows every image a cluster may have to pull, computes with the
+nodes' own code where each would be pulled from under a changed mirror
+configuration, asks the registries whether they hold it, and says no before the
+change takes the cluster down.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// Else controller-runtime complains after 30 s, with a stack trace.
+		PersistentPreRun: func(*cobra.Command, []string) { log.SetLogger(logr.Discard()) },
+	}
+	root.AddCommand(commands...)
+	return root
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/snapshot"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// ClusterFlags say which cluster to talk to.
+type ClusterFlags struct {
+	Kubeconfig, context string
+}
+
+// AddFlags adds the flags.
+func (c *ClusterFlags) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file; default: KUBECONFIG, ~/.kube/config, or the pod's own service account")
+	flags.StringVar(&c.context, "context", "", "context of the kubeconfig")
+}
+
+// Config returns how to reach the cluster.
+func (c *ClusterFlags) Config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("no cluster: set KUBECONFIG or --kubeconfig, or read a dump of one with --from")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no cluster: %w (or read a dump of one with --from)", err)
+	}
+	return config, nil
+}
+
+// RegistryFlags say how to reach registries.
+type RegistryFlags struct {
+	cas           []string
+	resolve       []string
+	rates         []string
+	allowLoopback bool
+	factLifetime  time.Duration
+	// FactFile is where facts survive a restart, "" for nowhere. Only serve has a flag
+	// for it: it goes with Store.Run and Store.Restore.
+	FactFile string
+	// Configured is what the configuration file and the flags say together; nil for the
+	// flags alone.
+	Configured *Configuration
+}
+
+// AddFlags adds the flags.
+func (r *RegistryFlags) AddFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&r.cas, "registry-ca", nil, "PEM file of certificate authorities to trust for registries, in addition to the system's; may be repeated")
+	flags.StringArrayVar(&r.resolve, "resolve", nil, "HOST[:PORT]=ADDRESS:PORT: where to find a registry instead of asking DNS; may be repeated")
+	flags.StringArrayVar(&r.rates, "registry-rate", nil, "HOST[:PORT]=N: the most requests per second to a registry (default quay.io=450; 0 for no limit); may be repeated")
+	flags.DurationVar(&r.factLifetime, "fact-lifetime", 5*time.Minute, "how long an image that was found is assumed to be still there; misses are looked up again wherever a verdict depends on them")
+	flags.BoolVar(&r.allowLoopback, "allow-loopback", false, "ask registries at loopback and link-local addresses too (for tests)")
+}
+
+// Options return how a world is opened.
+func (r *RegistryFlags) Options() (world.Options, error) {
+	roots, err := r.roots()
+	if err != nil {
+		return world.Options{}, err
+	}
+	resolve, err := r.resolved()
+	if err != nil {
+		return world.Options{}, err
+	}
+	configured, err := r.configuration()
+	return world.Options{
+		Registry: registry.Options{
+			UserAgent: "mirrorset-guard/" + Version, RootCAs: roots, Resolve: resolve, AllowLoopback: r.allowLoopback,
+			Rates: configured.Paces.Rates, AtOnce: configured.Paces.AtOnce,
+		},
+		Facts:   presence.Options{Path: r.FactFile, Lifetimes: configured.Lifetimes},
+		Cluster: live.Options{ForbiddenAfter: world.ForbiddenAfter},
+		Trust:   trust.Options{ForbiddenAfter: world.ForbiddenAfter},
+	}, err
+}
+
+// configuration returns what the file and the flags say about registries.
+func (r *RegistryFlags) configuration() (Configuration, error) {
+	if r.Configured != nil {
+		return *r.Configured, nil
+	}
+	rates, err := r.registryRates()
+	lifetimes := config.Defaults().FactLifetimes()
+	lifetimes.PresentDigest, lifetimes.PresentTag = r.factLifetime, min(r.factLifetime, maxTagLifetime)
+	return Configuration{Paces: registry.Paces{Rates: rates}, Lifetimes: lifetimes}, err
+}
+
+// maxTagLifetime is shorter than what digests may have: a tag can be moved.
+const maxTagLifetime = 2 * time.Minute
+
+func (r *RegistryFlags) roots() (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // a machine without any; --registry-ca may do
+	}
+	for _, file := range r.cas {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--registry-ca: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("--registry-ca %s: no certificate in it", file)
+		}
+	}
+	return pool, nil
+}
+
+func (r *RegistryFlags) resolved() (map[string]string, error) {
+	resolve := map[string]string{}
+	for _, entry := range r.resolve {
+		host, addr, ok := strings.Cut(entry, "=")
+		if !ok || host == "" || !strings.Contains(addr, ":") {
+			return nil, fmt.Errorf("--resolve %q: want HOST=ADDRESS:PORT or HOST:PORT=ADDRESS:PORT", entry)
+		}
+		resolve[host] = addr
+	}
+	return resolve, nil
+}
+
+// registryRates returns the limits that registries have published, and those of the
+// flags over them. How many requests are under way adapts to the registry's answers all
+// the same.
+func (r *RegistryFlags) registryRates() (map[string]float64, error) {
+	rates := maps.Clone(registry.DefaultRates)
+	for _, entry := range r.rates {
+		host, text, _ := strings.Cut(entry, "=")
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || host == "" || strings.Contains(host, "/") || !(rate >= 0 && rate <= maxRate) {
+			return nil, fmt.Errorf("--registry-rate %q: want HOST=N or HOST:PORT=N, N from 0 to %d", entry, maxRate)
+		}
+		if host == "docker.io" {
+			host = "registry-1.docker.io" // where its API is
+		}
+		rates[host] = rate
+	}
+	return rates, nil
+}
+
+const maxRate = 1_000_000
+
+// WorldFlags say what check and explain look at: a cluster or a dump of one, and the
+// registries.
+type WorldFlags struct {
+	cluster    ClusterFlags
+	Registries RegistryFlags
+	From       string
+	pullSecret string
+}
+
+// AddFlags adds the flags.
+func (w *WorldFlags) AddFlags(flags *pflag.FlagSet) {
+	w.cluster.AddFlags(flags)
+	w.Registries.AddFlags(flags)
+	flags.StringVar(&w.From, "from", "", "read the cluster from a dump: a YAML or JSON file, a folder of manifests, or - (standard input)")
+	flags.StringVar(&w.pullSecret, "pull-secret", "", "file with the nodes' credentials (.dockerconfigjson); default: Secret openshift-config/pull-secret of the cluster or dump")
+}
+
+// Open reads the whole world. It is to be closed.
+func (w *WorldFlags) Open(ctx context.Context, io Streams) (*world.World, error) {
+	return w.openWith(ctx, io, true)
+}
+
+// OpenMirrors is open for commands that need no images.
+func (w *WorldFlags) OpenMirrors(ctx context.Context, io Streams) (*world.World, error) {
+	return w.openWith(ctx, io, false)
+}
+
+func (w *WorldFlags) openWith(ctx context.Context, io Streams, images bool) (*world.World, error) {
+	options, err := w.Registries.Options()
+	if err != nil {
+		return nil, err
+	}
+	open, err := w.openCluster(options, io)
+	if err != nil {
+		return nil, err
+	}
+	if images && open.Live != nil {
+		err = open.Read(ctx, io.Err)
+	}
+	if err == nil && w.pullSecret != "" {
+		var data []byte
+		if data, err = ReadPullSecret(w.pullSecret); err == nil {
+			open.Registries.SetCredentials(data, nil)
+		}
+	}
+	if err != nil {
+		open.Close()
+		return nil, err
+	}
+	return open, nil
+}
+
+func (w *WorldFlags) openCluster(o world.Options, io Streams) (*world.World, error) {
+	if w.From == "" {
+		config, err := w.cluster.Config()
+		if err != nil {
+			return nil, err
+		}
+		return world.New(config, o)
+	}
+	dump, err := ReadDump(w.From, io)
+	if err != nil {
+		return nil, err
+	}
+	return world.FromDump(dump, o), nil
+}
+
+// ReadDump reads a dump, and says on standard error what of it could not be read.
+func ReadDump(from string, io Streams) (*snapshot.Snapshot, error) {
+	dump, err := readSnapshot(from, io)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	for _, problem := range dump.Problems() {
+		fmt.Fprintf(io.Err, "mirrorset-guard: --from: %v\n", problem)
+	}
+	return dump, nil
+}
+
+func readSnapshot(from string, io Streams) (*snapshot.Snapshot, error) {
+	if from == "-" {
+		return snapshot.ReadFrom(io.In, "standard input")
+	}
+	return snapshot.Read(from)
+}
+
+// ReadPullSecret reads the file of --pull-secret.
+func ReadPullSecret(file string) ([]byte, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--pull-secret: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,34 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+)
+
+// askFlags say what a diagnosis may ask besides reading objects.
+type askFlags struct {
+	registries cli.RegistryFlags
+	pullSecret string
+	offline    bool
+	timeout    time.Duration
+}
+
+func (a *askFlags) addFlags(flags *pflag.FlagSet) {
+	a.registries.AddFlags(flags)
+	flags.StringVar(&a.pullSecret, "pull-secret", "", "file with the nodes' credentials (.dockerconfigjson); default: Secret openshift-config/pull-secret of the cluster")
+	flags.BoolVar(&a.offline, "offline", false, "go by the objects alone: ask no registry, and for no eviction as a dry run; with --from nobody is asked anyway")
+	flags.DurationVar(&a.timeout, "timeout", 20*time.Second, "how long to ask before answering with what is known")
+}
+
+// options say whom a diagnosis asks.
+func (a *askFlags) options() evidence.Options {
+	o := evidence.Options{Offline: a.offline, World: a.registries.Options, Timeout: a.timeout}
+	if a.pullSecret != "" {
+		o.PullSecret = func() ([]byte, error) { return cli.ReadPullSecret(a.pullSecret) }
+	}
+	return o
+}

@@ -1,0 +1,119 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// diagnoseOptions are the choices of the command rollout diagnose.
+type diagnoseOptions struct {
+	rolloutOptions
+	ask askFlags
+}
+
+func newRolloutDiagnose() *cobra.Command {
+	o := diagnoseOptions{rolloutOptions: rolloutOptions{output: cli.Formats("table", "json", "yaml")}}
+	cmd := &cobra.Command{
+		Use:   "diagnose",
+		Short: "Say why nodes and pools do not move, and what to type",
+		Long: `diagnose follows, for each node and pool that is held up, the chain from the symptom
+to the cause, each link with its evidence, and names remedies as commands, the safest
+first. Of a live cluster it also asks for evictions as a dry run, and what the places
+say now where nodes look for an image that they cannot pull. Nothing is changed.
+
+Exit code 0: nothing is held up. 1: something is. 2: that cannot be told, or wrong
+usage.`,
+		Example: `  mirrorset-guard rollout diagnose
+  mirrorset-guard rollout diagnose --offline -o json
+  mirrorset-guard rollout diagnose --from must-gather.tar.gz`,
+		Args: withoutArguments,
+		RunE: cli.Runs(func(ctx context.Context, s cli.Streams) error {
+			if o.ask.timeout <= 0 {
+				return fmt.Errorf("--timeout %s: want more than 0; --offline asks nothing", o.ask.timeout)
+			}
+			return o.reading(o.runDiagnose)(ctx, s)
+		}),
+	}
+	o.addFlags(cmd.Flags())
+	o.ask.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *world.Rollout) error {
+	d, err := evidence.Diagnose(ctx, view, o.ask.options())
+	if err != nil {
+		return err
+	}
+	d.Unknown = append(d.Unknown, view.Problems...)
+	if o.output.Format == "table" {
+		err = printDiagnosis(s.Out, d)
+	} else {
+		err = o.output.Write(s.Out, rollouts.DiagnosisDocument(d))
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(d.Findings) > 0:
+		return cli.ErrDenied
+	case len(d.Unknown) > 0:
+		return errors.New("not determined whether something is held up")
+	default:
+		return nil
+	}
+}
+
+// maxFindings is how many are printed: JSON has all.
+const maxFindings = 20
+
+func printDiagnosis(w io.Writer, d status.Diagnosis) error {
+	var b strings.Builder
+	switch {
+	case len(d.Findings) == 0 && len(d.Unknown) == 0:
+		b.WriteString("Nothing is held up.\n")
+	case len(d.Findings) == 0:
+		b.WriteString("Nothing that could be read is held up.\n")
+	}
+	for i := range d.Findings[:min(len(d.Findings), maxFindings)] {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		printFinding(&b, &d.Findings[i])
+	}
+	if more := len(d.Findings) - maxFindings; more > 0 {
+		fmt.Fprintf(&b, "\nThere are %s, which -o json has.\n", text.Plural(more, "more finding", "more findings"))
+	}
+	printList(&b, "Not known", d.Unknown)
+	printNotes(&b, d.Notes)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printFinding(b *strings.Builder, f *status.Finding) {
+	fmt.Fprintf(b, "%s\n", f.Chain[0])
+	if others := f.Others(); others != "" {
+		cli.WriteLines(b, cli.Wrapped(others, cli.TableWidth-2*cli.Margin), cli.Margin)
+	}
+	for _, link := range f.Chain[1:] {
+		cli.WriteLines(b, cli.Wrapped("because "+link, cli.TableWidth-2*cli.Margin), cli.Margin)
+	}
+	if f.Unexplained {
+		cli.WriteLines(b, []string{"why that is so is not known"}, cli.Margin)
+	}
+	cli.WriteLines(b, []string{"What can be done, the safest first:"}, cli.Margin)
+	for _, r := range f.Remedies {
+		cli.WriteLines(b, []string{text.Line(r.Command)}, 2*cli.Margin)
+		cli.WriteLines(b, cli.Wrapped(text.Line(r.Effect), cli.TableWidth-3*cli.Margin), 3*cli.Margin)
+	}
+}

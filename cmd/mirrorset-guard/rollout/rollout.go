@@ -1,0 +1,73 @@
+// Package rollout has the commands about the rollouts of a cluster: status, verify, diagnose, watch,
+// pause and resume.
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// New returns the command rollout.
+func New() *cobra.Command {
+	var o rolloutOptions
+	cmd := o.statusCommand("rollout")
+	cmd.Short = "Say how far nodes have come with the last change, and pause or resume pools"
+	cmd.AddCommand(newRolloutStatus(), newRolloutVerify(), newRolloutDiagnose(), newRolloutWatch(), newRolloutPause(true), newRolloutPause(false))
+	return cmd
+}
+
+// withoutArguments refuses arguments, and helps with a command that is spelled otherwise.
+func withoutArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	cmd.SuggestionsMinimumDistance = 2 // as cobra suggests by itself
+	suggested := cmd.SuggestionsFor(args[0])
+	switch {
+	case len(suggested) > 0:
+		return fmt.Errorf("%s has no command %q; did you mean %s?", cmd.CommandPath(), args[0], strings.Join(suggested, " or "))
+	case len(names) > 0:
+		return fmt.Errorf("%s has no command %q: there are %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
+	default:
+		return fmt.Errorf("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
+	}
+}
+
+// A rolloutWorld is a cluster or a dump of one, of which only that is read that a rollout
+// goes through.
+type rolloutWorld struct {
+	cluster cli.ClusterFlags
+	from    string
+}
+
+func (w *rolloutWorld) addFlags(flags *pflag.FlagSet) {
+	w.cluster.AddFlags(flags)
+	flags.StringVar(&w.from, "from", "", "read the cluster from a dump: a must-gather, a YAML or JSON file, a folder of manifests, or - (standard input)")
+}
+
+// read reads the world. It is to be closed.
+func (w *rolloutWorld) read(ctx context.Context, io cli.Streams) (*world.Rollout, error) {
+	if w.from != "" {
+		dump, err := cli.ReadDump(w.from, io)
+		if err != nil {
+			return nil, err
+		}
+		return world.RolloutOfDump(ctx, dump)
+	}
+	config, err := w.cluster.Config()
+	if err != nil {
+		return nil, err
+	}
+	return world.OpenRollout(ctx, config, io.Err)
+}

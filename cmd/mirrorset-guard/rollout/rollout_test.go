@@ -1,0 +1,418 @@
+package rollout
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+)
+
+// The files of the rendered configs in the dumps: without mirrors, and with those of
+// rolloutObjects.
+const (
+	confWithout = "unqualified-search-registries = ['registry.access.redhat.com', 'docker.io']\n"
+	confWith    = confWithout + "[[registry]]\nlocation = \"quay.io/shop\"\n[[registry.mirror]]\nlocation = \"mirror.example.com/shop\"\npull-from-mirror = \"tag-only\"\n"
+)
+
+// renderedConfig returns a MachineConfig as MCO renders it.
+func renderedConfig(name, conf, system string) string {
+	return fmt.Sprintf(`---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: %s}
+spec:
+  %s
+  config:
+    ignition: {version: 3.4.0}
+    storage: {files: [{path: /etc/containers/registries.conf, contents: {source: "data:;base64,%s"}}]}
+`, name, system, base64.StdEncoding.EncodeToString([]byte(conf)))
+}
+
+// rolloutNode returns a worker that is between two rendered configs.
+func rolloutNode(name, has, wants, state, more string) string {
+	return fmt.Sprintf(`---
+apiVersion: v1
+kind: Node
+metadata:
+  name: %s
+  labels: {node-role.kubernetes.io/worker: ""}
+  annotations:
+    machineconfiguration.openshift.io/currentConfig: %s
+    machineconfiguration.openshift.io/desiredConfig: %s
+    machineconfiguration.openshift.io/state: %s
+%s
+`, name, has, wants, state, more)
+}
+
+const (
+	drainingNode = `    machineconfiguration.openshift.io/desiredDrain: drain-rendered-worker-2
+    machineconfiguration.openshift.io/lastAppliedDrain: uncordon-rendered-worker-1
+  managedFields:
+  - {manager: machine-config-controller, operation: Update, apiVersion: v1, time: "2026-03-01T02:10:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:unschedulable": {}}}}
+spec: {unschedulable: true}
+status: {conditions: [{type: Ready, status: "True"}]}`
+	readyNode = `status: {conditions: [{type: Ready, status: "True"}]}`
+
+	rolloutPool = `---
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata:
+  name: worker
+  labels: {machineconfiguration.openshift.io/mco-built-in: ""}
+spec:
+  paused: false
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+  configuration: {name: rendered-worker-2}
+status:
+  configuration: {name: rendered-worker-1}
+  machineCount: 3
+  updatedMachineCount: 1
+  readyMachineCount: 1
+  unavailableMachineCount: 1
+  degradedMachineCount: 0
+  conditions: [{type: Updating, status: "True"}]
+`
+	rolloutObjects = `---
+apiVersion: config.openshift.io/v1
+kind: ClusterOperator
+metadata: {name: machine-config}
+status:
+  conditions:
+  - {type: Available, status: "True", reason: AsExpected, lastTransitionTime: "2026-01-01T00:00:00Z"}
+  - {type: Progressing, status: "True", reason: Rolling, message: Working towards it, lastTransitionTime: "2026-03-01T02:00:00Z"}
+---
+apiVersion: config.openshift.io/v1
+kind: Infrastructure
+metadata: {name: cluster}
+status: {controlPlaneTopology: HighlyAvailable}
+---
+apiVersion: config.openshift.io/v1
+kind: ImageTagMirrorSet
+metadata: {name: shop}
+spec:
+  imageTagMirrors: [{source: quay.io/shop, mirrors: [mirror.example.com/shop]}]
+`
+	failingPod = `---
+apiVersion: v1
+kind: Pod
+metadata: {name: cart-1, namespace: shop}
+spec: {nodeName: node-a, containers: [{name: c, image: "quay.io/shop/cart:v1"}]}
+status:
+  phase: Pending
+  containerStatuses: [{name: c, ready: false, restartCount: 0, image: "", imageID: "", state: {waiting: {reason: ImagePullBackOff}}}]
+`
+)
+
+// rolloutDump is a cluster in the middle of a rollout.
+var rolloutDump = rolloutPool + rolloutObjects + failingPod +
+	renderedConfig("rendered-worker-1", confWithout, "kernelArguments: []") + renderedConfig("rendered-worker-2", confWith, "kernelArguments: [nosmt]") +
+	rolloutNode("node-a", "rendered-worker-2", "rendered-worker-2", "Done", readyNode) +
+	rolloutNode("node-b", "rendered-worker-1", "rendered-worker-2", "Working", drainingNode) +
+	rolloutNode("node-c", "rendered-worker-1", "rendered-worker-1", "Done", readyNode)
+
+const rolloutStatus = `ClusterOperator machine-config
+  Available True since 2026-01-01 00:00 UTC
+  Progressing True since 2026-03-01 02:00 UTC: Rolling: Working towards it
+
+POOL    STATE     MACHINES  UPDATED  READY  UNAVAILABLE  DEGRADED  LEFT             CONFIG
+worker  updating  3         1        1      1            0         9 to 60 minutes  rendered-worker-2
+
+Pool worker
+  from rendered-worker-1 to rendered-worker-2:
+    registries.conf: quay.io/shop: mirror mirror.example.com/shop (tags), before: no entry
+    kernel arguments from "" to "nosmt"
+    a node drains and reboots, one at a time
+
+Node node-b (pool worker)
+  is being drained
+  has rendered-worker-1, is to have rendered-worker-2
+  asked for drain-rendered-worker-2, done is uncordon-rendered-worker-1
+  cordoned at 2026-03-01 02:10 UTC by machine-config-controller
+
+1 node of pool worker waits for its turn
+  node-c
+
+What is under way takes 9 to 60 minutes more, if nothing holds a drain up.
+
+This is the status as of now. To wait for the end: mirrorset-guard rollout status --watch
+`
+
+const rolloutVerified = `1 of 3 nodes have the registries.conf and policy.json that the mirror objects ask for.
+
+2 nodes of pool worker with rendered-worker-1: node-b, node-c
+  its registries.conf is not what the objects ask for
+  quay.io/shop: the node has: (no entry); the objects ask for: mirror mirror.example.com/shop
+    (tags)
+
+Image quay.io/shop/cart:v1 cannot be pulled (ImagePullBackOff)
+  by shop/cart-1 on node-a
+  1. mirror.example.com/shop/cart:v1
+  2. quay.io/shop/cart:v1
+
+Left to do
+  - pool worker is being updated: 1 of 3 nodes are done, the rest takes 9 to 60 minutes
+      mirrorset-guard rollout status
+  - make quay.io/shop/cart:v1 available at a place of its route, or change the mirrors
+`
+
+func TestRolloutTables(t *testing.T) {
+	dump := clitest.Written(t, "dump.yaml", rolloutDump)
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"rollout", 0, rolloutStatus},
+		{"rollout status", 0, rolloutStatus},
+		{"rollout verify", 1, rolloutVerified},
+	} {
+		got := invoke(t, "", append(strings.Fields(tt.args), "--from", dump)...)
+		if got.Code != tt.code || got.Out != tt.want || got.Err != "" {
+			t.Errorf("%s: exit code %d, want %d\n%s%s\nwant\n%s", tt.args, got.Code, tt.code, got.Out, got.Err, tt.want)
+		}
+	}
+}
+
+// TestRolloutDocuments: a document has what the table says.
+func TestRolloutDocuments(t *testing.T) {
+	dump := clitest.Written(t, "dump.yaml", rolloutDump)
+	var s v1alpha1.RolloutStatus
+	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "--from", dump, "-o", "json").Out), &s); err != nil {
+		t.Fatal(err)
+	}
+	p := s.Pools[0]
+	if p.State != string(status.PoolUpdating) || !p.Drains || len(p.Nodes) != 2 || p.Nodes[0].State != string(status.NodeDraining) || p.Nodes[0].Cordoned.By != "machine-config-controller" {
+		t.Errorf("got %+v", p)
+	}
+	var v v1alpha1.Verification
+	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "verify", "--from", dump, "-o", "json").Out), &v); err != nil {
+		t.Fatal(err)
+	}
+	if v.Result != string(status.NotWell) || len(v.Nodes) != 3 || len(v.Pulls) != 1 {
+		t.Errorf("got %+v", v)
+	}
+	if got := invoke(t, "", "rollout", "--from", dump, "-o", "yaml"); !strings.Contains(got.Out, "state: is being drained\n") {
+		t.Errorf("got %s%s", got.Out, got.Err)
+	}
+}
+
+func imageCluster(spec string) string {
+	return "---\napiVersion: config.openshift.io/v1\nkind: Image\nmetadata: {name: cluster}\nspec: {" + spec + "}\n"
+}
+
+const clusterRelease = `---
+apiVersion: config.openshift.io/v1
+kind: ClusterVersion
+metadata: {name: version}
+status: {desired: {image: "quay.io/openshift-release-dev/ocp-release@sha256:0000000000000000000000000000000000000000000000000000000000000000"}}
+`
+
+// TestRolloutVerifyWell: the exit code is 0 if all is well, and only then.
+func TestRolloutVerifyWell(t *testing.T) {
+	done := rolloutNode("node-a", "rendered-worker-2", "rendered-worker-2", "Done", readyNode)
+	pool := strings.NewReplacer("configuration: {name: rendered-worker-1}", "configuration: {name: rendered-worker-2}",
+		"machineCount: 3", "machineCount: 1", `conditions: [{type: Updating, status: "True"}]`, "conditions: []").Replace(rolloutPool)
+	running := "---\napiVersion: v1\nkind: Pod\nmetadata: {name: cart, namespace: shop}\nspec: {nodeName: node-a, containers: [{name: c, image: x}]}\nstatus: {phase: Running}\n"
+	config := renderedConfig("rendered-worker-2", confWith, "kernelArguments: []")
+	for _, tt := range []struct {
+		reason, dump string
+		code         int
+		want         string // on one of the streams
+	}{
+		{"all is well", pool + rolloutObjects + running + config + done, 0, "\nAll is well.\n"},
+		{"which CAs nodes trust is not compared", pool + rolloutObjects + imageCluster("additionalTrustedCA: {name: cas}") + running + config + done, 0, "\nAll is well but for what was not compared.\n"},
+		{"a registry was blocked, and nothing is rendered yet", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + clusterRelease + running + config + done, 1, "quay.io/bad: the node has: (no entry); the objects ask for: blocked"},
+		{"it may hold the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/bad]}") + running + config + done, 2, "what would block the release image, and no"},
+		{"it holds the release image", pool + rolloutObjects + imageCluster("registrySources: {blockedRegistries: [quay.io/openshift-release-dev]}") + clusterRelease + running + config + done, 0, "\nAll is well.\n"},
+		{"only some are allowed, and nothing is rendered yet", pool + rolloutObjects + imageCluster("registrySources: {allowedRegistries: [quay.io]}") + clusterRelease + running + config + done, 1, "/etc/containers/policy.json: all other images: the node has: accepted; the objects ask for:"},
+		{"no pods in the dump", pool + rolloutObjects + config + done, 2, "- pods could not be read"},
+		{"no rendered configs", pool + rolloutObjects + running + done, 2, "the dump has no MachineConfig"},
+		{"one that cannot be read", pool + rolloutObjects + running + strings.Replace(config, "base64,", "base64,!", 1) + done, 2, "illegal base64"},
+		{"no nodes", pool + rolloutObjects + running + config, 2, "- nodes could not be read"},
+		{"an image that cannot be pulled", pool + rolloutObjects + failingPod + config + done, 1, "1. mirror.example.com/shop/cart:v1"},
+		{"the dump ends in the middle", pool + rolloutObjects + running + config + done + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: [\n", 2, "it cannot be told whether all is well"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			got := invoke(t, "", "rollout", "verify", "--from", clitest.Written(t, "dump.yaml", tt.dump))
+			if got.Code != tt.code || !strings.Contains(got.Out+got.Err, tt.want) {
+				t.Errorf("exit code %d, want %d and %q\n%s%s", got.Code, tt.code, tt.want, got.Out, got.Err)
+			}
+		})
+	}
+}
+
+// TestRolloutDiagnose: the seed's story, with the route of the node and the commands.
+func TestRolloutDiagnose(t *testing.T) {
+	const running = `---
+apiVersion: v1
+kind: Pod
+metadata: {name: cart-2, namespace: shop, labels: {app: cart}}
+spec: {nodeName: node-b, containers: [{name: c, image: "quay.io/shop/cart:v1"}]}
+status: {phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: cart, namespace: shop}
+spec: {minAvailable: 1, selector: {matchLabels: {app: cart}}}
+status: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 2}
+`
+	failing := strings.Replace(failingPod, "namespace: shop}", "namespace: shop, labels: {app: cart}}", 1)
+	dump := strings.Replace(rolloutDump, failingPod, failing+running, 1)
+	const want = `node node-b is being drained
+  because pod shop/cart-2 is not evicted: budget cart allows no disruption: 1 of 2 pods are
+    healthy, and 1 must be
+  because pod shop/cart-1 on node-a cannot pull quay.io/shop/cart:v1: ImagePullBackOff
+  because node node-a looks for it at mirror.example.com/shop/cart:v1, then quay.io/shop/cart:v1
+  What can be done, the safest first:
+    oc image mirror quay.io/shop/cart:v1 mirror.example.com/shop/cart:v1
+      copies the image to the mirror, if it can still be had at its source; whoever waits for it
+        tries again by itself
+    oc -n shop get pdb cart -o yaml
+      shows the budget: more replicas, or a budget that allows one disruption, let the drain go on;
+        nothing is changed
+    oc delete imagetagmirrorset shop && oc wait machineconfigpool/worker --for=jsonpath='{.spec.configuration.name}'=rendered-worker-1 --timeout=5m && oc annotate node node-a --overwrite machineconfiguration.openshift.io/desiredConfig=rendered-worker-1
+      takes the mirrors back, and all others of that object. Then 3 nodes of pool worker: each
+        drains and reloads CRI-O. Drains wait for the same budgets until their pods run. Node
+        node-a, whose turn comes after the drain that waits, is given it first
+    oc -n shop delete pod cart-2
+      last resort: goes around the budget, whose service may then be down, and nothing makes another
+        pod instead
+`
+	got := invoke(t, "", "rollout", "diagnose", "--from", clitest.Written(t, "dump.yaml", dump))
+	if got.Code != 1 || got.Out != want || got.Err != "" {
+		t.Errorf("exit code %d\n%s%s\nwant 1\n%s", got.Code, got.Out, got.Err, want)
+	}
+	var d v1alpha1.Diagnosis
+	if err := json.Unmarshal([]byte(invoke(t, "", "rollout", "diagnose", "-o", "json", "--from", clitest.Written(t, "dump.yaml", dump)).Out), &d); err != nil || len(d.Findings) != 1 || len(d.Findings[0].Remedies) != 4 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+// TestRolloutDiagnoseUnknown: where something could not be read, nothing found is no good news.
+func TestRolloutDiagnoseUnknown(t *testing.T) {
+	const want = `Nothing that could be read is held up.
+
+Not known
+  - poddisruptionbudgets could not be read: what holds drains up is not known
+`
+	got := invoke(t, "", "rollout", "diagnose", "--from", clitest.Written(t, "dump.yaml", rolloutDump))
+	if got.Code != 2 || got.Out != want || !strings.Contains(got.Err, "not determined whether something is held up") {
+		t.Errorf("exit code %d\n%s%s\nwant 2\n%s", got.Code, got.Out, got.Err, want)
+	}
+}
+
+func TestRolloutBadInput(t *testing.T) {
+	node := rolloutNode("node-a", "rendered-worker-1", "rendered-worker-1", "Done", readyNode)
+	for _, tt := range []struct{ reason, dump, want string }{
+		{"a hosted cluster", rolloutPool + strings.Replace(rolloutObjects, "HighlyAvailable", "External", 1) + node, "HyperShift"},
+		{"a dump without pools", node, "machineconfigpools could not be read"},
+		{"a dump that lacks them because the cluster does", node + "---\napiVersion: mirrorset-guard.io/v1alpha1\nkind: Lacking\nresources: []\n", "has no MachineConfigPools"},
+		{"no objects", "a: b\n", "no Kubernetes objects"},
+	} {
+		for _, command := range []string{"status", "verify"} {
+			got := invoke(t, "", "rollout", command, "--from", clitest.Written(t, "dump.yaml", tt.dump))
+			if got.Code != 2 || !strings.Contains(got.Err, tt.want) || got.Out != "" {
+				t.Errorf("%s, %s: exit code %d\n%s%s\nwant %q", tt.reason, command, got.Code, got.Out, got.Err, tt.want)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		"rollout pause":                           "which pools? mirrorset-guard rollout pause POOL...; mirrorset-guard rollout status lists them",
+		"rollout pause worker --from dump.yaml":   "unknown flag: --from",
+		"rollout status worker":                   `mirrorset-guard rollout status takes no arguments, and "worker" is one`,
+		"rollout stauts":                          `mirrorset-guard rollout has no command "stauts"; did you mean status?`,
+		"rollout nodes":                           `mirrorset-guard rollout has no command "nodes": there are diagnose, pause, resume, status, verify, watch`,
+		"rollout diagnose --timeout 0s":           "--timeout 0s: want more than 0; --offline asks nothing",
+		"rollout -o xml --from dump.yaml":         "choose one of table, json, yaml",
+		"rollout status -w --from dump.yaml":      "--watch: a dump does not change",
+		"rollout status --watch -o yaml":          `--output "yaml": with --watch, choose table or json`,
+		"rollout resume worker --kubeconfig none": "no cluster",
+	} {
+		if got := invoke(t, "", strings.Fields(args)...); got.Code != 2 || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: exit code %d, %q, want 2, %q", args, got.Code, got.Err, want)
+		}
+	}
+}
+
+// TestRolloutHostileDump: whatever stands in annotations, names and messages does nothing to
+// a terminal.
+func TestRolloutHostileDump(t *testing.T) {
+	const words = `x\u001b[2J\u009b31m\u202e\r\nFORGED`
+	dump := rolloutDump
+	for _, harmless := range []string{"Working towards it", "rendered-worker-1", "machine-config-controller", "node-b", "nosmt"} {
+		dump = strings.ReplaceAll(dump, harmless, `"`+words+`"`)
+	}
+	dump = strings.ReplaceAll(dump, `drain-rendered-worker-2`, `"`+words+`"`)
+	dump = strings.ReplaceAll(dump, `uncordon-"`+words+`"`, `"`+words+`"`)
+	file := clitest.Written(t, "dump.yaml", dump)
+	for _, args := range []string{"status", "status -o json", "status -o yaml", "verify", "verify -o json", "verify -o yaml", "diagnose", "diagnose -o json"} {
+		got := invoke(t, "", append(append([]string{"rollout"}, strings.Fields(args)...), "--from", file)...)
+		if strings.Contains(got.Out, "\nFORGED") || strings.ContainsFunc(got.Out+got.Err, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+			t.Errorf("%s: a stranger's words are not made harmless:\n%q%q", args, got.Out, got.Err)
+		}
+		if got.Out == "" {
+			t.Errorf("%s says nothing: %s", args, got.Err)
+		}
+	}
+}
+
+// TestRolloutOfStories: clusters at rest have nothing to do.
+func TestRolloutOfStories(t *testing.T) {
+	for _, name := range []string{"181_a_tag_mirror_drains", "182_a_digest_mirror_reloads", "183_the_deadlock", "184_a_budget_without_room"} {
+		objects, _ := clitest.Story(t, name)
+		got := invoke(t, objects, "rollout", "--from", "-")
+		if got.Code != 0 || !strings.Contains(got.Out, "worker") || strings.Contains(got.Out, "for its turn") {
+			t.Errorf("%s: exit code %d\n%s%s", name, got.Code, got.Out, got.Err)
+		}
+	}
+}
+
+func TestAsked(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, " yes \r\n": true, "y": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
+		var out strings.Builder
+		err := asked(cli.Streams{In: strings.NewReader(answer), Out: &out}, "Pause")
+		if (err == nil) != want || out.String() != "Pause? [y/N] " {
+			t.Errorf("%q: got %v, %q", answer, err, out.String())
+		}
+	}
+}
+
+// TestNoTerminal: nothing is changed because of what happens to come from a pipe.
+func TestNoTerminal(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // nothing was written
+	if _, err := w.WriteString("y\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := pauseOptions{pause: true}
+	if err := o.confirm(cli.Streams{In: r}); err == nil || !strings.Contains(err.Error(), "there is no --yes") {
+		t.Errorf("got %v", err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close() //nolint:errcheck // it was only read
+	if err := o.confirm(cli.Streams{In: null, Out: &strings.Builder{}}); err == nil || !strings.Contains(err.Error(), "there is no --yes") {
+		t.Errorf("got %v", err)
+	}
+	o.yes = true
+	if err := o.confirm(cli.Streams{In: r}); err != nil {
+		t.Errorf("--yes: got %v", err)
+	}
+}

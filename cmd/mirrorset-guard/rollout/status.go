@@ -1,0 +1,216 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// rolloutOptions are the choices of the commands rollout status, verify and diagnose.
+type rolloutOptions struct {
+	world  rolloutWorld
+	output cli.Output
+}
+
+func (o *rolloutOptions) addFlags(flags *pflag.FlagSet) {
+	o.world.addFlags(flags)
+	o.output.AddFlags(flags)
+}
+
+// reading returns run as it is called with what was read of the cluster or dump.
+func (o *rolloutOptions) reading(run func(context.Context, cli.Streams, *world.Rollout) error) func(context.Context, cli.Streams) error {
+	return func(ctx context.Context, s cli.Streams) error {
+		if err := o.output.Validate(); err != nil {
+			return err
+		}
+		view, err := o.world.read(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer view.Close()
+		return run(ctx, s, view)
+	}
+}
+
+func newRolloutStatus() *cobra.Command {
+	var o rolloutOptions
+	return o.statusCommand("status")
+}
+
+// statusCommand returns the command rollout status, which rollout alone is too.
+func (o *rolloutOptions) statusCommand(use string) *cobra.Command {
+	o.output = cli.Formats("table", "json", "yaml")
+	follow := false
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Say which node waits for what",
+		Long: `status says how far the Machine Config Operator has come with what nodes are to have:
+what the operator says of itself, each pool with what is new for its nodes, and each
+node that is not done with its state, its drain and who cordoned it. It reads a
+cluster, with the rights of the ClusterRole cluster-reader, or a must-gather (--from).
+
+It does not wait for the end of a rollout, as kubectl rollout status does; with --watch
+it does what rollout watch does, with its exit codes.
+
+Exit code 0: status printed. 2: the status could not be determined, or wrong usage.`,
+		Example: `  mirrorset-guard rollout
+  mirrorset-guard rollout status --watch
+  mirrorset-guard rollout status --from must-gather.tar.gz -o json`,
+		Args: withoutArguments,
+		RunE: cli.Runs(func(ctx context.Context, s cli.Streams) error {
+			if follow {
+				return o.watch(ctx, s)
+			}
+			return o.reading(o.runStatus)(ctx, s)
+		}),
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "follow the rollout to its end, as rollout watch does")
+	return cmd
+}
+
+// watch does what rollout watch does by default.
+func (o *rolloutOptions) watch(ctx context.Context, s cli.Streams) error {
+	if o.world.from != "" {
+		return errors.New("--watch: a dump does not change; leave out --from")
+	}
+	w := newWatchOptions()
+	w.cluster = o.world.cluster
+	switch o.output.Format {
+	case "table":
+	case "json":
+		w.output.Format = "json"
+	default:
+		return fmt.Errorf("--output %q: with --watch, choose table or json", o.output.Format)
+	}
+	return w.run(ctx, s)
+}
+
+func (o *rolloutOptions) runStatus(_ context.Context, s cli.Streams, view *world.Rollout) error {
+	found := status.Of(view.Input)
+	found.Notes = append(found.Notes, view.Problems...)
+	if o.output.Format != "table" {
+		return o.output.Write(s.Out, rollouts.StatusDocument(found))
+	}
+	return printStatus(s.Out, found, view.Now)
+}
+
+func printStatus(w io.Writer, s status.Status, now time.Time) error {
+	var b strings.Builder
+	printOperator(&b, s.Operator, now)
+	printPools(&b, s.Pools)
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		if lines := p.Lines(); len(lines) > 0 {
+			fmt.Fprintf(&b, "\nPool %s\n", text.Line(p.Name))
+			writeIndented(&b, lines)
+		}
+	}
+	printNodes(&b, s.Pools, now)
+	for _, u := range s.Unmanaged {
+		fmt.Fprintf(&b, "\nNode %s %s, and keeps what it has.\n", text.Line(u.Node), text.Line(u.Why))
+	}
+	if s.Remaining != nil {
+		fmt.Fprintf(&b, "\nWhat is under way takes %s more, if nothing holds a drain up.\n", s.Remaining.Text)
+	}
+	printNotes(&b, s.Notes)
+	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
+		b.WriteString("\nThis is the status as of now. To wait for the end: mirrorset-guard rollout status --watch\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeIndented writes lines below a heading. A line that is indented already stays so.
+func writeIndented(w io.Writer, lines []string) {
+	for _, line := range lines {
+		rest := strings.TrimLeft(line, " ")
+		cli.WriteLines(w, cli.Wrapped(rest, cli.TableWidth-2*cli.Margin), cli.Margin+len(line)-len(rest))
+	}
+}
+
+func printNotes(w io.Writer, notes []string) {
+	for _, note := range notes {
+		fmt.Fprintln(w)
+		cli.WriteLines(w, cli.Wrapped("Note: "+text.Line(note), cli.TableWidth), 0)
+	}
+}
+
+func printOperator(w io.Writer, o *status.Operator, now time.Time) {
+	if o == nil {
+		return
+	}
+	fmt.Fprintln(w, "ClusterOperator machine-config")
+	for _, c := range o.Conditions {
+		line := fmt.Sprintf("%s %s", c.Type, c.Status)
+		if c.Since != nil {
+			line += " " + strings.Replace(status.When(*c.Since, now), "at", "since", 1)
+		}
+		// What is as it should be needs no words.
+		if good := map[string]string{"Available": "True", "Progressing": "False", "Degraded": "False"}; good[c.Type] != c.Status {
+			line += fmt.Sprintf(": %s: %s", c.Reason, c.Message)
+		}
+		cli.WriteLines(w, cli.Wrapped(text.Line(line), cli.TableWidth-cli.Margin), cli.Margin)
+	}
+	fmt.Fprintln(w)
+}
+
+func printPools(w io.Writer, pools []status.Pool) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "POOL\tSTATE\tMACHINES\tUPDATED\tREADY\tUNAVAILABLE\tDEGRADED\tLEFT\tCONFIG")
+	for _, p := range pools {
+		left := "-"
+		if p.Remaining != nil {
+			left = p.Remaining.Text
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", text.Line(p.Name), p.State, p.Machines, p.Updated, p.Ready, p.Unavailable, p.Degraded,
+			left, cli.OrNone(p.Target))
+	}
+	_ = table.Flush() // into a strings.Builder
+}
+
+func printNodes(w io.Writer, pools []status.Pool, now time.Time) {
+	for i := range pools {
+		var waiting []string
+		for j := range pools[i].Nodes {
+			n := &pools[i].Nodes[j]
+			if n.OnlyWaits() {
+				waiting = append(waiting, n.Name)
+				continue
+			}
+			fmt.Fprintf(w, "\nNode %s (pool %s)\n", text.Line(n.Name), text.Line(pools[i].Name))
+			lines := []string{n.String()}
+			if n.Current != n.Desired {
+				lines = append(lines, fmt.Sprintf("has %s, is to have %s", cli.OrNone(n.Current), cli.OrNone(n.Desired)))
+			}
+			writeIndented(w, append(lines, n.Lines(now)...))
+		}
+		printWaiting(w, pools[i].Name, waiting)
+	}
+}
+
+// maxWaiting is how many nodes that wait are named: there may be thousands.
+const maxWaiting = 10
+
+func printWaiting(w io.Writer, pool string, nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	one, many := fmt.Sprintf("node of pool %s waits for its turn", text.Line(pool)), fmt.Sprintf("nodes of pool %s wait for their turn", text.Line(pool))
+	fmt.Fprintf(w, "\n%s\n", text.Plural(len(nodes), one, many))
+	writeIndented(w, []string{text.Line(text.Names(nodes, maxWaiting))})
+}

@@ -1,0 +1,158 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts/watch"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// watchOptions are the choices of the command rollout watch.
+type watchOptions struct {
+	cluster    cli.ClusterFlags
+	output     cli.Output
+	pools      []string
+	waitFor    cli.ChangeFlags
+	timeout    time.Duration
+	stallAfter time.Duration
+	keepGoing  bool
+	now        func() time.Time
+}
+
+// newWatchOptions returns the defaults.
+func newWatchOptions() *watchOptions {
+	return &watchOptions{output: cli.Formats("auto", "lines", "json"), now: time.Now, stallAfter: progress.DefaultStallAfter}
+}
+
+func newRolloutWatch() *cobra.Command {
+	o := newWatchOptions()
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Follow a rollout to its end, and say when it stands still",
+		Long: `watch shows how far each pool is, which nodes are under way, and what happens, until
+every node has what the mirror objects ask for and all pools are updated. A change
+that the Machine Config Operator has not noticed yet counts as well. With --wait-for
+it waits until the objects of a file are in the cluster as the file says and have
+reached every node of the pools that get them.
+
+A rollout stands still when nothing of it has moved for --stall-after and a cause is
+known that does not pass by itself, or three times as long without one. On a
+terminal the screen is drawn anew with each change; elsewhere each event is a line,
+or an object with -o json.
+
+Exit code 0: reached. 1: a pool is degraded, or nothing moves. 2: no answer, within
+--timeout if there is one, or wrong usage.`,
+		Example: `  mirrorset-guard rollout watch
+  oc apply -f mirrors.yaml && mirrorset-guard rollout watch --wait-for mirrors.yaml --timeout 4h
+  mirrorset-guard rollout watch --pool worker -o json`,
+		Args: withoutArguments,
+		RunE: cli.Runs(o.run),
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *watchOptions) addFlags(flags *pflag.FlagSet) {
+	o.cluster.AddFlags(flags)
+	o.output.AddFlags(flags)
+	flags.StringArrayVar(&o.pools, "pool", nil, "only this pool counts; may be repeated")
+	flags.StringArrayVar(&o.waitFor.Files, "wait-for", nil, "file, folder or - (standard input) with mirror objects that have to reach the nodes; may be repeated")
+	flags.DurationVar(&o.timeout, "timeout", 0, "how long to wait for the end; 0 is for as long as it takes")
+	flags.DurationVar(&o.stallAfter, "stall-after", o.stallAfter, "how long nothing may move")
+	flags.BoolVar(&o.keepGoing, "keep-going", false, "go on when a pool is degraded or stands still")
+}
+
+func (o *watchOptions) validate() error {
+	err := o.output.Validate()
+	if o.timeout < 0 {
+		err = errors.Join(err, fmt.Errorf("--timeout %s: must not be negative; 0 is for as long as it takes", o.timeout))
+	}
+	if o.stallAfter < rollouts.LeastStallAfter {
+		err = errors.Join(err, fmt.Errorf("--stall-after %s: want %s or more", o.stallAfter, rollouts.LeastStallAfter))
+	}
+	return err
+}
+
+func (o *watchOptions) run(ctx context.Context, s cli.Streams) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	edit, err := o.edit(s)
+	if err != nil {
+		return err
+	}
+	config, err := o.cluster.Config()
+	if err != nil {
+		return err
+	}
+	inventory, err := world.Progress(config)
+	if err != nil {
+		return err
+	}
+	display, err := o.printer(s)
+	if err != nil {
+		return err
+	}
+	w := watch.New(inventory, watch.Options{
+		Goal: status.Goal{Edit: edit, Pools: o.pools}, StallAfter: o.stallAfter, KeepGoing: o.keepGoing, Now: o.now,
+		Display: display, Progress: s.Err, Check: o.checkPools, Config: o.cluster.Config,
+	})
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errWatchTimeout)
+		defer cancel()
+	}
+	outcome, err := w.Run(ctx)
+	if err == nil && !outcome.Good {
+		err = cli.ErrDenied
+	}
+	return err
+}
+
+// errWatchTimeout ends a watch for which --timeout was too short.
+var errWatchTimeout = errors.New("the time of --timeout is over")
+
+// edit returns what is waited for, nil for nothing in particular. Nothing in a rendered config
+// tells whether a node trusts other CAs: they are not waited for.
+func (o *watchOptions) edit(s cli.Streams) (*mirrors.Edit, error) {
+	if len(o.waitFor.Files) == 0 {
+		return nil, nil
+	}
+	edit, err := o.waitFor.Read(s)
+	if err != nil {
+		return nil, fmt.Errorf("--wait-for: %w", err)
+	}
+	return &edit, nil
+}
+
+// checkPools says which of the pools that were named there are not.
+func (o *watchOptions) checkPools(pools []*mcfgv1.MachineConfigPool) error {
+	var all, unknown []string
+	for _, p := range pools {
+		all = append(all, p.Name)
+	}
+	for _, name := range o.pools {
+		if !slices.Contains(all, name) {
+			unknown = append(unknown, fmt.Sprintf("%q", name))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--pool: no pool %s: there are %s", strings.Join(unknown, ", "), text.Line(strings.Join(all, ", ")))
+}

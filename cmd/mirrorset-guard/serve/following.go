@@ -1,0 +1,57 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+)
+
+// followingFlags say how the rollouts of mirror changes are followed.
+type followingFlags struct {
+	stallAfter time.Duration // 0 for not at all
+}
+
+func (f *followingFlags) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.stallAfter, "rollout-stall-after", progress.DefaultStallAfter, "how long the rollout of a mirror change may stand still before an Event says why; 0 for not following rollouts")
+}
+
+func (f *followingFlags) validate() error {
+	if f.stallAfter != 0 && f.stallAfter < rollouts.LeastStallAfter {
+		return fmt.Errorf("--rollout-stall-after %s: want %s or more; 0 is for not following rollouts", f.stallAfter, rollouts.LeastStallAfter)
+	}
+	return nil
+}
+
+// prepareFollowing makes what follows rollouts, if they are to be followed.
+func (g *guard) prepareFollowing(reporter rollouts.Reporter, budget *standing.Budget) (err error) {
+	stallAfter := g.options.standing.following.stallAfter
+	if stallAfter == 0 {
+		return nil
+	}
+	g.follower, err = rollouts.NewFollower(rollouts.Options{
+		Source: g.cluster, Reporter: reporter, Budget: budget, StallAfter: stallAfter, Differs: g.unreviewed.SuspectTarget,
+		Log: g.log.WithName("rollouts"), Metrics: g.registry,
+	})
+	return err
+}
+
+// lead does what only one process should, until ctx ends.
+func (g *guard) lead(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() { g.unreviewed.TellRegistration(ctx) })
+	loops.Go(func() { g.unreviewed.Tell(ctx) })
+	if g.options.standing.every > 0 {
+		loops.Go(func() { g.standing.Verify(ctx) })
+	}
+	if g.follower != nil {
+		loops.Go(func() { g.follower.Run(ctx) })
+	}
+	loops.Wait()
+}

@@ -1,0 +1,33 @@
+package serve
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+)
+
+// prepareMetrics registers what is to be known of the process as a whole.
+func (g *guard) prepareMetrics() {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "mirrorset_guard_build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": cli.Version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	ready := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "mirrorset_guard_ready",
+		Help: "1 if this replica can review changes, 0 while it cannot: see /readyz for the reason.",
+	}, g.readiness)
+	g.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), build, ready,
+	)
+}
+
+func (g *guard) readiness() float64 {
+	if g.notReady() != nil {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/access"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// observeFlags say where the guard can be looked at.
+type observeFlags struct {
+	address string
+	plain   bool
+}
+
+func (f *observeFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.address, "metrics-bind-address", "", "where to serve /metrics and /inventory, over TLS, to bearers of a token with the right to read them; empty for nowhere")
+	flags.BoolVar(&f.plain, "metrics-plain", false, "serve only /metrics, without TLS and to anyone; for an address that nothing else can reach")
+}
+
+// An observer answers there.
+type observer struct {
+	metrics   prometheus.Gatherer
+	inventory *live.Inventory
+	log       logr.Logger
+}
+
+// server returns the server for f, without its TLS configuration; nil for nowhere.
+func (f *observeFlags) server(config *rest.Config, o observer) (*http.Server, error) {
+	if f.address == "" {
+		return nil, nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.metrics, promhttp.HandlerOpts{}))
+	if f.plain {
+		return &http.Server{Addr: f.address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}, nil
+	}
+	mux.HandleFunc("GET /inventory", o.list)
+	handler, err := access.New(config, mux, o.log)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
+	}
+	s := webhook.HTTPServer(handler, nil, o.log)
+	s.Addr = f.address
+	return s, nil
+}
+
+// list answers with the list of the command inventory, as JSON.
+func (o observer) list(w http.ResponseWriter, r *http.Request) {
+	selected, err := review.SelectionFrom(r.URL.Query())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	images, err := o.inventory.Images(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = review.StreamInventory(w, selected.Of(images.ByReference())) // the client may have gone
+}

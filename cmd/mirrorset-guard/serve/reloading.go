@@ -1,0 +1,56 @@
+package serve
+
+import (
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+// currentSettings are those in force.
+func (g *guard) currentSettings() policy.Settings { return *g.settings.Load() }
+
+// prepareReloading makes what puts the configuration file in force again whenever it changes,
+// if there is one.
+func (g *guard) prepareReloading() error {
+	if g.options.config.Path == "" {
+		return nil
+	}
+	metrics, err := config.NewMetrics(g.registry)
+	if err != nil {
+		return err
+	}
+	g.reloader, err = config.NewReloader(config.Options{
+		Path:    g.options.config.Path,
+		Accept:  g.configure,
+		Report:  config.Events(g.events, g.replica, theGuard),
+		Metrics: metrics,
+		Log:     g.log.WithName("config"),
+	})
+	if err != nil {
+		return cli.ConfigError(err)
+	}
+	return nil
+}
+
+// configNotes say why the configuration file as it is now is not in force.
+func (g *guard) configNotes() []string {
+	if g.reloader == nil || g.reloader.Err() == nil {
+		return nil
+	}
+	return []string{"an earlier configuration is in force: " + g.reloader.Err().Error()}
+}
+
+// configure puts file in force, with the flags.
+func (g *guard) configure(file config.Configuration) error {
+	configured, err := g.options.config.Merge(file, &g.options.policy, &g.options.registries)
+	if err != nil {
+		return err
+	}
+	if err := g.configureAudit(configured.Audit); err != nil {
+		return err
+	}
+	g.registries.Client.SetPaces(configured.Paces)
+	g.registries.SetLifetimes(configured.Lifetimes)
+	g.settings.Store(&configured.Settings)
+	return nil
+}

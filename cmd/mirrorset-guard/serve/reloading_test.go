@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+)
+
+// TestConfigure: what a new file says is in force from the next review on; what cannot be put
+// in force changes nothing.
+func TestConfigure(t *testing.T) {
+	server := clitest.RegistryAt(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	g := guardOf(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"cart"},
+		"spec":{"template":{"spec":{"containers":[{"name":"app","image":"example.com/shop/cart:v1"}]}}}}`, &bytes.Buffer{}, server...)
+	var o serveOptions
+	set := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	o.addFlags(set)
+	if err := set.Parse([]string{"--guesses=deny"}); err != nil {
+		t.Fatal(err)
+	}
+	g.options = &o
+	if err := g.prepareAudit(config.Default().AuditSettings()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		text string
+		err  string
+		mode policy.Mode
+	}{
+		{clitest.ConfigHeader + "mode: warn\n", "", policy.ModeWarn},
+		{clitest.ConfigHeader + "mode: audit\nguesses: warn\n", "set both in the configuration file and by a flag: guesses and --guesses", policy.ModeWarn},
+		{clitest.ConfigHeader + "mode: audit\naudit: {destination: file, file: {path: /dev/null/audit.log}}\n", "opening the audit file: mkdir /dev/null: not a directory", policy.ModeWarn},
+		{clitest.ConfigHeader, "", policy.ModeEnforce},
+	} {
+		file, err := config.Parse([]byte(tt.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		message := ""
+		if err := g.configure(file); err != nil {
+			message = err.Error()
+		}
+		if s := g.currentSettings(); message != tt.err || s.Mode != tt.mode || s.Guesses != policy.GuessesDeny {
+			t.Errorf("%q: %q, settings %+v", tt.text, message, s)
+		}
+	}
+}

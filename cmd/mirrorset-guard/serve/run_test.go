@@ -1,0 +1,31 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/inspect"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
+	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
+)
+
+// run runs the program with the commands that these tests need.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Run(ctx, args, stdin, stdout, stderr, append(inspect.Commands(), New())...)
+}
+
+// invoke runs a command in this process.
+func invoke(t testing.TB, stdin string, args ...string) clitest.Outcome {
+	t.Helper()
+	return clitest.Invoke(t, run, stdin, args...)
+}
+
+// A realCluster is an API server with OpenShift's kinds.
+type realCluster struct{ clitest.Cluster }
+
+func newCluster(t *testing.T, options ...cluster.Option) realCluster {
+	t.Helper()
+	return realCluster{clitest.NewCluster(t, options...)}
+}

@@ -1,0 +1,412 @@
+// Package serve has the command serve: it puts the guard together as its flags and its configuration
+// say, and runs it.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/zapr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/config"
+	"github.com/mirrorset-guard/mirrorset-guard/cmd/mirrorset-guard/internal/cli"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/memory"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/trust"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
+)
+
+// serveOptions are the choices of the command serve.
+type serveOptions struct {
+	listen, health string
+	observe        observeFlags
+	tlsDir         string
+	clientCA       string
+	drain          time.Duration
+	logLevel       string
+	surveyEvery    time.Duration
+	cluster        cli.ClusterFlags
+	registries     cli.RegistryFlags
+	policy         cli.PolicyFlags
+	config         cli.ConfigFlags
+	standing       standingFlags
+	audit          auditFlags
+	stdout         io.Writer // for records of decisions; nil in tests that have none
+}
+
+// New returns the command serve.
+func New() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Answer the API server as a validating admission webhook",
+		Long: `serve follows the images of the cluster and answers admission reviews of mirror
+sets over TLS at ` + webhook.Path + `. It is ready once it has read the whole cluster.
+
+It also keeps verifying the mirror configuration in force, and reports images that
+their mirrors have lost as Events on the mirror sets.`,
+		Args: cobra.NoArgs,
+		// Instead of the root's: run sets a logger.
+		PersistentPreRun: func(*cobra.Command, []string) {},
+		RunE:             cli.Runs(o.run),
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *serveOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.listen, "webhook-bind-address", fmt.Sprintf(":%d", webhook.Port), "where to answer admission reviews, over TLS")
+	flags.StringVar(&o.health, "health-probe-bind-address", ":8081", "where to answer /healthz and /readyz")
+	flags.StringVar(&o.tlsDir, "tls-dir", "/etc/mirrorset-guard/tls", "folder of the serving certificate, tls.crt and tls.key; changes are picked up")
+	flags.StringVar(&o.clientCA, "client-ca", "", "file with the CA of the client certificates that API servers have; who asks for a review without one gets 401; empty: whoever can reach the port may ask; changes are picked up")
+	flags.DurationVar(&o.drain, "shutdown-delay", 5*time.Second, "how long to go on answering, while reporting not ready, after SIGTERM; longer, by 10s at most, while reviews still come")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.DurationVar(&o.surveyEvery, "survey-every", live.DefaultSurveyEvery, "how often to search objects of unknown kinds for images; new kinds are discovered every minute")
+	o.observe.addFlags(flags)
+	o.cluster.AddFlags(flags)
+	o.registries.AddFlags(flags)
+	flags.StringVar(&o.registries.FactFile, "fact-file", "", "file in which facts about images survive a restart; empty for none")
+	o.policy.AddFlags(flags)
+	o.config.AddFlags(flags)
+	o.config.Mounted = true
+	o.standing.addFlags(flags)
+	o.audit.addFlags(flags)
+}
+
+func (o *serveOptions) validate() error {
+	var err error
+	if o.surveyEvery != 0 && o.surveyEvery < minSurveyEvery { // zero is the default
+		err = fmt.Errorf("--survey-every %s: want %s or more", o.surveyEvery, minSurveyEvery)
+	}
+	return errors.Join(err, validateFactFile(o.registries.FactFile), o.standing.validate(), o.audit.validate())
+}
+
+// minSurveyEvery keeps the lists of a large cluster from being all that its API server has
+// to do.
+const minSurveyEvery = time.Second
+
+func (o *serveOptions) run(ctx context.Context, io cli.Streams) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	log, err := newLogger(o.logLevel, io)
+	if err != nil {
+		return err
+	}
+	ctrllog.SetLogger(log)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	o.stdout = io.Out
+	cluster, err := o.cluster.Config()
+	if err != nil {
+		return err
+	}
+	g, err := newGuard(cluster, o, log)
+	if err != nil {
+		return err
+	}
+	return g.run(ctx)
+}
+
+// gcPercent is half of Go's default. Reading a large cluster leaves garbage of fifty times what is
+// kept, and large reviews of ten times: with the default, that alone would determine how much memory
+// the process takes. It is ready no later.
+const gcPercent = 50
+
+// newLogger returns a logger that writes JSON lines to standard error.
+func newLogger(level string, io cli.Streams) (logr.Logger, error) {
+	var l zapcore.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level %q: choose one of debug, info, warn, error", level)
+	}
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(io.Err)), l)
+	return zapr.NewLogger(zap.New(core)), nil
+}
+
+// A guard is the whole server.
+type guard struct {
+	options    *serveOptions
+	log        logr.Logger
+	world      *world.World
+	cluster    *live.Inventory   // of world
+	registries *world.Registries // of world
+	tls        tlsServing
+	mux        *http.ServeMux
+	observed   *http.Server // nil for none
+	registry   *prometheus.Registry
+	standing   *standing.Verifier
+	events     clienteventsv1.EventsGetter
+
+	unreviewed *standing.Unreviewed // what has changed without a review
+	follower   *rollouts.Follower   // nil: rollouts are not followed
+	settings   atomic.Pointer[policy.Settings]
+	reloader   *config.Reloader   // nil: there is no configuration file
+	election   *election.Election // nil: this process is the only one
+	ending     atomic.Bool
+
+	lastReview atomic.Pointer[time.Time] // when a review came last
+
+	overrides *webhook.OverrideEvents
+	audit     *auditlog.Log
+	replica   string
+	recent    *recent.Edits
+	keeper    webhook.Keeper
+}
+
+func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, error) {
+	configured, err := o.config.Read(&o.policy, &o.registries)
+	if err != nil {
+		return nil, err
+	}
+	o.registries.Configured = &configured
+	g := &guard{options: o, log: log, registry: prometheus.NewRegistry(), keeper: webhook.NewKeeper(), replica: election.Instance()}
+	g.settings.Store(&configured.Settings)
+	g.prepareMetrics()
+	if err := g.prepareUnreviewed(cluster); err != nil {
+		return nil, err
+	}
+	if err := g.openWorld(cluster); err != nil {
+		return nil, err
+	}
+	g.registry.MustRegister(live.Collector{Inventory: g.cluster})
+	if g.observed, err = o.observe.server(cluster, observer{g.registry, g.cluster, log}); err != nil {
+		return nil, err
+	}
+	if err := g.prepareServing(cluster); err != nil {
+		return nil, err
+	}
+	reviewer := g.world.Reviewer()
+	reviewer.SettingsNow, reviewer.Limiter, reviewer.InForce = g.currentSettings, review.NewLimiter(runtime.GOMAXPROCS(0)), new(review.InForce)
+	if err := g.prepareStanding(cluster, reviewer); err != nil {
+		return nil, err
+	}
+	reviewer.Told = webhook.Told
+	if err := g.prepareAudit(configured.Audit); err != nil {
+		return nil, err
+	}
+	if err := g.prepareReloading(); err != nil {
+		return nil, err
+	}
+	// An answer to a person must not wait for the client's own limit of requests.
+	unlimited := rest.CopyConfig(cluster)
+	unlimited.QPS = -1
+	kube, err := kubernetes.NewForConfig(unlimited)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for overrides: %w", err)
+	}
+	g.overrides = webhook.NewOverrideEvents(kube.EventsV1(), g.replica, theGuard, log.WithName("override"))
+	if g.recent, err = g.newRecent(cluster); err != nil {
+		return nil, err
+	}
+	g.mux, err = webhook.NewServeMux(webhook.Options{
+		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: g.audit, Recent: g.recent,
+	})
+	return g, err
+}
+
+// theGuard is what Events are about that have no object of their own: the webhook configuration is what
+// the guard is to a cluster and, like the mirror sets, has no namespace, so that it takes no further
+// right.
+var theGuard = corev1.ObjectReference{
+	APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration", Name: webhook.ServiceName,
+}
+
+// prepareUnreviewed makes what tells of changes that no webhook sees.
+func (g *guard) prepareUnreviewed(cluster *rest.Config) error {
+	kube, err := kubernetes.NewForConfig(cluster)
+	if err != nil {
+		return fmt.Errorf("making a client for Events: %w", err)
+	}
+	g.events = kube.EventsV1()
+	g.unreviewed = standing.NewUnreviewed(standing.UnreviewedOptions{
+		Suspect:      func(what string) { g.standing.Suspect(what) },
+		Registration: func() (serving.Registration, <-chan struct{}) { return g.tls.cluster.Registration() },
+		Client:       g.events, Instance: g.replica, Guard: theGuard, Log: g.log,
+	})
+	return nil
+}
+
+// openWorld opens the cluster that the guard is for.
+func (g *guard) openWorld(cluster *rest.Config) error {
+	options, err := g.options.registries.Options()
+	if err != nil {
+		return err
+	}
+	options.Cluster = live.Options{OnUnreviewed: func(object string) { g.unreviewed.Suspect([]string{object}) }, Logger: g.log, SurveyEvery: g.options.surveyEvery}
+	options.Trust = trust.Options{OnUnreviewed: g.unreviewed.Suspect, Logger: g.log}
+	if g.world, err = world.New(cluster, options); err != nil {
+		return err
+	}
+	g.cluster, g.registries = g.world.Live, g.world.Registries
+	return nil
+}
+
+// ready says why no verdict can be given.
+func (g *guard) ready() error { return errors.Join(g.cluster.Ready(), g.world.Trust.Ready()) }
+
+// notReady says why the API server should ask another replica.
+func (g *guard) notReady() error {
+	if g.ending.Load() {
+		return errors.New("ending")
+	}
+	return errors.Join(g.ready(), g.tls.ready())
+}
+
+// run serves until ctx ends, and a while longer, so that the API server learns
+// of the end before the port is closed.
+func (g *guard) run(ctx context.Context) error {
+	defer g.close()
+	defer g.recordDecisions(ctx)()
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	group, serving := errgroup.WithContext(serving)
+	group.Go(func() error { return g.cluster.Run(serving) })
+	group.Go(func() error { return g.world.Trust.Run(serving) })
+	group.Go(func() error { return g.registries.Run(serving) })
+	group.Go(func() error {
+		g.verify(serving)
+		return nil
+	})
+	g.runServing(serving, group)
+	group.Go(func() error {
+		g.overrides.Run(serving)
+		return nil
+	})
+	group.Go(func() error {
+		g.keeper.Run(serving, g.registries.Keep)
+		return nil
+	})
+	group.Go(func() error {
+		g.recent.Run(serving)
+		return nil
+	})
+	group.Go(func() error {
+		memory.GiveBack(serving)
+		return nil
+	})
+	if g.reloader != nil {
+		group.Go(func() error {
+			g.reloader.Run(serving)
+			return nil
+		})
+	}
+	listening, stopListening := context.WithCancel(serving)
+	defer stopListening()
+	listened := make(chan struct{})
+	group.Go(func() error {
+		defer close(listened)
+		defer cancel() // only now: what is still under way needs the rest
+		return g.listen(listening)
+	})
+	group.Go(func() error {
+		defer stopListening()
+		g.waitForEnd(ctx, serving)
+		return nil
+	})
+	g.log.Info("Started", "version", cli.Version, "listen", g.options.listen, "mode", g.currentSettings().Mode.String())
+	return g.awaitEnd(group.Wait, listened)
+}
+
+// servers returns what listens where.
+func (g *guard) servers() []*http.Server {
+	reviews := webhook.HTTPServer(g.noteReviews(g.mux), g.tls.reviewsConfig(), g.log)
+	reviews.Addr = g.options.listen
+	servers := []*http.Server{reviews, {Addr: g.options.health, Handler: g.healthMux(), ReadHeaderTimeout: 5 * time.Second}}
+	if g.observed != nil {
+		if !g.options.observe.plain {
+			g.observed.TLSConfig = g.tls.config()
+		}
+		servers = append(servers, g.observed)
+	}
+	return servers
+}
+
+func (g *guard) healthMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := g.notReady(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+		for _, note := range slices.Concat(g.cluster.Notes(), g.world.Trust.Notes(), g.registries.Notes(), g.configNotes(), g.tls.notes(), g.recent.Notes()) {
+			fmt.Fprintln(w, "note:", text.Line(note))
+		}
+	})
+	return mux
+}
+
+// listen serves on all ports until ctx ends and the requests under way have finished.
+func (g *guard) listen(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, s := range g.servers() {
+		group.Go(func() error { return serve(ctx, s) })
+	}
+	return group.Wait()
+}
+
+// serve listens until ctx ends, then lets the requests under way finish. A server
+// with a TLS configuration speaks TLS.
+func serve(ctx context.Context, s *http.Server) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return err
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		stopped <- s.Shutdown(end)
+	}()
+	if s.TLSConfig != nil {
+		err = s.ServeTLS(listener, "", "")
+	} else {
+		err = s.Serve(listener)
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving %s: %w", s.Addr, err)
+	}
+	return <-stopped
+}
+
+// shutdownTimeout is longer than any review may take (webhook.TimeoutSeconds).
+const shutdownTimeout = (webhook.TimeoutSeconds + 5) * time.Second

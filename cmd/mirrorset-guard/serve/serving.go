@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/certs"
+	"github.com/mirrorset-guard/mirrorset-guard/certs/tlsprofile"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+	"github.com/mirrorset-guard/mirrorset-guard/manifests"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+)
+
+// A tlsServing has the certificate and the TLS profile with which the guard serves.
+type tlsServing struct {
+	certs        *certs.Reloader
+	verification *certs.Verification
+	cluster      *serving.Follower
+	clients      *certs.Clients // nil for anybody
+}
+
+// prepareServing reads the certificate, and makes what follows how to serve.
+func (g *guard) prepareServing(cluster *rest.Config) (err error) {
+	if g.tls.certs, err = certs.Load(g.options.tlsDir); err != nil {
+		return err
+	}
+	if g.options.clientCA != "" {
+		if g.tls.clients, err = certs.LoadClients(g.options.clientCA); err != nil {
+			return fmt.Errorf("--client-ca: %w", err)
+		}
+	}
+	installed, err := manifests.WebhookConfiguration()
+	if err != nil {
+		return err
+	}
+	g.tls.cluster, err = serving.Follow(cluster, serving.Options{
+		WebhookConfiguration: webhook.ServiceName, Installed: installed, OnProfile: g.logProfile, Logger: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	g.tls.verification = certs.NewVerification(g.tls.certs, g.tls.cluster.Webhooks)
+	g.registry.MustRegister(serving.Collector{Follower: g.tls.cluster}, certs.Collector{Reloader: g.tls.certs, Verification: g.tls.verification})
+	return nil
+}
+
+func (g *guard) logProfile(p tlsprofile.Profile) {
+	g.log.Info("TLS profile in force", "profile", p.Name, "minVersion", tls.VersionName(p.MinVersion), "problems", p.Problems)
+}
+
+// runServing keeps up to date how to serve in goroutines of group, until ctx ends.
+func (g *guard) runServing(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { return g.tls.cluster.Run(ctx) })
+	background := []func(){
+		func() { g.tls.certs.Run(ctx, g.log) },
+		func() { g.tls.verification.Run(ctx, g.log) },
+	}
+	if g.tls.clients != nil {
+		background = append(background, func() { g.tls.clients.Run(ctx, g.log) })
+	}
+	for _, run := range background {
+		group.Go(func() error {
+			run()
+			return nil
+		})
+	}
+}
+
+// config is that of a server over TLS.
+func (s *tlsServing) config() *tls.Config { return s.certs.TLSConfig(s.cluster.Profile) }
+
+// reviewsConfig is that of the server for reviews.
+func (s *tlsServing) reviewsConfig() *tls.Config {
+	if s.clients == nil {
+		return s.config()
+	}
+	return s.clients.TLSConfig(s.config())
+}
+
+// authenticate says why r is not from an API server.
+func (s *tlsServing) authenticate(r *http.Request) error {
+	if s.clients == nil {
+		return nil
+	}
+	return s.clients.Verify(r.TLS)
+}
+
+// ready says why the API server should not call this replica, as far as TLS is concerned. A
+// review that comes all the same is answered.
+func (s *tlsServing) ready() error { return errors.Join(s.cluster.Ready(), s.verification.Ready()) }
+
+// notes say what is wrong with how the guard serves.
+func (s *tlsServing) notes() []string {
+	notes := append(s.verification.Notes(), s.cluster.Notes()...)
+	if s.clients != nil && s.clients.Err() != nil {
+		notes = append(notes, "earlier CAs of clients are in use: "+s.clients.Err().Error())
+	}
+	return notes
+}

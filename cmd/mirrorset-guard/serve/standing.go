@@ -1,0 +1,106 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
+	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook"
+	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
+)
+
+// standingFlags say how the mirror configuration in force is verified.
+type standingFlags struct {
+	every     time.Duration
+	elect     bool
+	namespace string
+	following followingFlags
+}
+
+func (s *standingFlags) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&s.every, "verify-every", standing.DefaultEvery, "how often to verify the mirror configuration in force and report as Events what has changed; 0 for never")
+	s.following.addFlags(flags)
+	flags.BoolVar(&s.elect, "leader-elect", false, "for one of several replicas: verify and report only while holding a Lease, and share in another which changes were just admitted, so that two made at the same moment are judged together")
+	flags.StringVar(&s.namespace, "leader-elect-namespace", webhook.Namespace, "namespace of the Leases "+election.LeaseName+" and "+recent.LeaseName)
+}
+
+func (s *standingFlags) validate() error {
+	if err := s.following.validate(); err != nil {
+		return err
+	}
+	if s.every < 0 {
+		return fmt.Errorf("--verify-every %s: must not be negative; 0 is for never", s.every)
+	}
+	if s.elect && s.namespace == "" {
+		return fmt.Errorf("--leader-elect-namespace %q: the Lease needs a namespace", s.namespace)
+	}
+	return nil
+}
+
+// validateFactFile checks at the start that the file can be written, and not only with the first save,
+// after five minutes. What is in it is for the Store to judge.
+func validateFactFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("--fact-file %q: exists and is not a regular file", path)
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return fmt.Errorf("--fact-file %q: there is no folder %s", path, filepath.Dir(path))
+	}
+	return nil
+}
+
+// prepareStanding makes what verifies the configuration in force, as reviewer reviews
+// changes of it.
+func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) error {
+	budget := standing.NewBudget()
+	var err error
+	g.standing, err = standing.New(standing.Options{
+		Reviewer: reviewer,
+		Store:    g.registries,
+		Reporter: standing.Events(g.events, g.replica, theGuard),
+		Budget:   budget,
+		Unseen:   g.unreviewed.Unseen,
+		Every:    g.options.standing.every,
+		Log:      g.log.WithName("standing"),
+		Metrics:  g.registry,
+	})
+	if err == nil {
+		err = g.prepareFollowing(rollouts.Events(g.events, g.replica), budget)
+	}
+	if err == nil && g.options.standing.elect {
+		g.election, err = election.New(config, g.options.standing.namespace, g.replica, g.log.WithName("election"))
+	}
+	return err
+}
+
+// verify takes over what an earlier process knew, keeps fresh what the configuration in
+// force rests on and, where this process is to, reports what changes, until ctx ends.
+// It waits for the credentials and the trust of the nodes: under others, nothing that
+// is known would count.
+func (g *guard) verify(ctx context.Context) {
+	if g.cluster.WaitReady(ctx) != nil || g.world.Trust.WaitReady(ctx) != nil {
+		return // ctx has ended
+	}
+	g.registries.Restore()
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	loops.Go(func() { g.standing.Keep(ctx) })
+	if g.election != nil {
+		loops.Go(func() { g.election.Run(ctx, g.lead) })
+		return
+	}
+	loops.Go(func() { g.lead(ctx) })
+}

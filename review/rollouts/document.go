@@ -1,0 +1,104 @@
+package rollouts
+
+import (
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// each returns what make makes of each of list; nil, which is null in JSON, stays nil.
+func each[T, U any](list []T, make func(T) U) []U {
+	if list == nil {
+		return nil
+	}
+	all := []U{}
+	for _, one := range list {
+		all = append(all, make(one))
+	}
+	return all
+}
+
+func condition(c status.Condition) v1alpha1.Condition { return v1alpha1.Condition(c) }
+
+func registryChange(c rollout.RegistryChange) v1alpha1.RegistryChange {
+	return v1alpha1.RegistryChange(c)
+}
+
+// StatusDocument returns s as it is published.
+func StatusDocument(s status.Status) v1alpha1.RolloutStatus {
+	d := v1alpha1.RolloutStatus{
+		Pools:     each(s.Pools, poolDocument),
+		Unmanaged: each(s.Unmanaged, func(u status.Unmanaged) v1alpha1.UnmanagedNode { return v1alpha1.UnmanagedNode(u) }),
+		Remaining: (*v1alpha1.Remaining)(s.Remaining), Notes: s.Notes,
+	}
+	if s.Operator != nil {
+		d.Operator = &v1alpha1.Operator{Conditions: each(s.Operator.Conditions, condition)}
+	}
+	return d
+}
+
+func poolDocument(p status.Pool) v1alpha1.PoolStatus {
+	d := v1alpha1.PoolStatus{
+		Name: p.Name, State: string(p.State), Held: p.Held,
+		Machines: p.Machines, Updated: p.Updated, Ready: p.Ready, Unavailable: p.Unavailable, Degraded: p.Degraded, Present: p.Present,
+		AtOnce: p.AtOnce, Paused: (*v1alpha1.Paused)(p.Paused), Current: p.Current, Target: p.Target, From: p.From,
+		Action: p.Action, Drains: p.Drains, Conditions: each(p.Conditions, condition), Nodes: each(p.Nodes, nodeDocument),
+		Remaining: (*v1alpha1.Remaining)(p.Remaining),
+	}
+	if c := p.Changes; c != nil {
+		d.Changes = &v1alpha1.Changes{Registries: each(c.Registries, registryChange), Files: c.Files, Units: c.Units, System: c.System}
+	}
+	return d
+}
+
+func nodeDocument(n status.Node) v1alpha1.NodeStatus {
+	return v1alpha1.NodeStatus{
+		Name: n.Name, Zone: n.Zone, State: string(n.State), Daemon: n.Daemon, Reason: n.Reason, Current: n.Current, Desired: n.Desired,
+		Unavailable: n.Unavailable, Since: n.Since, Drain: (*v1alpha1.Drain)(n.Drain), Cordoned: (*v1alpha1.Cordoned)(n.Cordoned),
+		Conditions: each(n.Conditions, condition),
+	}
+}
+
+// DiagnosisDocument returns d as it is published.
+func DiagnosisDocument(d status.Diagnosis) v1alpha1.Diagnosis {
+	return v1alpha1.Diagnosis{Findings: each(d.Findings, holdUp), Unknown: d.Unknown, Notes: d.Notes}
+}
+
+func holdUp(f status.Finding) v1alpha1.HoldUp {
+	return v1alpha1.HoldUp{
+		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain, Unexplained: f.Unexplained,
+		Remedies: each(f.Remedies, func(r status.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,
+	}
+}
+
+// VerificationDocument returns v as it is published.
+func VerificationDocument(v status.Verification) v1alpha1.Verification {
+	return v1alpha1.Verification{
+		Result: string(v.Result), Rejected: v.Rejected, Nodes: each(v.Nodes, nodeConfig),
+		Pulls:   each(v.Pulls, func(f status.PullFailure) v1alpha1.PullFailure { return v1alpha1.PullFailure(f) }),
+		Left:    each(v.Left, func(t status.Task) v1alpha1.Task { return v1alpha1.Task(t) }),
+		Unknown: v.Unknown, NotCompared: v.NotCompared,
+	}
+}
+
+func nodeConfig(n status.NodeConfig) v1alpha1.NodeConfig {
+	return v1alpha1.NodeConfig{
+		Node: n.Node, Pool: n.Pool, Config: n.Config, Result: string(n.Result), Why: n.Why, Differences: each(n.Differences, registryChange),
+	}
+}
+
+// EventDocument returns e as it is published.
+func EventDocument(e progress.Event) v1alpha1.RolloutEvent {
+	d := v1alpha1.RolloutEvent{
+		APIVersion: v1alpha1.APIVersion, Kind: "RolloutEvent", Time: e.Time.UTC(), Type: string(e.Type), Pool: e.Pool, Node: e.Node,
+		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: e.Causes,
+	}
+	for stage, n := range e.Counts {
+		if d.Nodes == nil {
+			d.Nodes = map[string]int{}
+		}
+		d.Nodes[string(stage)] = n
+	}
+	return d
+}

@@ -1,0 +1,68 @@
+package watch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/follow"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review/world"
+)
+
+// An away knows since when the API server does not answer.
+type away struct {
+	since  time.Time // zero while it answers
+	err    error
+	lasted time.Duration // the last time
+}
+
+// look reports whether the API server is away, by what is followed of pools and nodes, and
+// what is to be said of it.
+func (a *away) look(sources []follow.Status, now time.Time) (is bool, events []progress.Event) {
+	i := slices.IndexFunc(sources, func(s follow.Status) bool {
+		return (s.Name == workloads.Nodes || s.Name == poolSource) && s.IsReadable() && (s.Err != nil || s.Stale)
+	})
+	switch {
+	case i >= 0 && a.since.IsZero():
+		a.since, a.err = now, sources[i].Err
+		return true, []progress.Event{{Time: now, Type: Away, Message: "The API server does not answer any more.", Causes: [][]string{{a.why()}}}}
+	case i >= 0:
+		a.err = sources[i].Err
+		return true, nil
+	case !a.since.IsZero():
+		a.lasted = now.Sub(a.since)
+		*a = away{lasted: a.lasted}
+		return false, []progress.Event{{Time: now, Type: Back, Message: fmt.Sprintf("The API server answers again, after %s.", progress.Short(a.lasted))}}
+	default:
+		return false, nil
+	}
+}
+
+const poolSource = "machineconfigpools.machineconfiguration.openshift.io"
+
+// text says since when, in a sentence.
+func (a *away) text(now time.Time) string {
+	if a.since.IsZero() {
+		return ""
+	}
+	text := fmt.Sprintf("The API server does not answer since %s", a.since.Format(time.TimeOnly))
+	if now.Sub(a.since) >= time.Second {
+		text += fmt.Sprintf(" (%s)", progress.Short(now.Sub(a.since)))
+	}
+	return text + ": " + a.why()
+}
+
+// why says what is the matter, without the address of the request.
+func (a *away) why() string {
+	return cmp.Or(world.Words(a.err), "nothing has been heard of it")
+}
+
+// refused reports whether the API server is there, and lets us read nothing any more.
+func (a *away) refused() bool {
+	return apierrors.IsForbidden(a.err) || apierrors.IsUnauthorized(a.err)
+}

@@ -1,0 +1,170 @@
+package standing
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+)
+
+// The reasons of Events about how the webhooks are registered.
+const (
+	registrationChanged  = "RegistrationChanged"
+	registrationRestored = "RegistrationRestored"
+	// changedWithoutReview is that of Events about objects that say where nodes pull from, or how, and
+	// that no webhook sees.
+	changedWithoutReview = "ChangedWithoutReview"
+	// renderedDiffers is that of Events about pools that are to get what no object asks for.
+	renderedDiffers = "RenderedDiffers"
+)
+
+// registrationPause bounds the Events about the registration: who changes it again and again is
+// told of once in this time.
+const registrationPause = 10 * time.Second
+
+// UnreviewedOptions are what NewUnreviewed needs.
+type UnreviewedOptions struct {
+	// Suspect is that of the Verifier.
+	Suspect func(what string)
+	// Registration is how the webhooks are registered, and what is closed once that has changed.
+	Registration func() (serving.Registration, <-chan struct{})
+	Client       clienteventsv1.EventsGetter
+	Instance     string                 // in whose name Events are, usually a pod
+	Guard        corev1.ObjectReference // what they are about
+	Log          logr.Logger
+}
+
+// Unreviewed has the configuration in force verified at once when something has changed that decides
+// where nodes pull from and that no webhook sees, or how the webhooks are registered; and tells of it
+// in Events.
+type Unreviewed struct {
+	options UnreviewedOptions
+	waiting chan unreviewed
+}
+
+// NewUnreviewed returns one to which nothing has been reported.
+func NewUnreviewed(o UnreviewedOptions) *Unreviewed {
+	return &Unreviewed{o, make(chan unreviewed, maxUnreviewed)}
+}
+
+// Unseen says what may have passed without a review as things are, for reports of what is lost.
+func (u *Unreviewed) Unseen() string {
+	registration, _ := u.options.Registration()
+	return registration.String()
+}
+
+// TellRegistration writes an Event whenever the webhooks are no longer registered as they were
+// installed, or are again, until ctx ends. Meanwhile the standing verification says what may have
+// passed, and begins a round at each such change.
+func (u *Unreviewed) TellRegistration(ctx context.Context) {
+	var told serving.Registration
+	for ctx.Err() == nil {
+		now, news := u.options.Registration()
+		if now.String() != told.String() {
+			u.options.Suspect("ValidatingWebhookConfiguration " + u.options.Guard.Name)
+			u.options.Log.Info("Registration of the webhooks changed", "differences", now.Differences)
+			if err := u.write(ctx, u.registrationEvent(now, told)); err != nil {
+				u.options.Log.Error(err, "Could not tell of the registration of the webhooks")
+			} else {
+				told = now
+			}
+			select {
+			case <-time.After(registrationPause):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (u *Unreviewed) write(ctx context.Context, e *eventsv1.Event) error {
+	return events.Write(ctx, u.options.Client, e)
+}
+
+func (u *Unreviewed) registrationEvent(now, before serving.Registration) *eventsv1.Event {
+	e := events.New("registration", u.options.Instance)
+	e.Action, e.Reason, e.Regarding, e.Type = "Comparing", registrationChanged, u.options.Guard, corev1.EventTypeWarning
+	e.Note = now.String()
+	if len(now.Differences) == 0 {
+		e.Reason, e.Type = registrationRestored, corev1.EventTypeNormal
+		e.Note = "The webhooks are registered as they were installed; changes may have passed unseen from " +
+			before.Since.UTC().Format(time.RFC3339) + " to " + time.Now().UTC().Format(time.RFC3339)
+	}
+	e.Note = events.CutNote(text.Line(e.Note))
+	return e
+}
+
+// maxUnreviewed bounds what waits for its Event: MachineConfigs may change by the dozen.
+const maxUnreviewed = 16
+
+// An unreviewed is something that has changed where nodes pull from, and that no webhook has seen.
+type unreviewed struct{ reason, eventType, note string }
+
+// Suspect has the configuration in force verified at once, as objects have changed that no webhook sees.
+// It does not wait.
+func (u *Unreviewed) Suspect(objects []string) {
+	for _, object := range objects {
+		u.suspect(object, unreviewed{
+			changedWithoutReview, corev1.EventTypeNormal,
+			object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew",
+		})
+	}
+}
+
+// SuspectTarget does so as a pool is to get what no object asks for. No node need have it yet.
+func (u *Unreviewed) SuspectTarget(d status.TargetDifference) {
+	u.suspect("MachineConfig "+d.Config, unreviewed{
+		renderedDiffers, corev1.EventTypeWarning,
+		d.String() + `. "mirrorset-guard rollout verify" shows all; "mirrorset-guard rollout pause" keeps it from nodes that have not begun`,
+	})
+}
+
+func (u *Unreviewed) suspect(object string, news unreviewed) {
+	u.options.Log.Info("Changed without a review", "object", object, "reason", news.reason)
+	u.options.Suspect(object)
+	select {
+	case u.waiting <- news:
+	default:
+	}
+}
+
+// Tell writes an Event about what changes from now on without a review, one a second at most,
+// until ctx ends.
+func (u *Unreviewed) Tell(ctx context.Context) {
+	for range len(u.waiting) {
+		<-u.waiting // it was another replica's to tell
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case news := <-u.waiting:
+			if err := u.write(ctx, u.event(news)); err != nil {
+				u.options.Log.Error(err, "Could not tell of what changed without a review", "note", news.note)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (u *Unreviewed) event(news unreviewed) *eventsv1.Event {
+	e := events.New("standing-verification", u.options.Instance)
+	e.Action, e.Reason, e.Regarding, e.Type = "Verifying", news.reason, u.options.Guard, news.eventType
+	e.Note = events.CutNote(text.Line(news.note))
+	return e
+}

@@ -1,0 +1,132 @@
+// Package clitest has what the tests of several groups of commands share.
+package clitest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+)
+
+// An Outcome is what a command wrote and ended with.
+type Outcome struct {
+	Out, Err string
+	Code     int
+}
+
+// A Program is what runs commands: cli.Run with some of them.
+type Program func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
+
+// Invoke runs a command in this process.
+func Invoke(t testing.TB, run Program, stdin string, args ...string) Outcome {
+	t.Helper()
+	var out, err bytes.Buffer
+	code := run(context.Background(), args, strings.NewReader(stdin), &out, &err)
+	return Outcome{out.String(), err.String(), code}
+}
+
+// Written writes text to a file for -f or --from.
+func Written(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Archived returns a tar archive of files, each a name and its text.
+func Archived(t *testing.T, namesAndTexts ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for i := 0; i < len(namesAndTexts); i += 2 {
+		name, text := namesAndTexts[i], namesAndTexts[i+1]
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o600, Format: tar.FormatUSTAR}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// RegistryAt starts a registry that is known as example.com, and under two names below
+// that, and returns the flags that lead there.
+func RegistryAt(t *testing.T, handler http.HandlerFunc) (flags []string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	flags = []string{"--registry-ca", Written(t, "ca.pem", string(ca)), "--allow-loopback"}
+	for _, host := range []string{"example.com", "quay.example.com", "other.example.com"} {
+		flags = append(flags, "--resolve", host+"="+strings.TrimPrefix(server.URL, "https://"))
+	}
+	return flags
+}
+
+// Story returns the objects of one of test/scenarios, and its change.
+func Story(t *testing.T, name string) (objects, change string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "test", "scenarios", "testdata", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range txtar.Parse(data).Files {
+		switch f.Name {
+		case "objects.yaml":
+			objects = string(f.Data)
+		case "put.yaml":
+			change = string(f.Data)
+		}
+	}
+	if objects == "" || change == "" {
+		t.Fatalf("%s has no objects, or no change", name)
+	}
+	return objects + "---\napiVersion: v1\nkind: ResourceQuotaList\nitems: []\n", change
+}
+
+// TestDigest is that of no image.
+const TestDigest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+// CartDeployment uses an image, for which shopMirror has a mirror.
+const (
+	CartDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"cart"},"spec":{"selector":{"matchLabels":{"app":"cart"}},"template":{"metadata":{"labels":{"app":"cart"}},"spec":{"containers":[{"name":"app","image":"quay.example.com/shop/cart:v1"}]}}}}`
+	ShopMirror     = `{"apiVersion":"config.openshift.io/v1","kind":"ImageTagMirrorSet","metadata":{"name":"shop"},"spec":{"imageTagMirrors":[{"source":"quay.example.com/shop","mirrors":["example.com/shop"],"mirrorSourcePolicy":"NeverContactSource"}]}}`
+)
+
+// WatchPool is a pool whose nodes have rendered-worker-1.
+const WatchPool = `
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: {name: worker, labels: {machineconfiguration.openshift.io/mco-built-in: ""}}
+spec:
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+  configuration: {name: rendered-worker-1}
+`
+
+// ConfigHeader is how a configuration file begins.
+const ConfigHeader = "apiVersion: config.mirrorset-guard.io/v1alpha1\nkind: GuardConfiguration\n"
+
+// WatchLimit bounds how long a test waits for what is to happen. A machine that is short of time
+// may take long to start an API server, and client-go to try again after that.
+const WatchLimit = 5 * time.Minute
