@@ -42,16 +42,13 @@ func (w *world) placeOf(s *shape) *place {
 		p.why = notEligible
 		return p
 	}
-	keep := w.besideFixed(s)
-	if len(keep) > 0 && len(s.someOf) > 0 {
-		keep = w.inCompany(s, keep)
-		if len(keep) == 0 {
+	p.nodes = w.besideFixed(s)
+	if len(p.nodes.list) > 0 && len(s.someOf) > 0 {
+		p.nodes = w.candidates.intern(w.inCompany(s, p.nodes.list))
+		if len(p.nodes.list) == 0 {
 			p.why = noAffinity
 			return p
 		}
-	}
-	if len(keep) < len(s.eligible.list) {
-		p.nodes = w.candidates.intern(keep)
 	}
 	p.room = w.room(s, p.nodes)
 	w.addRivals(s, p)
@@ -113,21 +110,28 @@ func (p *place) top(n int) float64 {
 }
 
 // besideFixed returns the nodes on which no pod that stays is in the way of s.
-func (w *world) besideFixed(s *shape) []int32 {
-	free := !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasTaken() })
-	if free && !slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.partial }) {
-		return s.eligible.list
+func (w *world) besideFixed(s *shape) *nodeSet {
+	nodes := s.eligible
+	var partial []string
+	for _, c := range s.spreads {
+		if c.domains.partial {
+			partial = append(partial, c.domains.key)
+		}
+	}
+	if len(partial) > 0 {
+		nodes = w.keys.inAll(nodes, partial)
+	}
+	if !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasTaken() }) {
+		return nodes
 	}
 	var keep []int32
-	for _, n := range s.eligible.list {
+	for _, n := range nodes.list {
 		w.ask(1)
-		blocked := slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isTaken(c.domains.of[n]) }) ||
-			slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.of[n] < 0 })
-		if !blocked {
+		if !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isTaken(c.domains.of[n]) }) {
 			keep = append(keep, n)
 		}
 	}
-	return keep
+	return w.candidates.intern(keep)
 }
 
 // isFixed reports whether a pod that stays is in the domain.
