@@ -53,12 +53,14 @@ func (w *world) placeOf(s *shape) *place {
 	p.room = w.room(s, p.nodes)
 	w.addRivals(s, p)
 	w.addUneven(s, p)
-	p.why = p.short(cordons{})
+	p.why = p.short(cordons{unknown: true})
 	return p
 }
 
 // cordons are what is known of the nodes that are cordoned when nothing can happen any more.
 type cordons struct {
+	// unknown says that nothing is.
+	unknown bool
 	// none says that no node that the pod may go to is, or that what rules them out is reckoned anyway:
 	// a rival on each, a pod that takes all of it, or a spread constraint.
 	none bool
@@ -91,7 +93,7 @@ func (p *place) short(known cordons) obstruction {
 		return p.rivalry
 	}
 	for _, u := range p.uneven {
-		if left -= p.ruledOut(u, known.spread[u.counter]); left <= least {
+		if left -= p.ruledOut(u, known); left <= least {
 			return spreadUneven
 		}
 	}
@@ -295,6 +297,9 @@ type uneven struct {
 	// sizes are how many nodes domains have, the largest first; single says that each has one.
 	sizes  []float64
 	single bool
+	// open says that the pod may go to a node of each domain that counts, so that the one with the fewest
+	// pods is never ruled out.
+	open bool
 }
 
 func (w *world) addUneven(s *shape, p *place) {
@@ -305,17 +310,23 @@ func (w *world) addUneven(s *shape, p *place) {
 		}
 		u.sizes = w.sizes(c.domains, p.nodes)
 		u.single = len(u.sizes) == 0 || u.sizes[0] <= 1
+		u.open = c.least <= 1 && c.size > 0 && c.size <= len(u.sizes) && u.sizes[c.size-1] > 0
 		p.uneven = append(p.uneven, u)
 	}
 }
 
 // ruledOut returns how much a spread constraint can rule out. Where each domain is a node, a pod on a
-// cordoned node rules out that node only.
-func (p *place) ruledOut(u uneven, oneCordoned bool) float64 {
+// cordoned node rules out that node only. What is known of cordoned nodes goes by pods that rule out
+// domains, wherever the fewest are.
+func (p *place) ruledOut(u uneven, known cordons) float64 {
 	if !u.single {
-		return sum(u.sizes[:min(max(u.others, 0)/u.fill, len(u.sizes))])
+		most := len(u.sizes)
+		if known.unknown && u.open {
+			most = u.size - 1
+		}
+		return sum(u.sizes[:min(max(u.others, 0)/u.fill, most)])
 	}
-	full := max(u.others-b2i(oneCordoned), 0) / u.fill
+	full := max(u.others-b2i(known.spread[u.counter]), 0) / u.fill
 	return sum(p.room.shares[:min(full, len(p.room.shares))])
 }
 
