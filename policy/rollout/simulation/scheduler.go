@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -226,7 +225,7 @@ func (p *placement) leftOn(n int32) []int64 {
 }
 
 // plenty is more than pods can ask for, and little enough to be added to.
-const plenty = math.MaxInt64 / 2
+const plenty = int64(1) << 62
 
 // hasCompany restates satisfyPodAffinity (interpodaffinity/filtering.go).
 func (p *placement) hasCompany(a *affinity, n int32) bool {
