@@ -280,7 +280,9 @@ func TestMoves(t *testing.T) {
 // TestPausedRetarget: nodes of a paused pool wait for another config as they did for the one before.
 func TestPausedRetarget(t *testing.T) {
 	tracker := NewTracker(Settings{})
-	paused := func(target string) *scene { return new(scene).pool("worker", target, "paused").node("worker", "a", "1") }
+	paused := func(target string) *scene {
+		return new(scene).pool("worker", target, "paused").node("worker", "a", "1")
+	}
 	tracker.Observe(paused("2").sight(noon))
 	for _, minute := range []time.Duration{5, 10} {
 		tracker.Diagnosed(status.Diagnosis{Findings: []status.Finding{{Pool: "worker", Cause: status.CausePoolPaused, Chain: []string{"pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
