@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 30s
 
-.PHONY: help build assets rollout-assets demo demo-rollout check test truth rollout campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
+.PHONY: help build assets rollout-assets demo demo-rollout check test truth rollout rollout-full campaign mutations alerts lint bench bench-presence bench-scale fuzz clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ truth: assets ## compare verdicts with pulls by real runtimes, TRUTH_SCENARIOS (
 # deployed has a package of its own, and is under load.
 rollout: assets rollout-assets ## compare forecasts with MCO's own code, ROLLOUT_PAIRS (100000) and ROLLOUT_SETS (3000) of them, and with its controllers; drain the guard under load
 	@cd test/rollout && ROLLOUT_PAIRS=$${ROLLOUT_PAIRS:-100000} ROLLOUT_SETS=$${ROLLOUT_SETS:-3000} CGO_ENABLED=1 go test -race -count=1 -p 1 -parallel 3 -timeout 40m ./...
+
+rollout-full: assets rollout-assets ## make three changes in a cluster of 30 nodes and 300 pods, and hold rollout watch and Events to what happens (4 minutes)
+	@cd test/rollout && ROLLOUT_FULL=1 CGO_ENABLED=1 go test -race -count=1 -timeout 20m -run '^TestFullSize$$' .
 
 # No race detector: memory and times are what is measured. BEFORE names the program of an earlier
 # version, to compare how long changes take.

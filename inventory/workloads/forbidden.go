@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,26 @@ import (
 // standards are the Pod Security Standards, as the API server checks them.
 var standards = sync.OnceValues(func() (policy.Evaluator, error) { return policy.NewEvaluator(policy.DefaultChecks(), nil) })
 
-// securityOf returns the strictest level that a pod meets, of the latest version. What is there has
+// versions are those since rollout.OldestStandards by which the standards differ. A later one may allow
+// more, and which one the API server has, or a namespace asks for, is not known here.
+var versions = sync.OnceValue(func() []api.Version {
+	minors := []int{rollout.OldestStandards}
+	for _, check := range policy.DefaultChecks() {
+		for _, v := range check.Versions {
+			if minor := v.MinimumVersion.Minor(); minor > rollout.OldestStandards {
+				minors = append(minors, minor)
+			}
+		}
+	}
+	slices.Sort(minors)
+	var all []api.Version
+	for _, minor := range slices.Compact(minors) {
+		all = append(all, api.MajorMinorVersion(1, minor))
+	}
+	return all
+})
+
+// securityOf returns the strictest level that a pod meets by all versions. What is there has
 // gone through admission, and its replacement will be like it.
 func securityOf(pod *corev1.Pod) rollout.SecurityLevel {
 	evaluator, err := standards()
@@ -21,8 +41,11 @@ func securityOf(pod *corev1.Pod) rollout.SecurityLevel {
 		return ""
 	}
 	for _, level := range []rollout.SecurityLevel{rollout.Restricted, rollout.Baseline} {
-		at := api.LevelVersion{Level: api.Level(level), Version: api.LatestVersion()}
-		if policy.AggregateCheckResults(evaluator.EvaluatePod(at, &pod.ObjectMeta, &pod.Spec)).Allowed {
+		forbids := func(version api.Version) bool {
+			at := api.LevelVersion{Level: api.Level(level), Version: version}
+			return !policy.AggregateCheckResults(evaluator.EvaluatePod(at, &pod.ObjectMeta, &pod.Spec)).Allowed
+		}
+		if !slices.ContainsFunc(versions(), forbids) {
 			return level
 		}
 	}

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,8 +104,8 @@ type PodSpec struct {
 	// PullSecrets are the names of those that it names itself, sorted, each once, without that
 	// for the internal registry which OpenShift adds.
 	PullSecrets []string
-	// Security is the strictest level of the Pod Security Standards that it meets, "" if it is
-	// privileged or not known.
+	// Security is the strictest level of the Pod Security Standards that it meets by each of their
+	// versions since OldestStandards, "" if it is privileged or not known.
 	Security SecurityLevel
 	// Unset are the resources that a ResourceQuota can ask each container to say its share of, where
 	// one does not.
@@ -123,17 +125,29 @@ const (
 // (https://kubernetes.io/docs/concepts/security/pod-security-admission/).
 const EnforceLabel = "pod-security.kubernetes.io/enforce"
 
-// Meets reports whether pods that meet l are allowed where level is enforced, as the label has it: one
-// that is not known is taken for restricted, as the API server does.
-func (l SecurityLevel) Meets(level string) bool {
-	switch SecurityLevel(level) {
+// EnforceVersionLabel is the label by which it does so as a version of Kubernetes had it, "v1.24" or
+// "latest". OldestStandards is the oldest 1.x of those that pods are held to here: OpenShift's own
+// namespaces have it.
+const (
+	EnforceVersionLabel = EnforceLabel + "-version"
+	OldestStandards     = 24
+)
+
+// Meets reports whether pods that meet l are allowed in a namespace with these labels. A level that is not
+// known is taken for restricted, and a version for the latest, as the API server does; by versions
+// older than OldestStandards it is not known what pods meet.
+func (l SecurityLevel) Meets(namespace map[string]string) bool {
+	level := SecurityLevel(namespace[EnforceLabel])
+	switch level {
 	case "", "privileged":
 		return true
-	case Baseline:
-		return l != ""
-	default:
-		return l == Restricted
 	}
+	if minor, pinned := strings.CutPrefix(namespace[EnforceVersionLabel], "v1."); pinned {
+		if n, err := strconv.Atoi(minor); err == nil && n < OldestStandards {
+			return false
+		}
+	}
+	return l == Restricted || l == Baseline && level == Baseline
 }
 
 // A Container names an image that a kubelet has to pull before a pod starts.

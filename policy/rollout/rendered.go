@@ -53,6 +53,24 @@ func (c Changes) IsEmpty() bool {
 	return len(c.Registries)+len(c.Files)+len(c.Units)+len(c.System) == 0
 }
 
+// And returns what either of two changes brings.
+func (c Changes) And(other Changes) Changes {
+	sorted := func(a, b []string) []string { return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) }
+	all := Changes{Registries: slices.Clone(c.Registries), Files: sorted(c.Files, other.Files), Units: sorted(c.Units, other.Units), System: slices.Clone(c.System)}
+	for _, r := range other.Registries {
+		same := func(known RegistryChange) bool { return known.File == r.File && known.Scope == r.Scope }
+		if !slices.ContainsFunc(c.Registries, same) {
+			all.Registries = append(all.Registries, r)
+		}
+	}
+	for _, words := range other.System {
+		if !slices.Contains(c.System, words) {
+			all.System = append(all.System, words)
+		}
+	}
+	return all
+}
+
 // ChangesTo returns in what next differs from r.
 func (r *Rendered) ChangesTo(next *Rendered) Changes {
 	c := Changes{Units: changedUnits(r.Units, next.Units)}

@@ -16,15 +16,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A phase is the state of the rollout of an object.
-type phase int
-
-const (
-	none phase = iota // there is none
-	underWay
-	stalled
-)
-
 // A ledger knows what was reported of the rollout of each object. What a budget holds back is
 // reported later, if it is still so.
 type ledger struct {
@@ -35,13 +26,14 @@ type ledger struct {
 // an entry that was deleted.
 type account struct {
 	object   mirrors.Object
-	reported phase
+	reported bool // that it began
 	began    time.Time
-	// pools are those that its rollout goes through, or went through last.
+	// pools are those that its rollout goes through, none once it has ended.
 	pools []mirrorPool
-	now   phase
 	// last are pools that the rollout has left, by name: what is said at its end.
 	last map[string]*status.Pool
+	// stalled are the pools of which it was reported that they stand still.
+	stalled map[string]bool
 }
 
 func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
@@ -56,7 +48,7 @@ func keyOf(o mirrors.Object) string {
 // enter records the current state. Objects that are gone are forgotten without a report.
 func (l *ledger) enter(set mirrors.Set, pools []mirrorPool, now time.Time) {
 	for _, a := range l.accounts {
-		a.now, a.pools = none, nil
+		a.pools = nil
 	}
 	for _, p := range pools {
 		if !p.ByMirrors {
@@ -74,13 +66,13 @@ func (l *ledger) enter(set mirrors.Set, pools []mirrorPool, now time.Time) {
 	for _, o := range set.Objects {
 		there[keyOf(o)] = true
 	}
-	maps.DeleteFunc(l.accounts, func(key string, a *account) bool { return !there[key] || a.now == none && a.reported == none })
+	maps.DeleteFunc(l.accounts, func(key string, a *account) bool { return !there[key] || len(a.pools) == 0 && !a.reported })
 }
 
 func (l *ledger) account(o mirrors.Object, now time.Time) *account {
 	key := keyOf(o)
 	if l.accounts[key] == nil {
-		l.accounts[key] = &account{began: now, last: map[string]*status.Pool{}}
+		l.accounts[key] = &account{began: now, last: map[string]*status.Pool{}, stalled: map[string]bool{}}
 	}
 	l.accounts[key].object = o
 	return l.accounts[key]
@@ -89,10 +81,6 @@ func (l *ledger) account(o mirrors.Object, now time.Time) *account {
 func (a *account) enter(p mirrorPool) {
 	a.pools = append(a.pools, p)
 	a.last[p.Name] = p.Pool.Pool
-	a.now = max(a.now, underWay)
-	if p.Stall != nil {
-		a.now = stalled
-	}
 }
 
 // report says what has changed, and writes it into the metrics.
@@ -105,8 +93,8 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 	reports := 0
 	for _, key := range slices.Sorted(maps.Keys(r.ledger.accounts)) {
 		a := r.ledger.accounts[key]
-		report, ok := a.report(r.tracker.Pools(now), now)
-		if !ok {
+		report, done := a.report(r.tracker.Pools(now), now)
+		if done == nil {
 			continue
 		}
 		if err := ctx.Err(); err != nil { // somebody else may be the leader now
@@ -120,7 +108,7 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
 			continue
 		}
-		a.reported = a.now
+		done()
 		r.metrics.reported(report.Reason)
 		r.log.Info(report.message(), "object", report.name(), "note", report.Note)
 	}
@@ -130,27 +118,76 @@ func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) err
 // maxReports bounds the reports of a look. The next ones report the rest, if it is still true.
 const maxReports = 20
 
-// report returns what is to be reported, false for nothing.
-func (a *account) report(pools []progress.Pool, now time.Time) (Report, bool) {
-	r := Report{Object: a.object}
+// report returns what is to be reported, with what to do once it is; nil for nothing. What a pool does is
+// told of each: one that is paused for weeks must not hide that another one stands still.
+func (a *account) report(pools []progress.Pool, now time.Time) (r Report, done func()) {
+	r.Object = a.object
+	newly, again := a.changed()
 	switch {
-	case a.now == a.reported:
-		return r, false
-	case a.now == stalled:
+	case len(a.pools) == 0 && !a.reported:
+		return r, nil
+	case len(a.pools) == 0:
+		r.Reason, r.Note = MirrorRolloutEnded, a.endText(pools, now)
+		return r, func() {
+			a.reported = false
+			clear(a.stalled)
+		}
+	case !a.reported:
+		r.Reason, r.Note = MirrorRolloutBegan, a.each(beganText)
+		return r, func() { a.reported = true }
+	case len(newly) > 0:
 		r.Reason, r.Note = MirrorRolloutStalled, a.each(func(p mirrorPool) string {
-			if p.Stall == nil {
+			if !slices.Contains(newly, p.Name) {
 				return ""
 			}
 			return fmt.Sprintf("pool %s has not moved for %s: %s", p.Name, progress.Short(now.Sub(p.Stall.Since)), p.Stall.Cause)
 		})
-	case a.now == underWay && a.reported == stalled:
-		r.Reason, r.Note = MirrorRolloutResumed, a.each(func(p mirrorPool) string { return fmt.Sprintf("pool %s moves again: %s", p.Name, p.Progress()) })
-	case a.now == underWay:
-		r.Reason, r.Note = MirrorRolloutBegan, a.each(beganText)
+		return r, func() {
+			for _, name := range newly {
+				a.stalled[name] = true
+			}
+		}
+	case len(again) > 0:
+		r.Reason, r.Note = MirrorRolloutResumed, a.againText(again, pools)
+		return r, func() {
+			for _, name := range again {
+				delete(a.stalled, name)
+			}
+		}
 	default:
-		r.Reason, r.Note = MirrorRolloutEnded, a.endText(pools, now)
+		return r, nil
 	}
-	return r, true
+}
+
+// changed returns the pools that stand still and of which that was not reported, and those of which
+// it was and that do not any more, both sorted.
+func (a *account) changed() (newly, again []string) {
+	stands := map[string]bool{}
+	for _, p := range a.pools {
+		if stands[p.Name] = p.Stall != nil; p.Stall != nil && !a.stalled[p.Name] {
+			newly = append(newly, p.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.stalled)) {
+		if !stands[name] {
+			again = append(again, name)
+		}
+	}
+	slices.Sort(newly)
+	return newly, again
+}
+
+// againText says how pools are that have moved again; some may have come to their end.
+func (a *account) againText(again []string, pools []progress.Pool) string {
+	var parts []string
+	for _, name := range again {
+		if i := slices.IndexFunc(a.pools, func(p mirrorPool) bool { return p.Name == name }); i >= 0 {
+			parts = append(parts, fmt.Sprintf("pool %s moves again: %s", name, a.pools[i].Progress()))
+			continue
+		}
+		parts = append(parts, a.ended(name, pools))
+	}
+	return strings.Join(text.First(parts, maxNamed, "pool"), "; ")
 }
 
 func (a *account) each(say func(mirrorPool) string) string {
@@ -183,18 +220,26 @@ func beganText(p mirrorPool) string {
 	return note
 }
 
-// endText says how the pools are now that the rollout went through. Where an end was not an
-// update, such as a change that was taken back, what nodes have says so.
+// endText says how the pools are now that the rollout went through.
 func (a *account) endText(pools []progress.Pool, now time.Time) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(a.last)) {
-		i := slices.IndexFunc(pools, func(p progress.Pool) bool { return p.Name == name })
-		if i < 0 {
-			parts = append(parts, fmt.Sprintf("pool %s is gone", name))
-			continue
-		}
-		p := pools[i]
-		parts = append(parts, fmt.Sprintf("pool %s has %s on %d of %s", name, cmp.Or(p.Target, "(none)"), p.Counts[progress.Done], text.Count(p.Counts.Total(), "node")))
+		parts = append(parts, a.ended(name, pools))
 	}
 	return fmt.Sprintf("after %s, %s", progress.Short(now.Sub(a.began)), strings.Join(text.First(parts, maxNamed, "pool"), "; "))
+}
+
+// ended says how a pool is that the rollout has left. Where its end was not an update, such as a change
+// that was taken back, what nodes have says so.
+func (a *account) ended(name string, pools []progress.Pool) string {
+	i := slices.IndexFunc(pools, func(p progress.Pool) bool { return p.Name == name })
+	if i < 0 {
+		return fmt.Sprintf("pool %s is gone", name)
+	}
+	p := pools[i]
+	target, nodes := cmp.Or(p.Target, "(none)"), text.Count(p.Counts.Total(), "node")
+	if p.Active && p.Target != a.last[name].Target { // the counts are about the next rollout
+		return fmt.Sprintf("pool %s goes on to %s, in which nothing of this is new to its %s", name, target, nodes)
+	}
+	return fmt.Sprintf("pool %s has %s on %d of %s", name, target, p.Counts[progress.Done], nodes)
 }

@@ -53,7 +53,7 @@ func (t *telling) foresee(ctx context.Context, c change) foresight {
 		Policies: &policies, OverrideDrain: f.cluster.OverrideDrain, SingleNode: f.cluster.IsSingleNode(),
 	}), rollout.Settings{})
 	f.pull = t.pulls(before, after)
-	f.result = simulation.Run(simulation.Input{Cluster: f.cluster, Forecast: f.forecast, Pull: f.pull, Now: time.Now()})
+	f.result = simulation.Run(simulation.Input{Cluster: f.cluster, Forecast: f.forecast, Pull: f.pull, Now: time.Now().Add(t.ahead)})
 	if !f.result.Certain() {
 		t.Errorf("the simulation is not certain: partial %t, unknown %q", f.result.Partial, f.result.Unknown)
 	}

@@ -40,7 +40,9 @@ type stalling struct {
 	change change
 	// blocks are the blockedRegistries of the change; away are hosts out of reach once apps run.
 	blocks, away []string
-	kinds        []kind
+	// ahead is by how much the simulation's clock is: so much later a pod is past its end.
+	ahead time.Duration
+	kinds []kind
 }
 
 // atHost is an app whose image is at another host.
@@ -93,6 +95,17 @@ func deny(pool string) func(context.Context, *scene) {
 			return err != nil && strings.Contains(out, "it is migrated first"), nil
 		})
 	}
+}
+
+// bare makes two pods that nothing makes again, of which one has to be there.
+func bare(ctx context.Context, s *scene) {
+	for _, name := range names("bare", 1, 2) {
+		s.stage.Apply(ctx, "{apiVersion: v1, kind: Pod, metadata: {name: "+name+", namespace: bare, labels: {app: bare}}, spec: {automountServiceAccountToken: false, "+
+			`nodeSelector: {node-role.kubernetes.io/bare: ""}, containers: [{name: app, image: "`+sources+`/bare:v1"}]}}`)
+	}
+	s.stage.Apply(ctx, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: bare, namespace: bare}, spec: {minAvailable: 1, selector: {matchLabels: {app: bare}}}}")
+	s.shell.run(ctx, "kubectl -n bare wait pod --all --for=jsonpath='{.status.phase}'=Running --timeout=2m")
+	s.shell.run(ctx, "kubectl -n bare wait pdb/bare --for=jsonpath='{.status.currentHealthy}'=2 --timeout=2m")
 }
 
 // inOrder makes an app a StatefulSet, whose pods are made one after the other.
@@ -158,6 +171,20 @@ var stallings = []stalling{
 				s.shell.run(ctx, "kubectl -n failed scale deployment failed --replicas=3")
 				s.shell.run(ctx, "kubectl -n failed wait deployment/failed --for=condition=ReplicaFailure --timeout=2m")
 			}, cause: status.CausePodNotCreated, link: "with binding 'failed' denied request"}, foreseen: mayStall, rounds: 1},
+		},
+	},
+	{
+		name:   "further",
+		change: change{apply: []mirrors.Object{mirrorsOf("apps", atMirror, sources)}},
+		ahead:  3 * time.Minute,
+		kinds: []kind{
+			{broken: broken{pool: "lingers", nodes: 2, apps: []app{shop("lingers").times(1).with("terminationGracePeriodSeconds: 1").withBudget("")}, prepare: func(ctx context.Context, s *scene) {
+				s.shell.run(ctx, "kubectl -n lingers label pod --all "+stage.LingerLabel+"=yes")
+				s.shell.run(ctx, "kubectl -n lingers delete pod --all --wait=false")
+			}, cause: status.CausePodNotEnding, link: "has for it was over"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "zones", nodes: 3, apps: []app{shop("zones").times(3).with("topologySpreadConstraints: [{maxSkew: 1, minDomains: 4, topologyKey: topology.kubernetes.io/zone, " +
+				"whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: zones}}}]").withBudget("minAvailable: 3")}, prepare: oneMore("zones"), cause: status.CausePodNotPlaced, link: "pod topology spread constraints"}, foreseen: mayStall, rounds: 1},
+			{broken: broken{pool: "bare", nodes: 3, prepare: bare, cause: status.CauseBudgetFull, link: "it leaves no room for a drain"}, serves: []string{sources + "/bare:v1", atMirror + "/bare:v1"}, foreseen: stallsSurely, rounds: 1},
 		},
 	},
 	{
@@ -236,7 +263,7 @@ func remedy(t *testing.T, of stalling) {
 // foresee simulates the change of a stalling.
 func (s *scene) foresee(ctx context.Context, of stalling) foresight {
 	s.Helper()
-	told := &telling{T: s.T, stage: s.stage, nodes: s.nodes}
+	told := &telling{T: s.T, stage: s.stage, nodes: s.nodes, ahead: of.ahead}
 	for _, ref := range s.served {
 		if !slices.ContainsFunc(of.away, func(host string) bool { return strings.HasPrefix(ref, host+"/") }) {
 			told.serves = append(told.serves, ref)
@@ -284,7 +311,7 @@ func newStalling(t *testing.T, of stalling) *scene {
 	for i := range 3 { // those of a pool differ in age
 		for _, k := range of.kinds {
 			if i < k.nodes {
-				nodes = append(nodes, stage.Node{Name: fmt.Sprintf("%s-%d", k.pool, i+1), Roles: []string{k.pool, "worker"}, Cached: []string{mcoImage}})
+				nodes = append(nodes, stage.Node{Name: fmt.Sprintf("%s-%d", k.pool, i+1), Roles: []string{k.pool, "worker"}, Zone: string("abc"[i]), Cached: []string{mcoImage}})
 			}
 		}
 	}

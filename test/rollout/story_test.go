@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +78,8 @@ type telling struct {
 	nodes      *stage.Nodes
 	rest       stage.Rest
 	configs    map[string]string // what each pool is to have at the end
+	// ahead is by how much the simulation's clock is.
+	ahead time.Duration
 }
 
 // tell plays a story and compares what happens with what is wanted and with what the

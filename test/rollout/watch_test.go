@@ -50,10 +50,10 @@ func (o *output) Write(text []byte) (int, error) {
 // startWatch waits for the objects of a manifest, which need not be in the cluster yet. It returns
 // once the watch has told which pools there are: of what happens from then on it misses nothing. A
 // race in it is an end with another exit code than 0.
-func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest string) *watch {
+func startWatch(ctx context.Context, t *testing.T, guard, kubeconfig, manifest string, more ...string) *watch {
 	t.Helper()
 	w := &watch{t: t, out: output{some: make(chan struct{})}, ended: make(chan error, 1)}
-	w.cmd = exec.CommandContext(ctx, guard, "rollout", "watch", "--wait-for", "-", "-o", "json", "--kubeconfig", kubeconfig)
+	w.cmd = exec.CommandContext(ctx, guard, append([]string{"rollout", "watch", "--wait-for", "-", "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
 	w.cmd.Env = append(w.cmd.Environ(), "GORACE="+cluster.GORACE)
 	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = strings.NewReader(manifest), &w.out, &w.err
 	if err := w.cmd.Start(); err != nil {
@@ -81,10 +81,19 @@ func (w *watch) end(ctx context.Context) []progress.Event {
 	case <-ctx.Done():
 		w.t.Fatal(ctx.Err())
 	}
+	return w.soFar()
+}
+
+// soFar returns what it has told.
+func (w *watch) soFar() []progress.Event {
+	w.t.Helper()
+	w.out.mu.Lock()
+	text := bytes.Clone(w.out.text.Bytes())
+	w.out.mu.Unlock()
 	var told []progress.Event
-	for lines := json.NewDecoder(&w.out.text); ; {
+	for lines := json.NewDecoder(bytes.NewReader(text)); ; {
 		var e progress.Event
-		if err := lines.Decode(&e); errors.Is(err, io.EOF) {
+		if err := lines.Decode(&e); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // it writes the next one
 			return told
 		} else if err != nil {
 			w.t.Fatal(err)

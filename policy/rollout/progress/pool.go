@@ -138,7 +138,7 @@ func (p *poolTrack) observe(o *observation) {
 }
 
 // observeTarget says that a rollout begins, or that it has another end. It reports whether
-// that is so.
+// that is so, and may move nodes: those of a paused pool wait as before.
 func (p *poolTrack) observeTarget(o *observation, before poolTrack) bool {
 	switch {
 	case p.active && !before.active:
@@ -149,7 +149,7 @@ func (p *poolTrack) observeTarget(o *observation, before poolTrack) bool {
 		return p.target != before.target
 	}
 	o.events[len(o.events)-1].Objects = o.objects()
-	return true
+	return !p.paused || !before.paused || !before.active
 }
 
 // named is how many entries of registries.conf are named in an event.

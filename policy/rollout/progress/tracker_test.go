@@ -128,7 +128,7 @@ func TestStory(t *testing.T) {
 			"the pool is paused", new(scene).pool("worker", "2", "paused").node("worker", "a", "2").node("worker", "b", "1"),
 			"NodeDone worker/a is done\nPoolPaused worker/ is paused\n",
 		},
-		{"another change", new(scene).pool("worker", "3", "paused").node("worker", "a", "2").node("worker", "b", "1"), "PoolRetarget worker/ is to have 3 instead of 2 now: the OS image from \"os:1\" to \"os:2\"; a node drains and reboots\n"},
+		{"another change", new(scene).pool("worker", "3", "paused").node("worker", "a", "2").node("worker", "b", "1"), "PoolRetarget worker/ is to have 3 instead of 2 now: registries.conf for quay.io/shop; the OS image from \"os:1\" to \"os:2\"; a node drains and reboots [ImageTagMirrorSet shop]\n"},
 		{"it goes on", new(scene).pool("worker", "3").node("worker", "a", "2>3", "drained", "cordoned", "notready").node("worker", "b", "1"), "NodeRebooting worker/a is rebooting\nPoolResumed worker/ is no longer paused\n"},
 		{"a file was changed by hand", new(scene).pool("worker", "3").node("worker", "a", "3").node("worker", "b", "1>3", "degraded"), "NodeDone worker/a is done\nNodeDegraded worker/b is degraded: no space left\nPoolDegraded worker/ is degraded: node b: no space left\n"},
 		{"a node is gone, and one joins", new(scene).pool("worker", "3").node("worker", "a", "3").node("worker", "c", "3"), "NodeLeft worker/b is gone\nNodeJoined worker/c is done\nPoolRecovered worker/ is no longer degraded\n"},
@@ -274,6 +274,22 @@ func TestMoves(t *testing.T) {
 				t.Errorf("stall %+v", stall)
 			}
 		})
+	}
+}
+
+// TestPausedRetarget: nodes of a paused pool wait for another config as they did for the one before.
+func TestPausedRetarget(t *testing.T) {
+	tracker := NewTracker(Settings{})
+	paused := func(target string) *scene {
+		return new(scene).pool("worker", target, "paused").node("worker", "a", "1")
+	}
+	tracker.Observe(paused("2").sight(noon))
+	for _, minute := range []time.Duration{5, 10} {
+		tracker.Diagnosed(status.Diagnosis{Findings: []status.Finding{{Pool: "worker", Cause: status.CausePoolPaused, Chain: []string{"pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
+	}
+	events := tracker.Observe(paused("3").sight(noon.Add(11 * time.Minute)))
+	if got := lines(events); !strings.HasPrefix(got, "PoolRetarget") || strings.Contains(got, "PoolMoving") || tracker.Pools(noon)[0].Stall == nil {
+		t.Errorf("%s%+v", got, tracker.Pools(noon)[0].Stall)
 	}
 }
 

@@ -250,7 +250,7 @@ func makeBudget(words string) *policyv1.PodDisruptionBudget {
 // A scene is a cluster in lines: "pool ...", "node ...", "KIND N1,N2 SPEC" (pods, with KIND of
 // their owner, "bare" for none; "OrderedReady" and "Parallel" are StatefulSets that are known, and
 // "StatefulSet" is one that is not; "refused" is a ReplicaSet that could not make its last pod), "budget ...", "volume CLAIM NODE"; "in NAMESPACE" is about the
-// lines that follow, "enforce LEVEL" of pod security, "quota NAME RESOURCE=USED/HARD". Images are pulled by their
+// lines that follow, "enforce LEVEL VERSION" of pod security, "quota NAME RESOURCE=USED/HARD", where USED may be "?". Images are pulled by their
 // name: one with "new-fails" in it fails after the change, "old-fails" before it, "fails" by
 // both, "unknown" is not known; all others work.
 type scene string
@@ -274,7 +274,8 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 		case "in":
 			namespace = rest
 		case "enforce":
-			c.Namespaces = map[string]labels.Set{namespace: {rollout.EnforceLabel: rest}}
+			level, version, _ := strings.Cut(rest, " ")
+			c.Namespaces = map[string]labels.Set{namespace: {rollout.EnforceLabel: level, rollout.EnforceVersionLabel: version}}
 		case "quota":
 			fields := strings.Fields(rest)
 			hard, used := map[corev1.ResourceName]string{}, map[corev1.ResourceName]string{}
@@ -282,6 +283,9 @@ func (s scene) cluster(t testing.TB) rollout.Cluster {
 				name, numbers, _ := strings.Cut(word, "=")
 				of := corev1.ResourceName(name)
 				used[of], hard[of], _ = strings.Cut(numbers, "/")
+				if used[of] == "?" {
+					delete(used, of)
+				}
 			}
 			c.Quotas = append(c.Quotas, &corev1.ResourceQuota{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fields[0]},

@@ -65,13 +65,23 @@ type topology struct {
 	byLabel  map[string][]*shape // "namespace\x00key\x00value"
 	inSpace  map[string][]*shape
 	counters map[string]*counter
+	// counting and sizes are what pods with like constraints share: the nodes whose pods count, and
+	// how many domains these are in.
+	counting map[countingKey]*nodeSet
+	sizes    map[domainKey]int
+}
+
+// A countingKey is nodes, and the topologies that they have to be in.
+type countingKey struct {
+	nodes *nodeSet
+	keys  string
 }
 
 // hostPorts is the key of the topology whose domains are the nodes; no label has it.
 const hostPorts = ""
 
 func (w *world) addConstraints() {
-	t := &topology{w: w, domains: map[string]*domains{}, byLabel: map[string][]*shape{}, inSpace: map[string][]*shape{}, counters: map[string]*counter{}}
+	t := &topology{w: w, domains: map[string]*domains{}, byLabel: map[string][]*shape{}, inSpace: map[string][]*shape{}, counters: map[string]*counter{}, counting: map[countingKey]*nodeSet{}, sizes: map[domainKey]int{}}
 	w.keys = t
 	for _, s := range w.shapes {
 		t.inSpace[s.namespace] = append(t.inSpace[s.namespace], s)
@@ -266,17 +276,11 @@ func (t *topology) addSpread(s *shape) {
 			}
 		}
 		m := matcher{id: s.namespace + " " + selector.String(), spaces: []string{s.namespace}, selector: selector}
-		only := t.counting(s, hard, c)
+		only := t.countingNodes(s, hard, c)
 		uncordoned := honorsTaints(c) && !s.toleratesCordon
 		counter := t.counter(fmt.Sprintf("spread %s %d %t %s", c.TopologyKey, only.id, uncordoned, m.id), c.TopologyKey, only, func() []*shape { return t.matching(m) })
 		counter.isSpread, counter.uncordoned = true, uncordoned
-		if counter.size == 0 {
-			seen := map[int32]bool{}
-			for _, n := range only.list {
-				seen[counter.domains.of[n]] = true
-			}
-			counter.size = len(seen)
-		}
+		counter.size = t.size(domainKey{counter.domains, only})
 		least := 1
 		if c.MinDomains != nil {
 			least = int(*c.MinDomains)
@@ -285,21 +289,53 @@ func (t *topology) addSpread(s *shape) {
 	}
 }
 
-// counting returns the nodes whose pods count for a constraint: those that have all the
+// size returns how many domains nodes are in.
+func (t *topology) size(key domainKey) int {
+	size, known := t.sizes[key]
+	if !known {
+		seen := map[int32]bool{}
+		for _, n := range key.nodes.list {
+			seen[key.of[n]] = true
+		}
+		size = len(seen)
+		t.sizes[key] = size
+	}
+	return size
+}
+
+// countingNodes returns the nodes whose pods count for a constraint: those that have all the
 // topologies, and that the pod could run on by its policies.
-func (t *topology) counting(s *shape, all []corev1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) *nodeSet {
+func (t *topology) countingNodes(s *shape, all []corev1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) *nodeSet {
 	f := filter{affinity: true}
 	if c.NodeAffinityPolicy != nil {
 		f.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
 	}
 	f.taints = honorsTaints(c)
-	var nodes []int32
-	for _, n := range t.w.candidates.find(s, f).list {
-		if !slices.ContainsFunc(all, func(c corev1.TopologySpreadConstraint) bool { return t.topology(c.TopologyKey).of[n] < 0 }) {
-			nodes = append(nodes, n)
-		}
+	var keys []string
+	for _, c := range all {
+		keys = append(keys, c.TopologyKey)
 	}
-	return t.w.candidates.intern(nodes)
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	return t.inAll(t.w.candidates.find(s, f), keys)
+}
+
+// inAll returns those of nodes that are in a domain of each topology.
+func (t *topology) inAll(nodes *nodeSet, topologies []string) *nodeSet {
+	key := countingKey{nodes, strings.Join(topologies, "\x00")}
+	set, known := t.counting[key]
+	if known {
+		return set
+	}
+	in := slices.Clone(nodes.list)
+	for _, topology := range topologies {
+		of := t.topology(topology).of
+		in = slices.DeleteFunc(in, func(n int32) bool { return of[n] < 0 })
+		t.w.ask(1 + len(nodes.list)/20)
+	}
+	set = t.w.candidates.intern(in)
+	t.counting[key] = set
+	return set
 }
 
 // honorsTaints reports whether nodes do not count whose taints keep the pod away. A cordon is such a taint.

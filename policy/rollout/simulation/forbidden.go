@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -26,7 +27,7 @@ func (w *world) addForbidden() {
 	}
 	byShape := make([]string, len(w.shapes))
 	for i, s := range w.shapes {
-		byShape[i] = s.forbidden(w.in.Cluster.Namespaces[s.namespace][rollout.EnforceLabel], quotas[s.namespace])
+		byShape[i] = s.forbidden(w.in.Cluster.Namespaces[s.namespace], quotas[s.namespace])
 	}
 	for i := range w.pods {
 		p := &w.pods[i]
@@ -46,16 +47,23 @@ type ownerKey struct {
 	rollout.Owner
 }
 
-// forbidden says why pods of the shape may not be made in a namespace that enforces a level of
-// security and has quotas, "" if they may.
-func (s *shape) forbidden(level string, quotas []*corev1.ResourceQuota) string {
-	if !s.spec.Security.Meets(level) {
-		return fmt.Sprintf("may not be made: namespace %s forbids pods that are not %s (%s)", s.namespace, level, rollout.EnforceLabel)
+// forbidden says why pods of the shape may not be made in a namespace with such labels and quotas, ""
+// if they may. The scopes of quotas are not looked at: each is taken to count all pods.
+func (s *shape) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuota) string {
+	if !s.spec.Security.Meets(namespace) {
+		version := ""
+		if pinned := namespace[rollout.EnforceVersionLabel]; pinned != "" {
+			version = " by " + pinned
+		}
+		return fmt.Sprintf("may not be made: namespace %s forbids pods that are not %s%s (%s)", s.namespace, namespace[rollout.EnforceLabel], version, rollout.EnforceLabel)
 	}
 	for _, q := range quotas {
 		for _, name := range sortedNames(q.Spec.Hard) {
-			hard, used := q.Spec.Hard[name], q.Status.Used[name]
+			hard := q.Spec.Hard[name]
+			used, counted := q.Status.Used[name]
 			switch {
+			case !counted && s.takes(longName(name)):
+				return fmt.Sprintf("may not be made: of ResourceQuota %s/%s it is not known how much of %s is used", q.Namespace, q.Name, name)
 			case slices.Contains(s.spec.Unset, longName(name)):
 				return fmt.Sprintf("may not be made: ResourceQuota %s/%s wants each container to set %s", q.Namespace, q.Name, longName(name))
 			case used.Cmp(hard) > 0 && s.takes(longName(name)):
@@ -68,7 +76,7 @@ func (s *shape) forbidden(level string, quotas []*corev1.ResourceQuota) string {
 
 // longName is that of a resource of which a quota may leave "requests." out.
 func longName(name corev1.ResourceName) corev1.ResourceName {
-	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage {
+	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 		return corev1.DefaultResourceRequestsPrefix + name
 	}
 	return name

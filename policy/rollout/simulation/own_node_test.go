@@ -31,6 +31,21 @@ func TestOwnNode(t *testing.T) {
 			node w3 worker zone=a label=disk:ssd
 			ReplicaSet w0,w1,w2 web spread=topology.kubernetes.io/zone image=works
 			budget web app=web max=1`, false},
+		{"two nodes in each zone", `pool worker
+			node w0 worker zone=a
+			node w1 worker zone=a
+			node w2 worker zone=b
+			node w3 worker zone=b
+			ReplicaSet w0,w1,w2,w3 web spread=topology.kubernetes.io/zone image=works
+			budget web app=web max=1`, false},
+		{"two nodes in each zone, and one in another zone where no pod can go", `pool worker
+			node w0 worker zone=a
+			node w1 worker zone=a
+			node w2 worker zone=b
+			node w3 worker zone=b
+			node w4 worker zone=c taint=x
+			ReplicaSet w0,w1,w2,w3 web spread=topology.kubernetes.io/zone image=works
+			budget web app=web max=1`, true},
 		{"room for one on each node", "pool worker" + nodes + `
 			ReplicaSet w0,w1,w2 web cpu=6 image=works
 			budget web app=web max=1`, false},

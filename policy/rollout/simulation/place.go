@@ -42,26 +42,25 @@ func (w *world) placeOf(s *shape) *place {
 		p.why = notEligible
 		return p
 	}
-	keep := w.besideFixed(s)
-	if len(keep) > 0 && len(s.someOf) > 0 {
-		keep = w.inCompany(s, keep)
-		if len(keep) == 0 {
+	p.nodes = w.besideFixed(s)
+	if len(p.nodes.list) > 0 && len(s.someOf) > 0 {
+		p.nodes = w.candidates.intern(w.inCompany(s, p.nodes.list))
+		if len(p.nodes.list) == 0 {
 			p.why = noAffinity
 			return p
 		}
 	}
-	if len(keep) < len(s.eligible.list) {
-		p.nodes = w.candidates.intern(keep)
-	}
 	p.room = w.room(s, p.nodes)
 	w.addRivals(s, p)
 	w.addUneven(s, p)
-	p.why = p.short(cordons{})
+	p.why = p.short(cordons{unknown: true})
 	return p
 }
 
 // cordons are what is known of the nodes that are cordoned when nothing can happen any more.
 type cordons struct {
+	// unknown says that nothing is.
+	unknown bool
 	// none says that no node that the pod may go to is, or that what rules them out is reckoned anyway:
 	// a rival on each, a pod that takes all of it, or a spread constraint.
 	none bool
@@ -94,7 +93,7 @@ func (p *place) short(known cordons) obstruction {
 		return p.rivalry
 	}
 	for _, u := range p.uneven {
-		if left -= p.ruledOut(u, known.spread[u.counter]); left <= least {
+		if left -= p.ruledOut(u, known); left <= least {
 			return spreadUneven
 		}
 	}
@@ -113,21 +112,28 @@ func (p *place) top(n int) float64 {
 }
 
 // besideFixed returns the nodes on which no pod that stays is in the way of s.
-func (w *world) besideFixed(s *shape) []int32 {
-	free := !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasTaken() })
-	if free && !slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.partial }) {
-		return s.eligible.list
+func (w *world) besideFixed(s *shape) *nodeSet {
+	nodes := s.eligible
+	var partial []string
+	for _, c := range s.spreads {
+		if c.domains.partial {
+			partial = append(partial, c.domains.key)
+		}
+	}
+	if len(partial) > 0 {
+		nodes = w.keys.inAll(nodes, partial)
+	}
+	if !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.hasTaken() }) {
+		return nodes
 	}
 	var keep []int32
-	for _, n := range s.eligible.list {
+	for _, n := range nodes.list {
 		w.ask(1)
-		blocked := slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isTaken(c.domains.of[n]) }) ||
-			slices.ContainsFunc(s.spreads, func(c spread) bool { return c.domains.of[n] < 0 })
-		if !blocked {
+		if !slices.ContainsFunc(s.noneOf, func(c *counter) bool { return c.isTaken(c.domains.of[n]) }) {
 			keep = append(keep, n)
 		}
 	}
-	return keep
+	return w.candidates.intern(keep)
 }
 
 // isFixed reports whether a pod that stays is in the domain.
@@ -291,6 +297,9 @@ type uneven struct {
 	// sizes are how many nodes domains have, the largest first; single says that each has one.
 	sizes  []float64
 	single bool
+	// open says that the pod may go to a node of each domain that counts, so that the one with the fewest
+	// pods is never ruled out.
+	open bool
 }
 
 func (w *world) addUneven(s *shape, p *place) {
@@ -301,17 +310,23 @@ func (w *world) addUneven(s *shape, p *place) {
 		}
 		u.sizes = w.sizes(c.domains, p.nodes)
 		u.single = len(u.sizes) == 0 || u.sizes[0] <= 1
+		u.open = c.least <= 1 && c.size > 0 && c.size <= len(u.sizes) && u.sizes[c.size-1] > 0
 		p.uneven = append(p.uneven, u)
 	}
 }
 
 // ruledOut returns how much a spread constraint can rule out. Where each domain is a node, a pod on a
-// cordoned node rules out that node only.
-func (p *place) ruledOut(u uneven, oneCordoned bool) float64 {
+// cordoned node rules out that node only. What is known of cordoned nodes goes by pods that rule out
+// domains, wherever the fewest are.
+func (p *place) ruledOut(u uneven, known cordons) float64 {
 	if !u.single {
-		return sum(u.sizes[:min(max(u.others, 0)/u.fill, len(u.sizes))])
+		most := len(u.sizes)
+		if known.unknown && u.open {
+			most = u.size - 1
+		}
+		return sum(u.sizes[:min(max(u.others, 0)/u.fill, most)])
 	}
-	full := max(u.others-b2i(oneCordoned), 0) / u.fill
+	full := max(u.others-b2i(known.spread[u.counter]), 0) / u.fill
 	return sum(p.room.shares[:min(full, len(p.room.shares))])
 }
 

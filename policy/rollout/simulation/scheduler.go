@@ -9,10 +9,14 @@ import (
 type placement struct {
 	w    *world
 	node []int32 // by pod
-	used [][]int64
+	// left is what nodes have left of each resource, one after the other: all that there can be where
+	// that is not known.
+	left []int64
 	// counts are by counter and domain; a counter that counts nothing has no map.
 	counts []map[int32]int32
 	totals []int32
+	// fewest is the least of the counts of each counter, -1 where it has to be found out again.
+	fewest []int32
 	// cordoned are the nodes that take no pods, apart from those that tolerate it.
 	cordoned []bool
 	// open is for counters that leave cordoned nodes out: how many nodes of each domain are not
@@ -23,12 +27,15 @@ type placement struct {
 
 func (w *world) newPlacement(v view) *placement {
 	p := &placement{
-		w: w, node: make([]int32, len(w.pods)), used: make([][]int64, len(w.nodes)),
-		counts: make([]map[int32]int32, len(w.counters)), totals: make([]int32, len(w.counters)), cordoned: make([]bool, len(w.nodes)),
+		w: w, node: make([]int32, len(w.pods)), left: make([]int64, 0, len(w.nodes)*len(w.resources)),
+		counts: make([]map[int32]int32, len(w.counters)), totals: make([]int32, len(w.counters)), fewest: slices.Repeat([]int32{-1}, len(w.counters)), cordoned: make([]bool, len(w.nodes)),
 	}
-	amounts := make([]int64, len(w.nodes)*len(w.resources))
 	for n := range w.nodes {
-		p.used[n] = amounts[n*len(w.resources) : (n+1)*len(w.resources)]
+		alloc := w.nodes[n].alloc
+		if alloc == nil {
+			alloc = slices.Repeat([]int64{plenty}, len(w.resources))
+		}
+		p.left = append(p.left, alloc...)
 		p.cordoned[n] = w.nodes[n].cordoned
 	}
 	p.openAll()
@@ -100,9 +107,9 @@ func (p *placement) remove(pod int32) {
 
 // add counts pods of a shape on a node; leaving says that they are being deleted.
 func (p *placement) add(s *shape, n, by int32, leaving bool) {
-	used := p.used[n]
+	left := p.leftOn(n)
 	for r, amount := range s.requests {
-		used[r] += int64(by) * amount
+		left[r] -= int64(by) * amount
 	}
 	for _, c := range s.counted {
 		d := c.domains.of[n]
@@ -127,6 +134,7 @@ func (p *placement) tally(c *counter, domain, by int32) {
 		p.counts[c.id] = map[int32]int32{}
 	}
 	p.totals[c.id] += by
+	p.fewest[c.id] = -1
 	if p.counts[c.id][domain] += by; p.counts[c.id][domain] == 0 {
 		delete(p.counts[c.id], domain)
 	}
@@ -202,17 +210,22 @@ func (p *placement) obstructed(s *shape, n int32) obstruction {
 }
 
 func (p *placement) fits(s *shape, n int32) bool {
-	alloc, used := p.w.nodes[n].alloc, p.used[n]
-	if alloc == nil { // not known
-		return true
-	}
+	left := p.leftOn(n)
 	for r, amount := range s.requests {
-		if amount > 0 && used[r]+amount > alloc[r] {
+		if amount > 0 && amount > left[r] {
 			return false
 		}
 	}
 	return true
 }
+
+func (p *placement) leftOn(n int32) []int64 {
+	of := len(p.w.resources)
+	return p.left[int(n)*of : (int(n)+1)*of]
+}
+
+// plenty is more than pods can ask for, and little enough to be added to.
+const plenty = int64(1) << 62
 
 // hasCompany restates satisfyPodAffinity (interpodaffinity/filtering.go).
 func (p *placement) hasCompany(a *affinity, n int32) bool {
@@ -247,5 +260,8 @@ func (p *placement) least(c *spread) int {
 	if len(counts) < size || size < c.least || len(counts) == 0 {
 		return 0
 	}
-	return int(slices.Min(slices.Collect(maps.Values(counts))))
+	if p.fewest[c.id] < 0 {
+		p.fewest[c.id] = slices.Min(slices.Collect(maps.Values(counts)))
+	}
+	return int(p.fewest[c.id])
 }

@@ -17,6 +17,8 @@ type search struct {
 	freed  []int32
 	failed map[need]int
 	needs  map[*shape]need
+	// doubts says, by shape, what mayFail returned: 1 for false, 2 for true.
+	doubts []int8
 	looked int
 }
 
@@ -32,7 +34,7 @@ type candidates struct {
 }
 
 func newSearch(r *run) *search {
-	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*shape]need{}}
+	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*shape]need{}, doubts: make([]int8, len(r.w.shapes))}
 	for _, p := range r.w.pools {
 		for i, n := range p.order {
 			s.order[n] = int32(len(p.order) - i) //nolint:gosec // there are not that many
@@ -158,16 +160,22 @@ func (s *search) starts(of *shape, n int32) bool {
 
 // mayFail reports whether an image of the shape cannot be pulled, or perhaps cannot, anywhere.
 func (s *search) mayFail(of *shape) bool {
-	return slices.ContainsFunc(of.pulls, func(p imagePull) bool { return s.r.anywhereFails(p) })
+	if s.doubts[of.id] == 0 {
+		s.doubts[of.id] = 1 + int8(b2i(slices.ContainsFunc(of.pulls, func(p imagePull) bool { return s.r.anywhereFails(p) }))) //nolint:gosec // 1 or 2
+	}
+	return s.doubts[of.id] == 2
 }
 
 // first returns the first node that suits and where the pod can go. It goes on where it
 // stopped the last time, so that pods spread over nodes.
 func (s *search) first(c *candidates, of *shape, suits func(int32) bool) int32 {
-	seen := 0
-	for i := range c.settled {
-		at := (c.next + i) % len(c.settled)
+	seen, at := 0, c.next
+	for range c.settled {
+		if at >= len(c.settled) {
+			at = 0
+		}
 		n := c.settled[at]
+		at++
 		if s.r.w.stopped || seen > enough {
 			break
 		}
@@ -175,7 +183,7 @@ func (s *search) first(c *candidates, of *shape, suits func(int32) bool) int32 {
 			continue
 		}
 		if suits(n) {
-			c.next = at + 1
+			c.next = at
 			return n
 		}
 		seen++
@@ -204,5 +212,5 @@ func (s *search) can(of *shape, n int32) bool {
 	if s.looked%64 == 0 {
 		s.r.w.ask(8)
 	}
-	return of.eligible.has(n) && s.r.obstructed(of, n) == ""
+	return s.r.obstructed(of, n) == ""
 }

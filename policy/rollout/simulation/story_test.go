@@ -147,6 +147,31 @@ func TestStories(t *testing.T) {
 			"finishes",
 		},
 		{
+			"one that does so by a version that is known", three + `
+			enforce baseline v1.24
+			ReplicaSet w1,w2 web image=works security=restricted
+			budget web app=web max=1`,
+			"finishes",
+			"finishes",
+		},
+		{
+			"one that does so by a version of which it is not known what it wants", three + `
+			enforce baseline v1.19
+			ReplicaSet w1,w2 web image=works security=restricted
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: namespace app forbids pods that are not baseline by v1.19 (pod-security.kubernetes.io/enforce); " +
+				"budget app/web allows no eviction",
+			"finishes",
+		},
+		{
+			"a quota of which it is not known how much is used", three + `
+			quota new services=?/1 pods=?/9
+			ReplicaSet w1,w2 web image=works
+			budget web app=web max=1`,
+			"w2's drain may stall: the replacement of app/web-0 may not be made: of ResourceQuota app/new it is not known how much of pods is used; budget app/web allows no eviction",
+			"finishes",
+		},
+		{
 			"a quota of which more is used than it allows", three + `
 			quota small pods=2/1
 			ReplicaSet w1,w2 web image=works

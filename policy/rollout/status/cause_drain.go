@@ -44,6 +44,7 @@ func (d *diagnosis) refusal(pod *rollout.Pod) (refusal, bool) {
 	r, refused := d.budgets.refuses(pod)
 	if refused {
 		d.askEviction(name)
+		r = d.recounted(r)
 	}
 	answer, asked := d.Evidence.Evictions[name]
 	switch {
@@ -61,6 +62,33 @@ func (d *diagnosis) refusal(pod *rollout.Pod) (refusal, bool) {
 	}
 	r.answer = answer.Words
 	return r, true
+}
+
+// recounted returns the refusal of a budget that counts fewer pods as healthy than are. It takes a pod for
+// one that has still to go for two minutes after it let it go, and another one of its name, a StatefulSet's,
+// for the same (DeletionTimeout and buildDisruptedPodMap in pkg/controller/disruption/disruption.go of
+// k8s.io/kubernetes).
+func (d *diagnosis) recounted(r refusal) refusal {
+	if r.of == nil || r.cause != CauseBudgetFull {
+		return r
+	}
+	healthy, counted := 0, int(r.of.Status.CurrentHealthy)
+	for _, p := range d.of[r.of.Namespace] {
+		switch {
+		case p.Deleted || !r.covers(p):
+		case !p.Ready:
+			return r // for this one
+		default:
+			healthy++
+		}
+	}
+	if healthy <= counted || healthy <= int(r.of.Status.DesiredHealthy) {
+		return r
+	}
+	r.cause, r.passing = CauseBudgetNotObserved, true
+	r.why = fmt.Sprintf("the status of budget %s counts %s as healthy, and %s: for up to two minutes after an eviction kube-controller-manager may take the next pod of the same name for the one that was to go",
+		r.of.Name, text.Count(counted, "pod"), text.Plural(healthy, "is", "are"))
+	return r
 }
 
 // refused is about a pod whose eviction is refused.

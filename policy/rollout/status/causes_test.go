@@ -167,6 +167,9 @@ func TestCauses(t *testing.T) {
 		{"two budgets", deadlock(func(in *Input) { in.Cluster.Budgets = append(in.Cluster.Budgets, cartBudget("other", 1, 2, 1)) }), CauseSeveralBudgets, "no pod of several budgets is evicted", "oc -n shop delete pdb other"},
 		{"nobody keeps budgets up to date", deadlock(func(in *Input) { in.Cluster.Budgets[0].Generation = 2 }), CauseBudgetNotObserved, "older than its spec", "oc patch kubecontrollermanager cluster --type=merge -p "},
 		{"nobody counts after an eviction", deadlock(func(in *Input) { in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 1) }), CauseBudgetNotObserved, "older than the last eviction", "oc patch kubecontrollermanager cluster --type=merge -p "},
+		{"another pod of the same name counts as the one that went", deadlock(func(in *Input) {
+			in.Cluster.Budgets[0] = cartBudget("cart", 0, 1, 1)
+		}), CauseBudgetNotObserved, "counts 1 pod as healthy, and 2 are: for up to two minutes", "oc patch kubecontrollermanager cluster --type=merge -p "},
 		{"a budget of bare pods", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 1, 0)
 			in.Cluster.Budgets[0].Status.ExpectedPods = 0

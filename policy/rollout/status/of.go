@@ -45,7 +45,7 @@ func Of(in Input) Status {
 
 // of returns the status of a cluster, and its notes with what they hide.
 func of(in Input) (Status, []note) {
-	o := overview{Input: in, from: map[string]string{}}
+	o := overview{Input: in, from: map[string][]string{}}
 	o.lookup = newLookup(&o.Input)
 	forecast := rollout.NewForecast(in.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
 	o.compare(forecast)
@@ -72,23 +72,35 @@ func of(in Input) (Status, []note) {
 type overview struct {
 	Input
 	*lookup
-	from map[string]string // the rendered config of a node that waits, by pool
+	from map[string][]string // by pool: the rendered configs that nodes have instead of its target
 }
 
-// compare finds for each pool the config that nodes have instead of its target.
+// maxFrom is how many configs a pool's target is compared with. There are more than two only where
+// targets follow each other faster than nodes are updated.
+const maxFrom = 8
+
+// compare finds for each pool the configs that nodes have instead of its target, that first which all
+// of them have had: where a target replaces another one on its way, the nodes that got that one lack less
+// than the others.
 func (o *overview) compare(f rollout.Forecast) {
 	for _, p := range f.Pools {
 		pool := o.object(p.Name)
-		target := pool.Spec.Configuration.Name
+		target, all := pool.Spec.Configuration.Name, pool.Status.Configuration.Name
+		var from []string
 		for _, n := range p.Nodes {
-			if current := rollout.ReportOf(o.nodes[n.Name]).Current; current != "" && current != target {
-				o.from[p.Name] = current
-				break
+			current := rollout.ReportOf(o.nodes[n.Name]).Current
+			switch {
+			case current == "" || current == target || slices.Contains(from, current):
+			case current == all:
+				from = slices.Insert(from, 0, current)
+			default:
+				from = append(from, current)
 			}
 		}
-		if current := pool.Status.Configuration.Name; o.from[p.Name] == "" && current != target {
-			o.from[p.Name] = current
+		if len(from) == 0 && all != "" && all != target {
+			from = []string{all}
 		}
+		o.from[p.Name] = from[:min(len(from), maxFrom)]
 	}
 }
 
@@ -98,24 +110,45 @@ func (o *overview) object(pool string) *mcfgv1.MachineConfigPool {
 	return o.Cluster.Pools[i]
 }
 
-// decide returns what the target of a pool does to a node. Where a config could not be read
-// it may drain nodes, and is taken to.
+// decide returns what the target of a pool does to a node, to the one for which that is most. Where a
+// config could not be read it may drain nodes, and is taken to.
 func (o *overview) decide(pool string) (rollout.Decision, error) {
-	before, after := o.configs(pool)
-	switch {
-	case o.from[pool] == "":
-		return rollout.Decision{}, nil
-	case before == nil || after == nil:
-		return rollout.Decision{Changed: []string{mirrors.RegistriesConfPath}, Drains: !o.Cluster.IsSingleNode()}, nil
-	default:
-		return before.Decide(after, o.Cluster.Conditions())
+	after, most := o.target(pool), rollout.Decision{}
+	for i, from := range o.from[pool] {
+		before := o.Rendered[from]
+		if before == nil || after == nil {
+			return rollout.Decision{Changed: []string{mirrors.RegistriesConfPath}, Drains: !o.Cluster.IsSingleNode()}, nil
+		}
+		d, err := before.Decide(after, o.Cluster.Conditions())
+		if err != nil {
+			return d, err
+		}
+		if i == 0 || d.Drains && !most.Drains || d.Drains == most.Drains && d.Effect() > most.Effect() {
+			most = d
+		}
 	}
+	return most, nil
 }
 
-// configs returns what nodes of a pool have and what they are to have, nil for what could
-// not be read.
-func (o *overview) configs(pool string) (before, after *rollout.Rendered) {
-	return o.Rendered[o.from[pool]], o.Rendered[o.object(pool).Spec.Configuration.Name]
+// target returns what nodes of a pool are to have, nil if it could not be read.
+func (o *overview) target(pool string) *rollout.Rendered {
+	return o.Rendered[o.object(pool).Spec.Configuration.Name]
+}
+
+// changes returns what the target of a pool brings to any of its nodes, nil if that is not known.
+func (o *overview) changes(pool string) *rollout.Changes {
+	var all *rollout.Changes
+	after := o.target(pool)
+	for _, from := range o.from[pool] {
+		switch before := o.Rendered[from]; {
+		case before == nil || after == nil:
+		case all == nil:
+			all = new(before.ChangesTo(after))
+		default:
+			*all = all.And(before.ChangesTo(after))
+		}
+	}
+	return all
 }
 
 func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
@@ -125,11 +158,13 @@ func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
 		Name: f.Name, Present: len(f.Nodes), AtOnce: f.Capacity,
 		Machines: int(status.MachineCount), Updated: int(status.UpdatedMachineCount), Ready: int(status.ReadyMachineCount),
 		Unavailable: int(status.UnavailableMachineCount), Degraded: int(status.DegradedMachineCount),
-		Current: status.Configuration.Name, Target: object.Spec.Configuration.Name, From: o.from[f.Name],
+		Current: status.Configuration.Name, Target: object.Spec.Configuration.Name, Changes: o.changes(f.Name),
 		Paused: o.paused(object), Conditions: poolConditions(status.Conditions), Nodes: []Node{},
 	}
-	if before, after := o.configs(f.Name); before != nil && after != nil && p.From != "" {
-		p.Changes = new(before.ChangesTo(after))
+	if from := o.from[f.Name]; len(from) > 0 {
+		p.From = from[0]
+	}
+	if p.Changes != nil {
 		if decision, err := o.decide(f.Name); err == nil { // a forecast has none for a pool that takes no node
 			p.Action, p.Drains = decision.String(), decision.Drains
 		}

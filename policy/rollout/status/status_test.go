@@ -167,6 +167,40 @@ func TestPools(t *testing.T) {
 
 // TestRemaining: nodes that wait are counted whole, those under way at most so, and none
 // where no node is taken.
+// TestReplacedTarget: where a target replaces another one on its way, nodes that never got that one lack
+// what it brings as well.
+func TestReplacedTarget(t *testing.T) {
+	const more = "[[registry]]\nlocation = \"quay.io/more\"\n[[registry.mirror]]\nlocation = \"mirror.example.com/more\"\npull-from-mirror = \"digest-only\"\n"
+	for _, tt := range []struct {
+		reason string
+		nodes  []*corev1.Node
+		unread string // a config
+		from   string
+		scopes []string
+		drains bool
+	}{
+		{"all nodes have the one before", []*corev1.Node{node("a", "has=2", "wants=2"), node("b", "has=2", "wants=2")}, "", "2", []string{"quay.io/more"}, false},
+		{"one does not", []*corev1.Node{node("a", "has=2", "wants=2"), node("b")}, "", "1", []string{"quay.io/more", "quay.io/shop"}, true},
+		{"the next one has", []*corev1.Node{node("a", "has=3", "wants=3"), node("b"), node("c", "has=2", "wants=2")}, "", "1", []string{"quay.io/more", "quay.io/shop"}, true},
+		{"what one has is not known", []*corev1.Node{node("a", "has=2", "wants=2"), node("b")}, "1", "1", []string{"quay.io/more"}, true},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			in := input(worker("3"), tt.nodes...)
+			in.Rendered["3"] = rendered("3", more+shop)
+			delete(in.Rendered, tt.unread)
+			p := Of(in).Pools[0]
+			var scopes []string
+			for _, r := range p.Changes.Registries {
+				scopes = append(scopes, r.Scope)
+			}
+			slices.Sort(scopes)
+			if p.From != tt.from || !slices.Equal(scopes, tt.scopes) || p.Drains != tt.drains {
+				t.Errorf("from %s: %q, drains: %t", p.From, scopes, p.Drains)
+			}
+		})
+	}
+}
+
 func TestRemaining(t *testing.T) {
 	for _, tt := range []struct {
 		reason string

@@ -40,6 +40,9 @@ type faults struct {
 // CrashLabel is that of pods whose container ends as soon as it is started.
 const CrashLabel = "stage/crashes"
 
+// LingerLabel is that of pods that do not end when they are told to, as one that hangs in its volume.
+const LingerLabel = "stage/lingers"
+
 // mcoNamespace is that of MCO's pods.
 const mcoNamespace = "openshift-machine-config-operator"
 

@@ -41,6 +41,7 @@ func (n *Nodes) runPods(ctx context.Context) error {
 		var err error
 		switch {
 		case n.isSilent(ctx, pod.Spec.NodeName):
+		case isEnding(pod):
 		case pod.DeletionTimestamp != nil:
 			err = n.stage.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))
 		case pod.Status.Phase == corev1.PodPending:
@@ -56,6 +57,23 @@ func (n *Nodes) runPods(ctx context.Context) error {
 		return err
 	}
 	return n.stage.timeline.readAudit(n.where)
+}
+
+// endsAfter is how long a pod of a StatefulSet takes to end, a second at least as times are cut to seconds.
+// Kubernetes' disruption controller has to see that it is about to: else it takes the next pod of that
+// name for it, for two minutes, in which the budget lets no pod go.
+const endsAfter = 2 * time.Second
+
+// isEnding reports whether a pod is to go, and has not ended yet.
+func isEnding(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil && pod.Labels[LingerLabel] != "" {
+		return true
+	}
+	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil || !slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "StatefulSet" }) {
+		return false
+	}
+	told := pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+	return time.Since(told) < endsAfter
 }
 
 // isForgotten reports whether a pod that runs is taken for one that is not ready, since its node was:
