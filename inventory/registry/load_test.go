@@ -229,7 +229,7 @@ func refusals(t *testing.T, certificate tls.Certificate, rates map[string]float6
 	pipes := make(pipes)
 	s := http.Server{Handler: http.HandlerFunc(l.answer(bearer(ownRealm, &tokenServer{}))), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, ErrorLog: log.New(io.Discard, "", 0)}
 	go s.ServeTLS(pipes, "", "") //nolint:errcheck // it ends with s
-	defer s.Close() //nolint:errcheck // nobody listens any more
+	defer s.Close()              //nolint:errcheck // nobody listens any more
 	locs := images(2000)
 	first, err := parseTarget(locs[0])
 	if err != nil {
