@@ -19,11 +19,11 @@ const never = 1<<31 - 1
 
 // An assurance works out the Assured. The argument goes along the order in which MCO takes nodes. A
 // budget refuses for good only when it has lost as many pods as it could spare, and of the pods
-// that it can lose at all (verdict), those on nodes that MCO has not taken yet are still there.
+// that it can lose at all (blockedBudget), those on nodes that MCO has not taken yet are still there.
 // So there is a first node of each pool whose drain can end in a stall; those before it are updated.
 type assurance struct {
-	w        *world
-	verdicts []verdict
+	w              *cluster
+	blockedBudgets []blockedBudget
 	// pushed is, by node, the highest priority of the pods that may push out others there.
 	pushed []int32
 	pool   int
@@ -40,8 +40,8 @@ type assurance struct {
 type arrival struct{ left, refused int }
 
 // assured returns those of all pools that take the change.
-func (w *world) assured(verdicts []verdict) []Assured {
-	a := &assurance{w: w, verdicts: verdicts, pushed: w.pushed()}
+func (w *cluster) assured(blockedBudgets []blockedBudget) []Assured {
+	a := &assurance{w: w, blockedBudgets: blockedBudgets, pushed: w.pushed()}
 	all := make([]Assured, len(w.pools))
 	for i := range w.pools {
 		all[i] = Assured{Pool: w.pools[i].Name, Updated: a.updated(i), Of: len(w.pools[i].order)}
@@ -102,7 +102,7 @@ func (a *assurance) enter(i int) {
 			a.refusedOn(n, 0)
 		}
 	}
-	for _, found := range a.verdicts {
+	for _, found := range a.blockedBudgets {
 		a.addBudget(found)
 	}
 	for i := range a.w.pods {
@@ -115,13 +115,13 @@ func (a *assurance) enter(i int) {
 
 // together reports whether MCO does not say which of two nodes it takes first. Those that are being
 // updated already are under way at once.
-func (p *pool) together(x, y int32, w *world) bool {
+func (p *pool) together(x, y int32, w *cluster) bool {
 	a, b := p.Nodes[w.nodes[x].rank], p.Nodes[w.nodes[y].rank]
 	return a.Updating == b.Updating && (a.Updating || a.Rank == b.Rank)
 }
 
 // addBudget enters the pods that a budget can refuse to let go.
-func (a *assurance) addBudget(found verdict) {
+func (a *assurance) addBudget(found blockedBudget) {
 	b := found.judged
 	var lost []int // the groups with which they can be lost
 	isLost := make(map[int32]bool, len(found.lost))
@@ -152,7 +152,7 @@ func (a *assurance) addBudget(found verdict) {
 		p := &a.w.pods[i]
 		switch {
 		case a.w.ask(1), p.stays:
-		case len(p.shape.budgets) > 1:
+		case len(p.podClass.budgets) > 1:
 			a.add(p, -1)
 		case p.state == unready:
 			a.add(p, min(lostOne, unreadyOne))
@@ -172,7 +172,7 @@ func (a *assurance) left(p *pod) int {
 		return -1
 	case p.stays:
 		return never
-	case p.shape.spec.Priority < a.pushed[p.node]:
+	case p.podClass.spec.Priority < a.pushed[p.node]:
 		return -1
 	}
 	of := a.w.nodes[p.node].pool
@@ -201,7 +201,7 @@ func (a *assurance) add(p *pod, refused int) {
 	if left == never || p.isBare() && p.node >= 0 || p.guard {
 		return
 	}
-	a.arrivals[p.shape.eligible] = append(a.arrivals[p.shape.eligible], arrival{left, refused})
+	a.arrivals[p.podClass.eligible] = append(a.arrivals[p.podClass.eligible], arrival{left, refused})
 }
 
 // refusedOn notes that a pod on a node can be refused from a group on, if the node is of the pool.
@@ -233,9 +233,9 @@ func (a *assurance) arrive() {
 }
 
 // pushed returns, by node, the highest priority of pods that may go there and push out others.
-func (w *world) pushed() []int32 {
+func (w *cluster) pushed() []int32 {
 	bySet := map[*nodeSet]int32{}
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		if s.mobile > 0 && s.spec.Preempts && s.spec.Priority > w.lowest {
 			before, ok := bySet[s.eligible]
 			if !ok || before < s.spec.Priority {

@@ -7,8 +7,8 @@ import (
 )
 
 // best returns the best course. Its stalls are those that no choice of the scheduler avoids.
-func (w *world) best() Course {
-	v := view{im: w.images, hopeful: true}
+func (w *cluster) best() Course {
+	v := assumption{im: w.images, hopeful: true}
 	r := w.newRun(v, false)
 	stuck := r.play()
 	course := Course{Steps: r.steps}
@@ -23,7 +23,7 @@ func (w *world) best() Course {
 		if s.Why == "" && len(s.Missing) == 0 {
 			s.Why = why
 		}
-		_, without := w.inevitable(w.budgets[s.budget], view{im: w.images, hopeful: true, works: true})
+		_, without := w.inevitable(w.budgets[s.budget], assumption{im: w.images, hopeful: true, works: true})
 		s.ByImage = !without
 		course.Stalls = append(course.Stalls, s)
 	}
@@ -37,14 +37,14 @@ func (w *world) best() Course {
 // When the last of a budget's ready pods was evicted by its leave, as many were ready as it
 // asks for, and later on only more. If the rollout ended with fewer that can be ready then, it
 // could not have come so far.
-func (w *world) inevitable(b *budget, v view) (string, bool) {
+func (w *cluster) inevitable(b *budget, v assumption) (string, bool) {
 	stays := int32(-1)
 	for _, i := range b.pods {
 		p := &w.pods[i]
 		if p.stays || p.node < 0 || p.state != healthy && p.state != unready {
 			continue
 		}
-		if len(p.shape.budgets) > 1 {
+		if len(p.podClass.budgets) > 1 {
 			return w.doubled(i).why, true
 		}
 		if p.state == healthy && stays < 0 {
@@ -67,19 +67,19 @@ func (w *world) inevitable(b *budget, v view) (string, bool) {
 }
 
 // canEnd reports whether there is a node where the pod may be ready at the end of the rollout.
-func (w *world) canEnd(p *pod, v view) bool {
+func (w *cluster) canEnd(p *pod, v assumption) bool {
 	switch {
 	case p.isBare() && p.node >= 0:
 		return false
 	case p.guard:
-		return w.canEndOn(p.shape, w.byName[p.Node], v)
-	case p.shape.waits():
+		return w.canEndOn(p.podClass, w.byName[p.Node], v)
+	case p.podClass.waits():
 		return true
 	default:
-		key := endKey{p.shape, v}
+		key := endKey{p.podClass, v}
 		can, known := w.ends[key]
 		if !known {
-			can = w.shapeCanEnd(p.shape, v)
+			can = w.classCanEnd(p.podClass, v)
 			w.ends[key] = can
 		}
 		return can
@@ -88,13 +88,13 @@ func (w *world) canEnd(p *pod, v view) bool {
 
 // endKey is what canEnd depends on for pods that may go to several nodes.
 type endKey struct {
-	*shape
-	view
+	*podClass
+	assumption
 }
 
-// shapeCanEnd is canEnd for pods of a shape. Nodes differ by their routes, and by the images that they
+// classCanEnd is canEnd for pods of a class. Nodes differ by their routes, and by the images that they
 // have: it looks at one of those with equal routes, and at those with one of the images.
-func (w *world) shapeCanEnd(s *shape, v view) bool {
+func (w *cluster) classCanEnd(s *podClass, v assumption) bool {
 	can := func(n int32) bool {
 		w.ask(1)
 		return w.canEndOn(s, n, v)
@@ -108,7 +108,7 @@ func (w *world) shapeCanEnd(s *shape, v view) bool {
 }
 
 // routesIn returns a node of a set for each way in which nodes pull, without the images that they have.
-func (w *world) routesIn(set *nodeSet) []int32 {
+func (w *cluster) routesIn(set *nodeSet) []int32 {
 	type route struct {
 		pool                int
 		taken, drained, cut bool
@@ -133,7 +133,7 @@ func (w *world) routesIn(set *nodeSet) []int32 {
 // canEndOn reports whether the images of a pod may all be there, or be pulled, on a node at the
 // end. A pod that started before the node was updated may have brought an image; it stays
 // there itself only if the node is not drained, or if it went there in spite of the cordon.
-func (w *world) canEndOn(s *shape, n int32, v view) bool {
+func (w *cluster) canEndOn(s *podClass, n int32, v assumption) bool {
 	at := &w.nodes[n]
 	for _, p := range s.pulls {
 		before, after := v.starts(p, n, false, holdings{}), v.starts(p, n, true, holdings{})
@@ -149,6 +149,6 @@ func (w *world) canEndOn(s *shape, n int32, v view) bool {
 }
 
 // mayBring reports whether a pod that pulls the image may run on the node at any time.
-func (w *world) mayBring(p imagePull, n int32, v view) bool {
+func (w *cluster) mayBring(p imagePull, n int32, v assumption) bool {
 	return v.pulls(p, n, false) || w.nodes[n].taken && v.pulls(p, n, true)
 }

@@ -28,12 +28,12 @@ type budget struct {
 
 func (b *budget) name() string { return b.Namespace + "/" + b.Name }
 
-func (w *world) addBudgets() {
+func (w *cluster) addBudgets() {
 	sorted := slices.DeleteFunc(slices.Clone(w.in.Cluster.Budgets), func(b *policyv1.PodDisruptionBudget) bool { return b == nil })
 	slices.SortStableFunc(sorted, func(a, b *policyv1.PodDisruptionBudget) int {
 		return strings.Compare(a.Namespace+"\x00"+a.Name, b.Namespace+"\x00"+b.Name)
 	})
-	byShape := make([][]*budget, len(w.shapes))
+	byClass := make([][]*budget, len(w.classes))
 	for _, in := range sorted {
 		selector, err := metav1.LabelSelectorAsSelector(in.Spec.Selector)
 		if err != nil {
@@ -41,16 +41,16 @@ func (w *world) addBudgets() {
 		}
 		b := &budget{PodDisruptionBudget: in, id: len(w.budgets)}
 		for _, s := range w.keys.matching(matcher{spaces: []string{in.Namespace}, selector: selector}) {
-			byShape[s.id] = append(byShape[s.id], b)
+			byClass[s.id] = append(byClass[s.id], b)
 		}
 		w.budgets = append(w.budgets, b)
 	}
-	for _, s := range w.shapes {
-		s.budgets = byShape[s.id]
+	for _, s := range w.classes {
+		s.budgets = byClass[s.id]
 	}
 	for i := range w.pods {
 		p := &w.pods[i]
-		for _, b := range p.shape.budgets {
+		for _, b := range p.podClass.budgets {
 			b.pods = append(b.pods, int32(i))
 			if !p.stays {
 				b.drained++
@@ -65,7 +65,7 @@ func (w *world) addBudgets() {
 // count restates getExpectedPodCount and updatePdbStatus of the disruption controller
 // (pkg/controller/disruption). How many replicas the controllers of the pods have is in the
 // budget's status; where that is not up to date, they are taken to have those that are there.
-func (w *world) count(b *budget) {
+func (w *cluster) count(b *budget) {
 	policy := b.Spec.UnhealthyPodEvictionPolicy
 	b.always = policy != nil && *policy == policyv1.AlwaysAllow
 	expected := 0

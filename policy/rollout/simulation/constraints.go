@@ -22,8 +22,8 @@ type counter struct {
 	// means all.
 	domains *domains
 	only    *nodeSet
-	// shapes are those whose pods are counted.
-	shapes []*shape
+	// classes are those whose pods are counted.
+	classes []*podClass
 	// size is how many domains there are, for spread. Fixed are those with a pod that stays.
 	size  int
 	fixed map[int32]bool
@@ -43,7 +43,7 @@ type domains struct {
 	partial, perNode bool
 }
 
-// An affinity is what a pod requires of others: in the domain of each counter there has to be
+// An affinity is a requirement of a pod about others: in the domain of each counter there has to be
 // one of those that all of them count. Own says that the pod is counted itself, and may be
 // the first.
 type affinity struct {
@@ -58,12 +58,12 @@ type spread struct {
 	own         bool
 }
 
-// A topology knows the domains, and finds shapes by their labels.
+// A topology knows the domains, and finds pod classes by their labels.
 type topology struct {
-	w        *world
+	w        *cluster
 	domains  map[string]*domains
-	byLabel  map[string][]*shape // "namespace\x00key\x00value"
-	inSpace  map[string][]*shape
+	byLabel  map[string][]*podClass // "namespace\x00key\x00value"
+	inSpace  map[string][]*podClass
 	counters map[string]*counter
 	// counting and sizes are what pods with like constraints share: the nodes whose pods count, and
 	// how many domains these are in.
@@ -80,10 +80,10 @@ type countingKey struct {
 // hostPorts is the key of the topology whose domains are the nodes; no label has it.
 const hostPorts = ""
 
-func (w *world) addConstraints() {
-	t := &topology{w: w, domains: map[string]*domains{}, byLabel: map[string][]*shape{}, inSpace: map[string][]*shape{}, counters: map[string]*counter{}, counting: map[countingKey]*nodeSet{}, sizes: map[domainKey]int{}}
+func (w *cluster) addConstraints() {
+	t := &topology{w: w, domains: map[string]*domains{}, byLabel: map[string][]*podClass{}, inSpace: map[string][]*podClass{}, counters: map[string]*counter{}, counting: map[countingKey]*nodeSet{}, sizes: map[domainKey]int{}}
 	w.keys = t
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		t.inSpace[s.namespace] = append(t.inSpace[s.namespace], s)
 		for key, value := range s.spec.Labels {
 			at := s.namespace + "\x00" + key + "\x00" + value
@@ -91,7 +91,7 @@ func (w *world) addConstraints() {
 		}
 	}
 	t.addPorts()
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		t.addAntiAffinity(s)
 		if s.mobile > 0 {
 			t.addAffinity(s)
@@ -143,14 +143,14 @@ func counted(of []int32, n int) []int {
 	return count
 }
 
-// counter returns the counter with that identity; shapes says whose pods it counts, if it is
+// counter returns the counter with that identity; classes says whose pods it counts, if it is
 // new.
-func (t *topology) counter(id, key string, only *nodeSet, shapes func() []*shape) *counter {
+func (t *topology) counter(id, key string, only *nodeSet, classes func() []*podClass) *counter {
 	if c, ok := t.counters[id]; ok {
 		return c
 	}
-	c := &counter{id: len(t.w.counters), domains: t.topology(key), only: only, shapes: shapes()}
-	for _, s := range c.shapes {
+	c := &counter{id: len(t.w.counters), domains: t.topology(key), only: only, classes: classes()}
+	for _, s := range c.classes {
 		s.counted = append(s.counted, c)
 	}
 	t.counters[id] = c
@@ -161,8 +161,8 @@ func (t *topology) counter(id, key string, only *nodeSet, shapes func() []*shape
 // addPorts makes a counter for each port on the host. Two conflict if protocol and port are
 // the same, unless their addresses differ (HostPortInfo.CheckConflict of the scheduler).
 func (t *topology) addPorts() {
-	users := map[rollout.HostPort][]*shape{}
-	for _, s := range t.w.shapes {
+	users := map[rollout.HostPort][]*podClass{}
+	for _, s := range t.w.classes {
 		for _, port := range s.spec.HostPorts {
 			if port = normalPort(port); port.Port > 0 && !slices.Contains(users[port], s) {
 				users[port] = append(users[port], s)
@@ -174,7 +174,7 @@ func (t *topology) addPorts() {
 		number := rollout.HostPort{Protocol: port.Protocol, Port: port.Port}
 		byNumber[number] = append(byNumber[number], port)
 	}
-	for _, s := range t.w.shapes {
+	for _, s := range t.w.classes {
 		for _, port := range s.spec.HostPorts {
 			port = normalPort(port)
 			others := byNumber[rollout.HostPort{Protocol: port.Protocol, Port: port.Port}]
@@ -182,7 +182,7 @@ func (t *topology) addPorts() {
 			for _, other := range others {
 				if other.IP == port.IP || other.IP == "" || port.IP == "" {
 					id := fmt.Sprintf("port %s %s %d", other.IP, other.Protocol, other.Port)
-					s.never(t.counter(id, hostPorts, nil, func() []*shape { return users[other] }))
+					s.never(t.counter(id, hostPorts, nil, func() []*podClass { return users[other] }))
 				}
 			}
 		}
@@ -200,7 +200,7 @@ func normalPort(port rollout.HostPort) rollout.HostPort {
 }
 
 // never adds a counter that must not count a pod where s runs.
-func (s *shape) never(c *counter) {
+func (s *podClass) never(c *counter) {
 	if !slices.Contains(s.noneOf, c) {
 		s.noneOf = append(s.noneOf, c)
 	}
@@ -208,7 +208,7 @@ func (s *shape) never(c *counter) {
 
 // addAntiAffinity adds the terms of s, which hold both ways: none that s selects may be where
 // it goes, and those that it selects may not go where it is.
-func (t *topology) addAntiAffinity(s *shape) {
+func (t *topology) addAntiAffinity(s *podClass) {
 	if s.spec.Affinity == nil || s.spec.Affinity.PodAntiAffinity == nil {
 		return
 	}
@@ -217,16 +217,16 @@ func (t *topology) addAntiAffinity(s *shape) {
 		if !ok {
 			continue
 		}
-		selected := t.counter("selected "+term.TopologyKey+" "+m.id, term.TopologyKey, nil, func() []*shape { return t.matching(m) })
+		selected := t.counter("selected "+term.TopologyKey+" "+m.id, term.TopologyKey, nil, func() []*podClass { return t.matching(m) })
 		s.never(selected)
-		by := t.counter(fmt.Sprintf("by %d %s %s", s.id, term.TopologyKey, m.id), term.TopologyKey, nil, func() []*shape { return []*shape{s} })
-		for _, other := range selected.shapes {
+		by := t.counter(fmt.Sprintf("by %d %s %s", s.id, term.TopologyKey, m.id), term.TopologyKey, nil, func() []*podClass { return []*podClass{s} })
+		for _, other := range selected.classes {
 			other.never(by)
 		}
 	}
 }
 
-func (t *topology) addAffinity(s *shape) {
+func (t *topology) addAffinity(s *podClass) {
 	if s.spec.Affinity == nil || s.spec.Affinity.PodAffinity == nil {
 		return
 	}
@@ -246,18 +246,18 @@ func (t *topology) addAffinity(s *shape) {
 	}
 	a := affinity{}
 	for _, term := range terms {
-		a.counters = append(a.counters, t.counter("all "+term.TopologyKey+all, term.TopologyKey, nil, func() []*shape {
-			return slices.DeleteFunc(t.matching(matchers[0]), func(other *shape) bool {
+		a.counters = append(a.counters, t.counter("all "+term.TopologyKey+all, term.TopologyKey, nil, func() []*podClass {
+			return slices.DeleteFunc(t.matching(matchers[0]), func(other *podClass) bool {
 				return slices.ContainsFunc(matchers[1:], func(m matcher) bool { return !m.matches(other) })
 			})
 		}))
 	}
-	a.own = slices.Contains(a.counters[0].shapes, s)
+	a.own = slices.Contains(a.counters[0].classes, s)
 	s.someOf = append(s.someOf, a)
 }
 
 // addSpread adds the constraints with DoNotSchedule (PodTopologySpread of the scheduler).
-func (t *topology) addSpread(s *shape) {
+func (t *topology) addSpread(s *podClass) {
 	var hard []corev1.TopologySpreadConstraint
 	for _, c := range s.spec.Spread {
 		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -278,14 +278,14 @@ func (t *topology) addSpread(s *shape) {
 		m := matcher{id: s.namespace + " " + selector.String(), spaces: []string{s.namespace}, selector: selector}
 		only := t.countingNodes(s, hard, c)
 		uncordoned := honorsTaints(c) && !s.toleratesCordon
-		counter := t.counter(fmt.Sprintf("spread %s %d %t %s", c.TopologyKey, only.id, uncordoned, m.id), c.TopologyKey, only, func() []*shape { return t.matching(m) })
+		counter := t.counter(fmt.Sprintf("spread %s %d %t %s", c.TopologyKey, only.id, uncordoned, m.id), c.TopologyKey, only, func() []*podClass { return t.matching(m) })
 		counter.isSpread, counter.uncordoned = true, uncordoned
 		counter.size = t.size(domainKey{counter.domains, only})
 		least := 1
 		if c.MinDomains != nil {
 			least = int(*c.MinDomains)
 		}
-		s.spreads = append(s.spreads, spread{counter, int(c.MaxSkew), least, slices.Contains(counter.shapes, s)})
+		s.spreads = append(s.spreads, spread{counter, int(c.MaxSkew), least, slices.Contains(counter.classes, s)})
 	}
 }
 
@@ -305,7 +305,7 @@ func (t *topology) size(key domainKey) int {
 
 // countingNodes returns the nodes whose pods count for a constraint: those that have all the
 // topologies, and that the pod could run on by its policies.
-func (t *topology) countingNodes(s *shape, all []corev1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) *nodeSet {
+func (t *topology) countingNodes(s *podClass, all []corev1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) *nodeSet {
 	f := filter{affinity: true}
 	if c.NodeAffinityPolicy != nil {
 		f.affinity = *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
@@ -350,7 +350,7 @@ type matcher struct {
 	selector labels.Selector
 }
 
-func (m matcher) matches(s *shape) bool {
+func (m matcher) matches(s *podClass) bool {
 	return (m.spaces == nil || slices.Contains(m.spaces, s.namespace)) && m.selector.Matches(labels.Set(s.spec.Labels))
 }
 
@@ -387,14 +387,14 @@ func (t *topology) matcher(namespace string, term *corev1.PodAffinityTerm, wide 
 	return matcher{id: strings.Join(spaces, ",") + " " + selector.String(), spaces: spaces, selector: selector}, true
 }
 
-// matching returns the shapes that m selects, by their labels where it asks for some value.
-func (t *topology) matching(m matcher) []*shape {
+// matching returns the pod classes that m selects, by their labels where it asks for some value.
+func (t *topology) matching(m matcher) []*podClass {
 	spaces := m.spaces
 	if spaces == nil {
 		spaces = slices.Sorted(maps.Keys(t.inSpace))
 	}
 	requirements, selectable := m.selector.Requirements()
-	var found []*shape
+	var found []*podClass
 	for _, space := range spaces {
 		if !selectable {
 			break

@@ -18,7 +18,7 @@ type Course struct {
 	Assured []Assured
 }
 
-// A Step is what happens to one node.
+// A Step is the update of one node.
 type Step struct {
 	Pool string
 	Node string
@@ -32,7 +32,7 @@ type Step struct {
 	Updated bool
 }
 
-// A Move is what becomes of a pod that is evicted.
+// A Move is the fate of a pod that is evicted.
 type Move struct {
 	// Pod is "namespace/name" of the pod, or of the first of the pods in whose place it is.
 	Pod string
@@ -47,7 +47,7 @@ type Move struct {
 	Image string
 }
 
-// An Outcome is what becomes of a pod that is evicted.
+// An Outcome is the end of a Move.
 type Outcome string
 
 // The outcomes.
@@ -62,7 +62,7 @@ const (
 	Gone Outcome = "gone"
 )
 
-// A Stall is where a rollout goes no further.
+// A Stall is a drain that goes no further.
 type Stall struct {
 	// Pool and Node are whose drain does not end.
 	Pool string

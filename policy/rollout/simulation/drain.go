@@ -8,11 +8,11 @@ import (
 // A run is a rollout under way: one course, by one way to choose nodes for pods.
 type run struct {
 	*placement
-	view
+	assumption
 	// pessimist chooses nodes where pods do not start.
 	pessimist bool
-	// held are the shapes of pods that budgets may keep on a node for good.
-	held      map[*shape]bool
+	// held are the classes of pods that budgets may keep on a node for good.
+	held      map[*podClass]bool
 	state     []podState
 	image     []int32 // by pod: the image that fails, where state is failing
 	moved     []bool
@@ -31,7 +31,7 @@ type run struct {
 
 type moveAt struct{ step, move int }
 
-// A poolRun is how far a pool is.
+// A poolRun is the progress of a pool.
 type poolRun struct {
 	next   int
 	drains []*drain
@@ -47,9 +47,9 @@ type drain struct {
 	step int
 }
 
-func (w *world) newRun(v view, pessimist bool) *run {
+func (w *cluster) newRun(v assumption, pessimist bool) *run {
 	r := &run{
-		placement: w.newPlacement(v), view: v, pessimist: pessimist,
+		placement: w.newPlacement(v), assumption: v, pessimist: pessimist,
 		state: make([]podState, len(w.pods)), image: make([]int32, len(w.pods)), moved: make([]bool, len(w.pods)), unmade: make([]bool, len(w.pods)), more: newHoldings(),
 		updated: make([]bool, len(w.nodes)), ready: make([]int, len(w.budgets)), here: make([][]int32, len(w.nodes)),
 		pools: make([]poolRun, len(w.pools)), moves: make([]moveAt, len(w.pods)),
@@ -74,7 +74,7 @@ func (r *run) initial(pod int32) podState {
 	p := &r.w.pods[pod]
 	switch {
 	case p.state == failing:
-		r.image[pod] = r.fails(p.shape, p.node, false, holdings{})
+		r.image[pod] = r.fails(p.podClass, p.node, false, holdings{})
 		if r.hopeful && r.image[pod] < 0 {
 			return healthy
 		}
@@ -88,7 +88,7 @@ func (r *run) count(pod int32, by int) {
 	if r.state[pod] != healthy {
 		return
 	}
-	for _, b := range r.w.pods[pod].shape.budgets {
+	for _, b := range r.w.pods[pod].podClass.budgets {
 		r.ready[b.id] += by
 	}
 }
@@ -192,7 +192,7 @@ func (r *run) evict(d *drain) bool {
 }
 
 func (r *run) mayEvict(pod int32) bool {
-	budgets := r.w.pods[pod].shape.budgets
+	budgets := r.w.pods[pod].podClass.budgets
 	switch {
 	case r.state[pod] == failing, len(budgets) == 0:
 		return true
@@ -225,7 +225,7 @@ func (r *run) evicted(pod int32, d *drain) {
 	step.Moves = append(step.Moves, move)
 }
 
-func (w *world) podName(pod int32) string { return w.pods[pod].Namespace + "/" + w.pods[pod].Name }
+func (w *cluster) podName(pod int32) string { return w.pods[pod].Namespace + "/" + w.pods[pod].Name }
 
 // schedule places the pods that wait, those of the highest priority first.
 func (r *run) schedule() bool {
@@ -233,7 +233,7 @@ func (r *run) schedule() bool {
 		return false
 	}
 	slices.SortStableFunc(r.waiting, func(a, b int32) int {
-		return cmp.Compare(r.w.pods[b].shape.spec.Priority, r.w.pods[a].shape.spec.Priority)
+		return cmp.Compare(r.w.pods[b].podClass.spec.Priority, r.w.pods[a].podClass.spec.Priority)
 	})
 	placed := 0
 	r.waiting = slices.DeleteFunc(r.waiting, func(pod int32) bool {
@@ -263,8 +263,8 @@ func (r *run) schedule() bool {
 func (r *run) choose(pod int32) int32 {
 	p := &r.w.pods[pod]
 	if p.guard {
-		if home := r.w.byName[p.Node]; !r.cordoned[home] {
-			return home
+		if own := r.w.byName[p.Node]; !r.cordoned[own] {
+			return own
 		}
 		return noNode
 	}
@@ -272,11 +272,11 @@ func (r *run) choose(pod int32) int32 {
 		return noNode
 	}
 	r.unmade[pod] = false
-	if p.shape.waits() && !r.hopeful {
+	if p.podClass.waits() && !r.hopeful {
 		return noNode
 	}
-	n := r.search.find(p.shape)
-	if n < 0 && p.shape.spec.Preempts && p.shape.spec.Priority > r.w.lowest {
+	n := r.search.find(p.podClass)
+	if n < 0 && p.podClass.spec.Preempts && p.podClass.spec.Priority > r.w.lowest {
 		return r.preempt(pod)
 	}
 	return n
@@ -303,7 +303,7 @@ func (r *run) start(pod, n int32) {
 
 // try lets the kubelet start the pod.
 func (r *run) try(pod int32) {
-	s, n := r.w.pods[pod].shape, r.node[pod]
+	s, n := r.w.pods[pod].podClass, r.node[pod]
 	r.image[pod] = r.fails(s, n, r.updated[n], r.more)
 	if r.image[pod] >= 0 {
 		r.become(pod, failing)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A nodeSet is a set of nodes. Equal sets of one world are the same one.
+// A nodeSet is a set of nodes. Equal sets of one cluster are the same one.
 type nodeSet struct {
 	id   int
 	bits []uint64
@@ -39,7 +39,7 @@ func (s *nodeSet) overlaps(other *nodeSet) bool {
 // An eligibility works out which nodes pods may run on. It looks at one node of those with
 // equal labels and taints only, as far as pods ask for them.
 type eligibility struct {
-	w    *world
+	w    *cluster
 	sets []*nodeSet
 	// byContent and bySignature find sets again.
 	byContent, bySignature map[string]*nodeSet
@@ -60,7 +60,7 @@ const rareFrom = 64
 
 var cordonTaint = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-func (w *world) addEligibility() {
+func (w *cluster) addEligibility() {
 	e := &eligibility{
 		w: w, byContent: map[string]*nodeSet{}, bySignature: map[string]*nodeSet{},
 		rare: map[string]map[string][]int32{}, volumes: map[*corev1.NodeSelector]*nodeaffinity.LazyErrorNodeSelector{},
@@ -68,7 +68,7 @@ func (w *world) addEligibility() {
 	w.candidates = e
 	e.addTaints()
 	e.addClasses(e.keysAskedFor())
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		if s.mobile == 0 {
 			continue
 		}
@@ -81,7 +81,7 @@ func (w *world) addEligibility() {
 	}
 	for i := range w.pods {
 		p := &w.pods[i]
-		if s := p.shape; p.node >= 0 && !p.stays && !s.reach.has(p.node) {
+		if s := p.podClass; p.node >= 0 && !p.stays && !s.reach.has(p.node) {
 			s.reach = e.intern(append(slices.Clone(s.reach.list), p.node))
 		}
 	}
@@ -139,7 +139,7 @@ func (e *eligibility) keysAskedFor() map[string]bool {
 			}
 		}
 	}
-	for _, s := range e.w.shapes {
+	for _, s := range e.w.classes {
 		if s.mobile == 0 {
 			continue
 		}
@@ -198,7 +198,7 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 }
 
 // find returns the nodes that pass the filter for the pods of s.
-func (e *eligibility) find(s *shape, f filter) *nodeSet {
+func (e *eligibility) find(s *podClass, f filter) *nodeSet {
 	var volumes []*corev1.NodeSelector
 	if f.volumes {
 		volumes = e.volumesOf(s)
@@ -276,7 +276,7 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 }
 
 // signature is the same for pods that may run on the same nodes.
-func (e *eligibility) signature(s *shape, f filter, volumes []*corev1.NodeSelector) string {
+func (e *eligibility) signature(s *podClass, f filter, volumes []*corev1.NodeSelector) string {
 	var b strings.Builder
 	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, tolerates(s.spec.Tolerations, &cordonTaint))
 	if f.taints {
@@ -306,7 +306,7 @@ func (e *eligibility) signature(s *shape, f filter, volumes []*corev1.NodeSelect
 
 // volumesOf returns where the volumes of the pods can be used, of those that are tied to
 // nodes.
-func (e *eligibility) volumesOf(s *shape) []*corev1.NodeSelector {
+func (e *eligibility) volumesOf(s *podClass) []*corev1.NodeSelector {
 	var tied []*corev1.NodeSelector
 	for _, claim := range s.spec.Claims {
 		if selector := e.w.in.Cluster.Volumes[s.namespace+"/"+claim]; selector != nil {
@@ -328,7 +328,7 @@ func (e *eligibility) volume(selector *corev1.NodeSelector) *nodeaffinity.LazyEr
 // rareNodes returns the nodes that pods can be on which ask for a rare label or the name of a
 // node. All nodes have to be looked at where it is not one of some values; false means that
 // one node of each class is enough.
-func (e *eligibility) rareNodes(s *shape, volumes []*corev1.NodeSelector) ([]int32, bool) {
+func (e *eligibility) rareNodes(s *podClass, volumes []*corev1.NodeSelector) ([]int32, bool) {
 	for key, value := range s.spec.NodeSelector {
 		if nodes, ok := e.rare[key]; ok {
 			return nodes[value], true

@@ -718,16 +718,16 @@ func randomScene(r *rand.Rand, more int) scene {
 // has no stall, no sequence of events has; if the best has one, all of them have; and none updates fewer
 // nodes of a pool than are assured.
 func TestGuarantee(t *testing.T) {
-	worlds := 3000
+	clusters := 3000
 	if testing.Short() {
-		worlds = 300
+		clusters = 300
 	}
 	if n, err := strconv.Atoi(os.Getenv("SIMULATION_WORLDS")); err == nil {
-		worlds = n
+		clusters = n
 	}
 	const limit = 40000
 	counts := map[string]int{}
-	for seed := range worlds {
+	for seed := range clusters {
 		s := randomScene(rand.New(rand.NewSource(int64(seed))), b2i(seed%10 == 0))
 		in := s.input(t)
 		some, all, fewest, ok := newModel(in).explore(limit)

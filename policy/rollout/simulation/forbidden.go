@@ -14,7 +14,7 @@ import (
 // addForbidden finds out of which pods the API server may refuse replacements. It is never known for
 // sure: users and namespaces can be exempt, other webhooks can change a pod, and pods that end give
 // back what they used of a quota.
-func (w *world) addForbidden() {
+func (w *cluster) addForbidden() {
 	quotas := map[string][]*corev1.ResourceQuota{}
 	for _, q := range w.in.Cluster.Quotas {
 		quotas[q.Namespace] = append(quotas[q.Namespace], q)
@@ -25,13 +25,13 @@ func (w *world) addForbidden() {
 			failing[ownerKey{c.Namespace, c.Owner}] = c.Failure
 		}
 	}
-	byShape := make([]string, len(w.shapes))
-	for i, s := range w.shapes {
-		byShape[i] = s.forbidden(w.in.Cluster.Namespaces[s.namespace], quotas[s.namespace])
+	byClass := make([]string, len(w.classes))
+	for i, s := range w.classes {
+		byClass[i] = s.forbidden(w.in.Cluster.Namespaces[s.namespace], quotas[s.namespace])
 	}
 	for i := range w.pods {
 		p := &w.pods[i]
-		why := byShape[p.shape.id]
+		why := byClass[p.podClass.id]
 		if message := failing[ownerKey{p.Namespace, p.Owner}]; message != "" {
 			why = fmt.Sprintf("may not be made: the last one that its %s was to make was refused (%s)", p.Owner.Kind, message)
 		}
@@ -47,9 +47,9 @@ type ownerKey struct {
 	rollout.Owner
 }
 
-// forbidden says why pods of the shape may not be made in a namespace with such labels and quotas, ""
+// forbidden says why pods of the class may not be made in a namespace with such labels and quotas, ""
 // if they may. The scopes of quotas are not looked at: each is taken to count all pods.
-func (s *shape) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuota) string {
+func (s *podClass) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuota) string {
 	if !s.spec.Security.Meets(namespace) {
 		version := ""
 		if pinned := namespace[rollout.EnforceVersionLabel]; pinned != "" {
@@ -82,8 +82,8 @@ func longName(name corev1.ResourceName) corev1.ResourceName {
 	return name
 }
 
-// takes reports whether a pod of the shape counts for a resource of quotas.
-func (s *shape) takes(name corev1.ResourceName) bool {
+// takes reports whether a pod of the class counts for a resource of quotas.
+func (s *podClass) takes(name corev1.ResourceName) bool {
 	if name == corev1.ResourcePods || name == "count/pods" {
 		return true
 	}

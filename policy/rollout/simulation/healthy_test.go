@@ -162,8 +162,8 @@ func TestCrowded(t *testing.T) {
 	if got := Run(in); len(got.Worst.Stalls) == 0 {
 		t.Errorf("no stall\n%s", lines(got.Worst.Steps))
 	}
-	w := newWorld(in)
-	if found := w.verdicts(view{im: w.images}); len(found) != 1 {
+	w := newCluster(in)
+	if found := w.blockedBudgets(assumption{im: w.images}); len(found) != 1 {
 		t.Errorf("verdicts: %+v", found)
 	}
 }

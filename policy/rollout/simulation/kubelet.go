@@ -20,7 +20,7 @@ type imagePull struct {
 // that they name. The zero value is none.
 type credential struct{ namespace, secrets string }
 
-func credentialOf(s *shape) credential {
+func credentialOf(s *podClass) credential {
 	if len(s.spec.PullSecrets) == 0 {
 		return credential{}
 	}
@@ -29,7 +29,7 @@ func credentialOf(s *shape) credential {
 
 // Images are what nodes hold, and what they can pull.
 type images struct {
-	w     *world
+	w     *cluster
 	names []string
 	ids   map[string]int32
 	// held are images on nodes before the rollout. Listed are those that nodes name in their
@@ -103,14 +103,14 @@ func verifiesCredentials(node *corev1.Node) bool {
 // its KubeletConfiguration says otherwise; the smaller ones are missing.
 const listedImages = 50
 
-func (w *world) addImages() {
+func (w *cluster) addImages() {
 	im := &images{
 		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
 		answers: map[pullKey]Pull{},
 	}
 	w.images = im
 	var users []credential // of images, their first
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		for _, c := range s.spec.Containers {
 			id, ok := im.ids[c.Image]
 			if !ok {
@@ -144,12 +144,12 @@ func (w *world) addImages() {
 		if p.node < 0 || !p.Started {
 			continue
 		}
-		for _, pull := range p.shape.pulls {
+		for _, pull := range p.podClass.pulls {
 			im.started(im.held, pull, p.node)
 		}
 	}
 	for _, p := range w.ending {
-		for _, pull := range p.shape.pulls {
+		for _, pull := range p.podClass.pulls {
 			im.started(im.held, pull, p.node)
 		}
 	}
@@ -188,8 +188,8 @@ func (im *images) pull(p imagePull, pool int, updated bool) Pull {
 	return answer
 }
 
-// A view says how to take what is not known.
-type view struct {
+// An assumption says how to take what is not known.
+type assumption struct {
 	im *images
 	// hopeful takes it for the best; works says that every pull works.
 	hopeful, works bool
@@ -200,7 +200,7 @@ type view struct {
 
 // fails returns the image that keeps a pod from starting on a node that has one of the two
 // routes, -1 if none does. More are images that came to nodes in the meantime.
-func (v view) fails(s *shape, n int32, updated bool, more holdings) int32 {
+func (v assumption) fails(s *podClass, n int32, updated bool, more holdings) int32 {
 	for _, p := range s.pulls {
 		if !v.starts(p, n, updated, more) {
 			return p.image
@@ -211,7 +211,7 @@ func (v view) fails(s *shape, n int32, updated bool, more holdings) int32 {
 
 // starts restates EnsureImageExists of the kubelet (pkg/kubelet/images): Always asks the
 // registry even for an image that is there, and Never asks for none.
-func (v view) starts(p imagePull, n int32, updated bool, more holdings) bool {
+func (v assumption) starts(p imagePull, n int32, updated bool, more holdings) bool {
 	if v.works {
 		return true
 	}
@@ -228,7 +228,7 @@ func (v view) starts(p imagePull, n int32, updated bool, more holdings) bool {
 	}
 }
 
-func (v view) pulls(p imagePull, n int32, updated bool) bool {
+func (v assumption) pulls(p imagePull, n int32, updated bool) bool {
 	switch v.im.pull(p, v.im.w.nodes[n].pool, updated) {
 	case PullWorks:
 		return true
@@ -241,7 +241,7 @@ func (v view) pulls(p imagePull, n int32, updated bool) bool {
 
 // anywhereFails reports whether there is a pool and a route by which the image cannot be
 // pulled, or perhaps cannot.
-func (v view) anywhereFails(p imagePull) bool {
+func (v assumption) anywhereFails(p imagePull) bool {
 	if v.works {
 		return false
 	}
@@ -259,10 +259,10 @@ func (v view) anywhereFails(p imagePull) bool {
 	return false
 }
 
-// mayFail returns the node where a pod of the shape may be unable to start at some time of the
+// mayFail returns the node where a pod of the class may be unable to start at some time of the
 // rollout, with the image, among the nodes that it may run on. False means that it starts
 // wherever it goes.
-func (v view) mayFail(s *shape, nodes []int32) (n, image int32, updated, fails bool) {
+func (v assumption) mayFail(s *podClass, nodes []int32) (n, image int32, updated, fails bool) {
 	for _, p := range s.pulls {
 		if !v.anywhereFails(p) {
 			continue

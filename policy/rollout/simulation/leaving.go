@@ -10,9 +10,9 @@ import (
 // there it keeps its room, its ports, and others by anti-affinity; a drain of its node waits for
 // it (kubectl's drain, waitForDelete). No controller and no budget counts it.
 type leaving struct {
-	name  string // "namespace/name"
-	shape *shape
-	why   string
+	name     string // "namespace/name"
+	podClass *podClass
+	why      string
 	// ended says that its containers have: the scheduler does not reckon with it any more.
 	ended bool
 	// held says that a drain waits for it.
@@ -26,12 +26,12 @@ type leaving struct {
 const endsLate = 2 * time.Minute
 
 // addLeaving enters a pod that is being deleted, and returns it, unless it will have ended soon.
-func (w *world) addLeaving(in *rollout.Pod, s *shape) *leaving {
+func (w *cluster) addLeaving(in *rollout.Pod, s *podClass) *leaving {
 	n, there := w.byName[in.Node]
 	if !there {
 		return nil
 	}
-	l := leaving{name: in.Namespace + "/" + in.Name, shape: s, ended: in.Ended, held: isHeldFor(in)}
+	l := leaving{name: in.Namespace + "/" + in.Name, podClass: s, ended: in.Ended, held: isHeldFor(in)}
 	switch now := w.in.Now; {
 	case in.Finalizers != "":
 		l.why, l.sure = "keeps "+in.Finalizers+" (finalizers)", true
@@ -53,17 +53,17 @@ func (w *world) addLeaving(in *rollout.Pod, s *shape) *leaving {
 func isHeldFor(in *rollout.Pod) bool { return !in.Static && in.Owner.Kind != "DaemonSet" }
 
 // staysBehind returns what remains of a pod once it is evicted, false if it ends.
-func (w *world) staysBehind(pod int32) (leaving, bool) {
+func (w *cluster) staysBehind(pod int32) (leaving, bool) {
 	p := &w.pods[pod]
 	if p.Finalizers == "" {
 		return leaving{}, false
 	}
-	return leaving{name: w.podName(pod), shape: p.shape, why: "keeps " + p.Finalizers + " (finalizers)", held: true}, true
+	return leaving{name: w.podName(pod), podClass: p.podClass, why: "keeps " + p.Finalizers + " (finalizers)", held: true}, true
 }
 
 // leavers reports whether a drain may wait for a pod that does not end, so that not every drain
 // that waits does so for a budget.
-func (w *world) leavers() bool {
+func (w *cluster) leavers() bool {
 	for i := range w.nodes {
 		if w.nodes[i].drained && len(w.nodes[i].leaving) > 0 {
 			return true
@@ -77,18 +77,18 @@ func (w *world) leavers() bool {
 	return false
 }
 
-// keeps reports whether a pod that is leaving counts in a view.
-func (v view) keeps(l leaving) bool { return v.counts(l.sure) }
+// keeps reports whether a pod that is leaving counts under an assumption.
+func (v assumption) keeps(l leaving) bool { return v.counts(l.sure) }
 
 // counts reports whether something that keeps pods from being made again does.
-func (v view) counts(sure bool) bool { return !v.hopeful && (sure || !v.sure) }
+func (v assumption) counts(sure bool) bool { return !v.hopeful && (sure || !v.sure) }
 
 // enter puts the pods that are leaving where they are.
-func (p *placement) enter(v view) {
+func (p *placement) enter(v assumption) {
 	for n := range p.w.nodes {
 		for _, l := range p.w.nodes[n].leaving {
 			if v.keeps(l) && !l.ended {
-				p.add(l.shape, int32(n), 1, true)
+				p.add(l.podClass, int32(n), 1, true)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (p *placement) enter(v view) {
 func (p *placement) leaves(pod int32) {
 	n := p.node[pod]
 	p.remove(pod)
-	p.add(p.w.pods[pod].shape, n, 1, true)
+	p.add(p.w.pods[pod].podClass, n, 1, true)
 }
 
 // heldStall is that of a drain that waits for a pod to end.

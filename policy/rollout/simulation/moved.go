@@ -19,27 +19,27 @@ type Moved struct {
 }
 
 // moved returns those of all pods, sorted by image, namespace and pool.
-func (w *world) moved() []Moved {
+func (w *cluster) moved() []Moved {
 	type key struct {
 		image     int32
 		namespace string
 		pool      int
 	}
 	found := map[key]*Moved{}
-	where := map[*shape][]int{} // by the image that is pulled: a pool, or notPulled
+	where := map[*podClass][]int{} // by the image that is pulled: a pool, or notPulled
 	for i := range w.pods {
 		p := &w.pods[i]
 		if p.stays || p.node < 0 || p.isBare() || p.Deleted || !w.nodes[p.node].drained {
 			continue
 		}
-		pools, known := where[p.shape]
+		pools, known := where[p.podClass]
 		if !known {
-			for _, pull := range p.shape.pulls {
+			for _, pull := range p.podClass.pulls {
 				pools = append(pools, w.pulledIn(pull, p))
 			}
-			where[p.shape] = pools
+			where[p.podClass] = pools
 		}
-		for k, pull := range p.shape.pulls {
+		for k, pull := range p.podClass.pulls {
 			if pools[k] == notPulled {
 				continue
 			}
@@ -69,8 +69,8 @@ func (w *world) moved() []Moved {
 const notPulled = -2
 
 // pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image.
-func (w *world) pulledIn(pull imagePull, p *pod) int {
-	nodes := p.shape.eligible.list
+func (w *cluster) pulledIn(pull imagePull, p *pod) int {
+	nodes := p.podClass.eligible.list
 	if p.guard {
 		nodes = []int32{w.byName[p.Node]}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// An Obstacle is what drains meet with any change that drains nodes.
+// An Obstacle hinders the drains of any change.
 type Obstacle struct {
 	Kind ObstacleKind
 	// Budgets are those that it is about ("namespace/name"), if any.
@@ -24,7 +24,7 @@ type Obstacle struct {
 	Router bool
 }
 
-// An ObstacleKind is how an obstacle is in the way.
+// An ObstacleKind is the way in which an obstacle hinders drains.
 type ObstacleKind string
 
 // The kinds.
@@ -44,7 +44,7 @@ const (
 var kindOrder = []ObstacleKind{ManyBudgets, NoEviction, CannotMove, OneByOne, NotReplaced}
 
 // obstacles returns all of them: those of routers first, then those that block a drain at once.
-func (w *world) obstacles() []Obstacle {
+func (w *cluster) obstacles() []Obstacle {
 	all := slices.Concat(w.budgetObstacles(), w.immovable(), w.notReplaced())
 	slices.SortStableFunc(all, func(a, b Obstacle) int {
 		return cmp.Or(b2i(b.Router)-b2i(a.Router), slices.Index(kindOrder, a.Kind)-slices.Index(kindOrder, b.Kind), strings.Compare(a.first(), b.first()))
@@ -57,7 +57,7 @@ func (o Obstacle) first() string {
 }
 
 // with adds a pod.
-func (o *Obstacle) with(w *world, i int32) {
+func (o *Obstacle) with(w *cluster, i int32) {
 	p := &w.pods[i]
 	o.Pods = append(o.Pods, w.podName(i))
 	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].name) {
@@ -67,7 +67,7 @@ func (o *Obstacle) with(w *world, i int32) {
 }
 
 // budgetObstacles are those that budgets make.
-func (w *world) budgetObstacles() []Obstacle {
+func (w *cluster) budgetObstacles() []Obstacle {
 	var all []Obstacle
 	doubled := map[string]*Obstacle{}
 	for _, b := range w.budgets {
@@ -82,8 +82,8 @@ func (w *world) budgetObstacles() []Obstacle {
 			if p.stays || p.state != healthy && p.state != unready {
 				continue
 			}
-			if len(p.shape.budgets) > 1 {
-				if p.shape.budgets[0] == b {
+			if len(p.podClass.budgets) > 1 {
+				if p.podClass.budgets[0] == b {
 					w.addDoubled(doubled, i)
 				}
 				continue
@@ -104,9 +104,9 @@ func (w *world) budgetObstacles() []Obstacle {
 	return all
 }
 
-func (w *world) addDoubled(doubled map[string]*Obstacle, i int32) {
+func (w *cluster) addDoubled(doubled map[string]*Obstacle, i int32) {
 	var names []string
-	for _, b := range w.pods[i].shape.budgets {
+	for _, b := range w.pods[i].podClass.budgets {
 		names = append(names, b.name())
 	}
 	key := strings.Join(names, " ")
@@ -119,7 +119,7 @@ func (w *world) addDoubled(doubled map[string]*Obstacle, i int32) {
 	doubled[key].with(w, i)
 }
 
-func (w *world) noEviction(b *budget, refused []int32, ready int) Obstacle {
+func (w *cluster) noEviction(b *budget, refused []int32, ready int) Obstacle {
 	o := Obstacle{Kind: NoEviction, Budgets: []string{b.name()}}
 	for _, i := range refused {
 		o.with(w, i)
@@ -138,7 +138,7 @@ func (w *world) noEviction(b *budget, refused []int32, ready int) Obstacle {
 }
 
 // notReady names the pods of a budget that are not, or says that they are missing.
-func (w *world) notReady(b *budget) []string {
+func (w *cluster) notReady(b *budget) []string {
 	var names []string
 	for _, i := range b.pods {
 		if w.pods[i].state != healthy {
@@ -152,7 +152,7 @@ func (w *world) notReady(b *budget) []string {
 }
 
 // oneByOne is about a node with more pods than the budget lets go at once.
-func (w *world) oneByOne(b *budget, running []int32, ready int) []Obstacle {
+func (w *cluster) oneByOne(b *budget, running []int32, ready int) []Obstacle {
 	perNode := map[int32]int{}
 	most := 0
 	for _, i := range running {
@@ -174,17 +174,17 @@ func (w *world) oneByOne(b *budget, running []int32, ready int) []Obstacle {
 }
 
 // immovable are the pods that fit no other node as things are, those of one owner together.
-func (w *world) immovable() []Obstacle {
-	at := w.newPlacement(view{im: w.images})
+func (w *cluster) immovable() []Obstacle {
+	at := w.newPlacement(assumption{im: w.images})
 	byOwner := map[string]*Obstacle{}
 	var order []string
-	elsewhere := make([][]int32, len(w.shapes)) // two nodes are one more than a pod is on
+	elsewhere := make([][]int32, len(w.classes)) // two nodes are one more than a pod is on
 	for i := range w.pods {
 		p := &w.pods[i]
 		if p.stays || p.node < 0 || p.guard || p.isBare() || w.ask(2) {
 			continue
 		}
-		s := p.shape
+		s := p.podClass
 		if elsewhere[s.id] == nil {
 			elsewhere[s.id] = w.feasible(at, s, 2)
 		}
@@ -216,7 +216,7 @@ func (w *world) immovable() []Obstacle {
 }
 
 // feasible returns as many nodes where a pod can go.
-func (w *world) feasible(at *placement, s *shape, most int) []int32 {
+func (w *cluster) feasible(at *placement, s *podClass, most int) []int32 {
 	found := []int32{}
 	for _, n := range s.eligible.list {
 		if w.ask(1); at.obstructed(s, n) == "" {
@@ -229,15 +229,15 @@ func (w *world) feasible(at *placement, s *shape, most int) []int32 {
 }
 
 // onlyOn says why a pod that is on a node can go to no other one, "" if it can.
-func (w *world) onlyOn(at *placement, s *shape, home int32) string {
+func (w *cluster) onlyOn(at *placement, s *podClass, own int32) string {
 	for _, n := range s.eligible.list {
-		if w.ask(1); n != home && at.obstructed(s, n) == "" {
+		if w.ask(1); n != own && at.obstructed(s, n) == "" {
 			return ""
 		}
 	}
 	counts := map[obstruction]int{}
 	for i := range w.nodes {
-		if n := int32(i); n != home && !w.ask(1) {
+		if n := int32(i); n != own && !w.ask(1) {
 			counts[at.ruledOut(s, n)]++
 		}
 	}
@@ -270,7 +270,7 @@ func helpToMove(why string) string {
 }
 
 // notReplaced are the pods without a controller, by namespace.
-func (w *world) notReplaced() []Obstacle {
+func (w *cluster) notReplaced() []Obstacle {
 	var all []Obstacle
 	for i := range w.pods {
 		p := &w.pods[i]

@@ -10,7 +10,7 @@ import (
 // go last, but they go (DefaultPreemption of kube-scheduler). Pods of DaemonSets stay, as they
 // would come back.
 func (r *run) preempt(pod int32) int32 {
-	s := r.w.pods[pod].shape
+	s := r.w.pods[pod].podClass
 	for _, n := range s.eligible.list {
 		if r.w.ask(1) {
 			break
@@ -39,16 +39,16 @@ func (r *run) preempt(pod int32) int32 {
 }
 
 // victims are the pods of a node that a pod of s may push out, in the order in which they go.
-func (r *run) victims(s *shape, n int32) []int32 {
+func (r *run) victims(s *podClass, n int32) []int32 {
 	var all []int32
 	for _, pod := range slices.Concat(r.w.nodes[n].pods, r.here[n]) {
 		p := &r.w.pods[pod]
-		if r.node[pod] == n && r.isEvicted(pod) && !p.isBare() && !p.guard && p.shape.spec.Priority < s.spec.Priority && (r.hopeful || p.Finalizers == "") && !slices.Contains(all, pod) {
+		if r.node[pod] == n && r.isEvicted(pod) && !p.isBare() && !p.guard && p.podClass.spec.Priority < s.spec.Priority && (r.hopeful || p.Finalizers == "") && !slices.Contains(all, pod) {
 			all = append(all, pod)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b int32) int {
-		p, q := r.w.pods[a].shape, r.w.pods[b].shape
+		p, q := r.w.pods[a].podClass, r.w.pods[b].podClass
 		return cmp.Or(b2i(len(p.budgets) > 0)-b2i(len(q.budgets) > 0), cmp.Compare(p.spec.Priority, q.spec.Priority))
 	})
 	return all

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A placement is where pods are in the course of a rollout, with what the scheduler counts.
+// A placement tells where pods are in the course of a rollout, with what the scheduler counts.
 type placement struct {
-	w    *world
+	w    *cluster
 	node []int32 // by pod
 	// left is what nodes have left of each resource, one after the other: all that there can be where
 	// that is not known.
@@ -25,7 +25,7 @@ type placement struct {
 	there map[int32]map[*counter]int32
 }
 
-func (w *world) newPlacement(v view) *placement {
+func (w *cluster) newPlacement(v assumption) *placement {
 	p := &placement{
 		w: w, node: make([]int32, len(w.pods)), left: make([]int64, 0, len(w.nodes)*len(w.resources)),
 		counts: make([]map[int32]int32, len(w.counters)), totals: make([]int32, len(w.counters)), fewest: slices.Repeat([]int32{-1}, len(w.counters)), cordoned: make([]bool, len(w.nodes)),
@@ -95,18 +95,18 @@ func (p *placement) cordon(n int32, is bool) {
 
 func (p *placement) put(pod, n int32) {
 	p.node[pod] = n
-	p.add(p.w.pods[pod].shape, n, 1, false)
+	p.add(p.w.pods[pod].podClass, n, 1, false)
 }
 
 func (p *placement) remove(pod int32) {
 	if n := p.node[pod]; n >= 0 {
-		p.add(p.w.pods[pod].shape, n, -1, false)
+		p.add(p.w.pods[pod].podClass, n, -1, false)
 	}
 	p.node[pod] = noNode
 }
 
-// add counts pods of a shape on a node; leaving says that they are being deleted.
-func (p *placement) add(s *shape, n, by int32, leaving bool) {
+// add counts pods of a class on a node; leaving says that they are being deleted.
+func (p *placement) add(s *podClass, n, by int32, leaving bool) {
 	left := p.leftOn(n)
 	for r, amount := range s.requests {
 		left[r] -= int64(by) * amount
@@ -140,7 +140,7 @@ func (p *placement) tally(c *counter, domain, by int32) {
 	}
 }
 
-// An obstruction is what keeps a pod from a node, "" if nothing does.
+// An obstruction is the reason that keeps a pod from a node, "" if nothing does.
 type obstruction string
 
 // What keeps pods from nodes.
@@ -161,7 +161,7 @@ const (
 var obstructions = []obstruction{notSelected, tainted, notAlive, isCordoned, noRoom, portTaken, antiAffinity, noAffinity, spreadUneven}
 
 // ruledOut is obstructed, and says more of nodes that are not eligible.
-func (p *placement) ruledOut(s *shape, n int32) obstruction {
+func (p *placement) ruledOut(s *podClass, n int32) obstruction {
 	why := p.obstructed(s, n)
 	switch {
 	case why != notEligible:
@@ -179,7 +179,7 @@ func (p *placement) ruledOut(s *shape, n int32) obstruction {
 
 // obstructed says what keeps a pod of s from node n (the filters of kube-scheduler). The pod
 // must not be counted anywhere.
-func (p *placement) obstructed(s *shape, n int32) obstruction {
+func (p *placement) obstructed(s *podClass, n int32) obstruction {
 	switch {
 	case !s.eligible.has(n):
 		return notEligible
@@ -209,7 +209,7 @@ func (p *placement) obstructed(s *shape, n int32) obstruction {
 	return ""
 }
 
-func (p *placement) fits(s *shape, n int32) bool {
+func (p *placement) fits(s *podClass, n int32) bool {
 	left := p.leftOn(n)
 	for r, amount := range s.requests {
 		if amount > 0 && amount > left[r] {

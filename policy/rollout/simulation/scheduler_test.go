@@ -143,8 +143,8 @@ func TestFilters(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(&c)
 			}
-			w := newWorld(inputFor(c))
-			at := w.newPlacement(view{im: w.images})
+			w := newCluster(inputFor(c))
+			at := w.newPlacement(assumption{im: w.images})
 			var can []string
 			for i := range w.pods {
 				p := &w.pods[i]
@@ -152,7 +152,7 @@ func TestFilters(t *testing.T) {
 					continue
 				}
 				for n := range w.nodes {
-					if at.obstructed(p.shape, int32(n)) == "" {
+					if at.obstructed(p.podClass, int32(n)) == "" {
 						can = append(can, w.nodes[n].name)
 					}
 				}

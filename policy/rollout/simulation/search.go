@@ -16,8 +16,8 @@ type search struct {
 	// found, for pods that need the same.
 	freed  []int32
 	failed map[need]int
-	needs  map[*shape]need
-	// doubts says, by shape, what mayFail returned: 1 for false, 2 for true.
+	needs  map[*podClass]need
+	// doubts says, by class, what mayFail returned: 1 for false, 2 for true.
 	doubts []int8
 	looked int
 }
@@ -34,7 +34,7 @@ type candidates struct {
 }
 
 func newSearch(r *run) *search {
-	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*shape]need{}, doubts: make([]int8, len(r.w.shapes))}
+	s := &search{r: r, bySet: make([]*candidates, len(r.w.candidates.sets)), order: make([]int32, len(r.w.nodes)), failed: map[need]int{}, needs: map[*podClass]need{}, doubts: make([]int8, len(r.w.classes))}
 	for _, p := range r.w.pools {
 		for i, n := range p.order {
 			s.order[n] = int32(len(p.order) - i) //nolint:gosec // there are not that many
@@ -75,7 +75,7 @@ func (s *search) settle(n int32) {
 // one where it does not start, if there is one, and otherwise, for a pod that a budget may hold, the
 // one that is drained next; everybody else one where it starts. Of many nodes, not all are looked at
 // for that.
-func (s *search) find(of *shape) int32 {
+func (s *search) find(of *podClass) int32 {
 	c := s.of(of.eligible)
 	need := s.needOf(of)
 	since, failed := s.failed[need]
@@ -89,17 +89,17 @@ func (s *search) find(of *shape) int32 {
 	return n
 }
 
-// A need is what a pod asks of nodes: room alone, or what pods of its shape do.
+// A need is the demand that a pod makes on nodes: room alone, or what pods of its class do.
 type need struct {
 	set      *nodeSet
 	requests string
-	shape    *shape
+	podClass *podClass
 }
 
-func (s *search) needOf(of *shape) need {
+func (s *search) needOf(of *podClass) need {
 	n, known := s.needs[of]
 	if !known {
-		n = need{shape: of}
+		n = need{podClass: of}
 		if !of.toleratesCordon && len(of.noneOf)+len(of.someOf)+len(of.spreads) == 0 {
 			n = need{set: of.eligible, requests: packed(of.requests)}
 		}
@@ -110,13 +110,13 @@ func (s *search) needOf(of *shape) need {
 
 // plain says that a node where the pod could not go has to become free first: nothing else
 // makes it possible.
-func (s *shape) plain() bool {
+func (s *podClass) plain() bool {
 	return !s.toleratesCordon && len(s.someOf) == 0 && len(s.spreads) == 0 && !slices.ContainsFunc(s.noneOf, func(c *counter) bool {
 		return c.domains.n < len(c.domains.of)
 	})
 }
 
-func (s *search) findIn(c *candidates, of *shape) int32 {
+func (s *search) findIn(c *candidates, of *podClass) int32 {
 	if s.r.pessimist && s.mayFail(of) {
 		if n := s.first(c, of, func(n int32) bool { return !s.starts(of, n) }); n >= 0 {
 			return n
@@ -137,7 +137,7 @@ func (s *search) findIn(c *candidates, of *shape) int32 {
 
 // soonest returns of the nodes that are still to be updated, and where the pod can go, the one that
 // is next: there it is evicted again as soon as that can be.
-func (s *search) soonest(c *candidates, of *shape) int32 {
+func (s *search) soonest(c *candidates, of *podClass) int32 {
 	seen := 0
 	for _, n := range slices.Backward(c.coming) {
 		if seen > enough || s.r.w.stopped {
@@ -154,12 +154,12 @@ func (s *search) soonest(c *candidates, of *shape) int32 {
 	return noNode
 }
 
-func (s *search) starts(of *shape, n int32) bool {
+func (s *search) starts(of *podClass, n int32) bool {
 	return s.r.fails(of, n, s.r.updated[n], s.r.more) < 0
 }
 
-// mayFail reports whether an image of the shape cannot be pulled, or perhaps cannot, anywhere.
-func (s *search) mayFail(of *shape) bool {
+// mayFail reports whether an image of the class cannot be pulled, or perhaps cannot, anywhere.
+func (s *search) mayFail(of *podClass) bool {
 	if s.doubts[of.id] == 0 {
 		s.doubts[of.id] = 1 + int8(b2i(slices.ContainsFunc(of.pulls, func(p imagePull) bool { return s.r.anywhereFails(p) }))) //nolint:gosec // 1 or 2
 	}
@@ -168,7 +168,7 @@ func (s *search) mayFail(of *shape) bool {
 
 // first returns the first node that suits and where the pod can go. It goes on where it
 // stopped the last time, so that pods spread over nodes.
-func (s *search) first(c *candidates, of *shape, suits func(int32) bool) int32 {
+func (s *search) first(c *candidates, of *podClass, suits func(int32) bool) int32 {
 	seen, at := 0, c.next
 	for range c.settled {
 		if at >= len(c.settled) {
@@ -207,7 +207,7 @@ func (s *search) first(c *candidates, of *shape, suits func(int32) bool) int32 {
 	return noNode
 }
 
-func (s *search) can(of *shape, n int32) bool {
+func (s *search) can(of *podClass, n int32) bool {
 	s.looked++
 	if s.looked%64 == 0 {
 		s.r.w.ask(8)

@@ -34,7 +34,7 @@ type Input struct {
 	Stop func() bool
 }
 
-// A Result is how a rollout can go.
+// A Result tells how a rollout can go.
 type Result struct {
 	// Best and Worst are the ends of what the scheduler's choices can make of the rollout. If
 	// Worst has no stall, then none of them leads to one; if Best has a stall, all of them do.
@@ -69,7 +69,7 @@ var restsOn = []string{"pods", "nodes", "machineconfigpools", "poddisruptionbudg
 
 // Run simulates a rollout.
 func Run(in Input) Result {
-	w := newWorld(in)
+	w := newCluster(in)
 	result := Result{Unknown: slices.DeleteFunc(slices.Clone(in.Cluster.Unknown), func(r string) bool { return !slices.Contains(restsOn, r) })}
 	if !w.stopped {
 		result.Worst = w.worst()

@@ -12,7 +12,7 @@ import (
 
 // unmade says why no other pod may be made instead of p once it is evicted, or of one that is
 // waited for; "" if one is. Sure says that this is known.
-func (w *world) unmade(p *pod, v view) (why string, sure bool) {
+func (w *cluster) unmade(p *pod, v assumption) (why string, sure bool) {
 	switch {
 	case p.before != nil && v.keeps(*p.before):
 		return "is made again when the one before has ended, which is being deleted and " + p.before.why, p.before.sure
@@ -32,14 +32,14 @@ func (r *run) withheld(pod int32) (why string, sure bool) {
 		return "", false
 	}
 	p := &r.w.pods[pod]
-	if why, sure := r.w.unmade(p, r.view); why != "" {
+	if why, sure := r.w.unmade(p, r.assumption); why != "" {
 		return why, sure
 	}
 	if p.set == nil {
 		return "", false
 	}
 	first := p.set.first(func(lower int32) bool { return r.state[lower] != healthy })
-	return p.set.waitsFor(r.w, pod, first, r.view)
+	return p.set.waitsFor(r.w, pod, first, r.assumption)
 }
 
 // A podSet are the pods of a StatefulSet that makes one only when all of lower ordinals are there
@@ -75,7 +75,7 @@ func cutLast(name string) (before, after string, found bool) {
 }
 
 // addSets enters the pods of StatefulSets by their ordinals.
-func (w *world) addSets() {
+func (w *cluster) addSets() {
 	known := map[ownerKey]rollout.Controller{}
 	for _, c := range w.in.Cluster.Controllers {
 		known[ownerKey{c.Namespace, c.Owner}] = c
@@ -100,7 +100,7 @@ func (w *world) addSets() {
 }
 
 // complete sorts the pods, and finds out which is the first that is not there.
-func (s *podSet) complete(w *world) {
+func (s *podSet) complete(w *cluster) {
 	slices.SortFunc(s.pods, func(a, b int32) int { return cmp.Compare(w.pods[a].ordinal(), w.pods[b].ordinal()) })
 	for _, pod := range s.pods {
 		switch o := w.pods[pod].ordinal(); {
@@ -126,7 +126,7 @@ func (s *podSet) first(isUnready func(int32) bool) int32 {
 
 // waitsFor says why a pod is not made while first is the first that is not ready, "" if it is. Sure
 // says that this is known: one that is not there may be made any moment.
-func (s *podSet) waitsFor(w *world, pod, first int32, v view) (why string, sure bool) {
+func (s *podSet) waitsFor(w *cluster, pod, first int32, v assumption) (why string, sure bool) {
 	own := w.pods[pod].ordinal()
 	blocks := first >= 0 && w.pods[first].ordinal() < own
 	switch {
@@ -142,7 +142,7 @@ func (s *podSet) waitsFor(w *world, pod, first int32, v view) (why string, sure 
 }
 
 // doubts reports whether a pod may not end, or may not be made again, of which that is not known.
-func (w *world) doubts() bool {
+func (w *cluster) doubts() bool {
 	isDoubtful := func(l leaving) bool { return !l.sure }
 	return slices.ContainsFunc(w.nodes, func(n node) bool { return slices.ContainsFunc(n.leaving, isDoubtful) }) ||
 		slices.ContainsFunc(w.pods, func(p pod) bool {

@@ -6,36 +6,36 @@ import (
 )
 
 // worst returns the worst course, with what cannot be excluded.
-func (w *world) worst() Course {
-	v := view{im: w.images}
-	verdicts := w.verdicts(v)
+func (w *cluster) worst() Course {
+	v := assumption{im: w.images}
+	blockedBudgets := w.blockedBudgets(v)
 	r := w.newRun(v, true)
-	r.held = w.held(verdicts)
+	r.held = w.held(blockedBudgets)
 	stuck := r.play()
 	course := Course{Steps: r.steps, Stalls: r.stalls(stuck)}
 	told := map[int]bool{}
 	for _, s := range course.Stalls {
 		told[s.budget] = true
 	}
-	for _, found := range verdicts {
+	for _, found := range blockedBudgets {
 		if !told[found.budget.id] {
 			told[found.budget.id] = true
 			course.Stalls = append(course.Stalls, w.possible(found))
 		}
 	}
 	if len(course.Stalls) > 0 {
-		w.attribute(course.Stalls, verdicts)
+		w.attribute(course.Stalls, blockedBudgets)
 	}
-	course.Assured = w.assured(verdicts)
+	course.Assured = w.assured(blockedBudgets)
 	return course
 }
 
-// held returns the shapes of pods that have a budget of one of the verdicts.
-func (w *world) held(verdicts []verdict) map[*shape]bool {
-	held := map[*shape]bool{}
-	for _, found := range verdicts {
+// held returns the classes of pods that have one of the blocked budgets.
+func (w *cluster) held(blockedBudgets []blockedBudget) map[*podClass]bool {
+	held := map[*podClass]bool{}
+	for _, found := range blockedBudgets {
 		for _, i := range found.budget.pods {
-			held[w.pods[i].shape] = true
+			held[w.pods[i].podClass] = true
 		}
 	}
 	return held
@@ -44,27 +44,27 @@ func (w *world) held(verdicts []verdict) map[*shape]bool {
 // attribute says of each stall whether it would be there if every pull worked. What is merely
 // possible of pods that do not end or are not made again is no reason to take one by an image for
 // another one, nor to take one without any image for one by an image.
-func (w *world) attribute(stalls []Stall, verdicts []verdict) {
+func (w *cluster) attribute(stalls []Stall, blockedBudgets []blockedBudget) {
 	if !w.mayFail() {
 		return
 	}
-	v := view{im: w.images, works: true, sure: true}
-	without := byBudget(w.verdicts(v))
+	v := assumption{im: w.images, works: true, sure: true}
+	without := byBudget(w.blockedBudgets(v))
 	r := w.newRun(v, true)
 	drains := map[int]bool{}
 	for _, s := range r.stalls(r.play()) {
 		drains[s.budget] = true
 	}
-	all := byBudget(verdicts)
+	all := byBudget(blockedBudgets)
 	byOther := sync.OnceValues(func() (certain, doubtful map[int]bool) {
 		if !w.doubts() {
 			return nil, nil
 		}
 		certain, doubtful = map[int]bool{}, map[int]bool{}
-		for budget := range byBudget(w.verdicts(view{im: w.images, sure: true})) {
+		for budget := range byBudget(w.blockedBudgets(assumption{im: w.images, sure: true})) {
 			certain[budget] = true
 		}
-		for budget := range byBudget(w.verdicts(view{im: w.images, works: true})) {
+		for budget := range byBudget(w.blockedBudgets(assumption{im: w.images, works: true})) {
 			doubtful[budget] = true
 		}
 		return certain, doubtful
@@ -89,24 +89,24 @@ func (w *world) attribute(stalls []Stall, verdicts []verdict) {
 	}
 }
 
-// byBudget returns how many pods lack an image, by the budgets of verdicts.
-func byBudget(verdicts []verdict) map[int]int {
-	missing := make(map[int]int, len(verdicts))
-	for _, found := range verdicts {
+// byBudget returns how many pods lack an image, by the blocked budgets.
+func byBudget(blockedBudgets []blockedBudget) map[int]int {
+	missing := make(map[int]int, len(blockedBudgets))
+	for _, found := range blockedBudgets {
 		missing[found.budget.id] = max(missing[found.budget.id], found.byImage)
 	}
 	return missing
 }
 
 // mayFail reports whether any image cannot be pulled somewhere, or perhaps cannot.
-func (w *world) mayFail() bool {
-	v := view{im: w.images}
-	return slices.ContainsFunc(w.shapes, func(s *shape) bool { return w.ask(1) || slices.ContainsFunc(s.pulls, v.anywhereFails) }) ||
+func (w *cluster) mayFail() bool {
+	v := assumption{im: w.images}
+	return slices.ContainsFunc(w.classes, func(s *podClass) bool { return w.ask(1) || slices.ContainsFunc(s.pulls, v.anywhereFails) }) ||
 		slices.ContainsFunc(w.pods, func(p pod) bool { return p.state == failing })
 }
 
-// possible turns a verdict into the stall that it cannot exclude.
-func (w *world) possible(found verdict) Stall {
+// possible turns a blocked budget into the stall that it cannot exclude.
+func (w *cluster) possible(found blockedBudget) Stall {
 	s := Stall{Pod: w.podName(found.pod), Budgets: found.budgets, Missing: found.missing, Why: found.why, Possible: true, budget: found.budget.id}
 	n := w.lastDrained(found)
 	s.Node, s.Pool = w.nodes[n].name, w.pools[w.nodes[n].pool].Name
@@ -120,7 +120,7 @@ func (w *world) possible(found verdict) Stall {
 }
 
 // lastDrained returns the node of the pod that cannot be evicted, or any that is drained.
-func (w *world) lastDrained(found verdict) int32 {
+func (w *cluster) lastDrained(found blockedBudget) int32 {
 	if n := w.pods[found.pod].node; n >= 0 {
 		return n
 	}
@@ -140,7 +140,7 @@ func (r *run) stalls(stuck []*drain) []Stall {
 		seen := map[int]bool{}
 		for _, pod := range d.pods {
 			step.Refused = append(step.Refused, r.w.podName(pod))
-			budgets := r.w.pods[pod].shape.budgets
+			budgets := r.w.pods[pod].podClass.budgets
 			if len(budgets) == 0 || seen[budgets[0].id] {
 				continue
 			}
@@ -158,7 +158,7 @@ func (r *run) stalls(stuck []*drain) []Stall {
 }
 
 func (r *run) stall(d *drain, pod int32) Stall {
-	budgets := r.w.pods[pod].shape.budgets
+	budgets := r.w.pods[pod].podClass.budgets
 	b := budgets[0]
 	s := Stall{Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].name, Pod: r.w.podName(pod), budget: b.id}
 	if len(budgets) > 1 {
@@ -200,7 +200,7 @@ func (r *run) missing(i int32) Missing {
 		m.Why = "was evicted, and nothing replaces it"
 	case r.state[i] == unscheduled:
 		if m.Why, _ = r.withheld(i); m.Why == "" {
-			m.Why = r.whyUnplaced(p.shape)
+			m.Why = r.whyUnplaced(p.podClass)
 		}
 	case r.image[i] >= 0:
 		m.Image = r.w.images.names[r.image[i]]
@@ -213,7 +213,7 @@ func (r *run) missing(i int32) Missing {
 }
 
 // whyUnplaced says what keeps a pod from the nodes that it is eligible for.
-func (r *run) whyUnplaced(s *shape) string {
+func (r *run) whyUnplaced(s *podClass) string {
 	if s.waits() && !r.hopeful {
 		return "waits for its scheduling gates to be lifted, or has a scheduler of its own"
 	}

@@ -37,7 +37,7 @@ func newBudgets(all []*policyv1.PodDisruptionBudget) budgets {
 	return of
 }
 
-// A refusal is why a pod is not evicted.
+// A refusal is the reason why a pod is not evicted.
 type refusal struct {
 	cause Cause
 	// budget is the name of the one that refuses, second that of another one that covers the

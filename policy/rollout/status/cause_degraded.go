@@ -147,7 +147,7 @@ func isPullTrouble(reason string) bool {
 	return false
 }
 
-// A why is why a pod is not ready, or an image not pulled: links of a chain, and what can be
+// A why explains that a pod is not ready, or an image not pulled: links of a chain, and what can be
 // done.
 type why struct {
 	cause    Cause

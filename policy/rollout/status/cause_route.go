@@ -16,7 +16,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A pull is whether an image can be pulled, by what places answered.
+// A pull is the result of pulling an image, by what places answered.
 type pull int
 
 const (

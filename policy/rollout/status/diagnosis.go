@@ -27,7 +27,7 @@ func (d *Diagnosis) IsPassing() bool {
 	return slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Passing })
 }
 
-// A Finding is what holds nodes or a pool up.
+// A Finding is one thing that holds nodes or a pool up.
 type Finding struct {
 	Cause Cause
 	// Pool is "" for what concerns all; Node is "" for what concerns a pool. AlsoNodes are the

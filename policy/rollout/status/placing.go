@@ -14,7 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A placing is what keeps a pod from the nodes that it may run on, as far as objects show it: it
+// A placing lists what keeps a pod from the nodes that it may run on, as far as objects show it: it
 // explains what the scheduler has decided, and decides nothing.
 type placing struct {
 	*diagnosis
@@ -38,7 +38,7 @@ type spread struct {
 	least  int
 }
 
-// An obstacle is what keeps a pod from a node that it may run on.
+// An obstacle is a reason that keeps a pod from a node that it may run on.
 type obstacle struct {
 	why string // "" for nothing that is known
 	// holder is the pod that holds the place, nil for none.

@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A Goal is what somebody waits for.
+// A Goal is the configuration that somebody waits for.
 type Goal struct {
 	// Pools are the names of the pools that count, none for all.
 	Pools []string

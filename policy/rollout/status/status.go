@@ -25,7 +25,7 @@ type Input struct {
 	Evidence       Evidence
 }
 
-// A Status is how far the rollouts of a cluster have come. Times in it are those of the
+// A Status tells how far the rollouts of a cluster have come. Times in it are those of the
 // cluster's clocks.
 type Status struct {
 	// Operator is nil if ClusterOperator machine-config is not known.
@@ -40,7 +40,7 @@ type Status struct {
 	Notes []string
 }
 
-// An Operator is what MCO says of itself.
+// An Operator holds what MCO says of itself.
 type Operator struct {
 	Conditions []Condition
 }
@@ -54,7 +54,7 @@ type Condition struct {
 	Since   *time.Time
 }
 
-// A Pool is how far a MachineConfigPool has come.
+// A Pool is a MachineConfigPool, with how far it has come.
 type Pool struct {
 	Name  string
 	State PoolState
@@ -92,7 +92,7 @@ type Pool struct {
 	Remaining *Span
 }
 
-// A PoolState is how a pool does, in a word.
+// A PoolState is the condition of a pool, in a word.
 type PoolState string
 
 // The states of a pool, the worst first.
@@ -138,7 +138,7 @@ type Node struct {
 	Conditions []Condition
 }
 
-// A NodeState is what happens on a node, in words that complete "the node".
+// A NodeState is the condition of a node, in words that complete "the node".
 type NodeState string
 
 // The states of a node that is not done.
@@ -152,7 +152,7 @@ const (
 	NodeSilent      NodeState = "has not been reported on by its daemon"
 )
 
-// A Drain is what the daemon asked the drain controller for, and what that has done: "drain"
+// A Drain holds what the daemon asked the drain controller for, and what that has done: "drain"
 // or "uncordon", a hyphen, and a rendered config.
 type Drain struct {
 	Asked    string

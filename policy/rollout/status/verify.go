@@ -57,7 +57,7 @@ type Task struct {
 	Command string
 }
 
-// A NodeConfig is what a node has.
+// A NodeConfig is the configuration that a node has.
 type NodeConfig struct {
 	Node string
 	Pool string

@@ -20,19 +20,19 @@ type demand struct {
 type mobileDemand struct {
 	groups []demand
 	fixed  [][]int64 // by node
-	known  map[roomKey]room
+	known  map[capacityKey]capacity
 }
 
-type roomKey struct {
+type capacityKey struct {
 	set      *nodeSet
 	requests string
 	priority int32
 	cordon   bool
 }
 
-// A room is which nodes surely have room for a pod, whatever the others do. Each node counts
-// for its share of the largest one (of 1).
-type room struct {
+// A capacity lists the nodes that surely have room for a pod, whatever the others do. Each counts for
+// its share of the largest one (of 1).
+type capacity struct {
 	// shares are those of nodes, the largest first; total is their sum.
 	shares []float64
 	total  float64
@@ -45,24 +45,24 @@ type room struct {
 	largest []int64
 }
 
-func (w *world) demand() *mobileDemand {
+func (w *cluster) demand() *mobileDemand {
 	if w.mobile != nil {
 		return w.mobile
 	}
-	m := &mobileDemand{fixed: make([][]int64, len(w.nodes)), known: map[roomKey]room{}}
+	m := &mobileDemand{fixed: make([][]int64, len(w.nodes)), known: map[capacityKey]capacity{}}
 	for n := range w.nodes {
 		m.fixed[n] = make([]int64, len(w.resources))
 	}
 	for i := range w.pods {
 		if p := &w.pods[i]; p.stays && p.node >= 0 {
-			for r, amount := range p.shape.requests {
+			for r, amount := range p.podClass.requests {
 				m.fixed[p.node][r] += amount
 			}
 		}
 	}
 	for n := range w.nodes {
 		for _, l := range w.nodes[n].leaving {
-			for r, amount := range l.shape.requests {
+			for r, amount := range l.podClass.requests {
 				m.fixed[n][r] += amount * int64(b2i(!l.ended))
 			}
 		}
@@ -73,7 +73,7 @@ func (w *world) demand() *mobileDemand {
 		requests string
 	}
 	groups := map[key]int{}
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		if s.mobile == 0 {
 			continue
 		}
@@ -99,10 +99,10 @@ func packed(amounts []int64) string {
 	return string(b)
 }
 
-// room returns the room for a pod of s on some of the nodes that it is eligible for.
-func (w *world) room(s *shape, nodes *nodeSet) room {
+// capacity returns that for a pod of s on some of the nodes that it is eligible for.
+func (w *cluster) capacity(s *podClass, nodes *nodeSet) capacity {
 	requests := w.rounded(s, nodes)
-	key := roomKey{set: nodes, requests: packed(requests), cordon: s.toleratesCordon, priority: -1 << 31}
+	key := capacityKey{set: nodes, requests: packed(requests), cordon: s.toleratesCordon, priority: -1 << 31}
 	if s.outranks(nodes) {
 		key.priority = s.spec.Priority
 	}
@@ -111,7 +111,7 @@ func (w *world) room(s *shape, nodes *nodeSet) room {
 		return known.without(s, requests)
 	}
 	free, largest := w.free(nodes, requests)
-	r := room{largest: largest}
+	r := capacity{largest: largest}
 	byPool := map[int][]float64{}
 	for i, n := range nodes.list {
 		share := max(shareOf(free[i], largest, requests), 0)
@@ -148,10 +148,10 @@ func (w *world) room(s *shape, nodes *nodeSet) room {
 
 // outranks reports whether only pods of the same or a higher priority can take room from s. It
 // would push out others; that is reckoned with only where drains move those anyway.
-func (s *shape) outranks(nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
+func (s *podClass) outranks(nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
 
 // without takes a pod of s itself out of what others request.
-func (r room) without(s *shape, requests []int64) room {
+func (r capacity) without(s *podClass, requests []int64) capacity {
 	if s.mobile > 0 {
 		r.taken -= weight(s.requests, r.largest, requests)
 	}
@@ -159,7 +159,7 @@ func (r room) without(s *shape, requests []int64) room {
 }
 
 // rounded returns what a pod of s requests, rounded up, so that few amounts are looked at.
-func (w *world) rounded(s *shape, nodes *nodeSet) []int64 {
+func (w *cluster) rounded(s *podClass, nodes *nodeSet) []int64 {
 	const steps = 64
 	rounded := slices.Clone(s.requests)
 	if len(nodes.list) <= steps {
@@ -178,7 +178,7 @@ func (w *world) rounded(s *shape, nodes *nodeSet) []int64 {
 
 // free returns what is left on each node for pods that move once the pod is there, nil for a
 // node that it does not fit on; and the most of each resource that any of them has left.
-func (w *world) free(nodes *nodeSet, requests []int64) (free [][]int64, largest []int64) {
+func (w *cluster) free(nodes *nodeSet, requests []int64) (free [][]int64, largest []int64) {
 	m := w.demand()
 	largest = make([]int64, len(requests))
 	free = make([][]int64, len(nodes.list))

@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// A place says whether the scheduler surely finds a node for a pod, wherever all others are.
-type place struct {
+// A nodeSearch says whether the scheduler surely finds a node for a pod, wherever all others are.
+type nodeSearch struct {
 	// nodes are those that no pod that stays keeps it from.
 	nodes *nodeSet
-	// room is what they have for it.
-	room room
+	// capacity is what they have for it.
+	capacity capacity
 	// rivals is how many pods that move it cannot share a node with. Taken is how much room
 	// these can take from it, with those that it cannot share another domain with; weight is what
 	// they request.
 	rivals        int
 	taken, weight float64
-	rivalOf       map[*shape]bool // those that take a node only
-	wide          map[*shape]bool // the others
+	rivalOf       map[*podClass]bool // those that take a node only
+	wide          map[*podClass]bool // the others
 	// uneven is what its spread constraints can rule out.
 	uneven []uneven
 	// rivalry is what keeps them apart.
@@ -27,13 +27,13 @@ type place struct {
 	why obstruction
 }
 
-// placeOf looks at pods of one shape.
-func (w *world) placeOf(s *shape) *place {
-	if s.place != nil {
-		return s.place
+// nodeSearchOf looks at pods of one class.
+func (w *cluster) nodeSearchOf(s *podClass) *nodeSearch {
+	if s.nodeSearch != nil {
+		return s.nodeSearch
 	}
-	p := &place{nodes: s.eligible, rivalOf: map[*shape]bool{}, wide: map[*shape]bool{}}
-	s.place = p
+	p := &nodeSearch{nodes: s.eligible, rivalOf: map[*podClass]bool{}, wide: map[*podClass]bool{}}
+	s.nodeSearch = p
 	switch {
 	case s.waits():
 		p.why = notTheDefault
@@ -50,7 +50,7 @@ func (w *world) placeOf(s *shape) *place {
 			return p
 		}
 	}
-	p.room = w.room(s, p.nodes)
+	p.capacity = w.capacity(s, p.nodes)
 	w.addRivals(s, p)
 	w.addUneven(s, p)
 	p.why = p.short(cordons{unknown: true})
@@ -74,9 +74,9 @@ type cordons struct {
 }
 
 // short says what can be in the way of the pod.
-func (p *place) short(known cordons) obstruction {
+func (p *nodeSearch) short(known cordons) obstruction {
 	const least = 1e-9 // what sums of fractions are off by
-	left := p.room.total
+	left := p.capacity.total
 	switch {
 	case left <= least:
 		if len(p.nodes.list) == 0 {
@@ -84,7 +84,7 @@ func (p *place) short(known cordons) obstruction {
 		}
 		return noRoom
 	case !known.none:
-		left -= p.room.cordoned - float64(b2i(known.ruledOut))*p.room.least
+		left -= p.capacity.cordoned - float64(b2i(known.ruledOut))*p.capacity.least
 	}
 	if left <= least {
 		return isCordoned
@@ -97,7 +97,7 @@ func (p *place) short(known cordons) obstruction {
 			return spreadUneven
 		}
 	}
-	if left -= max(p.room.taken-p.weight-known.weight, 0); left <= least {
+	if left -= max(p.capacity.taken-p.weight-known.weight, 0); left <= least {
 		return noRoom
 	}
 	return ""
@@ -105,14 +105,14 @@ func (p *place) short(known cordons) obstruction {
 
 // top returns how much less so many rivals fewer can take: each takes a node, the largest
 // first, as long as there are any.
-func (p *place) top(n int) float64 {
-	nodes := len(p.room.shares)
+func (p *nodeSearch) top(n int) float64 {
+	nodes := len(p.capacity.shares)
 	all, fewer := min(p.rivals, nodes), min(max(p.rivals-n, 0), nodes)
-	return sum(p.room.shares[fewer:all])
+	return sum(p.capacity.shares[fewer:all])
 }
 
 // besideFixed returns the nodes on which no pod that stays is in the way of s.
-func (w *world) besideFixed(s *shape) *nodeSet {
+func (w *cluster) besideFixed(s *podClass) *nodeSet {
 	nodes := s.eligible
 	var partial []string
 	for _, c := range s.spreads {
@@ -143,7 +143,7 @@ func (c *counter) isFixed(d int32) bool { return c.hasFixed() && d >= 0 && c.fix
 func (c *counter) hasFixed() bool {
 	if c.fixed == nil {
 		c.fixed = map[int32]bool{}
-		for _, s := range c.shapes {
+		for _, s := range c.classes {
 			for _, n := range s.fixed {
 				if at := c.domains.of[n]; at >= 0 && (c.only == nil || c.only.has(n)) {
 					c.fixed[at] = true
@@ -161,7 +161,7 @@ func (c *counter) hasTaken() bool {
 	if c.taken == nil {
 		c.hasFixed()
 		c.taken = maps.Clone(c.fixed)
-		for _, s := range c.shapes {
+		for _, s := range c.classes {
 			for _, n := range s.leaving {
 				if at := c.domains.of[n]; at >= 0 {
 					c.taken[at] = true
@@ -174,7 +174,7 @@ func (c *counter) hasTaken() bool {
 
 // inCompany returns the nodes where pods that stay are the company that s requires. One domain
 // for all of them is enough for a pod that is its own company.
-func (w *world) inCompany(s *shape, nodes []int32) []int32 {
+func (w *cluster) inCompany(s *podClass, nodes []int32) []int32 {
 	for _, a := range s.someOf {
 		single := a.own && !slices.ContainsFunc(a.counters, func(c *counter) bool { return c.domains.n != 1 })
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n int32) bool {
@@ -188,15 +188,15 @@ func (w *world) inCompany(s *shape, nodes []int32) []int32 {
 
 // addRivals reckons what the pods can take that s cannot be beside: each a domain, the largest
 // first.
-func (w *world) addRivals(s *shape, p *place) {
-	wide := map[*shape]float64{}
+func (w *cluster) addRivals(s *podClass, p *nodeSearch) {
+	wide := map[*podClass]float64{}
 	for _, c := range s.noneOf {
 		largest, single := w.largestDomain(c.domains, p.nodes)
 		p.rivalry = antiAffinity
 		if c.domains.key == hostPorts {
 			p.rivalry = portTaken
 		}
-		for _, rival := range c.shapes {
+		for _, rival := range c.classes {
 			if rival.mobile == 0 || c.domains.perNode && !rival.reach.overlaps(p.nodes) {
 				continue
 			}
@@ -223,12 +223,12 @@ func (w *world) addRivals(s *shape, p *place) {
 		p.rivals += pods
 		p.weight += float64(pods) * w.demandOf(rival, p, s)
 	}
-	p.taken += sum(p.room.shares[:min(p.rivals, len(p.room.shares))])
+	p.taken += sum(p.capacity.shares[:min(p.rivals, len(p.capacity.shares))])
 }
 
-// leftBehind returns how many pods of a shape may have been evicted and not end. Each holds up the drain
+// leftBehind returns how many pods of a class may have been evicted and not end. Each holds up the drain
 // of a node, so that it is on one that is cordoned.
-func (w *world) leftBehind(s *shape) int {
+func (w *cluster) leftBehind(s *podClass) int {
 	if s.keeps == 0 {
 		return 0
 	}
@@ -239,17 +239,17 @@ func (w *world) leftBehind(s *shape) int {
 	return s.keeps * drains
 }
 
-// demandOf returns what a rival requests, as far as that was reckoned in the room.
-func (w *world) demandOf(rival *shape, p *place, s *shape) float64 {
+// demandOf returns what a rival requests, as far as that was reckoned in the capacity.
+func (w *cluster) demandOf(rival *podClass, p *nodeSearch, s *podClass) float64 {
 	if !rival.reach.overlaps(p.nodes) || s.outranks(p.nodes) && rival.spec.Priority < s.spec.Priority {
 		return 0
 	}
-	return weight(rival.requests, p.room.largest, w.rounded(s, p.nodes))
+	return weight(rival.requests, p.capacity.largest, w.rounded(s, p.nodes))
 }
 
 // largestDomain returns how many of the nodes the largest domain has; single says that each is
 // a node.
-func (w *world) largestDomain(d *domains, nodes *nodeSet) (largest float64, single bool) {
+func (w *cluster) largestDomain(d *domains, nodes *nodeSet) (largest float64, single bool) {
 	if d.key == hostPorts {
 		return 1, true
 	}
@@ -261,7 +261,7 @@ func (w *world) largestDomain(d *domains, nodes *nodeSet) (largest float64, sing
 }
 
 // sizes returns how many of the nodes domains have, the largest first.
-func (w *world) sizes(d *domains, nodes *nodeSet) []float64 {
+func (w *cluster) sizes(d *domains, nodes *nodeSet) []float64 {
 	key := domainKey{d, nodes}
 	if known, ok := w.domainSizes[key]; ok {
 		return known
@@ -282,8 +282,8 @@ type domainKey struct {
 	nodes *nodeSet
 }
 
-// staysIn reports whether a pod of a shape that is in a domain with one of the nodes is on that node.
-func staysIn(d *domains, s *shape, nodes *nodeSet) bool {
+// staysIn reports whether a pod of a class that is in a domain with one of the nodes is on that node.
+func staysIn(d *domains, s *podClass, nodes *nodeSet) bool {
 	return d.perNode || s.reach == nodes || !slices.ContainsFunc(s.reach.list, func(n int32) bool { return !nodes.has(n) })
 }
 
@@ -302,10 +302,10 @@ type uneven struct {
 	open bool
 }
 
-func (w *world) addUneven(s *shape, p *place) {
+func (w *cluster) addUneven(s *podClass, p *nodeSearch) {
 	for _, c := range s.spreads {
 		u := uneven{counter: c.counter, others: -b2i(c.own), fill: max(c.skew+1-b2i(c.own), 1)}
-		for _, of := range c.shapes {
+		for _, of := range c.classes {
 			u.others += of.pods
 		}
 		u.sizes = w.sizes(c.domains, p.nodes)
@@ -318,7 +318,7 @@ func (w *world) addUneven(s *shape, p *place) {
 // ruledOut returns how much a spread constraint can rule out. Where each domain is a node, a pod on a
 // cordoned node rules out that node only. What is known of cordoned nodes goes by pods that rule out
 // domains, wherever the fewest are.
-func (p *place) ruledOut(u uneven, known cordons) float64 {
+func (p *nodeSearch) ruledOut(u uneven, known cordons) float64 {
 	if !u.single {
 		most := len(u.sizes)
 		if known.unknown && u.open {
@@ -327,7 +327,7 @@ func (p *place) ruledOut(u uneven, known cordons) float64 {
 		return sum(u.sizes[:min(max(u.others, 0)/u.fill, most)])
 	}
 	full := max(u.others-b2i(known.spread[u.counter]), 0) / u.fill
-	return sum(p.room.shares[:min(full, len(p.room.shares))])
+	return sum(p.capacity.shares[:min(full, len(p.capacity.shares))])
 }
 
 func sum(shares []float64) float64 {

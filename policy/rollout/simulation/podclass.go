@@ -4,8 +4,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A shape is what pods of one spec and namespace have in common.
-type shape struct {
+// A podClass holds what pods of one spec and namespace have in common.
+type podClass struct {
 	id        int
 	namespace string
 	spec      *rollout.PodSpec
@@ -34,12 +34,12 @@ type shape struct {
 	someOf  []affinity
 	spreads []spread
 	budgets []*budget
-	// place is what surely places its pods, once that was looked at.
-	place *place
+	// nodeSearch says whether its pods surely find a node, once that was looked at.
+	nodeSearch *nodeSearch
 }
 
 // waits says that somebody else than the default scheduler decides where, or when, the pod
 // starts.
-func (s *shape) waits() bool {
+func (s *podClass) waits() bool {
 	return s.spec.Gated || s.spec.Scheduler != "" && s.spec.Scheduler != "default-scheduler"
 }

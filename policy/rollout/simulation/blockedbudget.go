@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A verdict is what may keep a budget from letting go a pod for good, whatever the scheduler
+// A blockedBudget is one that may not let go a pod for good, and why, whatever the scheduler
 // chooses and in whatever order things happen.
 //
 // The argument is by what is so when nothing can happen any more. The cordoned nodes are then
@@ -16,7 +16,7 @@ import (
 // budget that refuses has lost as many pods as it could spare: they cannot start where they
 // are, or there is no node for them. A pod that surely starts wherever it goes, and surely
 // finds a node then, is not lost. Where the others are too few, the budget does not refuse.
-type verdict struct {
+type blockedBudget struct {
 	budget  *budget
 	missing []Missing
 	// byImage is how many of the missing lack an image.
@@ -30,9 +30,9 @@ type verdict struct {
 	lost   []int32
 }
 
-// verdicts returns those of all budgets that may refuse an eviction for good.
-func (w *world) verdicts(v view) []verdict {
-	var all []verdict
+// blockedBudgets returns all budgets that may refuse an eviction for good.
+func (w *cluster) blockedBudgets(v assumption) []blockedBudget {
+	var all []blockedBudget
 	if !slices.ContainsFunc(w.nodes, func(n node) bool { return n.drained }) {
 		return nil
 	}
@@ -55,19 +55,19 @@ func (w *world) verdicts(v view) []verdict {
 	if !ok {
 		return nil
 	}
-	return []verdict{found}
+	return []blockedBudget{found}
 }
 
-// judge returns the verdict on a budget, false if it surely lets go what is left of its pods
+// judge returns why a budget is blocked, false if it surely lets go what is left of its pods
 // some time. Alone says that no other budget refuses anything for good.
-func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
-	found := verdict{budget: b, judged: b, pod: -1, budgets: []string{b.name()}}
+func (w *cluster) judge(b *budget, v assumption, alone bool) (blockedBudget, bool) {
+	found := blockedBudget{budget: b, judged: b, pod: -1, budgets: []string{b.name()}}
 	spared := false
 	var unreadyPod, doubled int32 = -1, -1
-	c := &circumstances{v: v, alone: alone, home: w.homes(b), mobile: w.mobileShapes(b), unready: map[*podSet]int32{}}
+	c := &circumstances{v: v, alone: alone, own: w.ownNodes(b), mobile: w.mobileClasses(b), unready: map[*podSet]int32{}}
 	for _, i := range b.pods {
 		p := &w.pods[i]
-		if w.ask(2); !p.stays && len(p.shape.budgets) > 1 && doubled < 0 {
+		if w.ask(2); !p.stays && len(p.podClass.budgets) > 1 && doubled < 0 {
 			doubled = i
 		}
 		m, isLost := w.missing(i, c)
@@ -104,7 +104,7 @@ func (w *world) judge(b *budget, v view, alone bool) (verdict, bool) {
 		found.pod, found.why = unreadyPod, b.reason(len(found.missing))
 		return found, true
 	}
-	return verdict{}, false
+	return blockedBudget{}, false
 }
 
 // reason says why the budget refuses where no pod is missing.
@@ -128,41 +128,41 @@ func (b *budget) asksForAll() string {
 	return fmt.Sprintf("%s to be ready, and there %s %s", text.Plural(b.desired, "pod has", "pods have"), are, text.Number(b.most))
 }
 
-// doubled is the verdict on a pod of more than one budget.
-func (w *world) doubled(i int32) verdict {
+// doubled is about a pod of more than one budget.
+func (w *cluster) doubled(i int32) blockedBudget {
 	p := &w.pods[i]
-	found := verdict{budget: p.shape.budgets[0], pod: i, why: "the eviction API evicts no pod that has more than one budget"}
-	for _, b := range p.shape.budgets {
+	found := blockedBudget{budget: p.podClass.budgets[0], pod: i, why: "the eviction API evicts no pod that has more than one budget"}
+	for _, b := range p.podClass.budgets {
 		found.budgets = append(found.budgets, b.name())
 	}
 	return found
 }
 
-func (w *world) mobileShapes(b *budget) []*shape {
-	var shapes []*shape
+func (w *cluster) mobileClasses(b *budget) []*podClass {
+	var classes []*podClass
 	for _, i := range b.pods {
-		if s := w.pods[i].shape; s.mobile > 0 && (len(shapes) == 0 || shapes[len(shapes)-1] != s) {
-			shapes = append(shapes, s)
+		if s := w.pods[i].podClass; s.mobile > 0 && (len(classes) == 0 || classes[len(classes)-1] != s) {
+			classes = append(classes, s)
 		}
 	}
-	slices.SortFunc(shapes, func(a, b *shape) int { return cmp.Compare(a.id, b.id) })
-	return slices.Compact(shapes)
+	slices.SortFunc(classes, func(a, b *podClass) int { return cmp.Compare(a.id, b.id) })
+	return slices.Compact(classes)
 }
 
-// Circumstances are those of a verdict.
+// Circumstances are those of a blocked budget.
 type circumstances struct {
-	v     view
+	v     assumption
 	alone bool
-	home  homes
-	// mobile are the shapes of its pods that drains evict.
-	mobile []*shape
+	own   ownNodes
+	// mobile are the classes of its pods that drains evict.
+	mobile []*podClass
 	// unready are the first pods of podSets that may not be ready.
 	unready map[*podSet]int32
 }
 
 // missing says whether a pod of a budget may not be ready when nothing can happen any more,
 // and why.
-func (w *world) missing(i int32, c *circumstances) (Missing, bool) {
+func (w *cluster) missing(i int32, c *circumstances) (Missing, bool) {
 	m, isLost := w.missingItself(i, c)
 	p := &w.pods[i]
 	if isLost || p.stays || p.set == nil {
@@ -181,7 +181,7 @@ func (w *world) missing(i int32, c *circumstances) (Missing, bool) {
 }
 
 // missingItself is missing for a pod that is not kept from being made by others of its StatefulSet.
-func (w *world) missingItself(i int32, c *circumstances) (Missing, bool) {
+func (w *cluster) missingItself(i int32, c *circumstances) (Missing, bool) {
 	p := &w.pods[i]
 	m := Missing{Pod: w.podName(i)}
 	if p.node >= 0 {
@@ -200,7 +200,7 @@ func (w *world) missingItself(i int32, c *circumstances) (Missing, bool) {
 		m.Why = "is not replaced when it is evicted"
 	case p.Owner.Kind == "Job":
 		m.Why = "may not be replaced when it is evicted"
-	case p.shape.waits():
+	case p.podClass.waits():
 		m.Why = "waits for its scheduling gates to be lifted, or has a scheduler of its own"
 	default:
 		return w.replaced(i, c)
@@ -209,9 +209,9 @@ func (w *world) missingItself(i int32, c *circumstances) (Missing, bool) {
 }
 
 // neverStarted is about a pod that is on a node and has not started.
-func (w *world) neverStarted(i int32, v view, m Missing) (Missing, bool) {
+func (w *cluster) neverStarted(i int32, v assumption, m Missing) (Missing, bool) {
 	p := &w.pods[i]
-	if image := v.fails(p.shape, p.node, false, holdings{}); image >= 0 {
+	if image := v.fails(p.podClass, p.node, false, holdings{}); image >= 0 {
 		m.Image = w.images.names[image]
 		return m, true
 	}
@@ -229,21 +229,21 @@ var pullReasons = map[string]bool{
 }
 
 // replaced is about a pod that is evicted, or waits for a node.
-func (w *world) replaced(i int32, c *circumstances) (Missing, bool) {
-	p, v, home := &w.pods[i], c.v, c.home
+func (w *cluster) replaced(i int32, c *circumstances) (Missing, bool) {
+	p, v, own := &w.pods[i], c.v, c.own
 	m := Missing{Pod: w.podName(i), Moved: p.node >= 0}
-	nodes := p.shape.eligible.list
+	nodes := p.podClass.eligible.list
 	if p.guard {
 		nodes = []int32{w.byName[p.Node]}
 	}
-	if n, image, updated, fails := v.mayFail(p.shape, nodes); fails {
+	if n, image, updated, fails := v.mayFail(p.podClass, nodes); fails {
 		m.Node, m.Updated, m.Image = w.nodes[n].name, updated, w.images.names[image]
 		return m, true
 	}
 	if p.guard {
 		// It waits for its node while that is cordoned. One of these nodes has a pod of the
 		// budget that is refused, which is not lost.
-		if home.apart(c.alone) {
+		if own.apart(c.alone) {
 			return m, false
 		}
 		m.Why = fmt.Sprintf("can run on %s only, which may be cordoned", p.Node)
@@ -253,7 +253,7 @@ func (w *world) replaced(i int32, c *circumstances) (Missing, bool) {
 		m.Why = why
 		return m, true
 	}
-	why := w.unplaced(p.shape, c)
+	why := w.unplaced(p.podClass, c)
 	if why == "" {
 		return m, false
 	}
@@ -263,38 +263,38 @@ func (w *world) replaced(i int32, c *circumstances) (Missing, bool) {
 
 // unplaced says what may keep a pod from being placed while the budget refuses another one of
 // its pods, which is on a cordoned node.
-func (w *world) unplaced(s *shape, c *circumstances) obstruction {
-	place := w.placeOf(s)
-	switch place.why {
+func (w *cluster) unplaced(s *podClass, c *circumstances) obstruction {
+	nodeSearch := w.nodeSearchOf(s)
+	switch nodeSearch.why {
 	case "", notEligible, notTheDefault, noAffinity:
-		return place.why
+		return nodeSearch.why
 	}
 	if s.toleratesCordon { // no node is lost for a cordon
-		return place.why
+		return nodeSearch.why
 	}
-	return place.short(w.cordons(s, c))
+	return nodeSearch.short(w.cordons(s, c))
 }
 
 // cordons returns what is known of the cordoned nodes while the budget refuses another pod than one of s:
 // it is on one of them, whichever of its pods it is.
-func (w *world) cordons(s *shape, c *circumstances) cordons {
-	place := s.place
-	known := cordons{none: c.home.apart(c.alone) && len(s.reach.list) == 1, weight: maxWeight, spread: map[*counter]bool{}}
+func (w *cluster) cordons(s *podClass, c *circumstances) cordons {
+	nodeSearch := s.nodeSearch
+	known := cordons{none: c.own.apart(c.alone) && len(s.reach.list) == 1, weight: maxWeight, spread: map[*counter]bool{}}
 	rivals, others := 0, 0
-	for _, u := range place.uneven {
+	for _, u := range nodeSearch.uneven {
 		known.spread[u.counter] = true
 	}
 	for _, other := range c.mobile {
-		rivals += b2i(place.rivalOf[other])
-		others += b2i(!place.rivalOf[other] && !place.wide[other])
-		known.weight = min(known.weight, w.demandOf(other, place, s))
-		for _, u := range place.uneven {
-			if !slices.Contains(u.shapes, other) || !staysIn(u.domains, other, place.nodes) {
+		rivals += b2i(nodeSearch.rivalOf[other])
+		others += b2i(!nodeSearch.rivalOf[other] && !nodeSearch.wide[other])
+		known.weight = min(known.weight, w.demandOf(other, nodeSearch, s))
+		for _, u := range nodeSearch.uneven {
+			if !slices.Contains(u.classes, other) || !staysIn(u.domains, other, nodeSearch.nodes) {
 				known.spread[u.counter] = false
 			}
 		}
 	}
-	for _, u := range place.uneven {
+	for _, u := range nodeSearch.uneven {
 		if known.spread[u.counter] && u.fill == 1 {
 			known.ruledOut = known.ruledOut || !u.single
 			known.none = known.none || c.alone
@@ -317,8 +317,8 @@ func (w *world) cordons(s *shape, c *circumstances) cordons {
 // maxWeight is that of a pod that takes a node for itself.
 const maxWeight = 1
 
-// Homes are the nodes of pods that can run on one only, or that operators put back on theirs (pod.guard).
-type homes struct {
+// OwnNodes are the nodes of pods that can run on one only, or that operators put back on theirs (pod.guard).
+type ownNodes struct {
 	// crowded says that pods of the budget are not all such, each on a node of its own.
 	crowded bool
 	// cordoned is how many of the nodes may be cordoned at the same time.
@@ -327,28 +327,28 @@ type homes struct {
 
 // apart reports whether none of the pods waits for the node on which another one is refused, nor for
 // any that is cordoned for another reason; alone says that there is no other reason.
-func (h homes) apart(alone bool) bool { return !h.crowded && (alone || h.cordoned <= 1) }
+func (h ownNodes) apart(alone bool) bool { return !h.crowded && (alone || h.cordoned <= 1) }
 
-func (w *world) homes(b *budget) homes {
-	h := homes{}
+func (w *cluster) ownNodes(b *budget) ownNodes {
+	h := ownNodes{}
 	byPool, taken := map[int]int{}, map[int32]bool{}
 	for _, i := range b.pods {
 		p := &w.pods[i]
 		if p.stays {
 			continue
 		}
-		home := p.node
-		if !p.guard && len(p.shape.reach.list) == 1 {
-			home = p.shape.reach.list[0]
+		own := p.node
+		if !p.guard && len(p.podClass.reach.list) == 1 {
+			own = p.podClass.reach.list[0]
 		} else if !p.guard {
-			home = noNode
+			own = noNode
 		}
-		if home < 0 || taken[home] {
+		if own < 0 || taken[own] {
 			h.crowded = true
 			continue
 		}
-		taken[home] = true
-		if at := w.nodes[home]; at.drained {
+		taken[own] = true
+		if at := w.nodes[own]; at.drained {
 			byPool[at.pool]++
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A world is an Input with indexes. It does not change while courses are run.
-type world struct {
+// A cluster is an Input with indexes. It does not change while courses are run.
+type cluster struct {
 	in        Input
 	nodes     []node
 	byName    map[string]int32
 	pools     []pool
 	pods      []pod
-	shapes    []*shape
+	classes   []*podClass
 	budgets   []*budget
 	counters  []*counter
 	resources map[corev1.ResourceName]int
@@ -77,9 +77,9 @@ type node struct {
 // number of the pod that was evicted.
 type pod struct {
 	*rollout.Pod
-	shape *shape
-	node  int32
-	state podState
+	podClass *podClass
+	node     int32
+	state    podState
 	// stays says that no drain evicts it: it runs on no node that is drained, or from a file,
 	// or for a DaemonSet.
 	stays bool
@@ -93,7 +93,7 @@ type pod struct {
 	forbidden string
 }
 
-// A podState is how a pod does.
+// A podState is the health of a pod.
 type podState uint8
 
 const (
@@ -110,11 +110,11 @@ const (
 	lostNode int32 = -2
 )
 
-func newWorld(in Input) *world {
+func newCluster(in Input) *cluster {
 	if in.Pull == nil {
 		in.Pull = func(string, string, string, bool) Pull { return PullUnknown }
 	}
-	w := &world{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}, ends: map[endKey]bool{}, routes: map[*nodeSet][]int32{}}
+	w := &cluster{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}, ends: map[endKey]bool{}, routes: map[*nodeSet][]int32{}}
 	w.addNodes()
 	w.addPools()
 	w.addPods()
@@ -130,7 +130,7 @@ func newWorld(in Input) *world {
 
 // ask reports whether to give up. Work is about how many thousand instructions have passed
 // since it was called last.
-func (w *world) ask(work int) bool {
+func (w *cluster) ask(work int) bool {
 	const often = 2000 // well below a millisecond on any processor
 	if w.sinceAsked += work; w.sinceAsked < often || w.stopped {
 		return w.stopped
@@ -140,7 +140,7 @@ func (w *world) ask(work int) bool {
 	return w.stopped
 }
 
-func (w *world) addNodes() {
+func (w *cluster) addNodes() {
 	for _, obj := range w.in.Cluster.Nodes {
 		if _, twice := w.byName[obj.Name]; twice {
 			continue
@@ -163,7 +163,7 @@ func isAlive(obj *corev1.Node) bool {
 
 // addPools takes over what the forecast says: which nodes are updated, in which order and how
 // many at once. Nodes that are being updated already come first.
-func (w *world) addPools() {
+func (w *cluster) addPools() {
 	for i := range w.in.Forecast.Pools {
 		p := pool{Pool: &w.in.Forecast.Pools[i], after: -1}
 		takes := p.Part == rollout.Takes
@@ -211,13 +211,13 @@ func b2i(b bool) int {
 	return 0
 }
 
-// addPods gives every pod its shape and its state, in the order of their names.
-func (w *world) addPods() {
+// addPods gives every pod its class and its state, in the order of their names.
+func (w *cluster) addPods() {
 	type key struct {
 		namespace string
 		spec      *rollout.PodSpec
 	}
-	shapes := map[key]*shape{}
+	classes := map[key]*podClass{}
 	empty := &rollout.PodSpec{}
 	order := make([]int32, 0, len(w.in.Cluster.Pods))
 	for i := range w.in.Cluster.Pods {
@@ -230,11 +230,11 @@ func (w *world) addPods() {
 	for _, i := range order {
 		in := &w.in.Cluster.Pods[i]
 		spec := cmp.Or(in.Spec, empty)
-		s := shapes[key{in.Namespace, spec}]
+		s := classes[key{in.Namespace, spec}]
 		if s == nil {
-			s = &shape{id: len(w.shapes), namespace: in.Namespace, spec: spec}
-			shapes[key{in.Namespace, spec}] = s
-			w.shapes = append(w.shapes, s)
+			s = &podClass{id: len(w.classes), namespace: in.Namespace, spec: spec}
+			classes[key{in.Namespace, spec}] = s
+			w.classes = append(w.classes, s)
 			w.lowest = min(w.lowest, spec.Priority)
 		}
 		w.addPod(in, s)
@@ -244,8 +244,8 @@ func (w *world) addPods() {
 	}
 }
 
-func (w *world) addPod(in *rollout.Pod, s *shape) {
-	p := pod{Pod: in, shape: s, node: noNode, state: unscheduled, guard: isGuard(in)}
+func (w *cluster) addPod(in *rollout.Pod, s *podClass) {
+	p := pod{Pod: in, podClass: s, node: noNode, state: unscheduled, guard: isGuard(in)}
 	n, there := w.byName[in.Node]
 	if in.Deleted && in.Started && there {
 		w.ending = append(w.ending, ending{s, n})
@@ -284,8 +284,8 @@ func (w *world) addPod(in *rollout.Pod, s *shape) {
 
 // An ending is a pod that is being deleted, and ran on a node.
 type ending struct {
-	shape *shape
-	node  int32
+	podClass *podClass
+	node     int32
 }
 
 // isGuard reports whether an operator of the control plane has put a bare pod on its node and
@@ -300,16 +300,16 @@ func isGuard(p *rollout.Pod) bool {
 func (p *pod) isBare() bool { return p.Owner == (rollout.Owner{}) && !p.guard }
 
 // addResources reads what nodes have and what pods request.
-func (w *world) addResources() {
+func (w *cluster) addResources() {
 	w.resources = map[corev1.ResourceName]int{corev1.ResourcePods: 0}
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		for name, quantity := range s.spec.Requests {
 			if _, ok := w.resources[name]; !ok && !quantity.IsZero() {
 				w.resources[name] = len(w.resources)
 			}
 		}
 	}
-	for _, s := range w.shapes {
+	for _, s := range w.classes {
 		s.requests = w.amounts(s.spec.Requests)
 		s.requests[0] = 1
 	}
@@ -321,7 +321,7 @@ func (w *world) addResources() {
 }
 
 // amounts returns quantities by the index of the resource: CPU in thousandths.
-func (w *world) amounts(list corev1.ResourceList) []int64 {
+func (w *cluster) amounts(list corev1.ResourceList) []int64 {
 	amounts := make([]int64, len(w.resources))
 	for name, quantity := range list {
 		i, ok := w.resources[name]
