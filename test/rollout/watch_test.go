@@ -14,6 +14,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
@@ -92,13 +93,20 @@ func (w *watch) soFar() []progress.Event {
 	w.out.mu.Unlock()
 	var told []progress.Event
 	for lines := json.NewDecoder(bytes.NewReader(text)); ; {
-		var e progress.Event
+		var e v1alpha1.RolloutEvent
 		if err := lines.Decode(&e); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // it writes the next one
 			return told
 		} else if err != nil {
 			w.t.Fatal(err)
 		}
-		told = append(told, e)
+		counts := progress.Counts{}
+		for stage, n := range e.Nodes {
+			counts[progress.Stage(stage)] = n
+		}
+		told = append(told, progress.Event{
+			Time: e.Time, Type: progress.Type(e.Type), Pool: e.Pool, Node: e.Node, Message: e.Message, Config: e.Config, Objects: e.Objects,
+			Counts: counts, Seconds: e.Seconds, Causes: e.Causes,
+		})
 	}
 }
 

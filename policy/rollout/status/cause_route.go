@@ -145,11 +145,15 @@ func (d *diagnosis) give(p *rollout.Pod, config string) string {
 		arg(p.Node), arg(config), in(p.Namespace), labels)
 }
 
-// labelsOf selects the pods of an app, whatever their version; "" where that cannot be told.
+// labelsOf selects the pods of an app, whatever their version and wherever they are; "" where that cannot
+// be told.
 func labelsOf(p *rollout.Pod) string {
 	var pairs []string
 	for key, value := range p.Spec.Labels {
-		if key != podTemplateHash && key != revisionHash && key != "apps.kubernetes.io/pod-index" && key != "statefulset.kubernetes.io/pod-name" {
+		switch {
+		case key == podTemplateHash, key == revisionHash, key == "apps.kubernetes.io/pod-index", key == "statefulset.kubernetes.io/pod-name":
+		case strings.HasPrefix(key, "topology.kubernetes.io/"): // those of its node (KEP-4742)
+		default:
 			pairs = append(pairs, key+"="+value)
 		}
 	}

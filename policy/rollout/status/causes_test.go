@@ -84,7 +84,7 @@ func byDeployment(in *Input) {
 // reviseTo makes a pod of Deployment cart one of another version.
 func reviseTo(p *rollout.Pod, hash string) {
 	spec := *p.Spec
-	spec.Labels = map[string]string{"app": "cart", "pod-template-hash": hash}
+	spec.Labels = map[string]string{"app": "cart", "pod-template-hash": hash, "topology.kubernetes.io/zone": "a"}
 	p.Spec, p.Owner = &spec, rollout.Owner{Kind: "ReplicaSet", Name: "cart-" + hash}
 }
 
