@@ -18,7 +18,7 @@ import (
 func TestConfigMapHoldsTheDefaults(t *testing.T) {
 	var m corev1.ConfigMap
 	read(t, "configmap.yaml", &m)
-	want, err := config.Defaults().YAML()
+	want, err := config.Default().YAML()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 )
 
 // NewCommand returns the command config.
@@ -13,7 +15,7 @@ func NewCommand() *cobra.Command {
 		Use:   "config",
 		Short: "Validate a configuration file, and say what may be in one",
 		Long: `config is about the file that serve and check read with --config: one YAML document,
-` + Kind + ` of ` + APIVersion + `.`,
+` + v1alpha1.Kind + ` of ` + v1alpha1.APIVersion + `.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -29,7 +31,7 @@ Exit code 0: the file is good. 2: it has mistakes, or cannot be read.`,
 		Use:   "defaults",
 		Short: "Print a file that sets everything to its default",
 		Args:  cobra.NoArgs,
-		RunE:  writes(func() ([]byte, error) { return Defaults().YAML() }),
+		RunE:  writes(func() ([]byte, error) { return Default().YAML() }),
 	}, &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON schema of configuration files",

@@ -182,7 +182,7 @@ func TestEverythingIsSaidTwice(t *testing.T) {
 // TestDefaults: a file that sets nothing, the file of defaults, and the settings that no flags
 // make are the same.
 func TestDefaults(t *testing.T) {
-	text, err := Defaults().YAML()
+	text, err := Default().YAML()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,14 +194,14 @@ func TestDefaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(Defaults(), c.GuardConfiguration); diff != "" {
+		if diff := cmp.Diff(Default().GuardConfiguration, c.GuardConfiguration); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
-	if diff := cmp.Diff(policy.Settings{Protected: policy.DefaultProtected}.Protected, Defaults().Settings().Protected); diff != "" {
+	if diff := cmp.Diff(policy.Settings{Protected: policy.DefaultProtected}.Protected, Default().Settings().Protected); diff != "" {
 		t.Error(diff)
 	}
-	rest := Defaults().Settings()
+	rest := Default().Settings()
 	rest.Protected = nil
 	if diff := cmp.Diff(policy.Settings{}, rest, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the defaults of the policy are others (-want +got):\n%s", diff)
@@ -292,7 +292,7 @@ func TestSchemaAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defaults, err := Defaults().YAML()
+	defaults, err := Default().YAML()
 	if err != nil {
 		t.Fatal(err)
 	}

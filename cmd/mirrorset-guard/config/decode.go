@@ -16,6 +16,7 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/onedoc"
 )
 
@@ -25,18 +26,16 @@ const maxSize = 1 << 20
 // errMore says what to do about a second document, or what looks like one.
 var errMore = errors.New("something follows the first document; a configuration is one document")
 
-// A Configuration is a GuardConfiguration with what the file says of it.
+// A Configuration is a GuardConfiguration that has its defaults, with the names of the fields that its
+// file sets.
 type Configuration struct {
-	GuardConfiguration
+	v1alpha1.GuardConfiguration
 	said map[string]bool
 }
 
 // Says reports whether the file sets a field, by its path without indices
 // ("registries.requestsPerSecond"). Null sets nothing.
 func (c Configuration) Says(path string) bool { return c.said[path] }
-
-// Default returns the Configuration of no file.
-func Default() Configuration { return Configuration{GuardConfiguration: Defaults()} }
 
 // Parse reads a file of one YAML document. The error is an *Error, with every mistake, or says
 // why text is not one YAML document.
@@ -80,7 +79,8 @@ func parse(text []byte) (Configuration, field.ErrorList, error) {
 		return Configuration{}, mistakes, nil // what its fields mean is not known
 	}
 	d := decoder{said: map[string]bool{}}
-	c := Configuration{GuardConfiguration: Defaults(), said: d.said}
+	c := Default()
+	c.said = d.said
 	d.decode(nil, fields, reflect.ValueOf(&c.GuardConfiguration).Elem())
 	mistakes := append(inYAML(text, duplicates), d.mistakes...)
 	return c, append(mistakes, c.validate(d.wrong)...), nil
@@ -97,7 +97,7 @@ func decodeJSON(data []byte) (any, error) {
 // wrongVersion finds out whether the file is meant for this program.
 func wrongVersion(fields map[string]any) field.ErrorList {
 	var mistakes field.ErrorList
-	for _, want := range []struct{ name, value string }{{"apiVersion", APIVersion}, {"kind", Kind}} {
+	for _, want := range []struct{ name, value string }{{"apiVersion", v1alpha1.APIVersion}, {"kind", v1alpha1.Kind}} {
 		path := field.NewPath(want.name)
 		switch got := fields[want.name]; got {
 		case want.value:
@@ -137,7 +137,7 @@ func (d *decoder) decode(path *field.Path, value any, into reflect.Value) {
 	if path != nil {
 		d.said[indices.ReplaceAllString(path.String(), "")] = true
 	}
-	if into.Type() == reflect.TypeFor[Duration]() {
+	if into.Type() == reflect.TypeFor[v1alpha1.Duration]() {
 		d.decodeDuration(path, value, into)
 		return
 	}

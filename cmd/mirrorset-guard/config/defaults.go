@@ -8,37 +8,38 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// Defaults returns the configuration of a file that sets nothing. The caller owns it.
-func Defaults() GuardConfiguration {
+// Default returns the Configuration of a file that sets nothing. The caller owns it.
+func Default() Configuration {
 	quay := registry.DefaultRates["quay.io"]
-	return GuardConfiguration{
-		APIVersion:          APIVersion,
-		Kind:                Kind,
+	return Configuration{GuardConfiguration: v1alpha1.GuardConfiguration{
+		APIVersion:          v1alpha1.APIVersion,
+		Kind:                v1alpha1.Kind,
 		Mode:                "enforce",
 		ProtectedNamespaces: slices.Clone(policy.DefaultProtected),
-		Severities:          map[string]Severity{},
-		NamespaceSeverities: []NamespaceSeverity{},
+		Severities:          map[string]v1alpha1.Severity{},
+		NamespaceSeverities: []v1alpha1.NamespaceSeverity{},
 		Guesses:             "warn",
 		VerifyBlobs:         "protected",
-		Exemptions:          []Exemption{},
-		Lifetimes: Lifetimes{
-			Found: Duration(5 * time.Minute), FoundByTag: Duration(2 * time.Minute),
-			Recalled: Duration(90 * time.Second), Trouble: Duration(10 * time.Second),
+		Exemptions:          []v1alpha1.Exemption{},
+		Lifetimes: v1alpha1.Lifetimes{
+			Found: v1alpha1.Duration(5 * time.Minute), FoundByTag: v1alpha1.Duration(2 * time.Minute),
+			Recalled: v1alpha1.Duration(90 * time.Second), Trouble: v1alpha1.Duration(10 * time.Second),
 		},
-		Registries: []Registry{{Host: "quay.io", RequestsPerSecond: &quay}},
-		Audit: Audit{
+		Registries: []v1alpha1.Registry{{Host: "quay.io", RequestsPerSecond: &quay}},
+		Audit: v1alpha1.Audit{
 			Destination: "stdout", Changes: true, Facts: 100,
-			File: AuditFile{MaxSizeMiB: 100, MaxFiles: 10, MaxAgeDays: 0, Compress: true},
+			File: v1alpha1.AuditFile{MaxSizeMiB: 100, MaxFiles: 10, MaxAgeDays: 0, Compress: true},
 		},
-	}
+	}}
 }
 
 // YAML returns c as a file, with the fields in the order of the types.
-func (c GuardConfiguration) YAML() ([]byte, error) {
+func (c Configuration) YAML() ([]byte, error) {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,6 @@
 //
 // The commands check and serve read the same file in the same way, so that a pipeline and the
 // cluster give the same answers. A Reloader picks up a file that changes, and keeps the last
-// good one. The schema, the explanations and the reference in the documentation are made from
-// the types and their comments.
+// good one. The format itself is package api/config/v1alpha1; the schema and the explanations are
+// made from its types and their comments.
 package config

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 )
 
 // A Field is one field of configuration files.
@@ -26,7 +28,7 @@ type Field struct {
 
 // Reference returns the whole file as a Field.
 func Reference() Field {
-	return fieldOf("", Schema(), reflect.TypeFor[GuardConfiguration]())
+	return fieldOf("", Schema(), reflect.TypeFor[v1alpha1.GuardConfiguration]())
 }
 
 func fieldOf(path string, s apiextensionsv1.JSONSchemaProps, t reflect.Type) Field {
@@ -132,7 +134,7 @@ const explanationWidth = 80
 func (f Field) explanation() string {
 	var b strings.Builder
 	if f.Path == "" {
-		fmt.Fprintf(&b, "%s, %s\n", Kind, APIVersion)
+		fmt.Fprintf(&b, "%s, %s\n", v1alpha1.Kind, v1alpha1.APIVersion)
 	} else {
 		fmt.Fprintf(&b, "%s: %s\n", f.Path, f.Type)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 )
 
 // Metrics say whether the file as it is now is in force. A nil *Metrics says nothing.
@@ -47,12 +49,12 @@ func (m *Metrics) reloaded(err error) {
 	}
 }
 
-func (m *Metrics) accepted(mode Mode) {
+func (m *Metrics) accepted(mode v1alpha1.Mode) {
 	if m == nil {
 		return
 	}
 	m.seconds.SetToCurrentTime()
-	for _, name := range mode.values() {
+	for _, name := range mode.Values() {
 		m.mode.WithLabelValues(name).Set(0)
 	}
 	m.mode.WithLabelValues(string(mode)).Set(1)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
@@ -68,7 +69,7 @@ func TestReload(t *testing.T) {
 		log := funcr.New(func(_, args string) {
 			lines = append(lines, strings.NewReplacer(v.dir, "{dir}", `\"`, `"`).Replace(args))
 		}, funcr.Options{})
-		var inForce []Mode
+		var inForce []v1alpha1.Mode
 		outcomes, checked := make(chan Outcome), make(chan struct{})
 		r, err := NewReloader(Options{
 			Path: v.file(), Metrics: metrics, Log: log,
@@ -96,7 +97,7 @@ func TestReload(t *testing.T) {
 		go r.Run(ctx)
 		for _, step := range []struct {
 			reason, text string
-			inForce      Mode
+			inForce      v1alpha1.Mode
 			err          string
 		}{
 			{"another mode", header + "mode: audit\n", "audit", ""},
@@ -134,7 +135,7 @@ func TestReload(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if want := []Mode{"warn", "audit", "enforce"}; !cmp.Equal(want, inForce) || len(lines) != 8 {
+		if want := []v1alpha1.Mode{"warn", "audit", "enforce"}; !cmp.Equal(want, inForce) || len(lines) != 8 {
 			t.Errorf("in force one after the other %v, want %v, with %d log lines", inForce, want, len(lines))
 		}
 	})
@@ -158,7 +159,7 @@ func TestNotAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mode Mode
+	var mode v1alpha1.Mode
 	r, err := NewReloader(Options{Path: path, Metrics: metrics, Accept: func(c Configuration) error {
 		mode = c.Mode
 		return nil

@@ -1,7 +1,6 @@
 package config
 
 import (
-	_ "embed"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -9,13 +8,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 )
-
-// typesSource is where the comments of fields are.
-//
-//go:embed types.go
-var typesSource string
 
 // schemaDialect is the one that a structural schema of Kubernetes is a part of.
 const schemaDialect = "http://json-schema.org/draft-04/schema#"
@@ -23,16 +17,16 @@ const schemaDialect = "http://json-schema.org/draft-04/schema#"
 // Schema returns the JSON schema of configuration files, made from the types, their comments
 // and the defaults.
 func Schema() apiextensionsv1.JSONSchemaProps {
-	s := schemaOf(reflect.TypeFor[GuardConfiguration](), typedoc.Comments(typesSource))
+	s := schemaOf(reflect.TypeFor[v1alpha1.GuardConfiguration](), v1alpha1.Comments())
 	s.Schema = schemaDialect
-	for name, constant := range map[string]string{"apiVersion": APIVersion, "kind": Kind} {
+	for name, constant := range map[string]string{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind} {
 		property := s.Properties[name]
 		property.Enum = rawList([]string{constant})
 		s.Properties[name] = property
 		s.Required = append(s.Required, name)
 	}
 	slices.Sort(s.Required)
-	setDefaults(&s, tree(Defaults()))
+	setDefaults(&s, tree(Default().GuardConfiguration))
 	return s
 }
 
@@ -62,10 +56,10 @@ func inDialect(s apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProp
 
 func schemaOf(t reflect.Type, comments map[string]string) apiextensionsv1.JSONSchemaProps {
 	switch {
-	case t == reflect.TypeFor[Duration]():
+	case t == reflect.TypeFor[v1alpha1.Duration]():
 		return apiextensionsv1.JSONSchemaProps{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`}
-	case t.Implements(reflect.TypeFor[enum]()):
-		return apiextensionsv1.JSONSchemaProps{Type: "string", Enum: rawList(reflect.Zero(t).Interface().(enum).values())}
+	case t.Implements(reflect.TypeFor[v1alpha1.Enum]()):
+		return apiextensionsv1.JSONSchemaProps{Type: "string", Enum: rawList(reflect.Zero(t).Interface().(v1alpha1.Enum).Values())}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

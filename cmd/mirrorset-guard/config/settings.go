@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/presence"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
@@ -14,8 +15,18 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/audit/auditlog"
 )
 
+// What the values of the file's enums are in the packages that go by them.
+var (
+	modes             = map[v1alpha1.Mode]policy.Mode{"enforce": policy.ModeEnforce, "warn": policy.ModeWarn, "audit": policy.ModeAudit}
+	severities        = map[v1alpha1.Severity]policy.Severity{"deny": policy.Deny, "warn": policy.Warn, "info": policy.Info}
+	guesses           = map[v1alpha1.Guesses]policy.Guesses{"deny": policy.GuessesDeny, "warn": policy.GuessesWarn, "ignore": policy.GuessesIgnore}
+	blobScopes        = map[v1alpha1.BlobScope]policy.BlobScope{"all": policy.BlobsOfAll, "protected": policy.BlobsOfProtected, "none": policy.BlobsOfNone}
+	depths            = map[v1alpha1.Depth]mirrors.Depth{"manifest": mirrors.DepthManifest, "blobs": mirrors.DepthBlobs}
+	auditDestinations = map[v1alpha1.AuditDestination]auditlog.Destination{"none": auditlog.Nowhere, "stdout": auditlog.Stdout, "file": auditlog.File}
+)
+
 // Settings returns what c says about verdicts. c must have been parsed without mistakes.
-func (c GuardConfiguration) Settings() policy.Settings {
+func (c Configuration) Settings() policy.Settings {
 	s := policy.Settings{
 		Mode:                modes[c.Mode],
 		Protected:           WithOwn(c.ProtectedNamespaces),
@@ -32,7 +43,7 @@ func (c GuardConfiguration) Settings() policy.Settings {
 		s.Severities[rule] = severities[severity]
 	}
 	for _, n := range c.NamespaceSeverities {
-		s.Namespaces = append(s.Namespaces, policy.NamespaceSeverity{Pattern: n.Namespace, Severity: severities[Severity(n.Severity)]})
+		s.Namespaces = append(s.Namespaces, policy.NamespaceSeverity{Pattern: n.Namespace, Severity: severities[v1alpha1.Severity(n.Severity)]})
 	}
 	for _, e := range c.Exemptions {
 		s.Exemptions = append(s.Exemptions, policy.Exemption{
@@ -58,7 +69,7 @@ func WithOwn(protected []string) []string {
 }
 
 // AuditSettings returns what is recorded, and where.
-func (c GuardConfiguration) AuditSettings() auditlog.Settings {
+func (c Configuration) AuditSettings() auditlog.Settings {
 	a := c.Audit
 	return auditlog.Settings{
 		To:     auditDestinations[a.Destination],
@@ -76,7 +87,7 @@ func apiOf(host string) string {
 }
 
 // Paces returns how fast registries are asked.
-func (c GuardConfiguration) Paces() registry.Paces {
+func (c Configuration) Paces() registry.Paces {
 	p := registry.Paces{Rates: maps.Clone(registry.DefaultRates), AtOnce: map[string]int{}}
 	for _, r := range c.Registries {
 		if r.RequestsPerSecond != nil {
@@ -91,7 +102,7 @@ func (c GuardConfiguration) Paces() registry.Paces {
 
 // FactLifetimes returns how long answers of registries count. Misses do not, but for planning:
 // they are looked up again wherever a verdict depends on them.
-func (c GuardConfiguration) FactLifetimes() presence.Lifetimes {
+func (c Configuration) FactLifetimes() presence.Lifetimes {
 	l := c.Lifetimes
 	return presence.Lifetimes{
 		PresentDigest: time.Duration(l.Found), PresentTag: time.Duration(l.FoundByTag), Absent: time.Nanosecond,

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/registry/limits"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
@@ -40,7 +41,7 @@ func (v *validator) add(mistake *field.Error) {
 }
 
 // validate returns the mistakes of c, except those at the paths in wrong, which are known.
-func (c GuardConfiguration) validate(wrong map[string]bool) field.ErrorList {
+func (c Configuration) validate(wrong map[string]bool) field.ErrorList {
 	v := validator{wrong: wrong}
 	oneOf(&v, field.NewPath("mode"), c.Mode)
 	v.patterns(field.NewPath("protectedNamespaces"), c.ProtectedNamespaces)
@@ -63,13 +64,13 @@ func (c GuardConfiguration) validate(wrong map[string]bool) field.ErrorList {
 // oneOf wants value to be one of those that its type has.
 func oneOf[T interface {
 	~string
-	enum
+	v1alpha1.Enum
 }](v *validator, path *field.Path, value T) {
 	switch {
 	case value == "":
-		v.add(field.Required(path, "one of "+strings.Join(value.values(), ", ")))
-	case !slices.Contains(value.values(), string(value)):
-		v.add(field.NotSupported(path, value, value.values()))
+		v.add(field.Required(path, "one of "+strings.Join(value.Values(), ", ")))
+	case !slices.Contains(value.Values(), string(value)):
+		v.add(field.NotSupported(path, value, value.Values()))
 	}
 }
 
@@ -90,7 +91,7 @@ func (v *validator) pattern(path *field.Path, pattern string) {
 	}
 }
 
-func (v *validator) severities(path *field.Path, severities map[string]Severity) {
+func (v *validator) severities(path *field.Path, severities map[string]v1alpha1.Severity) {
 	rules := policy.RuleIDs()
 	for _, key := range slices.Sorted(maps.Keys(severities)) {
 		rule, suffix, found := strings.Cut(key, "@")
@@ -106,7 +107,7 @@ func (v *validator) severities(path *field.Path, severities map[string]Severity)
 
 var exemptionName = regexp.MustCompile(`^[a-zA-Z0-9]([-._a-zA-Z0-9]{0,61}[a-zA-Z0-9])?$`)
 
-func (v *validator) exemptions(path *field.Path, exemptions []Exemption) {
+func (v *validator) exemptions(path *field.Path, exemptions []v1alpha1.Exemption) {
 	seen := map[string]bool{}
 	for i, e := range exemptions {
 		at := path.Index(i)
@@ -125,7 +126,7 @@ func (v *validator) exemptions(path *field.Path, exemptions []Exemption) {
 	}
 }
 
-func (v *validator) exemption(path *field.Path, e Exemption) {
+func (v *validator) exemption(path *field.Path, e v1alpha1.Exemption) {
 	for i, p := range e.Images {
 		if !policy.ImagePattern(p).Valid() {
 			v.add(field.Invalid(path.Child("images").Index(i), p, "want a host, a repository with its host, an image with its host, *.DOMAIN or *"))
@@ -139,9 +140,9 @@ func (v *validator) exemption(path *field.Path, e Exemption) {
 		return // what it restricts is not known
 	}
 	switch {
-	case e.coversEverything() && !e.Everything:
+	case coversEverything(e) && !e.Everything:
 		v.add(field.Required(path.Child("everything"), "the exemption restricts nothing: it exempts everything; if that is meant, say so with everything: true"))
-	case !e.coversEverything() && e.Everything:
+	case !coversEverything(e) && e.Everything:
 		v.add(field.Invalid(path.Child("everything"), true, "the exemption does not exempt everything; leave this out"))
 	}
 }
@@ -166,7 +167,7 @@ func (v *validator) names(path *field.Path, names []string) {
 
 // coversEverything reports whether e restricts nothing. An empty list does not, and neither
 // does one with an entry that always matches.
-func (e Exemption) coversEverything() bool {
+func coversEverything(e v1alpha1.Exemption) bool {
 	unrestricted := func(names []string) bool { return len(names) == 0 || slices.Contains(names, "*") }
 	anyone := len(e.Users)+len(e.Groups) == 0 || slices.Contains(e.Users, "*") ||
 		slices.ContainsFunc(e.Groups, func(g string) bool { return g == "*" || isEverybody(g) })
@@ -180,7 +181,7 @@ func isEverybody(group string) bool {
 	return group == all || open && strings.HasPrefix(all, prefix)
 }
 
-func (v *validator) minutes(path *field.Path, m *Minutes) {
+func (v *validator) minutes(path *field.Path, m *v1alpha1.Minutes) {
 	if m == nil || v.wrong[path.String()] {
 		return
 	}
@@ -197,21 +198,21 @@ func (v *validator) minutes(path *field.Path, m *Minutes) {
 	}
 }
 
-func (v *validator) lifetimes(path *field.Path, l Lifetimes) {
+func (v *validator) lifetimes(path *field.Path, l v1alpha1.Lifetimes) {
 	for _, d := range []struct {
 		name  string
-		value Duration
+		value v1alpha1.Duration
 		most  time.Duration
 	}{{"found", l.Found, maxFound}, {"foundByTag", l.FoundByTag, maxFoundByTag}, {"recalled", l.Recalled, maxOther}, {"trouble", l.Trouble, maxOther}} {
 		if time.Duration(d.value) < minLifetime || time.Duration(d.value) > d.most {
-			v.add(field.Invalid(path.Child(d.name), d.value.String(), fmt.Sprintf("want from %s to %s", Duration(minLifetime), Duration(d.most))))
+			v.add(field.Invalid(path.Child(d.name), d.value.String(), fmt.Sprintf("want from %s to %s", v1alpha1.Duration(minLifetime), v1alpha1.Duration(d.most))))
 		}
 	}
 }
 
 var hostPattern = regexp.MustCompile(`^[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?(:[0-9]{1,5})?$`)
 
-func (v *validator) registries(path *field.Path, registries []Registry) {
+func (v *validator) registries(path *field.Path, registries []v1alpha1.Registry) {
 	seen := map[string]bool{}
 	for i, r := range registries {
 		at := path.Index(i)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
 )
 
 // The bounds of the values of Audit; the comments on the types name them.
@@ -16,7 +18,7 @@ const (
 	maxAuditDays  = 3650
 )
 
-func (v *validator) audit(path *field.Path, a Audit) {
+func (v *validator) audit(path *field.Path, a v1alpha1.Audit) {
 	if v.wrong[path.String()] {
 		return
 	}

@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 // scrapeGuard runs a guard until all that it registers is in a scrape, and returns that.
 func scrapeGuard(t *testing.T, c realCluster) map[string]*dto.MetricFamily {
 	t.Helper()
-	defaults, err := config.Defaults().YAML()
+	defaults, err := config.Default().YAML()
 	if err != nil {
 		t.Fatal(err)
 	}

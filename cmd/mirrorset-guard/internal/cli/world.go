@@ -101,7 +101,7 @@ func (r *RegistryFlags) configuration() (Configuration, error) {
 		return *r.Configured, nil
 	}
 	rates, err := r.registryRates()
-	lifetimes := config.Defaults().FactLifetimes()
+	lifetimes := config.Default().FactLifetimes()
 	lifetimes.PresentDigest, lifetimes.PresentTag = r.factLifetime, min(r.factLifetime, maxTagLifetime)
 	return Configuration{Paces: registry.Paces{Rates: rates}, Lifetimes: lifetimes}, err
 }

@@ -1,6 +1,17 @@
-package config
+// Package v1alpha1 is the home of the configuration file's format: GuardConfiguration. Package
+// cmd/mirrorset-guard/config reads such files, and has the defaults.
+//
+// The schema, the explanations and the reference in the documentation are made from the types and
+// their comments. A field is added without a new version; none changes its meaning or goes away.
+package v1alpha1
 
-import "time"
+import (
+	_ "embed"
+	"strings"
+	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/typedoc"
+)
 
 // What a configuration file begins with.
 const (
@@ -166,26 +177,71 @@ type AuditFile struct {
 	Compress bool `json:"compress"`
 }
 
+// An Enum is a text of which there are only a few.
+type Enum interface{ Values() []string }
+
 // An AuditDestination is the place that records go to.
 type AuditDestination string
 
-// A Mode is one of the modes.
+// Values implements Enum.
+func (AuditDestination) Values() []string { return []string{"none", "stdout", "file"} }
+
+// A Mode is the effect of a denial.
 type Mode string
+
+// Values implements Enum.
+func (Mode) Values() []string { return []string{"enforce", "warn", "audit"} }
 
 // A Severity is the effect of a finding on the verdict.
 type Severity string
 
+// Values implements Enum.
+func (Severity) Values() []string { return []string{"deny", "warn", "info"} }
+
 // A NamespaceLimit is the greatest severity for some namespaces.
 type NamespaceLimit string
 
-// Guesses says how much guessed images count.
+// Values implements Enum.
+func (NamespaceLimit) Values() []string { return []string{"deny", "warn"} }
+
+// Guesses are the treatment of guessed images.
 type Guesses string
+
+// Values implements Enum.
+func (Guesses) Values() []string { return []string{"deny", "warn", "ignore"} }
 
 // A BlobScope is a set of images.
 type BlobScope string
 
+// Values implements Enum.
+func (BlobScope) Values() []string { return []string{"all", "protected", "none"} }
+
 // A Depth is the part of an image that is looked up.
 type Depth string
 
+// Values implements Enum.
+func (Depth) Values() []string { return []string{"manifest", "blobs"} }
+
 // A Duration is a number with a unit, as in 90s or 5m.
 type Duration time.Duration
+
+// String returns d without units that are zero: "5m", not "5m0s".
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+//go:embed types.go
+var source string
+
+// Comments returns the comments of the types and their fields, as typedoc.Comments has them.
+func Comments() map[string]string { return typedoc.Comments(source) }
