@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
@@ -83,14 +82,7 @@ func (m *metrics) initialise() {
 
 // register registers the metrics with r, if there is one.
 func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	err := errors.Join(r.Register(m.reviews), r.Register(m.duration), r.Register(m.deadline), r.Register(m.refused), r.Register(m.override))
-	if err != nil {
-		return fmt.Errorf("webhook: registering metrics: %w", err)
-	}
-	return nil
+	return register.Metrics(r, "webhook", m.reviews, m.duration, m.deadline, m.refused, m.override)
 }
 
 func (m *metrics) decided(r *request, d decision, took time.Duration) {

@@ -17,7 +17,6 @@ import (
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // SubjectAccessReviews returns an Authorizer that asks the API server.
@@ -115,14 +114,11 @@ const overriddenReason = "Overridden"
 // event is about the object, which the change may be about to create. Where that has a
 // namespace it is about the guard instead: the guard may write Events in one namespace only.
 func (e *OverrideEvents) event(o Override) *eventsv1.Event {
-	event := events.New("override", e.instance)
-	event.Action, event.Reason, event.Type = "Admitting", overriddenReason, corev1.EventTypeWarning
-	event.Regarding = corev1.ObjectReference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID}
-	about := "this change"
+	regarding, about := corev1.ObjectReference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID}, "this change"
 	if o.Namespace != "" {
-		event.Regarding, about = e.guard, fmt.Sprintf("a change of %s %s/%s", o.Kind.Kind, o.Namespace, o.Name)
+		regarding, about = e.guard, fmt.Sprintf("a change of %s %s/%s", o.Kind.Kind, o.Namespace, o.Name)
 	}
 	refusal, _, _ := strings.Cut(o.Refusal, "\n")
-	event.Note = events.CutNote(fmt.Sprintf("%s overrode the refusal of %s (%s). It said: %s", o.User, about, o.Reason, text.Line(refusal)))
-	return event
+	author := events.Author{Part: "override", Instance: e.instance, Action: "Admitting"}
+	return author.Event(regarding, overriddenReason, fmt.Sprintf("%s overrode the refusal of %s (%s). It said: %s", o.User, about, o.Reason, refusal), true)
 }

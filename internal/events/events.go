@@ -11,10 +11,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // Namespace is where the Events about objects without a namespace are; the API server allows
@@ -32,15 +35,31 @@ func Rule() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}}
 }
 
-// New returns an Event of this moment by a part of the guard ("configuration"), in the name of
-// instance, usually a pod. It says nothing yet.
-func New(part, instance string) *eventsv1.Event {
-	return &eventsv1.Event{
+// An Author is the part of the guard that writes Events.
+type Author struct {
+	Part     string // "configuration"
+	Instance string // usually a pod
+	Action   string // what it does or did ("Reloading")
+}
+
+// Event returns an Event of this moment, a warning or a normal one. It has as much of note, in one
+// line, as the API server takes.
+func (a Author) Event(regarding corev1.ObjectReference, reason, note string, warning bool) *eventsv1.Event {
+	e := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{GenerateName: "mirrorset-guard-", Namespace: Namespace},
 		EventTime:           metav1.NewMicroTime(time.Now()),
-		ReportingController: "mirrorset-guard.io/" + part,
-		ReportingInstance:   instance[:min(len(instance), maxInstance)],
+		ReportingController: "mirrorset-guard.io/" + a.Part,
+		ReportingInstance:   a.Instance[:min(len(a.Instance), maxInstance)],
+		Action:              a.Action,
+		Reason:              reason,
+		Regarding:           regarding,
+		Note:                Note(note),
+		Type:                corev1.EventTypeNormal,
 	}
+	if warning {
+		e.Type = corev1.EventTypeWarning
+	}
+	return e
 }
 
 // Write writes e.
@@ -51,9 +70,11 @@ func Write(ctx context.Context, client clienteventsv1.EventsGetter, e *eventsv1.
 	return nil
 }
 
-// CutNote shortens the note of an Event to what the API server takes, between two characters.
-func CutNote(note string) string {
+// Note returns a note in one line, shortened between two characters to what the API server takes of an
+// Event's.
+func Note(note string) string {
 	const mark = "…"
+	note = text.Line(note)
 	if len(note) <= maxNote {
 		return note
 	}

@@ -8,6 +8,6 @@
 // leader only: an Event on the mirror set when its rollout begins, stands still, moves again
 // and ends, and metrics. It writes nothing else, and nothing to pools or nodes.
 //
-//	f, err := rollouts.NewFollower(rollouts.Options{Source: inventory, Reporter: rollouts.Events(client, pod)})
+//	f, err := rollouts.NewFollower(rollouts.Options{Source: inventory, Outlet: outlet})
 //	f.Run(leading)
 package rollouts

@@ -17,6 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // A WholeSource is a Source that also has what holds a rollout up. *cluster.Inventory is one.
@@ -25,18 +26,12 @@ type WholeSource interface {
 	RolloutObjects() workloads.Objects
 }
 
-// A Budget bounds the reports about an object. *standing.Budget is one.
-type Budget interface {
-	Allow(mirrors.Object) bool
-}
-
 // Options are what NewFollower needs.
 type Options struct {
 	Source WholeSource
-	// Reporter receives what has happened. If it is nil, that is only logged.
-	Reporter Reporter
-	// Budget bounds the reports about each object.
-	Budget Budget
+	// Outlet is where the news go. Its budgets may be shared with others who report about the same
+	// objects.
+	Outlet report.Outlet
 	// StallAfter is that of progress.Settings.
 	StallAfter time.Duration
 	// Differs receives how a pool's new target differs from what mirror objects and MachineConfigs
@@ -45,7 +40,7 @@ type Options struct {
 	// Every is how often it looks whether there is news, which takes no request. 0 means
 	// DefaultEvery.
 	Every time.Duration
-	// Log receives a line for each report. The zero value discards it.
+	// Log receives what goes wrong. The zero value discards it.
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
@@ -55,8 +50,7 @@ type Options struct {
 // calls of Run: a new leader reports once more what is under way.
 type Follower struct {
 	source     WholeSource
-	reporter   Reporter
-	budget     Budget
+	outlet     report.Outlet
 	differs    func(status.TargetDifference) // nil for nobody
 	stallAfter time.Duration
 	every      time.Duration
@@ -66,15 +60,12 @@ type Follower struct {
 
 // NewFollower returns a Follower. It is an error if its metrics are registered already.
 func NewFollower(o Options) (*Follower, error) {
-	if o.Reporter == nil {
-		o.Reporter = func(context.Context, Report) error { return nil }
-	}
 	m := newMetrics()
 	if err := m.register(o.Metrics); err != nil {
 		return nil, err
 	}
 	return &Follower{
-		source: o.Source, reporter: o.Reporter, budget: o.Budget, differs: o.Differs, stallAfter: o.StallAfter, every: cmp.Or(o.Every, DefaultEvery),
+		source: o.Source, outlet: o.Outlet, differs: o.Differs, stallAfter: o.StallAfter, every: cmp.Or(o.Every, DefaultEvery),
 		log: o.Log, metrics: m,
 	}, nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
-	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 const mco = "machineconfiguration.openshift.io/"
@@ -139,29 +139,31 @@ type following struct {
 	metrics     *prometheus.Registry
 }
 
-func follow(t *testing.T, budget Budget) *following {
+func follow(t *testing.T, budget *report.Budget) *following {
 	t.Helper()
 	f := &following{cluster: newFakeCluster(), metrics: prometheus.NewRegistry()}
+	log := funcr.New(func(_, args string) { f.locked(func() { f.log = append(f.log, args) }) }, funcr.Options{})
 	follower, err := NewFollower(Options{
-		Source: f.cluster, Budget: budget, StallAfter: 10 * time.Minute, Metrics: f.metrics,
+		Source: f.cluster, StallAfter: 10 * time.Minute, Metrics: f.metrics,
 		Differs: func(d status.TargetDifference) {
 			f.locked(func() { f.differences = append(f.differences, d.String()) })
 		},
-		Log: funcr.New(func(_, args string) { f.locked(func() { f.log = append(f.log, args) }) }, funcr.Options{}),
-		Reporter: func(_ context.Context, r Report) (err error) {
-			f.locked(func() {
-				if err = f.fails; err == nil {
-					f.reports = append(f.reports, fmt.Sprintf("%s %s: %s", r.Reason, r.name(), r.Note))
-				}
-			})
-			return err
-		},
+		Outlet: report.Outlet{Reporter: f.report, Budget: budget, Log: log}, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.run(t, follower)
 	return f
+}
+
+func (f *following) report(_ context.Context, r report.Report) (err error) {
+	f.locked(func() {
+		if err = f.fails; err == nil {
+			f.reports = append(f.reports, fmt.Sprintf("%s %s: %s", r.Reason, r.Name(), r.Note))
+		}
+	})
+	return err
 }
 
 func (f *following) run(t *testing.T, follower *Follower) {
@@ -267,7 +269,7 @@ func TestFollower(t *testing.T) {
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := follow(t, standing.NewBudget())
+				f := follow(t, report.NewBudget())
 				defer f.stop()
 				tt.test(t, f)
 			})
@@ -286,7 +288,7 @@ func (f *following) wants(t *testing.T, why string, d time.Duration, want string
 // once, and not of what MCO is about to render.
 func TestFollowerComparesTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, standing.NewBudget())
+		f := follow(t, report.NewBudget())
 		defer f.stop()
 		wants := func(why string, d time.Duration, want ...string) {
 			t.Helper()
@@ -321,7 +323,7 @@ func TestFollowerComparesTargets(t *testing.T) {
 // ever more rarely.
 func TestFollowerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, standing.NewBudget())
+		f := follow(t, report.NewBudget())
 		defer f.stop()
 		f.cluster.become("9", "1", "1")
 		f.pass(time.Minute)
@@ -336,7 +338,7 @@ func TestFollowerAsksLittle(t *testing.T) {
 // TestFollowerBudget: what a budget holds back is said later, if it is still so.
 func TestFollowerBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := standing.NewBudget()
+		budget := report.NewBudget()
 		f := follow(t, budget)
 		defer f.stop()
 		for budget.Allow(f.cluster.set.Objects[0]) { // another has reported
@@ -356,7 +358,7 @@ func TestFollowerBudget(t *testing.T) {
 // TestFollowerLeads: a new leader reports what is under way, and a former one says nothing.
 func TestFollowerLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, standing.NewBudget())
+		f := follow(t, report.NewBudget())
 		f.cluster.become("2", "1>2", "1")
 		f.wants(t, "it begins", 10*time.Second, began)
 		f.stop()

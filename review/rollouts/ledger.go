@@ -3,17 +3,18 @@ package rollouts
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // A ledger knows what was reported of the rollout of each object. What a budget holds back is
@@ -38,15 +39,29 @@ type account struct {
 
 func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
 
-func keyOf(o mirrors.Object) string {
-	if o == nil {
-		return ""
-	}
-	return mirrors.NameOf(o) + " " + string(o.GetUID())
+// Author returns the author of Events about rollouts, in the name of instance.
+func Author(instance string) events.Author {
+	return events.Author{Part: "rollouts", Instance: instance, Action: "Following"}
 }
 
-// enter records the current state. Objects that are gone are forgotten without a report.
-func (l *ledger) enter(set mirrors.Set, pools []mirrorPool, now time.Time) {
+// The reasons of reports: those of the Events on mirror sets.
+const (
+	MirrorRolloutBegan   = "MirrorRolloutBegan"
+	MirrorRolloutStalled = "MirrorRolloutStalled"
+	MirrorRolloutResumed = "MirrorRolloutResumed"
+	MirrorRolloutEnded   = "MirrorRolloutEnded"
+)
+
+// messages are those of log lines.
+var messages = map[string]string{
+	MirrorRolloutBegan:   "Rollout of a mirror change began",
+	MirrorRolloutStalled: "Rollout of a mirror change stands still",
+	MirrorRolloutResumed: "Rollout of a mirror change moves again",
+	MirrorRolloutEnded:   "Rollout of a mirror change ended",
+}
+
+// record records the current state. Objects that are gone are forgotten without a report.
+func (l *ledger) record(set mirrors.Set, pools []mirrorPool, now time.Time) {
 	for _, a := range l.accounts {
 		a.pools = nil
 	}
@@ -59,18 +74,18 @@ func (l *ledger) enter(set mirrors.Set, pools []mirrorPool, now time.Time) {
 			objects = []mirrors.Object{nil}
 		}
 		for _, o := range objects {
-			l.account(o, now).enter(p)
+			l.account(o, now).record(p)
 		}
 	}
 	there := map[string]bool{"": true}
 	for _, o := range set.Objects {
-		there[keyOf(o)] = true
+		there[report.Key(o)] = true
 	}
 	maps.DeleteFunc(l.accounts, func(key string, a *account) bool { return !there[key] || len(a.pools) == 0 && !a.reported })
 }
 
 func (l *ledger) account(o mirrors.Object, now time.Time) *account {
-	key := keyOf(o)
+	key := report.Key(o)
 	if l.accounts[key] == nil {
 		l.accounts[key] = &account{began: now, last: map[string]*status.Pool{}, stalled: map[string]bool{}}
 	}
@@ -78,85 +93,77 @@ func (l *ledger) account(o mirrors.Object, now time.Time) *account {
 	return l.accounts[key]
 }
 
-func (a *account) enter(p mirrorPool) {
+func (a *account) record(p mirrorPool) {
 	a.pools = append(a.pools, p)
 	a.last[p.Name] = p.Pool.Pool
 }
 
-// report says what has changed, and writes it into the metrics.
+// report reports what has changed.
 func (r *run) report(ctx context.Context, pools []mirrorPool, now time.Time) error {
 	if r.set == nil {
 		return nil
 	}
-	r.ledger.enter(*r.set, pools, now)
-	var errs []error
-	reports := 0
-	for _, key := range slices.Sorted(maps.Keys(r.ledger.accounts)) {
-		a := r.ledger.accounts[key]
-		report, done := a.report(r.tracker.Pools(now), now)
-		if done == nil {
-			continue
+	r.ledger.record(*r.set, pools, now)
+	return r.outlet.Pass(ctx, func(yield func(report.News) bool) {
+		for _, key := range slices.Sorted(maps.Keys(r.ledger.accounts)) {
+			news, ok := r.ledger.accounts[key].news(r.tracker.Pools(now), now)
+			if !ok {
+				continue
+			}
+			noted := news.Done
+			news.Done = func() { noted(); r.metrics.reported(news.Reason) }
+			if !yield(news) {
+				return
+			}
 		}
-		if err := ctx.Err(); err != nil { // somebody else may be the leader now
-			return err
-		}
-		if reports == maxReports || !r.budget.Allow(a.object) {
-			continue
-		}
-		reports++
-		if err := r.reporter(ctx, report); err != nil {
-			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
-			continue
-		}
-		done()
-		r.metrics.reported(report.Reason)
-		r.log.Info(report.message(), "object", report.name(), "note", report.Note)
-	}
-	return errors.Join(errs...)
+	})
 }
 
-// maxReports bounds the reports of a look. The next ones report the rest, if it is still true.
-const maxReports = 20
-
-// report returns what is to be reported, with what to do once it is; nil for nothing. What a pool does is
-// told of each: one that is paused for weeks must not hide that another one stands still.
-func (a *account) report(pools []progress.Pool, now time.Time) (r Report, done func()) {
-	r.Object = a.object
+// news returns what is to be reported, if anything is. What a pool does is reported of each: one that is
+// paused for weeks must not hide that another one stands still.
+func (a *account) news(pools []progress.Pool, now time.Time) (_ report.News, ok bool) {
 	newly, again := a.changed()
 	switch {
 	case len(a.pools) == 0 && !a.reported:
-		return r, nil
+		return report.News{}, false
 	case len(a.pools) == 0:
-		r.Reason, r.Note = MirrorRolloutEnded, a.endText(pools, now)
-		return r, func() {
+		return a.newsOf(MirrorRolloutEnded, a.endText(pools, now), func() {
 			a.reported = false
 			clear(a.stalled)
-		}
+		}), true
 	case !a.reported:
-		r.Reason, r.Note = MirrorRolloutBegan, a.each(beganText)
-		return r, func() { a.reported = true }
+		return a.newsOf(MirrorRolloutBegan, a.each(beganText), func() { a.reported = true }), true
 	case len(newly) > 0:
-		r.Reason, r.Note = MirrorRolloutStalled, a.each(func(p mirrorPool) string {
-			if !slices.Contains(newly, p.Name) {
-				return ""
-			}
-			return fmt.Sprintf("pool %s has not moved for %s: %s", p.Name, progress.Short(now.Sub(p.Stall.Since)), p.Stall.Cause)
-		})
-		return r, func() {
+		return a.newsOf(MirrorRolloutStalled, a.stalledText(newly, now), func() {
 			for _, name := range newly {
 				a.stalled[name] = true
 			}
-		}
+		}), true
 	case len(again) > 0:
-		r.Reason, r.Note = MirrorRolloutResumed, a.againText(again, pools)
-		return r, func() {
+		return a.newsOf(MirrorRolloutResumed, a.againText(again, pools), func() {
 			for _, name := range again {
 				delete(a.stalled, name)
 			}
-		}
+		}), true
 	default:
-		return r, nil
+		return report.News{}, false
 	}
+}
+
+func (a *account) newsOf(reason, note string, done func()) report.News {
+	return report.News{
+		Report: report.Report{Object: a.object, Reason: reason, Warning: reason == MirrorRolloutStalled, Message: messages[reason], Note: note},
+		Done:   done,
+	}
+}
+
+func (a *account) stalledText(newly []string, now time.Time) string {
+	return a.each(func(p mirrorPool) string {
+		if !slices.Contains(newly, p.Name) {
+			return ""
+		}
+		return fmt.Sprintf("pool %s has not moved for %s: %s", p.Name, progress.Short(now.Sub(p.Stall.Since)), p.Stall.Cause)
+	})
 }
 
 // changed returns the pools that stand still and of which that was not reported, and those of which

@@ -47,12 +47,12 @@ func TestLedger(t *testing.T) {
 		{"gpu:done infra:next", ""},
 	} {
 		seen := pools(step.pools)
-		l.enter(shopSet(), mirrorPools(seen), now)
+		l.record(shopSet(), mirrorPools(seen), now)
 		got := ""
 		for _, a := range l.accounts {
-			if r, done := a.report(seen, now); done != nil {
-				got += fmt.Sprintf("%s: %s", strings.TrimPrefix(r.Reason, "MirrorRollout"), r.Note)
-				done()
+			if news, ok := a.news(seen, now); ok {
+				got += fmt.Sprintf("%s: %s", strings.TrimPrefix(news.Reason, "MirrorRollout"), news.Note)
+				news.Done()
 			}
 		}
 		if got != step.want {

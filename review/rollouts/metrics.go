@@ -1,11 +1,9 @@
 package rollouts
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
 )
 
@@ -49,17 +47,7 @@ func newMetrics() *metrics {
 
 // register registers the metrics with r, if there is one.
 func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.following, m.active, m.stalled, m.unmoved, m.nodes, m.changes} {
-		errs = append(errs, r.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("rollouts: registering metrics: %w", err)
-	}
-	return nil
+	return register.Metrics(r, "rollouts", m.following, m.active, m.stalled, m.unmoved, m.nodes, m.changes)
 }
 
 // pools writes how the pools are, and removes those that are gone.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // confirmations is how many rounds in a row must contradict what was reported of an image
@@ -16,8 +17,7 @@ const confirmations = 2
 // A ledger knows what has been reported of each object, and what has been seen since. It is
 // not safe for concurrent use.
 type ledger struct {
-	accounts map[string]*account
-	budget   *Budget
+	accounts map[string]*account // by report.Key
 }
 
 // An account lists the images of one object that are lost or were last reported lost. An
@@ -34,12 +34,12 @@ type entry struct {
 	times int  // rounds in a row that contradict that
 }
 
-func newLedger(b *Budget) *ledger { return &ledger{accounts: map[string]*account{}, budget: b} }
+func newLedger() *ledger { return &ledger{accounts: map[string]*account{}} }
 
-// enter enters what a round has found, the most important first. Objects that are gone, and
+// record records what a round has found, the most important first. Objects that are gone, and
 // images that no object sends anywhere any more, are forgotten without a report: nothing was
 // lost or recovered.
-func (l *ledger) enter(standings []policy.Standing) {
+func (l *ledger) record(standings []policy.Standing) {
 	before := l.accounts
 	l.accounts = map[string]*account{}
 	for rank, s := range standings {
@@ -48,21 +48,13 @@ func (l *ledger) enter(standings []policy.Standing) {
 			objects = []mirrors.Object{nil}
 		}
 		for _, o := range objects {
-			l.account(o).enter(s, rank, before[keyOf(o)])
+			l.account(o).record(s, rank, before[report.Key(o)])
 		}
 	}
 }
 
-// keyOf tells an object from a later one of the same name.
-func keyOf(o mirrors.Object) string {
-	if o == nil {
-		return ""
-	}
-	return mirrors.NameOf(o) + " " + string(o.GetUID())
-}
-
 func (l *ledger) account(o mirrors.Object) *account {
-	key := keyOf(o)
+	key := report.Key(o)
 	if a, ok := l.accounts[key]; ok {
 		return a
 	}
@@ -71,7 +63,7 @@ func (l *ledger) account(o mirrors.Object) *account {
 	return a
 }
 
-func (a *account) enter(s policy.Standing, rank int, before *account) {
+func (a *account) record(s policy.Standing, rank int, before *account) {
 	var e entry
 	if before != nil {
 		if old, ok := before.entries[s.Image.Ref]; ok {
@@ -112,14 +104,12 @@ type change struct {
 	entries []*entry // the most important first
 }
 
-// changes returns at most limit changes that are confirmed and within the budgets of their
-// objects, losses first.
-func (l *ledger) changes(limit int) []change {
+// changes returns the changes that are confirmed, losses first.
+func (l *ledger) changes() []change {
 	var changes []change
 	for _, lost := range []bool{true, false} {
 		for _, key := range slices.Sorted(maps.Keys(l.accounts)) {
-			c := l.accounts[key].confirmed(lost)
-			if len(c.entries) > 0 && len(changes) < limit && l.budget.Allow(c.account.object) {
+			if c := l.accounts[key].confirmed(lost); len(c.entries) > 0 {
 				changes = append(changes, c)
 			}
 		}

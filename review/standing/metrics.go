@@ -1,13 +1,12 @@
 package standing
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
@@ -68,17 +67,7 @@ const (
 
 // register registers the metrics with r, if there is one.
 func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.findings, m.images, m.rounds, m.leads, m.facts, m.hosts, m.age} {
-		errs = append(errs, r.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("standing: registering metrics: %w", err)
-	}
-	return nil
+	return register.Metrics(r, "standing", m.findings, m.images, m.rounds, m.leads, m.facts, m.hosts, m.age)
 }
 
 func (m *metrics) oldestAge() float64 {

@@ -13,6 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // TestReachability: a registry is unreachable if it is so for every image, and sources are
@@ -61,7 +62,7 @@ func TestRegistriesAreCountedAndNamed(t *testing.T) {
 	w := newWorld(3)
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(Options{
-			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w.Report, Metrics: w.metrics,
+			Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: report.Outlet{Reporter: w.Report, Budget: report.NewBudget()}, Metrics: w.metrics,
 			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
 		})
 		if err != nil {

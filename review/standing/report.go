@@ -2,7 +2,6 @@ package standing
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,43 +9,19 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
+
+// Author returns the author of Events about the standing verification, in the name of instance.
+func Author(instance string) events.Author {
+	return events.Author{Part: "standing-verification", Instance: instance, Action: "Verifying"}
+}
 
 // The reasons of reports: those of the Events on mirror sets.
 const (
 	MirrorLostImage = "MirrorLostImage"
 	MirrorRecovered = "MirrorRecovered"
 )
-
-// A Report says which images of one object were lost or have recovered.
-type Report struct {
-	// Object is the mirror object that sends the images to their mirrors; nil if it cannot be
-	// determined.
-	Object mirrors.Object
-	Reason string // MirrorLostImage or MirrorRecovered
-	Images int    // how many
-	// Note is one line of a length that an Event may have, for people.
-	Note string
-}
-
-// A Reporter passes reports on. After an error the report is made again.
-type Reporter func(context.Context, Report) error
-
-func (r Report) name() string {
-	if r.Object == nil {
-		return "the mirror configuration"
-	}
-	return mirrors.NameOf(r.Object)
-}
-
-// message is the message of the log line.
-func (r Report) message() string {
-	if r.Reason == MirrorLostImage {
-		return "Mirror lost images"
-	}
-	return "Mirror recovered"
-}
 
 const (
 	// maxNamed is how many images a note names.
@@ -55,18 +30,16 @@ const (
 	maxConsumers = 2
 )
 
-// report returns what is to be told of c. A loss begins with a remark, if there is one.
-func (c change) report(remark string) Report {
-	r := Report{Object: c.account.object, Reason: MirrorRecovered, Images: len(c.entries)}
-	if c.lost {
-		r.Reason = MirrorLostImage
-		note := c.lossNote()
-		if remark != "" {
-			note = remark + ": " + note
-		}
-		r.Note = events.CutNote(text.Line(note))
-	} else {
-		r.Note = events.CutNote(text.Line(c.recoveryNote()))
+// report returns what is to be reported of c. A loss begins with a remark, if there is one.
+func (c change) report(remark string) report.Report {
+	r := report.Report{Object: c.account.object, Images: len(c.entries)}
+	if !c.lost {
+		r.Reason, r.Message, r.Note = MirrorRecovered, "Mirror recovered", c.recoveryNote()
+		return r
+	}
+	r.Reason, r.Message, r.Note, r.Warning = MirrorLostImage, "Mirror lost images", c.lossNote(), true
+	if remark != "" {
+		r.Note = remark + ": " + r.Note
 	}
 	return r
 }

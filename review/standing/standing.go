@@ -11,15 +11,13 @@
 // registry says otherwise, twice in a row. Nothing is kept across a restart: afterwards, what
 // is lost is reported once more, and what is fine is not.
 //
-//	v, err := standing.New(standing.Options{Reviewer: *reviewer, Store: store, Reporter: events})
+//	v, err := standing.New(standing.Options{Reviewer: *reviewer, Store: store, Outlet: outlet})
 //	go v.Keep(ctx)        // in every replica
 //	go v.Verify(leading)  // in the leader, as long as it is one
 package standing
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -32,6 +30,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // A Store remembers facts about locations. *presence.Store is one.
@@ -49,17 +48,15 @@ type Options struct {
 	// Reviewer is how changes are reviewed. The Store is used instead of its Registries.
 	Reviewer review.Reviewer
 	Store    Store
-	// Reporter receives what has changed. If it is nil, changes are only logged.
-	Reporter Reporter
-	// Budget bounds the reports about each object, and may be shared with others who report about
-	// them. If it is nil, each call of Verify has its own.
-	Budget *Budget
+	// Outlet is where the news go. Its budgets may be shared with others who report about the same
+	// objects.
+	Outlet report.Outlet
 	// Unseen says which changes may have been made without a review, "" for none. It may be nil.
 	Unseen func() string
 	// Every is the time between two rounds, give or take a quarter. 0 means DefaultEvery. The
 	// round after an inconclusive one comes sooner.
 	Every time.Duration
-	// Log receives a line for each change. The zero value discards it.
+	// Log receives what goes wrong, and registries that stop to answer. The zero value discards it.
 	Log logr.Logger
 	// Metrics is where the metrics are registered, nil for nowhere.
 	Metrics prometheus.Registerer
@@ -74,8 +71,7 @@ type Verifier struct {
 	reviewer review.Reviewer // uses what the Store knows
 	asking   review.Reviewer // asks registries
 	store    Store
-	reporter Reporter
-	budget   *Budget
+	outlet   report.Outlet
 	every    time.Duration
 	log      logr.Logger
 	metrics  *metrics
@@ -88,9 +84,6 @@ type Verifier struct {
 func New(o Options) (*Verifier, error) {
 	if o.Every <= 0 {
 		o.Every = DefaultEvery
-	}
-	if o.Reporter == nil {
-		o.Reporter = func(context.Context, Report) error { return nil }
 	}
 	m := newMetrics()
 	if err := m.register(o.Metrics); err != nil {
@@ -105,8 +98,7 @@ func New(o Options) (*Verifier, error) {
 		reviewer: reviewer,
 		asking:   asking,
 		store:    o.Store,
-		reporter: o.Reporter,
-		budget:   o.Budget,
+		outlet:   o.Outlet,
 		every:    o.Every,
 		log:      o.Log,
 		metrics:  m,
@@ -138,7 +130,7 @@ func (v *Verifier) Keep(ctx context.Context) {
 func (v *Verifier) Verify(ctx context.Context) {
 	v.metrics.verifies(true)
 	defer v.metrics.verifies(false)
-	reported := newLedger(cmp.Or(v.budget, NewBudget()))
+	reported := newLedger()
 	v.repeat(ctx, func(ctx context.Context) (settled bool, err error) {
 		record, err := v.look(ctx)
 		if err != nil {
@@ -147,7 +139,7 @@ func (v *Verifier) Verify(ctx context.Context) {
 		}
 		standings := v.askAgain(ctx, &record)
 		v.metrics.found(record.Verdict, standings)
-		reported.enter(standings)
+		reported.record(standings)
 		err = v.report(ctx, reported)
 		v.metrics.round(err)
 		return !awaits(record) && !reported.suspects(), err
@@ -259,24 +251,13 @@ func (v *Verifier) askAgain(ctx context.Context, r *review.Record) []policy.Stan
 	return r.Plan.Standings(r.Facts)
 }
 
-// maxReports bounds the reports of a round. The next rounds report the rest, if it is still
-// true.
-const maxReports = 20
-
 // report reports what has changed.
 func (v *Verifier) report(ctx context.Context, reported *ledger) error {
-	var errs []error
-	for _, c := range reported.changes(maxReports) {
-		if err := ctx.Err(); err != nil { // somebody else may be the leader now
-			return err
+	return v.outlet.Pass(ctx, func(yield func(report.News) bool) {
+		for _, c := range reported.changes() {
+			if !yield(report.News{Report: c.report(v.remark()), Done: c.markReported}) {
+				return
+			}
 		}
-		report := c.report(v.remark())
-		if err := v.reporter(ctx, report); err != nil {
-			errs = append(errs, fmt.Errorf("%s of %s: %w", report.Reason, report.name(), err))
-			continue
-		}
-		c.markReported()
-		v.log.Info(report.message(), "object", report.name(), "images", report.Images, "note", report.Note)
-	}
-	return errors.Join(errs...)
+	})
 }

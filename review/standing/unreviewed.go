@@ -10,7 +10,6 @@ import (
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/serving"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
@@ -94,41 +93,36 @@ func (u *Unreviewed) write(ctx context.Context, e *eventsv1.Event) error {
 }
 
 func (u *Unreviewed) registrationEvent(now, before serving.Registration) *eventsv1.Event {
-	e := events.New("registration", u.options.Instance)
-	e.Action, e.Reason, e.Regarding, e.Type = "Comparing", registrationChanged, u.options.Guard, corev1.EventTypeWarning
-	e.Note = now.String()
+	author := events.Author{Part: "registration", Instance: u.options.Instance, Action: "Comparing"}
 	if len(now.Differences) == 0 {
-		e.Reason, e.Type = registrationRestored, corev1.EventTypeNormal
-		e.Note = "The webhooks are registered as they were installed; changes may have passed unseen from " +
-			before.Since.UTC().Format(time.RFC3339) + " to " + time.Now().UTC().Format(time.RFC3339)
+		return author.Event(u.options.Guard, registrationRestored, "The webhooks are registered as they were installed; changes may have passed unseen from "+
+			before.Since.UTC().Format(time.RFC3339)+" to "+time.Now().UTC().Format(time.RFC3339), false)
 	}
-	e.Note = events.CutNote(text.Line(e.Note))
-	return e
+	return author.Event(u.options.Guard, registrationChanged, now.String(), true)
 }
 
 // maxUnreviewed bounds what waits for its Event: MachineConfigs may change by the dozen.
 const maxUnreviewed = 16
 
 // An unreviewed is something that has changed where nodes pull from, and that no webhook has seen.
-type unreviewed struct{ reason, eventType, note string }
+type unreviewed struct {
+	reason, note string
+	warning      bool
+}
 
 // Suspect has the configuration in force verified at once, as objects have changed that no webhook sees.
 // It does not wait.
 func (u *Unreviewed) Suspect(objects []string) {
 	for _, object := range objects {
-		u.suspect(object, unreviewed{
-			changedWithoutReview, corev1.EventTypeNormal,
-			object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew",
-		})
+		note := object + " has changed, which decides what nodes pull and from where, and is not reviewed. The mirror configuration in force is verified anew"
+		u.suspect(object, unreviewed{reason: changedWithoutReview, note: note})
 	}
 }
 
 // SuspectTarget does so as a pool is to get what no object asks for. No node need have it yet.
 func (u *Unreviewed) SuspectTarget(d status.TargetDifference) {
-	u.suspect("MachineConfig "+d.Config, unreviewed{
-		renderedDiffers, corev1.EventTypeWarning,
-		d.String() + `. "mirrorset-guard rollout verify" shows all; "mirrorset-guard rollout pause" keeps it from nodes that have not begun`,
-	})
+	note := d.String() + `. "mirrorset-guard rollout verify" shows all; "mirrorset-guard rollout pause" keeps it from nodes that have not begun`
+	u.suspect("MachineConfig "+d.Config, unreviewed{renderedDiffers, note, true})
 }
 
 func (u *Unreviewed) suspect(object string, news unreviewed) {
@@ -163,8 +157,5 @@ func (u *Unreviewed) Tell(ctx context.Context) {
 }
 
 func (u *Unreviewed) event(news unreviewed) *eventsv1.Event {
-	e := events.New("standing-verification", u.options.Instance)
-	e.Action, e.Reason, e.Regarding, e.Type = "Verifying", news.reason, u.options.Guard, news.eventType
-	e.Note = events.CutNote(text.Line(news.note))
-	return e
+	return Author(u.options.Instance).Event(u.options.Guard, news.reason, news.note, news.warning)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 )
 
 // A world is everything that a Verifier looks at and tells, in a bubble. It is safe for
@@ -31,8 +32,8 @@ type world struct {
 	missing map[string]bool // of locations
 	kept    []mirrors.Location
 	asked   int
-	told    []Report
-	deaf    error // of the Reporter
+	told    []report.Report
+	deaf    error // of the report.Reporter
 	logged  []string
 	metrics *prometheus.Registry
 }
@@ -110,7 +111,7 @@ func (w *world) Keep(_ string, locs []mirrors.Location, _ time.Duration) {
 	w.change(func() { w.kept = locs })
 }
 
-func (w *world) Report(_ context.Context, r Report) error {
+func (w *world) Report(_ context.Context, r report.Report) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deaf != nil {
@@ -154,9 +155,9 @@ func (w *world) wait(d time.Duration) string {
 func verify(t *testing.T, w *world, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		log := funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{})
 		v, err := New(Options{
-			Reviewer: review.Reviewer{Inventory: w}, Store: w, Reporter: w.Report, Metrics: w.metrics,
-			Log: funcr.New(func(_, args string) { w.change(func() { w.logged = append(w.logged, args) }) }, funcr.Options{}),
+			Reviewer: review.Reviewer{Inventory: w}, Store: w, Outlet: report.Outlet{Reporter: w.Report, Budget: report.NewBudget(), Log: log}, Metrics: w.metrics, Log: log,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	clienteventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
-	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
 // The reasons of Events about the configuration file.
@@ -26,13 +25,9 @@ func Events(client clienteventsv1.EventsGetter, instance string, guard corev1.Ob
 }
 
 func event(o Outcome, instance string, guard corev1.ObjectReference) *eventsv1.Event {
-	e := events.New("configuration", instance)
-	e.Action, e.Reason, e.Regarding, e.Type = "Reloading", configurationReloaded, guard, corev1.EventTypeNormal
-	e.Note = "The new configuration in " + text.Line(o.Path) + " is in force"
+	author := events.Author{Part: "configuration", Instance: instance, Action: "Reloading"}
 	if o.Err != nil {
-		e.Reason, e.Type = configurationRejected, corev1.EventTypeWarning
-		e.Note = "The configuration in " + text.Line(o.Path) + " is not in force, and the last good one still is: " + text.Line(o.Err.Error())
+		return author.Event(guard, configurationRejected, "The configuration in "+o.Path+" is not in force, and the last good one still is: "+o.Err.Error(), true)
 	}
-	e.Note = events.CutNote(e.Note)
-	return e
+	return author.Event(guard, configurationReloaded, "The new configuration in "+o.Path+" is in force", false)
 }

@@ -1,11 +1,10 @@
 package config
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mirrorset-guard/mirrorset-guard/api/config/v1alpha1"
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
 // Metrics say whether the file as it is now is in force. A nil *Metrics says nothing.
@@ -31,12 +30,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Help: "1 for the mode in force (enforce, warn, audit), 0 for the others.",
 		}, []string{"mode"}),
 	}
-	for _, c := range []prometheus.Collector{m.successful, m.seconds, m.mode} {
-		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("registering the metrics of the configuration: %w", err)
-		}
-	}
-	return m, nil
+	return m, register.Metrics(r, "config", m.successful, m.seconds, m.mode)
 }
 
 func (m *Metrics) reloaded(err error) {

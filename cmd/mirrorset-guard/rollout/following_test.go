@@ -16,7 +16,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/events"
 	live "github.com/mirrorset-guard/mirrorset-guard/inventory/cluster"
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
 	"github.com/mirrorset-guard/mirrorset-guard/test/clitest"
 )
@@ -36,8 +36,8 @@ func testFollowing(t *testing.T, c realCluster) {
 	}
 	metrics := prometheus.NewRegistry()
 	follower, err := rollouts.NewFollower(rollouts.Options{
-		Source: inventory, Reporter: rollouts.Events(kube.EventsV1(), "guard-0"), Budget: boundless{},
-		StallAfter: 2 * time.Second, Every: 100 * time.Millisecond, Metrics: metrics,
+		Source: inventory, StallAfter: 2 * time.Second, Every: 100 * time.Millisecond, Metrics: metrics,
+		Outlet: report.Outlet{Reporter: report.Events(kube.EventsV1(), rollouts.Author("guard-0"), nil)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +88,6 @@ func testFollowing(t *testing.T, c realCluster) {
 		t.Errorf("it follows: %v", got)
 	}
 }
-
-// boundless is a budget that lets every report through. How reports are bounded is tested where that is
-// done; here a machine that is short of time may cause more of them than the story has.
-type boundless struct{}
-
-func (boundless) Allow(mirrors.Object) bool { return true }
 
 // wantEvent waits for the Event about mirror set shop that has all parts. Between what the test
 // does to the cluster and what it does next, the rollout may stand still for long enough to be

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
-	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 )
 
 // followingFlags say how the rollouts of mirror changes are followed.
@@ -30,14 +30,15 @@ func (f *followingFlags) validate() error {
 }
 
 // prepareFollowing makes what follows rollouts, if they are to be followed.
-func (g *guard) prepareFollowing(reporter rollouts.Reporter, budget *standing.Budget) (err error) {
+func (g *guard) prepareFollowing(budget *report.Budget) (err error) {
 	stallAfter := g.options.standing.following.stallAfter
 	if stallAfter == 0 {
 		return nil
 	}
+	log := g.log.WithName("rollouts")
 	g.follower, err = rollouts.NewFollower(rollouts.Options{
-		Source: g.cluster, Reporter: reporter, Budget: budget, StallAfter: stallAfter, Differs: g.unreviewed.SuspectTarget,
-		Log: g.log.WithName("rollouts"), Metrics: g.registry,
+		Source: g.cluster, StallAfter: stallAfter, Differs: g.unreviewed.SuspectTarget, Log: log, Metrics: g.registry,
+		Outlet: report.Outlet{Reporter: report.Events(g.events, rollouts.Author(g.replica), nil), Budget: budget, Log: log},
 	})
 	return err
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/election"
 	"github.com/mirrorset-guard/mirrorset-guard/review"
-	"github.com/mirrorset-guard/mirrorset-guard/review/rollouts"
+	"github.com/mirrorset-guard/mirrorset-guard/review/report"
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook"
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
@@ -65,20 +65,19 @@ func validateFactFile(path string) error {
 // prepareStanding makes what verifies the configuration in force, as reviewer reviews
 // changes of it.
 func (g *guard) prepareStanding(config *rest.Config, reviewer review.Reviewer) error {
-	budget := standing.NewBudget()
+	log, budget := g.log.WithName("standing"), report.NewBudget()
 	var err error
 	g.standing, err = standing.New(standing.Options{
 		Reviewer: reviewer,
 		Store:    g.registries,
-		Reporter: standing.Events(g.events, g.replica, theGuard),
-		Budget:   budget,
+		Outlet:   report.Outlet{Reporter: report.Events(g.events, standing.Author(g.replica), &theGuard), Budget: budget, Log: log},
 		Unseen:   g.unreviewed.Unseen,
 		Every:    g.options.standing.every,
-		Log:      g.log.WithName("standing"),
+		Log:      log,
 		Metrics:  g.registry,
 	})
 	if err == nil {
-		err = g.prepareFollowing(rollouts.Events(g.events, g.replica), budget)
+		err = g.prepareFollowing(budget)
 	}
 	if err == nil && g.options.standing.elect {
 		g.election, err = election.New(config, g.options.standing.namespace, g.replica, g.log.WithName("election"))

@@ -1,9 +1,9 @@
 package auditlog
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/register"
 )
 
 type metrics struct {
@@ -35,8 +35,5 @@ func newMetrics(q *queue) *metrics {
 
 // register registers the metrics with r, if there is one.
 func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	return errors.Join(r.Register(m.lines), r.Register(m.failures), r.Register(m.age))
+	return register.Metrics(r, "auditlog", m.lines, m.failures, m.age)
 }

@@ -1,4 +1,4 @@
-package standing
+package report
 
 import (
 	"sync"
@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// reportBurst and reportEvery bound the reports about one object. A registry that has an
+	// Burst reports about one object may come at once, and then one in each Every. A registry that has an
 	// image only now and then is not news each time.
-	reportBurst = 4
-	reportEvery = 10 * time.Minute
+	Burst = 4
+	Every = 10 * time.Minute
 )
 
 // A Budget bounds the reports about each object, whoever makes them. It is safe for concurrent
-// use.
+// use. A nil *Budget has no bounds.
 type Budget struct {
 	mu       sync.Mutex
-	limiters map[string]*rate.Limiter // by keyOf
+	limiters map[string]*rate.Limiter // by Key
 }
 
 // NewBudget returns one that nothing has been taken from.
@@ -28,16 +28,19 @@ func NewBudget() *Budget { return &Budget{limiters: map[string]*rate.Limiter{}} 
 
 // Allow reports whether there may be a report about o now, and takes it from the budget.
 func (b *Budget) Allow(o mirrors.Object) bool {
+	if b == nil {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, limiter := range b.limiters {
-		if limiter.Tokens() >= reportBurst { // as if it were new
+		if limiter.Tokens() >= Burst { // as if it were new
 			delete(b.limiters, key)
 		}
 	}
-	key := keyOf(o)
+	key := Key(o)
 	if b.limiters[key] == nil {
-		b.limiters[key] = rate.NewLimiter(rate.Every(reportEvery), reportBurst)
+		b.limiters[key] = rate.NewLimiter(rate.Every(Every), Burst)
 	}
 	return b.limiters[key].Allow()
 }
