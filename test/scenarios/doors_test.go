@@ -456,6 +456,7 @@ type world struct {
 	cluster *cluster.Cluster
 	images  *live.Inventory
 	guard   atomic.Pointer[http.ServeMux]
+	stage   *stage
 
 	pushed map[string]bool
 	store  *presence.Store
@@ -468,8 +469,7 @@ func newWorld(t *testing.T) *world {
 	if err := os.WriteFile(w.caFile, front.CA, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GORACE", cluster.GORACE)
-	if err := cluster.BuildGuard(w.binary); err != nil {
+	if err := cluster.BuildRelease(w.binary); err != nil { // at other doors, it is in this process
 		t.Fatal(err)
 	}
 	w.startCluster(t)
@@ -495,7 +495,8 @@ func (w *world) startCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	go w.trust.Run(t.Context()) //nolint:errcheck // as above
-	w.stage(t, "", "create", "namespace", trust.BundlesNamespace)
+	w.stage = newStage(t, w.cluster.Config)
+	w.stage.apply(t, []string{namespace(trust.BundlesNamespace)})
 	if err := w.images.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -512,22 +513,16 @@ func (w *world) startCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	guarded := strings.ReplaceAll(string(text), "  sideEffects:", "  matchConditions:\n  - name: not-the-stage-hand\n    expression: request.userInfo.username != '"+stageHand+"'\n  sideEffects:")
-	w.stage(t, guarded, "create", "-f", "-")
+	w.stage.apply(t, []string{guarded})
 	w.waitForWebhook(t)
 }
 
-const stageHand = "stage-hand"
+func namespace(name string) string {
+	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + name + "}\n"
+}
 
 // maxWait is how long a test waits for what must happen soon.
 const maxWait = 2 * time.Minute
-
-// stage runs kubectl as the user who sets up the stories.
-func (w *world) stage(t *testing.T, stdin string, args ...string) {
-	t.Helper()
-	if out, err := w.cluster.Kubectl(t.Context(), stdin, append(args, "--as="+stageHand, "--as-group=system:masters")...); err != nil {
-		t.Fatalf("kubectl %q: %v\n%s", args, err, out)
-	}
-}
 
 // waitForWebhook waits until the API server asks the guard: with no Reviewer in
 // place, it refuses everything.
@@ -746,21 +741,17 @@ func (w *world) populate(t *testing.T, s *Scenario) {
 	}
 	var namespaces []string
 	for _, ns := range s.Namespaces() {
-		namespaces = append(namespaces, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+"}\n")
+		namespaces = append(namespaces, namespace(ns))
 	}
-	objects := strings.Join(slices.Concat(w.bundles(s), workloads, configuration, s.Change), "\n---\n")
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		out, err := w.cluster.Kubectl(ctx, objects, "delete", "--ignore-not-found", "--wait=false", "--grace-period=0", "--force",
-			"--as="+stageHand, "--as-group=system:masters", "-f", "-")
-		if err != nil {
-			t.Errorf("taking the story's objects away: %v\n%s", err, out)
-		}
-	})
-	all := strings.Join(slices.Concat(namespaces, w.bundles(s), workloads, configuration), "\n---\n")
-	w.stage(t, deletion.ReplaceAllString(all, ""), "apply", "-f", "-")
-	if _, status := s.Version(); s.Payload != "" {
-		w.stage(t, "", "patch", "clusterversion", "version", "--subresource=status", "--type=merge", "-p", status)
+	objects := slices.Concat(w.bundles(s), workloads, configuration)
+	t.Cleanup(func() { w.stage.delete(context.WithoutCancel(t.Context()), t, slices.Concat(objects, s.Change), true) })
+	var all []string
+	for _, document := range slices.Concat(namespaces, objects) {
+		all = append(all, deletion.ReplaceAllString(document, ""))
+	}
+	w.stage.apply(t, all)
+	if object, status := s.Version(); s.Payload != "" {
+		w.stage.patch(t.Context(), t, []string{object}, status, "status")
 	}
 	if s.Finalize {
 		w.markDeleted(t, s)
@@ -785,16 +776,10 @@ func (w *world) beginDeletions(t *testing.T, s *Scenario) {
 			continue
 		}
 		if o.DeletionTimestamp != nil {
-			w.stage(t, document, "delete", "--wait=false", "-f", "-")
+			w.stage.delete(t.Context(), t, []string{document}, false)
 		}
 		if len(o.Finalizers) > 0 { // a namespace has one of its own
-			t.Cleanup(func() {
-				out, err := w.cluster.Kubectl(context.WithoutCancel(t.Context()), document, "patch", "--type=merge", "-p", `{"metadata": {"finalizers": null}}`,
-					"--as="+stageHand, "--as-group=system:masters", "-f", "-")
-				if err != nil {
-					t.Errorf("releasing %s: %v\n%s", o.Name, err, out)
-				}
-			})
+			t.Cleanup(func() { w.stage.release(context.WithoutCancel(t.Context()), t, []string{document}) })
 		}
 	}
 }
@@ -827,13 +812,9 @@ func (w *world) reportStatus(t *testing.T, s *Scenario) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args := []string{"patch", strings.ToLower(o.GetKind()), o.GetName(), "--subresource=status", "--type=merge", "-p", string(status)}
-		if o.GetNamespace() != "" {
-			args = append(args, "--namespace", o.GetNamespace())
-		}
-		w.stage(t, "", args...)
+		w.stage.patch(t.Context(), t, []string{document}, string(status), "status")
 		if o.GetKind() == "Node" { // an API server taints new nodes until a controller finds them ready
-			w.stage(t, "", "patch", "node", o.GetName(), "--type=merge", "-p", `{"spec":{"taints":null}}`)
+			w.stage.patch(t.Context(), t, []string{document}, `{"spec":{"taints":null}}`)
 		}
 	}
 }
@@ -891,7 +872,8 @@ func (w *world) reportRunning(t *testing.T, s *Scenario) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.stage(t, "", "patch", "pod", u.Name, "--namespace", u.Namespace, "--subresource=status", "--type=merge", "-p", string(status))
+			pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: " + u.Name + ", namespace: " + u.Namespace + "}\n"
+			w.stage.patch(t.Context(), t, []string{pod}, string(status), "status")
 		}
 	}
 }
@@ -1137,15 +1119,10 @@ const (
 // markDeleted deletes the story's objects, which a finalizer holds.
 func (w *world) markDeleted(t *testing.T, s *Scenario) {
 	t.Helper()
-	objects := strings.Join(s.Change, "\n---\n")
-	w.stage(t, objects, "patch", "--type=merge", "-p", holds, "-f", "-")
-	w.stage(t, objects, "delete", "--wait=false", "-f", "-")
-	t.Cleanup(func() { // unless the story did, so that nothing interferes with the next one
-		out, err := w.cluster.Kubectl(context.WithoutCancel(t.Context()), objects, "patch", "--type=merge", "-p", releases, "-f", "-", "--as="+stageHand, "--as-group=system:masters")
-		if err != nil && !strings.Contains(out, "NotFound") {
-			t.Errorf("releasing the story's objects: %v\n%s", err, out)
-		}
-	})
+	w.stage.patch(t.Context(), t, s.Change, holds)
+	w.stage.delete(t.Context(), t, s.Change, false)
+	// unless the story did, so that nothing interferes with the next one
+	t.Cleanup(func() { w.stage.release(context.WithoutCancel(t.Context()), t, s.Change) })
 }
 
 // refusal is what kubectl and the API server put before the guard's message.

@@ -53,7 +53,7 @@ func testFinalizers(t *testing.T, w *world) {
 				r := review.Reviewer{Inventory: w.images, Registries: store.Load()}
 				return r.Review(ctx, edit, policy.Requester{})
 			}))
-			object, set := strings.Join(s.Change, ""), "imagetagmirrorsets/shop"
+			const set = "imagetagmirrorsets/shop"
 			kubectl := func(args ...string) (string, error) { return w.cluster.Kubectl(t.Context(), "", args...) }
 			mustDo := func(args ...string) {
 				t.Helper()
@@ -69,7 +69,7 @@ func testFinalizers(t *testing.T, w *world) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				w.stage(t, object, "patch", "--type=merge", "-p", `{"metadata": {"finalizers": `+string(list)+`}}`, "-f", "-")
+				w.stage.patch(t.Context(), t, s.Change, `{"metadata": {"finalizers": `+string(list)+`}}`)
 			}
 
 			mustDo("delete", set, "--wait=false", "--cascade="+tt.cascade)
