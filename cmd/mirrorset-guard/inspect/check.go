@@ -19,7 +19,7 @@ import (
 type checkOptions struct {
 	world   cli.WorldFlags
 	change  cli.ChangeFlags
-	output  cli.Output
+	outputs cli.Outputs
 	policy  cli.PolicyFlags
 	config  cli.ConfigFlags
 	by      cli.RequesterFlags
@@ -29,7 +29,7 @@ type checkOptions struct {
 }
 
 func newCheck() *cobra.Command {
-	o := checkOptions{output: cli.Formats("table", "json", "yaml", "junit", "narrowed")}
+	o := checkOptions{outputs: cli.SeveralFormats("table", "json", "yaml", "junit", "markdown", "narrowed")}
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
 		Short: "Review a change before it is made, as the webhook would",
@@ -40,7 +40,9 @@ change. Nothing is changed, and no webhook needs to be installed.
 What the change does to the nodes is said in one line; --simulate shows the rollout
 step by step, as MCO, the eviction API, the scheduler and the kubelets would make it.
 
--o narrowed prints the objects with sources narrowed to what their mirrors hold.
+-o narrowed prints the objects with sources narrowed to what their mirrors hold. -o
+markdown is for a merge request. Several formats are written at once as -o FORMAT=FILE,
+given several times; files are written only if there is a verdict.
 
 With --config, the settings are those of the file, which may be the one that the webhook
 has. Its mode counts too: in mode warn or audit, a change that mode enforce would refuse
@@ -51,13 +53,14 @@ verdict, or wrong usage.`,
 		Example: `  mirrorset-guard check -f itms.yaml
   mirrorset-guard check -f itms.yaml --simulate
   mirrorset-guard check -f itms.yaml --delete
-  mirrorset-guard check -f mirrors/ --from cluster.yaml -o json`,
+  mirrorset-guard check -f mirrors/ --from cluster.yaml -o json
+  mirrorset-guard check -f mirrors/ -o table -o junit=report.xml -o markdown=report.md`,
 		Args: cobra.NoArgs,
 		RunE: cli.Runs(o.run),
 	}
 	o.world.AddFlags(cmd.Flags())
 	o.change.AddFlags(cmd.Flags())
-	o.output.AddFlags(cmd.Flags())
+	o.outputs.AddFlags(cmd.Flags())
 	o.policy.AddFlags(cmd.Flags())
 	o.config.AddFlags(cmd.Flags())
 	o.by.AddFlags(cmd.Flags())
@@ -66,11 +69,12 @@ verdict, or wrong usage.`,
 	return cmd
 }
 
-func (o *checkOptions) run(ctx context.Context, io cli.Streams) error {
+func (o *checkOptions) run(ctx context.Context, streams cli.Streams) error {
 	if len(o.change.Files) == 0 {
 		return errors.New("nothing to check: name the change with -f FILE, -f FOLDER or -f -")
 	}
-	if err := o.output.Validate(); err != nil {
+	targets, err := o.outputs.Targets()
+	if err != nil {
 		return err
 	}
 	configured, err := o.config.Read(&o.policy, &o.world.Registries)
@@ -82,11 +86,11 @@ func (o *checkOptions) run(ctx context.Context, io cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	change, err := o.change.Begin(io)
+	change, err := o.change.Begin(streams)
 	if err != nil {
 		return err
 	}
-	w, err := o.world.Open(ctx, io)
+	w, err := o.world.Open(ctx, streams)
 	if err != nil {
 		return change.Unless(err)
 	}
@@ -107,9 +111,6 @@ func (o *checkOptions) run(ctx context.Context, io cli.Streams) error {
 	if note := o.by.Note(configured.Settings); note != "" {
 		record.Notes = append(record.Notes, note)
 	}
-	if o.output.Format == "narrowed" {
-		return o.printNarrowed(ctx, io.Out, &reviewer, record, by)
-	}
 	if record.Verdict.Allowed {
 		note, err := reviewer.StepNote(ctx, edit, by)
 		if err != nil {
@@ -119,8 +120,10 @@ func (o *checkOptions) run(ctx context.Context, io cli.Streams) error {
 			record.Notes = append(record.Notes, note)
 		}
 	}
-	if err := o.print(io.Out, record); err != nil {
-		return err
+	for _, t := range targets {
+		if err := t.Print(streams.Out, func(w io.Writer) error { return o.print(ctx, w, t.Output, &reviewer, record, by) }); err != nil {
+			return err
+		}
 	}
 	if !record.Verdict.Allowed {
 		return cli.ErrDenied
@@ -128,31 +131,28 @@ func (o *checkOptions) run(ctx context.Context, io cli.Streams) error {
 	return nil
 }
 
-func (o *checkOptions) print(w io.Writer, r review.Record) error {
-	switch o.output.Format {
+func (o *checkOptions) print(ctx context.Context, w io.Writer, output cli.Output, reviewer *review.Reviewer, r review.Record, by policy.Requester) error {
+	switch output.Format {
 	case "table":
 		return printReport(w, r, o.simulate)
 	case "junit":
 		return r.WriteJUnit(w)
+	case "markdown":
+		return r.WriteMarkdown(w)
+	case "narrowed":
+		return printNarrowed(ctx, w, reviewer, r, by)
 	default:
-		return o.output.Write(w, r.Document())
+		return output.Write(w, r.Document())
 	}
 }
 
-// printNarrowed prints the narrowed objects with what a review of them says. The exit code goes by the
-// change as it is.
-func (o *checkOptions) printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, record review.Record, by policy.Requester) error {
+// printNarrowed prints the narrowed objects with what a review of them says.
+func printNarrowed(ctx context.Context, w io.Writer, reviewer *review.Reviewer, record review.Record, by policy.Requester) error {
 	reviewed, err := reviewer.ReviewNarrowed(ctx, record, by)
 	if err != nil {
 		return err
 	}
-	if err := review.WriteNarrowed(w, record, reviewed); err != nil {
-		return err
-	}
-	if !record.Verdict.Allowed {
-		return cli.ErrDenied
-	}
-	return nil
+	return review.WriteNarrowed(w, record, reviewed)
 }
 
 func printReport(w io.Writer, r review.Record, simulate bool) error {

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Outputs are the formats that -o chooses where there may be several, each but one in a file of its
+// own.
+type Outputs struct {
+	formats []string
+	chosen  []string
+	file    string
+}
+
+// SeveralFormats returns the choice among names, of which the first is the default.
+func SeveralFormats(names ...string) Outputs { return Outputs{formats: names} }
+
+// AddFlags adds the flags.
+func (o *Outputs) AddFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&o.chosen, "output", "o", nil, "format: "+strings.Join(o.formats, ", ")+"; FORMAT=FILE writes it to a file, and -o may be given several times (default "+o.formats[0]+")")
+	flags.StringVar(&o.file, "output-file", "", "file for the format of -o that names none, instead of standard output")
+}
+
+// A Target is one format, and where it goes.
+type Target struct {
+	Output
+	// File is the file's path, "" for standard output.
+	File string
+}
+
+// Targets returns what was chosen, what goes to standard output last. The error names the flag that is
+// wrong.
+func (o *Outputs) Targets() ([]Target, error) {
+	chosen := o.chosen
+	if len(chosen) == 0 {
+		chosen = o.formats[:1]
+	}
+	var targets []Target
+	plain := ""
+	for _, choice := range chosen {
+		format, file, named := strings.Cut(choice, "=")
+		t := Target{Output: Output{Format: format, formats: o.formats}, File: file}
+		if err := t.Validate(); err != nil {
+			return nil, err
+		}
+		switch {
+		case named && file == "":
+			return nil, fmt.Errorf("--output %q: want FORMAT=FILE", choice)
+		case !named && plain != "":
+			return nil, fmt.Errorf("--output %s and %s: only one can go to %s; name a file for the other one, as in --output %s=FILE", plain, format, o.rest(), format)
+		case !named:
+			plain, t.File = format, o.file
+		}
+		if t.File != "" && slices.ContainsFunc(targets, func(other Target) bool { return same(other.File, t.File) }) {
+			return nil, fmt.Errorf("--output: two formats are to be written to %s", t.File)
+		}
+		targets = append(targets, t)
+	}
+	if o.file != "" && plain == "" {
+		return nil, fmt.Errorf("--output-file %s: each --output names a file of its own", o.file)
+	}
+	slices.SortStableFunc(targets, func(a, b Target) int { return number(a.File == "") - number(b.File == "") })
+	return targets, nil
+}
+
+func (o *Outputs) rest() string {
+	if o.file != "" {
+		return o.file
+	}
+	return "standard output"
+}
+
+func same(a, b string) bool { return a != "" && filepath.Clean(a) == filepath.Clean(b) }
+
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Print has write write to the target. A file is there as a whole or not at all: it is written
+// beside its place and renamed.
+func (t Target) Print(stdout io.Writer, write func(io.Writer) error) error {
+	if t.File == "" {
+		return write(stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(t.File), "."+filepath.Base(t.File)+"-*")
+	if err != nil {
+		return t.failed(err)
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed, or else is of no use
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(0o644) //nolint:gosec // a report, as a shell's > would write it
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), t.File)
+	}
+	return t.failed(err)
+}
+
+func (t Target) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("--output %s=%s: %w", t.Format, t.File, err)
+}

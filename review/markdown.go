@@ -1,0 +1,135 @@
+package review
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
+)
+
+const (
+	// maxComment bounds the whole, and maxTable what comes before the details, in bytes: a comment on a
+	// merge request has 65,536 characters on GitHub, which refuses a longer one.
+	maxComment = 60_000
+	maxTable   = maxComment / 2
+	// maxCell and maxFold bound a cell and the details of a finding, in characters.
+	maxCell = 300
+	maxFold = 2500
+	// maxFoldedConsumers is how many users of an image are named.
+	maxFoldedConsumers = 5
+)
+
+// WriteMarkdown writes r as GitHub Flavored Markdown, to be put into a merge request: the verdict, a
+// table of findings, and what is behind each, folded. What users of the cluster may choose, such as the
+// names of images, is in code spans and code blocks, where it means nothing.
+func (r Record) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s: %s\n\n", r.outcome(), code(r.Subject))
+	v := r.Verdict
+	fmt.Fprintf(&b, "%s of %s change their route: %s verified, %s not verified.\n", text.Number(v.Counts.Rerouted), text.Count(v.Counts.Total, "image"),
+		text.Number(v.Counts.Verified), text.Number(v.Counts.Unverified))
+	if r.Forecast != nil {
+		fmt.Fprintf(&b, "\nForecast: it %s.\n", escape(r.Forecast.String()))
+	}
+	for _, note := range r.Notes {
+		writeWithin(&b, maxTable/2, "\n> "+escape(note)+"\n")
+	}
+	if len(v.Findings) > 0 {
+		b.WriteString("\n| | rule | image | reason |\n|---|---|---|---|\n")
+	}
+	for i, f := range v.Findings {
+		if !writeWithin(&b, maxTable, fmt.Sprintf("| %s | %s | %s | %s |\n", f.Severity, f.Rule, cell(code(f.Image.Ref)), cell(escape(f.Reason)))) {
+			more := len(v.Findings) - i
+			fmt.Fprintf(&b, "\nAnd %s.\n", text.Plural(more, "1 more finding", text.Number(more)+" more findings"))
+			break
+		}
+	}
+	for _, f := range v.Findings {
+		if !writeWithin(&b, maxComment, folded(f)) {
+			break
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// outcome is the verdict in a word or two.
+func (r Record) outcome() string {
+	switch {
+	case !r.Verdict.Allowed:
+		return "Denied"
+	case r.Verdict.Waived():
+		return "Admitted only because of the mode"
+	case len(r.Warnings()) > 0:
+		return "Admitted with warnings"
+	default:
+		return "Admitted"
+	}
+}
+
+func folded(f policy.Finding) string {
+	about := "the configuration"
+	if f.Image.Ref != "" {
+		about = f.Image.Ref
+	}
+	var lines []string
+	if consumers := f.Image.ConsumerNames(maxFoldedConsumers); consumers != "" {
+		lines = append(lines, "used by "+consumers)
+	}
+	lines = append(lines, f.Detail...)
+	if len(f.Remedy) > 0 {
+		lines = append(append(lines, "", "To do:"), f.Remedy...)
+	}
+	return fmt.Sprintf("\n<details><summary>%s: <code>%s</code></summary>\n\n%s\n</details>\n", f.Rule, html.Replace(text.Cut(text.Line(about), maxCell)), block(strings.Join(lines, "\n")))
+}
+
+// writeWithin writes s if b has at most limit bytes then, and reports whether it did.
+func writeWithin(b *strings.Builder, limit int, s string) bool {
+	if b.Len()+len(s) > limit {
+		return false
+	}
+	b.WriteString(s)
+	return true
+}
+
+// html escapes what HTML has a meaning for, and what a Markdown reader looks for within it.
+var html = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "&#96;", "\\", "&#92;", "*", "&#42;", "_", "&#95;", "[", "&#91;", "]", "&#93;", "@", "@<!-- -->", "~", "&#126;", "|", "&#124;")
+
+// escape returns s as text of one line without any meaning to Markdown. An @ mentions nobody.
+func escape(s string) string { return html.Replace(text.Cut(text.Line(s), maxCell)) }
+
+// cell returns what is Markdown already for a cell of a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// code returns s as a code span, "" for "".
+func code(s string) string {
+	if s = text.Cut(text.Line(s), maxCell); s == "" {
+		return ""
+	}
+	fence := strings.Repeat("`", longestRun(s)+1)
+	return fence + " " + s + " " + fence
+}
+
+// block returns s as a code block.
+func block(s string) string {
+	s = text.Cut(text.Lines(s), maxFold)
+	fence := strings.Repeat("`", max(3, longestRun(s)+1))
+	return fence + "text\n" + s + "\n" + fence + "\n"
+}
+
+// longestRun is the length of the longest run of backticks in s: a fence that is longer is not ended
+// by s.
+func longestRun(s string) int {
+	longest, run := 0, 0
+	for _, r := range s {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}
