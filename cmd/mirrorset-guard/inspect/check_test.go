@@ -143,3 +143,27 @@ func TestCheckFormats(t *testing.T) {
 		t.Errorf("suite %+v", suite)
 	}
 }
+
+// TestCheckWritesFiles: several formats of one review, written although the change is denied, and not
+// where there is no verdict.
+func TestCheckWritesFiles(t *testing.T) {
+	dir := t.TempDir()
+	report, page := filepath.Join(dir, "report.xml"), filepath.Join(dir, "report.md")
+	files := map[string]string{"dump.yaml": dumpInForce, "odd.yaml": conflicting}
+	args := []string{"--from", "{dir}/dump.yaml", "-o", "json", "-o", "junit=" + report, "-o", "markdown=" + page, "-f"}
+	if code, _, stderr := check(t, files, append(args, "{dir}/none.yaml")...); code != cli.ExitTrouble || stderr == "" {
+		t.Errorf("no change: exit code %d", code)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("there is no verdict, but %v", entries)
+	}
+	code, stdout, _ := check(t, files, append(args, "{dir}/odd.yaml")...)
+	if code != cli.ExitDenied || !json.Valid([]byte(stdout)) {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+	for path, want := range map[string]string{report: `type="RejectedByMCO"`, page: "| deny | RejectedByMCO |"} {
+		if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%v\n%s\nlacks %s", err, data, want)
+		}
+	}
+}
