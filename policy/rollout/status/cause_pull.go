@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -20,10 +21,10 @@ func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 	remedies = append(remedies, d.signRemedies(route)...)
 	for _, l := range route.open() {
 		switch host, _, _ := strings.Cut(l.Ref, "/"); d.answer(l) {
-		case HoldsDenied:
+		case policy.Denied:
 			remedies = append(remedies, act("oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE",
 				"gives all nodes the credentials in FILE, which has to have the old ones too, and those for "+host+"; no node is drained"))
-		case HoldsAway:
+		case policy.Unreachable:
 			remedies = append(remedies, look(fmt.Sprintf("oc debug node/%s -- chroot /host curl -sSI https://%s/v2/", arg(node), arg(host)), "says whether the node reaches "+host))
 		}
 	}
@@ -36,15 +37,15 @@ func (d *diagnosis) copies(image string, mirror mirrors.Location, route path) []
 	const again = "; whoever waits for it tries again by itself"
 	source := d.source(image, route)
 	d.askPlaces([]PlaceAsked{source})
-	switch d.answer(source) {
-	case HoldsNot, HoldsAway, HoldsOther:
-	case "":
+	switch answer := d.answer(source); {
+	case answer == policy.Unreachable || isWithout(answer):
+	case !d.isAsked(source):
 		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image to the mirror, if it can still be had at its source"+again)}
 	default:
 		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image from its source to the mirror"+again)}
 	}
 	for _, at := range d.Asks.Places {
-		if d.answer(at) == HoldsIt && isOf(image, at.Ref) && at.Ref != mirror.Ref {
+		if d.answer(at) == policy.Present && isOf(image, at.Ref) && at.Ref != mirror.Ref {
 			return []Remedy{act(copyCommand(at.Ref, mirror.Ref), "copies the image to the mirror from where it still is"+again)}
 		}
 	}
@@ -86,7 +87,7 @@ func (d *diagnosis) runsOn(image string) string {
 // toCopyTo returns the first mirror that a node asks and that is not known to have the image.
 func (d *diagnosis) toCopyTo(route path) (mirrors.Location, bool) {
 	for _, l := range route.open() {
-		if holds := d.answer(l); l.Source.Mirror && (holds == "" || holds == HoldsNot || holds == HoldsOther) {
+		if l.Source.Mirror && (!d.isAsked(l) || isWithout(d.answer(l))) {
 			return l.Location, true
 		}
 	}
@@ -97,8 +98,8 @@ func (d *diagnosis) toCopyTo(route path) (mirrors.Location, bool) {
 // to the first place that has the image, and to the mirror that it is copied to first.
 func (d *diagnosis) signRemedies(route path) []Remedy {
 	to := slices.IndexFunc(route.open(), func(p PlaceAsked) bool {
-		holds := d.answer(p)
-		return p.Source.Mirror && (holds == HoldsNot || holds == HoldsOther) || holds == HoldsUnsigned || holds == HoldsMissigned
+		answer := d.answer(p)
+		return p.Source.Mirror && isWithout(answer) || answer == policy.Unsigned || answer == policy.Missigned
 	})
 	if to < 0 {
 		return nil

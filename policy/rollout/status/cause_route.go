@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -33,10 +34,10 @@ func (d *diagnosis) pull(route path) pull {
 	}
 	for _, l := range route.open() {
 		switch d.answer(l) {
-		case HoldsIt:
+		case policy.Present:
 			return pullWorks
-		case HoldsNot, HoldsAway, HoldsDenied, HoldsOther: // the next one is asked
-		case HoldsUnsigned, HoldsMissigned:
+		case policy.Absent, policy.Unreachable, policy.Denied, policy.Mismatch, policy.Incomplete: // the next one is asked
+		case policy.Unsigned, policy.Missigned:
 			return pullFails
 		default:
 			return pullUnknown
@@ -224,7 +225,8 @@ func (d *diagnosis) lost(w *why, p *rollout.Pod, image string, route path) {
 	works := d.pull(before)
 	for _, place := range d.lostPlaces(before, route, image) {
 		w.chain = append(w.chain, fmt.Sprintf("nodes with %s look for it at %s as well; %s", from, place.Ref, place.by))
-		if place.command == "" || works == pullFails || d.answer(place.PlaceAsked) == HoldsNot || d.answer(place.PlaceAsked) == HoldsAway {
+		answer := d.answer(place.PlaceAsked)
+		if place.command == "" || works == pullFails || answer == policy.Absent || answer == policy.Unreachable {
 			continue
 		}
 		w.remedies = append(w.remedies, d.wayBack(place.command, "takes that back. ", *place.after, p))

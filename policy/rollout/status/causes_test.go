@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -52,7 +53,7 @@ func deadlock(change func(*Input), words ...string) Input {
 
 // signed lays image policies on the nodes of in. The source has the image with a good signature, the
 // mirror has it as given.
-func signed(mirrorHolds Holds, signedAt string) func(*Input) {
+func signed(atMirror policy.Presence, signedAt string) func(*Input) {
 	return func(in *Input) {
 		files := in.Rendered["2"].Files
 		files[mirrors.PolicyJSONPath] = []byte(`{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"quay.io/shop":[{"type":"sigstoreSigned","keyData":"a2V5"}]}}}`)
@@ -60,13 +61,13 @@ func signed(mirrorHolds Holds, signedAt string) func(*Input) {
 		for i := range in.Cluster.Pods {
 			in.Cluster.Pods[i].Detail = "Source image rejected: A signature was required, but no signature exists"
 		}
-		at := Answer{Holds: mirrorHolds}
+		at := Answer{Presence: atMirror}
 		if signedAt != "" {
 			at.Signatures = []SignatureAnswer{{Digest: "sha256:" + hex, At: signedAt}}
 		}
 		in.Evidence.Places = map[Place]Answer{
 			{Location: place("mirror.example.com/shop/cart:v1")}: at,
-			{Location: place("quay.io/shop/cart:v1")}:            {Holds: HoldsIt, Signatures: []SignatureAnswer{{Digest: "sha256:" + hex, At: "quay.io/shop/cart:sha256-" + hex + ".sig", Accepted: true}}},
+			{Location: place("quay.io/shop/cart:v1")}:            {Presence: policy.Present, Signatures: []SignatureAnswer{{Digest: "sha256:" + hex, At: "quay.io/shop/cart:sha256-" + hex + ".sig", Accepted: true}}},
 		}
 	}
 }
@@ -95,9 +96,9 @@ func place(ref string) mirrors.Location { return mirrors.Location{Ref: ref} }
 func TestCauses(t *testing.T) {
 	failing := "failing=ImagePullBackOff"
 	const mirror, source = "mirror.example.com/shop/cart:v1", "quay.io/shop/cart:v1"
-	answered := func(mirrorHolds, sourceHolds Holds) func(*Input) {
+	answered := func(atMirror, atSource policy.Presence) func(*Input) {
 		return func(in *Input) {
-			in.Evidence.Places = map[Place]Answer{{Location: place(mirror)}: {Holds: mirrorHolds, Words: "404"}, {Location: place(source)}: {Holds: sourceHolds}}
+			in.Evidence.Places = map[Place]Answer{{Location: place(mirror)}: {Presence: atMirror, Words: "404"}, {Location: place(source)}: {Presence: atSource}}
 		}
 	}
 	gaveUp := func(reason string, words ...string) Input {
@@ -110,10 +111,10 @@ func TestCauses(t *testing.T) {
 		link      string // in the chain
 		effective string // the first remedy that changes something, "" for none
 	}{
-		{"neither place has the image", deadlock(answered(HoldsNot, HoldsNot), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + source + " docker://" + mirror},
-		{"the mirror has it by now", deadlock(answered(HoldsIt, ""), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
-		{"the source has it, and nodes get that far", deadlock(answered(HoldsNot, HoldsIt), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
-		{"the mirror wants credentials", deadlock(answered(HoldsDenied, HoldsNot), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
+		{"neither place has the image", deadlock(answered(policy.Absent, policy.Absent), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + source + " docker://" + mirror},
+		{"the mirror has it by now", deadlock(answered(policy.Present, policy.Unknown), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
+		{"the source has it, and nodes get that far", deadlock(answered(policy.Absent, policy.Present), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
+		{"the mirror wants credentials", deadlock(answered(policy.Denied, policy.Absent), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
 		{"the kubelet says why", deadlock(func(in *Input) { in.Cluster.Pods[1].Detail = "manifest unknown" }, failing), CauseImageNotPulled, "its kubelet says: manifest unknown", "oc image mirror " + source + " " + mirror},
 		{"pull secrets of its own", deadlock(func(in *Input) {
 			spec := *in.Cluster.Pods[1].Spec
@@ -134,18 +135,18 @@ func TestCauses(t *testing.T) {
 			reviseTo(&in.Cluster.Pods[1], "6e")
 		}, "failing=CrashLoopBackOff"), CausePodFails, "its kubelet says: it ended with exit code 1 (Error), 7 times", "oc -n shop rollout undo deployment/cart"},
 		{"a bare pod waits for its image, which a place has", deadlock(func(in *Input) {
-			answered(HoldsNot, HoldsIt)(in)
+			answered(policy.Absent, policy.Present)(in)
 			in.Cluster.Pods[1].Owner = rollout.Owner{}
 		}, failing), CauseImageNotPulled, source + " has it", "oc image mirror " + source + " " + mirror},
 		{
-			"the mirror lacks the signature", deadlock(signed(HoldsUnsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
+			"the mirror lacks the signature", deadlock(signed(policy.Unsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
 			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig",
 		},
 		{
-			"nodes reject the signature at the mirror", deadlock(signed(HoldsMissigned, "mirror.example.com/shop/cart:sha256-"+hex+".sig"), "failing=SignatureValidationFailed"), CauseImageNotPulled, "mirror.example.com/shop/cart:v1 has it, and signatures that nodes reject",
+			"nodes reject the signature at the mirror", deadlock(signed(policy.Missigned, "mirror.example.com/shop/cart:sha256-"+hex+".sig"), "failing=SignatureValidationFailed"), CauseImageNotPulled, "mirror.example.com/shop/cart:v1 has it, and signatures that nodes reject",
 			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig",
 		},
-		{"the mirror has neither", deadlock(signed(HoldsNot, ""), failing), CauseImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
+		{"the mirror has neither", deadlock(signed(policy.Absent, ""), failing), CauseImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
 		{"a pod that is not ready", deadlock(nil, "unready"), CausePodNotReady, "pod shop/2 on b is not ready", "oc -n shop delete pod 2"},
 		{"a budget without room", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)

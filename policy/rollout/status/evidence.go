@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -99,7 +100,8 @@ type Made struct {
 
 // An Answer is that of a place to the question whether it has an image.
 type Answer struct {
-	Holds Holds
+	// Presence is Unknown if the place gave no answer.
+	Presence policy.Presence
 	// Words are those of the registry, or why it could not be asked; "" where it has the
 	// image.
 	Words string
@@ -114,23 +116,24 @@ type SignatureAnswer struct {
 	Accepted   bool
 }
 
-// Holds is whether a place has an image, in words that complete its name.
-type Holds string
+// presenceText says whether a place has an image, in words that complete its name.
+var presenceText = map[policy.Presence]string{
+	policy.Unknown:      "gave no answer in time",
+	policy.Present:      "has it",
+	policy.Absent:       "does not have it",
+	policy.Denied:       "does not let the nodes in",
+	policy.Unreachable:  "is out of reach",
+	policy.Mismatch:     "has something else, or only a part of it",
+	policy.Incomplete:   "has something else, or only a part of it",
+	policy.Inconclusive: "has it, and whether nodes accept it there is not known",
+	policy.Unsigned:     "has it without the signature that nodes require",
+	policy.Missigned:    "has it, and signatures that nodes reject or cannot read",
+}
 
-// What a place may answer.
-const (
-	HoldsIt     Holds = "has it"
-	HoldsNot    Holds = "does not have it"
-	HoldsDenied Holds = "does not let the nodes in"
-	HoldsAway   Holds = "is out of reach"
-	HoldsOther  Holds = "has something else, or only a part of it"
-	HoldsNoWord Holds = "gave no answer in time"
-	// These two end a pull there, although the image is there.
-	HoldsUnsigned  Holds = "has it without the signature that nodes require"
-	HoldsMissigned Holds = "has it, and signatures that nodes reject or cannot read"
-	// HoldsUnjudged leaves open whether they do.
-	HoldsUnjudged Holds = "has it, and whether nodes accept its signatures is not known"
-)
+// isWithout reports whether a place has answered that it does not have an image, or not all of it.
+func isWithout(p policy.Presence) bool {
+	return p == policy.Absent || p == policy.Mismatch || p == policy.Incomplete
+}
 
 // A CertificateRequest is a CertificateSigningRequest of a kubelet that nobody has approved.
 type CertificateRequest struct{ Name, Node string }
@@ -181,7 +184,7 @@ func (d *diagnosis) answersLink(places []PlaceAsked) string {
 		if !ok {
 			continue
 		}
-		part := p.Ref + " " + string(a.Holds)
+		part := p.Ref + " " + presenceText[a.Presence]
 		if a.Words != "" {
 			part += " (" + a.Words + ")"
 		}
@@ -193,5 +196,10 @@ func (d *diagnosis) answersLink(places []PlaceAsked) string {
 	return "asked just now: " + strings.Join(parts, "; ")
 }
 
-// answer returns what a place answered, "" if it was not asked.
-func (d *diagnosis) answer(p PlaceAsked) Holds { return d.Evidence.Places[p.Place].Holds }
+// answer returns what a place answered, Unknown if it was not asked.
+func (d *diagnosis) answer(p PlaceAsked) policy.Presence { return d.Evidence.Places[p.Place].Presence }
+
+func (d *diagnosis) isAsked(p PlaceAsked) bool {
+	_, ok := d.Evidence.Places[p.Place]
+	return ok
+}

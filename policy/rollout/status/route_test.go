@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -34,9 +35,9 @@ func turned(t *testing.T, before, after mirrors.Set, has ...string) Input {
 	in.Evidence.Places = map[Place]Answer{}
 	for range 2 {
 		for _, p := range Diagnose(in, after).Asks.Places {
-			in.Evidence.Places[p.Place] = Answer{Holds: HoldsNot}
+			in.Evidence.Places[p.Place] = Answer{Presence: policy.Absent}
 			if slices.Contains(has, p.Ref) {
-				in.Evidence.Places[p.Place] = Answer{Holds: HoldsIt}
+				in.Evidence.Places[p.Place] = Answer{Presence: policy.Present}
 			}
 		}
 	}
