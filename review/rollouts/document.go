@@ -67,7 +67,7 @@ func DiagnosisDocument(d status.Diagnosis) v1alpha1.Diagnosis {
 
 func holdUp(f status.Finding) v1alpha1.HoldUp {
 	return v1alpha1.HoldUp{
-		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain, Unexplained: f.Unexplained,
+		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain.Lines(), Unexplained: f.Unexplained,
 		Remedies: each(f.Remedies, func(r status.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,
 	}
 }
@@ -92,7 +92,7 @@ func nodeConfig(n status.NodeConfig) v1alpha1.NodeConfig {
 func EventDocument(e progress.Event) v1alpha1.RolloutEvent {
 	d := v1alpha1.RolloutEvent{
 		APIVersion: v1alpha1.APIVersion, Kind: "RolloutEvent", Time: e.Time.UTC(), Type: string(e.Type), Pool: e.Pool, Node: e.Node,
-		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: e.Causes,
+		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: each(e.Causes, status.Chain.Lines),
 	}
 	for stage, n := range e.Counts {
 		if d.Nodes == nil {

@@ -105,7 +105,7 @@ func (w *watch) soFar() []progress.Event {
 		}
 		told = append(told, progress.Event{
 			Time: e.Time, Type: progress.Type(e.Type), Pool: e.Pool, Node: e.Node, Message: e.Message, Config: e.Config, Objects: e.Objects,
-			Counts: counts, Seconds: e.Seconds, Causes: e.Causes,
+			Counts: counts, Seconds: e.Seconds,
 		})
 	}
 }

@@ -101,11 +101,11 @@ func printDiagnosis(w io.Writer, d status.Diagnosis) error {
 }
 
 func printFinding(b *strings.Builder, f *status.Finding) {
-	fmt.Fprintf(b, "%s\n", f.Chain[0])
+	fmt.Fprintf(b, "%s\n", f.Chain.Symptom)
 	if others := f.Others(); others != "" {
 		cli.WriteLines(b, cli.Wrapped(others, cli.TableWidth-2*cli.Margin), cli.Margin)
 	}
-	for _, link := range f.Chain[1:] {
+	for _, link := range f.Chain.Links {
 		cli.WriteLines(b, cli.Wrapped("because "+link, cli.TableWidth-2*cli.Margin), cli.Margin)
 	}
 	if f.Unexplained {

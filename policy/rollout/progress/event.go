@@ -2,6 +2,8 @@ package progress
 
 import (
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
 // An Event is something that has happened in a rollout. It is published (v1alpha1.RolloutEvent): a
@@ -26,7 +28,7 @@ type Event struct {
 	Seconds int64
 	// Causes lead from each symptom to its cause, for PoolStalled. None means that no cause is
 	// known.
-	Causes [][]string
+	Causes []status.Chain
 }
 
 // Counts are numbers of nodes by stage, without those that are zero.

@@ -108,7 +108,7 @@ func (p *poolTrack) causeText(findings []status.Finding) string {
 		return "nothing is known that holds it up"
 	}
 	slices.SortStableFunc(findings, func(a, b status.Finding) int { return cmp.Compare(unexplained(a), unexplained(b)) })
-	line := strings.Join(findings[0].Chain, "; ")
+	line := findings[0].Chain.String()
 	if n := len(findings) - 1; n > 0 {
 		line += fmt.Sprintf(" (and %s)", text.Count(n, "more finding"))
 	}

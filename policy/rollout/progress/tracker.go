@@ -161,5 +161,5 @@ type Stall struct {
 	// Cause says why, in a line; Causes are the chains of all findings. There are none where no
 	// cause is known.
 	Cause  string
-	Causes [][]string
+	Causes []status.Chain
 }

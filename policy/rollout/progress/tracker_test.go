@@ -163,8 +163,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A fake finding of a cause.
-var blocked = status.Finding{Pool: "worker", Node: "a", Chain: []string{"node a is being drained", "pod shop/cart-1 is not evicted", "the budget allows none"}}
+// blocked is a finding of a cause.
+var blocked = status.Finding{Pool: "worker", Node: "a", Chain: status.Chain{Symptom: "node a is being drained", Links: []string{"pod shop/cart-1 is not evicted", "the budget allows none"}}}
 
 func podsOn(node string, names ...string) rollout.Cluster {
 	var c rollout.Cluster
@@ -285,7 +285,7 @@ func TestPausedRetarget(t *testing.T) {
 	}
 	tracker.Observe(paused("2").sight(noon))
 	for _, minute := range []time.Duration{5, 10} {
-		tracker.Diagnosed(status.Diagnosis{Findings: []status.Finding{{Pool: "worker", Cause: status.CausePoolPaused, Chain: []string{"pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
+		tracker.Diagnosed(status.Diagnosis{Findings: []status.Finding{{Pool: "worker", Cause: status.CausePoolPaused, Chain: status.Chain{Symptom: "pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
 	}
 	events := tracker.Observe(paused("3").sight(noon.Add(11 * time.Minute)))
 	if got := lines(events); !strings.HasPrefix(got, "PoolRetarget") || strings.Contains(got, "PoolMoving") || tracker.Pools(noon)[0].Stall == nil {

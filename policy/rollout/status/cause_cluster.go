@@ -29,7 +29,7 @@ func (d *diagnosis) cluster(s *Status) {
 func (d *diagnosis) objectsRejected() {
 	f := Finding{
 		Cause:    CauseObjectsRejected,
-		Chain:    []string{"MCO renders nothing for any pool", "it rejects the mirror objects: " + text.Line(d.rejected.Error())},
+		Chain:    chain("MCO renders nothing for any pool", "it rejects the mirror objects: "+text.Line(d.rejected.Error())),
 		Remedies: []Remedy{look("mirrorset-guard render", "says which objects it rejects")},
 	}
 	var rejection *mirrors.Rejection
@@ -97,18 +97,18 @@ func (d *diagnosis) controller(s *Status) {
 		return
 	}
 	f := Finding{
-		Cause: CauseControllerDown, Chain: []string{"no pool is rendered, and no node is taken or drained", name + " does not run"},
+		Cause: CauseControllerDown, Chain: chain("no pool is rendered, and no node is taken or drained", name+" does not run"),
 		Remedies: []Remedy{look(inMCO+"get deployment,pods -l k8s-app="+name, "shows its Deployment and its pods")},
 	}
 	if !s.waits() {
-		f.Chain[0] = "the next change will reach no node"
+		f.Chain.Symptom = "the next change will reach no node"
 	}
 	for _, p := range pods {
 		why := d.unready(p)
-		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
+		f.explain(why)
 	}
 	if len(pods) == 0 {
-		f.Chain = append(f.Chain, "there is no pod of it: its Deployment is scaled to 0, or cannot make one")
+		f.because("there is no pod of it: its Deployment is scaled to 0, or cannot make one")
 		f.Remedies = append(f.Remedies, d.scaleUp(name))
 	}
 	d.add(f)
@@ -132,7 +132,7 @@ func (d *diagnosis) operator(s *Status) {
 	for _, c := range s.Operator.Conditions {
 		if c.Type == "Available" && c.Status != "True" || c.Type == "Degraded" && c.Status == "True" {
 			d.add(Finding{
-				Chain:    []string{"ClusterOperator machine-config reports " + c.Type + " " + c.Status, cmp.Or(c.Message, c.Reason, "it does not say why")},
+				Chain:    chain("ClusterOperator machine-config reports "+c.Type+" "+c.Status, cmp.Or(c.Message, c.Reason, "it does not say why")),
 				Remedies: []Remedy{look(inMCO+"logs deployment/machine-config-operator", "shows what it is at")},
 			})
 		}

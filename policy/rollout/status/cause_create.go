@@ -27,13 +27,13 @@ func (d *diagnosis) notCreated(f *Finding, pod *rollout.Pod, r refusal) bool {
 		return false
 	}
 	f.Cause = CausePodNotCreated
-	f.Chain = append(f.Chain, fmt.Sprintf("%s %s has not made %d of its %s", owner.Kind, owner.Name, missing, text.Count(wanted, "pod")))
+	f.because(fmt.Sprintf("%s %s has not made %d of its %s", owner.Kind, owner.Name, missing, text.Count(wanted, "pod")))
 	if answer.Refused == "" {
 		f.Passing = true
 		f.Remedies = append(f.Remedies, d.creations(pod))
 		return true
 	}
-	f.Chain = append(f.Chain, "it says: "+answer.Refused)
+	f.because("it says: " + answer.Refused)
 	f.Remedies = append(f.Remedies, d.creations(pod))
 	f.Remedies = append(f.Remedies, permissions(pod, answer.Refused, missing)...)
 	return true

@@ -99,14 +99,14 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 		return
 	}
 	d.refusals[subject] = len(d.Findings)
-	f := Finding{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{podName(pod)}, Passing: r.passing, Chain: []string{
+	f := Finding{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{podName(pod)}, Passing: r.passing, Chain: chain(
 		fmt.Sprintf("node %s is being drained", n.Name), fmt.Sprintf("pod %s is not evicted: %s", podName(pod), r.why),
-	}}
+	)}
 	if r.answer != "" {
-		f.Chain = append(f.Chain, "asked for a dry run of it, the API server says: "+r.answer)
+		f.because("asked for a dry run of it, the API server says: " + r.answer)
 	}
 	if why != "" {
-		f.Chain = append(f.Chain, why)
+		f.because(why)
 	}
 	d.began = time.Time{}
 	if n.Cordoned != nil && n.Cordoned.Since != nil {
@@ -132,13 +132,22 @@ func (f *Finding) also(node, pod string) {
 	}
 }
 
+// countPods says, after the link about the first of the pods that are not evicted, how many others
+// there are.
+func (f *Finding) countPods() {
+	if len(f.pods) > 1 {
+		more := text.Plural(len(f.pods)-1, "more pod", "more pods") + ": " + text.Names(f.pods[1:], shown)
+		f.Chain.Links = slices.Insert(f.Chain.Links, 1, text.Line("so it is for "+more))
+	}
+}
+
 // replacements says which pods keep a budget from having room, and why they do not run. It
 // returns the remedies that do more than is asked for.
 func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last []Remedy) {
 	if f.Cause != CauseBudgetFull {
 		return nil
 	}
-	var whys []why
+	var whys []explanation
 	waiting := 0
 	for _, other := range d.of[pod.Namespace] {
 		if other == pod || other.Ready || other.Deleted || !r.covers(other) {
@@ -148,9 +157,10 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 			whys = append(whys, d.unready(other))
 		}
 	}
-	slices.SortStableFunc(whys, func(a, b why) int { return cmp.Compare(rank(a.cause), rank(b.cause)) })
+	slices.SortStableFunc(whys, func(a, b explanation) int { return cmp.Compare(rank(a.cause), rank(b.cause)) })
 	for _, w := range whys {
-		f.Chain, f.Remedies = append(f.Chain, w.chain...), append(f.Remedies, w.remedies...)
+		f.because(w.links...)
+		f.Remedies = append(f.Remedies, w.remedies...)
 		for _, r := range w.last {
 			if !slices.Contains(last, r) {
 				last = append(last, r)
@@ -160,9 +170,9 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 	switch {
 	case len(whys) == 0 && d.notCreated(f, pod, r):
 	case len(whys) == 0:
-		f.Chain = append(f.Chain, "all pods that count for the budget are healthy: it leaves no room for a drain")
+		f.because("all pods that count for the budget are healthy: it leaves no room for a drain")
 	case waiting > len(whys):
-		f.Chain = append(f.Chain, fmt.Sprintf("%s of the budget are not ready either", text.Plural(waiting-len(whys), "more pod", "more pods")))
+		f.because(fmt.Sprintf("%s of the budget are not ready either", text.Plural(waiting-len(whys), "more pod", "more pods")))
 	}
 	if len(whys) > 0 {
 		f.Cause = whys[0].cause

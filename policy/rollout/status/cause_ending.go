@@ -29,7 +29,7 @@ func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
 	}
 	f := Finding{
 		Cause: CausePodNotEnding, Pool: p.Name, Node: n.Name,
-		Chain:       []string{fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: " + text.Names(names, shown)},
+		Chain:       chain(fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: "+text.Names(names, shown)),
 		Remedies:    []Remedy{look("oc describe node "+arg(n.Name), "shows what runs there; a pod may take its grace period, or wait for a finalizer or a volume")},
 		Unexplained: true, Passing: passing,
 	}
@@ -62,15 +62,15 @@ func (d *diagnosis) late(f *Finding, pod *rollout.Pod) {
 	isLate := isTimed && !d.Now.Before(pod.Ends)
 	switch {
 	case isLate:
-		f.Chain = append(f.Chain, fmt.Sprintf("the time that pod %s has for it was over %s", podName(pod), When(pod.Ends, d.Now)))
+		f.because(fmt.Sprintf("the time that pod %s has for it was over %s", podName(pod), When(pod.Ends, d.Now)))
 	case isTimed:
-		f.Chain = append(f.Chain, fmt.Sprintf("pod %s has until %s for it: that is its grace period", podName(pod), pod.Ends.UTC().Format("15:04:05 MST")))
+		f.because(fmt.Sprintf("pod %s has until %s for it: that is its grace period", podName(pod), pod.Ends.UTC().Format("15:04:05 MST")))
 	}
 	if pod.Finalizers == "" && !isTimed {
 		return
 	}
 	if pod.Finalizers != "" {
-		f.Chain = append(f.Chain, fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", podName(pod), pod.Finalizers))
+		f.because(fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", podName(pod), pod.Finalizers))
 	}
 	f.Remedies = append(f.Remedies, ending(pod))
 	f.Unexplained = false
@@ -101,7 +101,7 @@ func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
 	}
 	f := Finding{
 		Pool: p.Name, Node: n.Name, Passing: true,
-		Chain: []string{fmt.Sprintf("node %s is being drained", n.Name), "the drain began " + When(*since, d.Now)},
+		Chain: chain(fmt.Sprintf("node %s is being drained", n.Name), "the drain began "+When(*since, d.Now)),
 		Remedies: []Remedy{
 			look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows what the drain waits for; it is tried again each minute, and after ten every five"),
 			look("oc describe node "+arg(n.Name), "shows what runs there"),
@@ -117,11 +117,11 @@ func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
 	}
 	switch {
 	case len(names) == 0:
-		f.Chain = append(f.Chain, "no pod is left that it would evict, and machine-config-controller has not said that it is done")
+		f.because("no pod is left that it would evict, and machine-config-controller has not said that it is done")
 	case allowed > 0:
-		f.Chain = append(f.Chain, "pods are still there, and asked for a dry run of their eviction, the API server would let them go: "+text.Names(names, shown))
+		f.because("pods are still there, and asked for a dry run of their eviction, the API server would let them go: " + text.Names(names, shown))
 	default:
-		f.Chain = append(f.Chain, "pods are still there, and no budget that is known keeps them: "+text.Names(names, shown))
+		f.because("pods are still there, and no budget that is known keeps them: " + text.Names(names, shown))
 	}
 	d.add(f)
 	return true

@@ -43,7 +43,7 @@ func (d *diagnosis) node(p *Pool, n *Node) {
 	case NodeSilent:
 		d.add(Finding{
 			Pool: p.Name, Node: n.Name, subject: "silent", Cause: CauseDaemonDown, Unexplained: true,
-			Chain:    []string{fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"},
+			Chain:    chain(fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"),
 			Remedies: []Remedy{daemonPod(n.Name)},
 		})
 	case NodeApplying, NodeUpdating:
@@ -63,7 +63,7 @@ func (d *diagnosis) tooLong(p *Pool, n *Node) {
 	}
 	d.add(Finding{
 		Pool: p.Name, Node: n.Name, subject: "long",
-		Chain:    []string{fmt.Sprintf("node %s %s", n.Name, n.State), "its update began " + When(*n.Since, d.Now) + ", and nothing that is known holds it up"},
+		Chain:    chain(fmt.Sprintf("node %s %s", n.Name, n.State), "its update began "+When(*n.Since, d.Now)+", and nothing that is known holds it up"),
 		Remedies: []Remedy{daemonPod(n.Name), look("oc describe node "+arg(n.Name), "shows what runs there, and its events")},
 	})
 }
@@ -90,16 +90,16 @@ func (d *diagnosis) daemonDown(p *Pool, n *Node) bool {
 	}
 	f := Finding{
 		Cause: CauseDaemonDown, Pool: p.Name, Node: n.Name, subject: "none",
-		Chain:    []string{fmt.Sprintf("node %s %s", n.Name, n.State), "its " + name + " does not run"},
+		Chain:    chain(fmt.Sprintf("node %s %s", n.Name, n.State), "its "+name+" does not run"),
 		Remedies: []Remedy{daemonPod(n.Name)},
 	}
 	for _, pod := range pods {
 		why := d.unready(pod)
 		f.subject = why.subject
-		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
+		f.explain(why)
 	}
 	if len(pods) == 0 {
-		f.Chain = append(f.Chain, "DaemonSet "+name+" has no pod there")
+		f.because("DaemonSet " + name + " has no pod there")
 		f.Remedies = append(f.Remedies,
 			look(inMCO+"describe daemonset "+name, "shows its events: a quota, a taint or a webhook may keep it from making the pod"),
 			act(inMCO+"rollout restart daemonset "+name, "restarts its pods one at a time; nodes and workloads keep running"))
@@ -121,14 +121,14 @@ func (d *diagnosis) notReady(p *Pool, n *Node) bool {
 	}
 	f := Finding{
 		Cause: CauseNodeNotReady, Pool: p.Name, Node: n.Name, subject: strings.ReplaceAll(c.Reason+c.Message, n.Name, ""),
-		Chain: []string{fmt.Sprintf("node %s is not ready", n.Name), fmt.Sprintf("its kubelet says: %s", cmp.Or(c.Message, c.Reason, "nothing"))},
+		Chain: chain(fmt.Sprintf("node %s is not ready", n.Name), fmt.Sprintf("its kubelet says: %s", cmp.Or(c.Message, c.Reason, "nothing"))),
 	}
 	d.Asks.Requests = true
 	f.Remedies = append(f.Remedies, look("oc describe node "+arg(n.Name), "shows its conditions and events"))
 	for _, r := range d.Evidence.Requests {
 		if r.Node == n.Name {
 			f.Cause, f.subject = CauseCertificatePending, ""
-			f.Chain = append(f.Chain, fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
+			f.because(fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
 			f.Remedies = append(f.Remedies, act("oc adm certificate approve "+arg(r.Name), "lets the kubelet in again, if the request is its own: look at it first with oc describe csr"))
 		}
 	}
@@ -150,14 +150,14 @@ func (d *diagnosis) configMissing(p *Pool, n *Node) bool {
 	}
 	f := Finding{
 		Cause: CauseConfigMissing, Pool: p.Name, Node: n.Name, subject: missing,
-		Chain: []string{
+		Chain: chain(
 			fmt.Sprintf("node %s %s", n.Name, n.State),
 			fmt.Sprintf("annotation %s names rendered config %s, which is gone: somebody has deleted it, and its daemon cannot tell what to change", which, missing),
-		},
+		),
 		Remedies: []Remedy{look("oc get machineconfig "+arg(missing), "says whether it is there; if there is a backup of it, create it again, and the node goes on by itself")},
 	}
 	if n.Reason != "" {
-		f.Chain = append(f.Chain, "its daemon says: "+n.Reason)
+		f.because("its daemon says: " + n.Reason)
 	}
 	target := arg(p.Target)
 	patch := fmt.Sprintf(`oc annotate node %s --overwrite machineconfiguration.openshift.io/desiredConfig=%s`, arg(n.Name), target)

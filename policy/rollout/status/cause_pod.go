@@ -19,7 +19,7 @@ func podName(p *rollout.Pod) string { return p.Namespace + "/" + p.Name }
 func in(namespace string) string { return "oc -n " + arg(namespace) + " " }
 
 // unready says why a pod is not ready, and what can be done.
-func (d *diagnosis) unready(p *rollout.Pod) why {
+func (d *diagnosis) unready(p *rollout.Pod) explanation {
 	switch {
 	case p.FailsToPull():
 		return d.unpulled(p)
@@ -34,15 +34,15 @@ func (d *diagnosis) unready(p *rollout.Pod) why {
 
 // notReadyPod is about a pod that runs and is not ready. One that was made after the drain began has come
 // instead of another one that was not ready either.
-func (d *diagnosis) notReadyPod(p *rollout.Pod) why {
-	w := why{
-		cause: CausePodNotReady, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
+func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
+	w := explanation{
+		cause: CausePodNotReady, subject: podName(p), links: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
 		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows its probes and events")},
 	}
 	others := d.landing(p, "")
 	switch {
 	case !d.began.IsZero() && p.Created.After(d.began):
-		w.chain = append(w.chain, fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
+		w.because(fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
 	case p.Owner != (rollout.Owner{}) && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
 		again := replace(p, "")
 		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", arg(p.Node), again.Command, arg(p.Node)), again.Effect+", on another node"))
@@ -62,7 +62,7 @@ func replace(p *rollout.Pod, how string) Remedy {
 }
 
 // unpulled is about a pod whose image is not pulled.
-func (d *diagnosis) unpulled(p *rollout.Pod) why {
+func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 	image := p.FailingImage()
 	route, unknown := d.routeOn(p.Node, p.Namespace, image)
 	d.pull(route)
@@ -72,12 +72,12 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	}
 	w := d.pullOf(image, p.Node, route, unknown)
 	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", podName(p), p.Node, cmp.Or(image, "an image"), p.Failing)
-	w.chain = append([]string{first}, w.chain...)
+	w.links = append([]string{first}, w.links...)
 	if p.Detail != "" && !strings.HasPrefix(p.Detail, "Back-off pulling image") {
-		w.chain = slices.Insert(w.chain, 1, "its kubelet says: "+p.Detail)
+		w.links = slices.Insert(w.links, 1, "its kubelet says: "+p.Detail)
 	}
 	if p.Spec != nil && len(p.Spec.PullSecrets) > 0 {
-		w.chain = append(w.chain, "the pod has pull secrets of its own, with which registries may answer otherwise")
+		w.because("the pod has pull secrets of its own, with which registries may answer otherwise")
 	}
 	if p.Spec == nil || image == "" {
 		return w
@@ -95,7 +95,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 
 // elsewhere is about another pod instead, which may go to another node, or to the same by what places
 // have now. It helps only where the next place can pull.
-func (d *diagnosis) elsewhere(w *why, p *rollout.Pod, image string, route path) {
+func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, route path) {
 	l, now := d.landing(p, image), d.pull(route)
 	switch {
 	case l.isSafe() && p.Owner != (rollout.Owner{}): // else its kubelet is to try again
@@ -112,22 +112,22 @@ func (d *diagnosis) elsewhere(w *why, p *rollout.Pod, image string, route path) 
 		return
 	}
 	if len(l.works) > 0 && len(l.fails) > 0 {
-		w.chain = append(w.chain, fmt.Sprintf("another pod instead could be pulled on %s, but not on %s", text.Names(l.works, shown), text.Names(l.fails, shown)))
+		w.because(fmt.Sprintf("another pod instead could be pulled on %s, but not on %s", text.Names(l.works, shown), text.Names(l.fails, shown)))
 	}
 }
 
 // unplaced is about a pod that is on no node: by which constraint, and who has the place.
-func (d *diagnosis) unplaced(p *rollout.Pod) why {
-	w := why{cause: CausePodNotPlaced, subject: podName(p), chain: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", podName(p))}}
+func (d *diagnosis) unplaced(p *rollout.Pod) explanation {
+	w := explanation{cause: CausePodNotPlaced, subject: podName(p), links: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", podName(p))}}
 	if p.Spec != nil && p.Spec.Gated {
-		w.chain = append(w.chain, "it has scheduling gates, and waits for whatever is to lift them")
+		w.because("it has scheduling gates, and waits for whatever is to lift them")
 	}
 	if p.Detail != "" {
-		w.chain = append(w.chain, "the scheduler says: "+p.Detail)
+		w.because("the scheduler says: " + p.Detail)
 	}
 	w.remedies = append(w.remedies, look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows which constraint keeps it from each node"))
 	for _, n := range d.cordonedByOthers(p) {
-		w.chain = append(w.chain, fmt.Sprintf("node %s is cordoned, and not for an update", n))
+		w.because(fmt.Sprintf("node %s is cordoned, and not for an update", n))
 		w.remedies = append(w.remedies, act("oc adm uncordon "+arg(n), "lets pods go there again; ask who cordoned it"))
 	}
 	if p.Spec != nil && !p.Spec.Gated && d.placings < maxPlacings {
@@ -148,10 +148,10 @@ const maxPlacings = 60
 
 // kept says what keeps a pod from the nodes that it may run on, and that it fits only where a drain is
 // under way.
-func (d *diagnosis) kept(w *why, p *rollout.Pod) {
+func (d *diagnosis) kept(w *explanation, p *rollout.Pod) {
 	placing := d.placing(p)
 	if len(placing.eligible) == 0 && len(d.Cluster.Nodes) > 0 {
-		w.chain = append(w.chain, "there is no node that its selectors, affinity, tolerations and volumes allow")
+		w.because("there is no node that its selectors, affinity, tolerations and volumes allow")
 	}
 	var drained, held []string
 	free := false
@@ -169,9 +169,9 @@ func (d *diagnosis) kept(w *why, p *rollout.Pod) {
 			free = true
 		}
 	}
-	w.chain = append(w.chain, text.First(held, explained, "node")...)
+	w.because(text.First(held, explained, "node")...)
 	if len(drained) > 0 && !free {
-		w.chain = append(w.chain, fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
+		w.because(fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
 	}
 }
 
@@ -221,10 +221,10 @@ func (d *diagnosis) cordonedByOthers(p *rollout.Pod) []string {
 }
 
 // failing is about a pod that does not start, or ends again and again.
-func (d *diagnosis) failing(p *rollout.Pod) why {
-	w := why{cause: CausePodFails, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s does not start: %s", podName(p), p.Node, p.Failing)}}
+func (d *diagnosis) failing(p *rollout.Pod) explanation {
+	w := explanation{cause: CausePodFails, subject: podName(p), links: []string{fmt.Sprintf("pod %s on %s does not start: %s", podName(p), p.Node, p.Failing)}}
 	if p.Detail != "" {
-		w.chain = append(w.chain, "its kubelet says: "+p.Detail)
+		w.because("its kubelet says: " + p.Detail)
 	}
 	logs := look(fmt.Sprintf("%slogs %s -c %s --previous", in(p.Namespace), arg(p.Name), arg(p.FailingContainer)), "shows why")
 	if p.Failing != "CrashLoopBackOff" { // it has never run

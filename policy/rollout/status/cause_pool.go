@@ -23,7 +23,7 @@ func (d *diagnosis) pool(p *Pool) {
 		d.deleted(p)
 	case p.Paused != nil && p.From != "":
 		d.add(Finding{
-			Cause: CausePoolPaused, Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), p.Paused.Lines[0]},
+			Cause: CausePoolPaused, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), p.Paused.Lines[0]),
 			Remedies: []Remedy{d.resume(p)},
 		})
 	case p.Held != "" && !p.waitsForUnready():
@@ -49,7 +49,7 @@ func (d *diagnosis) deleted(p *Pool) {
 		keeps = "finalizers keep it until whoever has put them there takes them away: " + text.Names(object.Finalizers, shown)
 	}
 	f := Finding{
-		Cause: CausePoolDeletion, Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and " + keeps},
+		Cause: CausePoolDeletion, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and "+keeps),
 		Remedies: []Remedy{look(fmt.Sprintf("oc get machineconfigpool %s -o yaml", arg(p.Name)), "shows its finalizers and which nodes it selects")},
 	}
 	if selector := object.Spec.NodeSelector; p.Present > 0 && selector != nil && len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0 {
@@ -72,11 +72,11 @@ func (d *diagnosis) unexplained(p *Pool) {
 	describe := look("oc describe machineconfigpool "+arg(p.Name), "shows all of its conditions")
 	switch {
 	case p.State == PoolDegraded:
-		d.add(Finding{Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()}, Remedies: []Remedy{describe}})
+		d.add(Finding{Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()), Remedies: []Remedy{describe}})
 	case p.State == PoolUpdating && !d.isFound(CauseControllerDown) && p.onlyWaits():
 		d.add(Finding{
 			Passing: true,
-			Pool:    p.Name, Chain: []string{fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Nodes), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"},
+			Pool:    p.Name, Chain: chain(fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Nodes), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"),
 			Remedies: []Remedy{
 				look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows what it is at"), describe,
 			},
@@ -95,10 +95,10 @@ func (d *diagnosis) isFound(cause Cause) bool {
 
 // held is about a pool of which no node is taken.
 func (d *diagnosis) held(p *Pool) {
-	f := Finding{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: []string{fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held}}
+	f := Finding{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
 	for _, n := range p.Nodes {
 		if n.Cordoned != nil && (n.State == NodeWaits || n.State == NodeUnavailable) && len(f.Remedies) < shown {
-			f.Chain = append(f.Chain, n.cordonedText())
+			f.because(n.cordonedText())
 			f.Remedies = append(f.Remedies, act("oc adm uncordon "+arg(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
 		}
 	}
@@ -142,11 +142,11 @@ func (d *diagnosis) certificate(p *Pool) {
 		}
 		d.add(Finding{
 			Cause: CauseCertificateWaits, Pool: p.Name,
-			Chain: []string{
+			Chain: chain(
 				fmt.Sprintf("nodes of pool %s get no new certificates", p.Name), p.Paused.Lines[0],
 				fmt.Sprintf("the CA %s was made anew on %s, and they have the one from before: once that has expired, logs, exec and metrics fail there, and nodes may become NotReady",
 					rollout.KubeletSigner, c.NotBefore.UTC().Format("2006-01-02")),
-			},
+			),
 			Remedies: []Remedy{d.resume(p)},
 		})
 		return
@@ -159,7 +159,7 @@ func (d *diagnosis) rendering(p *Pool) {
 	for _, c := range p.Conditions {
 		if c.Type == "RenderDegraded" {
 			f := Finding{
-				Cause: CauseNotRendered, Pool: p.Name, Chain: []string{fmt.Sprintf("MCO renders no config for pool %s", p.Name), cmp.Or(c.Message, c.Reason, "it does not say why")},
+				Cause: CauseNotRendered, Pool: p.Name, Chain: chain(fmt.Sprintf("MCO renders no config for pool %s", p.Name), cmp.Or(c.Message, c.Reason, "it does not say why")),
 				Remedies: []Remedy{look("mirrorset-guard render", "says whether the mirror objects are the reason"), logs},
 			}
 			d.newConfigs(p, &f)
@@ -184,10 +184,10 @@ func (d *diagnosis) rendering(p *Pool) {
 	}
 	d.add(Finding{
 		Cause: CauseObjectsNotRendered, Pool: p.Name, Unexplained: true, Passing: true,
-		Chain: []string{
+		Chain: chain(
 			fmt.Sprintf("pool %s is to get %s, which is not what the mirror objects ask for", p.Name, p.Target),
-			"MCO has not rendered it: " + differenceText(differences),
-		},
+			"MCO has not rendered it: "+differenceText(differences),
+		),
 		Remedies: []Remedy{
 			look("mirrorset-guard render", "shows what the objects ask for, and whether MCO has applied it"), logs,
 			act(inMCO+"delete pod -l k8s-app=machine-config-controller", "starts MCO's controllers anew, which render all that objects ask for; nodes of pools that are not paused then get it"),
@@ -243,7 +243,7 @@ func (d *diagnosis) newConfigs(p *Pool, f *Finding) {
 	}
 	for _, c := range d.Evidence.Configs {
 		if len(f.Remedies) < shown && selector.Matches(labels.Set(c.Labels)) && !rendered(c.Name) {
-			f.Chain = append(f.Chain, fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
+			f.because(fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
 			f.Remedies = append(f.Remedies,
 				look("oc get machineconfig "+arg(c.Name)+" -o yaml", "shows it: repair it if it is wanted"),
 				act("oc delete machineconfig "+arg(c.Name), "takes it back; MCO renders without it at once, and no node changes for it"))

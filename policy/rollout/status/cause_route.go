@@ -167,7 +167,7 @@ func labelsOf(p *rollout.Pod) string {
 
 // ahead is about a node that has yet to get the config by which an image can be pulled, but waits for the
 // drain that waits for the pod.
-func (d *diagnosis) ahead(w *why, p *rollout.Pod, image string) bool {
+func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 	pool, n := d.poolOf(p.Node), d.nodes[p.Node]
 	if pool == nil || n == nil || pool.Target == "" {
 		return false
@@ -176,7 +176,7 @@ func (d *diagnosis) ahead(w *why, p *rollout.Pod, image string) bool {
 	if r.Current == pool.Target || r.Desired != r.Current || d.pullBy(pool.Target, p.Namespace, image) != pullWorks {
 		return false
 	}
-	w.chain = append(w.chain, fmt.Sprintf("pool %s is to have %s, by which it could be pulled; node %s has %s, and its turn comes after that drain", pool.Name, pool.Target, p.Node, r.Current))
+	w.because(fmt.Sprintf("pool %s is to have %s, by which it could be pulled; node %s has %s, and its turn comes after that drain", pool.Name, pool.Target, p.Node, r.Current))
 	first := act(d.give(p, pool.Target), "gives the node what its pool is to have before its turn; it is drained or rebooted if that asks for it")
 	w.remedies = append([]Remedy{first}, w.remedies...)
 	return true
@@ -184,7 +184,7 @@ func (d *diagnosis) ahead(w *why, p *rollout.Pod, image string) bool {
 
 // toCome is about a node that looks for an image only where it is not, and whose pool is to have a mirror,
 // which lacks it, too.
-func (d *diagnosis) toCome(w *why, p *rollout.Pod, image string, route path) {
+func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route path) {
 	pool := d.poolOf(p.Node)
 	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == pullWorks {
 		return
@@ -194,9 +194,9 @@ func (d *diagnosis) toCome(w *why, p *rollout.Pod, image string, route path) {
 	if unknown != "" || !ok || rollout.ReportOf(d.nodes[p.Node]).Current == pool.Target {
 		return
 	}
-	w.chain = append(w.chain, fmt.Sprintf("pool %s is to have %s, by which nodes look for it at %s", pool.Name, pool.Target, strings.Join(placesOf(next.Route), ", then ")))
+	w.because(fmt.Sprintf("pool %s is to have %s, by which nodes look for it at %s", pool.Name, pool.Target, strings.Join(placesOf(next.Route), ", then ")))
 	if link := d.answersLink(next.open()); link != "" {
-		w.chain = append(w.chain, link)
+		w.because(link)
 	}
 	w.remedies = append(w.remedies, d.copies(image, mirror, next)...)
 }
@@ -212,7 +212,7 @@ type lostPlace struct {
 
 // lost is about an image whose route the change took away that rolls out: by which object, and that this
 // is the way back.
-func (d *diagnosis) lost(w *why, p *rollout.Pod, image string, route path) {
+func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route path) {
 	pool, n := d.poolOf(p.Node), d.nodes[p.Node]
 	if pool == nil || n == nil || d.rejected != nil || d.MirrorsUnknown != nil || rollout.ReportOf(n).Current != pool.Target {
 		return
@@ -224,7 +224,7 @@ func (d *diagnosis) lost(w *why, p *rollout.Pod, image string, route path) {
 	}
 	works := d.pull(before)
 	for _, place := range d.lostPlaces(before, route, image) {
-		w.chain = append(w.chain, fmt.Sprintf("nodes with %s look for it at %s as well; %s", from, place.Ref, place.by))
+		w.because(fmt.Sprintf("nodes with %s look for it at %s as well; %s", from, place.Ref, place.by))
 		answer := d.answer(place.PlaceAsked)
 		if place.command == "" || works == pullFails || answer == policy.Absent || answer == policy.Unreachable {
 			continue

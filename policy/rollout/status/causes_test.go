@@ -263,7 +263,7 @@ func TestCauses(t *testing.T) {
 				t.Fatalf("got %+v, want one", d.Findings)
 			}
 			f := d.Findings[0]
-			if chain := strings.Join(f.Chain, "\n"); f.Cause != tt.cause || !strings.Contains(chain, tt.link) {
+			if chain := strings.Join(f.Chain.Lines(), "\n"); f.Cause != tt.cause || !strings.Contains(chain, tt.link) {
 				t.Errorf("got %s:\n%s\nwant %s: %s", f.Cause, chain, tt.cause, tt.link)
 			}
 			effective := ""
@@ -323,7 +323,7 @@ func TestMerged(t *testing.T) {
 		t.Fatalf("got %+v", d.Findings)
 	}
 	f := d.Findings[0]
-	if f.Node != "a" || !slices.Equal(f.AlsoNodes, []string{"c", "d"}) || f.Others() != "the same holds up 2 more nodes: c, d" || f.Chain[2] != "so it is for 2 more pods: shop/on-c, shop/on-d" {
+	if f.Node != "a" || !slices.Equal(f.AlsoNodes, []string{"c", "d"}) || f.Others() != "the same holds up 2 more nodes: c, d" || f.Chain.Links[1] != "so it is for 2 more pods: shop/on-c, shop/on-d" {
 		t.Errorf("got %q, %+v", f.Others(), f)
 	}
 
@@ -428,7 +428,7 @@ func TestAccessed(t *testing.T) {
 	n.Annotations[sshAccess] = "accessed"
 	in := input(worker("2"), n)
 	d := Diagnose(in, asked(in))
-	if !slices.Contains(d.Findings[0].Chain, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
+	if !slices.Contains(d.Findings[0].Chain.Links, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
 		t.Errorf("got %+v", d)
 	}
 }

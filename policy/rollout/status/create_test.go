@@ -37,7 +37,7 @@ func TestNotCreated(t *testing.T) {
 	} {
 		in := alone(tt.refused)
 		f := Diagnose(in, asked(in)).Findings[0]
-		chain := strings.Join(f.Chain, "\n")
+		chain := strings.Join(f.Chain.Lines(), "\n")
 		if f.Cause != CausePodNotCreated || f.Passing || !strings.Contains(chain, again+"\nit says: "+tt.refused) || strings.Contains(chain, "all pods that count") {
 			t.Errorf("%s: got %s, passing %v:\n%s", tt.reason, f.Cause, f.Passing, chain)
 		}
@@ -55,7 +55,7 @@ func TestNotCreated(t *testing.T) {
 
 	in := alone("")
 	d := Diagnose(in, asked(in))
-	if f := d.Findings[0]; f.Cause != CausePodNotCreated || !f.Passing || !slices.Contains(f.Chain, again) {
+	if f := d.Findings[0]; f.Cause != CausePodNotCreated || !f.Passing || !slices.Contains(f.Chain.Links, again) {
 		t.Errorf("nobody was asked: got %+v", f)
 	}
 	if len(d.Asks.Owners) != 1 || len(d.Asks.Without(Evidence{Owners: map[OwnerName]Made{d.Asks.Owners[0]: {}}}).Owners) != 0 {

@@ -66,7 +66,8 @@ func (d *diagnosis) sort(notes []note) {
 }
 
 func (d *diagnosis) add(f Finding) {
-	f.Chain = printable(f.Chain)
+	lines := printable(f.Chain.Lines())
+	f.Chain = chain(lines[0], lines[1:]...)
 	f.Cause = cmp.Or(f.Cause, CauseUnknown)
 	f.Unexplained = f.Unexplained || f.Cause == CauseUnknown
 	d.Findings = append(d.Findings, f)
@@ -94,14 +95,6 @@ func (d *diagnosis) finish() {
 		joined[i].countPods()
 	}
 	d.Findings = append([]Finding{}, joined...)
-}
-
-// countPods says how many pods more are as the one that the second link is about.
-func (f *Finding) countPods() {
-	if len(f.pods) > 1 {
-		more := text.Plural(len(f.pods)-1, "more pod", "more pods") + ": " + text.Names(f.pods[1:], shown)
-		f.Chain = slices.Insert(f.Chain, 2, text.Line("so it is for "+more))
-	}
 }
 
 // longAgo reports whether a time of the cluster is more than a duration ago. It is false where

@@ -137,7 +137,7 @@ func TestDiagnose(t *testing.T) {
 				t.Fatalf("got %+v, want one", d.Findings)
 			}
 			f := d.Findings[0]
-			if got, want := strings.Join(f.Chain, "\n"), strings.Join(tt.chain, "\n"); got != want {
+			if got, want := strings.Join(f.Chain.Lines(), "\n"), strings.Join(tt.chain, "\n"); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if f.Remedies[0].Command != tt.first {
@@ -146,7 +146,7 @@ func TestDiagnose(t *testing.T) {
 		})
 	}
 	d := Diagnose(with(worker("1"), nil, nil), mirrors.Put(other).Apply(rejected))
-	if len(d.Findings) != 1 || !strings.HasPrefix(d.Findings[0].Chain[1], "it rejects the mirror objects: ") {
+	if len(d.Findings) != 1 || !strings.HasPrefix(d.Findings[0].Chain.Links[0], "it rejects the mirror objects: ") {
 		t.Errorf("objects that MCO rejects: got %+v", d.Findings)
 	}
 	unknown := with(worker("2"), both, nil)
@@ -178,7 +178,7 @@ func TestDiagnoseDegraded(t *testing.T) {
 		pool := worker("1")
 		pool.Status.Conditions = append(pool.Status.Conditions, mcfgv1.MachineConfigPoolCondition{Type: mcfgv1.MachineConfigPoolDegraded, Status: corev1.ConditionTrue, Message: message})
 		d := Diagnose(input(pool, node("a")), mirrors.Set{})
-		if len(d.Findings) != 1 || !d.Findings[0].Unexplained || strings.Join(d.Findings[0].Chain, ": ") != "pool worker is degraded: "+want {
+		if len(d.Findings) != 1 || !d.Findings[0].Unexplained || strings.Join(d.Findings[0].Chain.Lines(), ": ") != "pool worker is degraded: "+want {
 			t.Errorf("got %+v, want %s", d.Findings, want)
 		}
 	}

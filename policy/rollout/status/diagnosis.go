@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
@@ -35,8 +36,7 @@ type Finding struct {
 	Pool      string
 	Node      string
 	AlsoNodes []string
-	// Chain leads from the symptom to the cause, a link each, with its evidence.
-	Chain []string
+	Chain     Chain
 	// Unexplained is set where the chain ends before a cause.
 	Unexplained bool
 	// Remedies are what can be done, the safest first.
@@ -50,6 +50,23 @@ type Finding struct {
 	// pods are those whose eviction is refused.
 	pods []string
 }
+
+// because adds links to the chain.
+func (f *Finding) because(links ...string) { f.Chain.Links = append(f.Chain.Links, links...) }
+
+// Chain leads from a symptom to its cause, a link each, with its evidence.
+type Chain struct {
+	Symptom string
+	Links   []string
+}
+
+func chain(symptom string, links ...string) Chain { return Chain{symptom, links} }
+
+// Lines returns the symptom and the links, in order.
+func (c Chain) Lines() []string { return append([]string{c.Symptom}, c.Links...) }
+
+// String returns the chain in one line.
+func (c Chain) String() string { return strings.Join(c.Lines(), "; ") }
 
 // A Remedy is something to do, with the command for it, and what that brings about.
 type Remedy struct {

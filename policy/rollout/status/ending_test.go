@@ -58,7 +58,7 @@ func TestStandstill(t *testing.T) {
 			}
 			continue
 		}
-		if len(d.Findings) != 1 || !strings.Contains(strings.Join(d.Findings[0].Chain, "\n"), tt.link) || d.Findings[0].Passing != tt.passing {
+		if len(d.Findings) != 1 || !strings.Contains(strings.Join(d.Findings[0].Chain.Lines(), "\n"), tt.link) || d.Findings[0].Passing != tt.passing {
 			t.Errorf("%s: got %+v, want %q", tt.reason, d.Findings, tt.link)
 		}
 	}

@@ -125,8 +125,8 @@ func TestNotPlaced(t *testing.T) {
 			}
 			f := d.Findings[0]
 			for _, link := range tt.links {
-				if !strings.Contains(strings.Join(f.Chain, "\n"), link) {
-					t.Errorf("got\n%s\nwithout %q", strings.Join(f.Chain, "\n"), link)
+				if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), link) {
+					t.Errorf("got\n%s\nwithout %q", strings.Join(f.Chain.Lines(), "\n"), link)
 				}
 			}
 			i := slices.IndexFunc(f.Remedies, func(r Remedy) bool { return !r.ReadOnly })

@@ -104,8 +104,8 @@ func TestLostRoute(t *testing.T) {
 	} {
 		in := turned(t, tt.before, tt.after, tt.has...)
 		f := Diagnose(in, tt.after).Findings[0]
-		if !strings.Contains(strings.Join(f.Chain, "\n"), tt.link) {
-			t.Errorf("%s: got\n%s\nwithout %q", tt.reason, strings.Join(f.Chain, "\n"), tt.link)
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), tt.link) {
+			t.Errorf("%s: got\n%s\nwithout %q", tt.reason, strings.Join(f.Chain.Lines(), "\n"), tt.link)
 		}
 		if got := commands(f); got[0] != tt.first {
 			t.Errorf("%s: got %q, want %q", tt.reason, got, tt.first)
@@ -128,7 +128,7 @@ func TestSecondRound(t *testing.T) {
 	if got := commands(f); got[0] != "oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1" || slices.ContainsFunc(got, func(c string) bool { return strings.Contains(c, "oc delete") }) {
 		t.Errorf("got %q", got)
 	}
-	if !strings.Contains(strings.Join(f.Chain, "\n"), "pool worker is to have 1, by which it could be pulled; node b has 2") {
+	if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), "pool worker is to have 1, by which it could be pulled; node b has 2") {
 		t.Errorf("got %q", f.Chain)
 	}
 	in.Cluster.Nodes = append(in.Cluster.Nodes, node("c", "has=2", "wants=2"))
@@ -155,7 +155,7 @@ func TestToCome(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for _, link := range []string{"pool worker is to have 2, by which nodes look for it at " + cartMirror, "asked just now: " + cartMirror + " does not have it"} {
-		if !strings.Contains(strings.Join(f.Chain, "\n"), link) {
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), link) {
 			t.Errorf("got %q without %q", f.Chain, link)
 		}
 	}
@@ -206,7 +206,7 @@ func TestElsewhere(t *testing.T) {
 		if got := slices.Contains(commands(f), elsewhere); got != tt.want {
 			t.Errorf("%s: got %q", tt.reason, commands(f))
 		}
-		if !strings.Contains(strings.Join(f.Chain, "\n"), tt.link) {
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), tt.link) {
 			t.Errorf("%s: got %q", tt.reason, f.Chain)
 		}
 	}
