@@ -10,7 +10,10 @@ import (
 )
 
 // degraded is about a node whose daemon gave up. Its words say why.
-func (d *diagnosis) degraded(p *Pool, n *Node) {
+func (d *diagnosis) degraded(p *Pool, n *Node) bool {
+	if n.State != NodeDegraded {
+		return false
+	}
 	f := Finding{
 		Cause: CauseNodeGaveUp, Pool: p.Name, Node: n.Name, Chain: chain(fmt.Sprintf("node %s is degraded", n.Name)),
 		Remedies: []Remedy{daemonPod(n.Name)}, subject: sameWords(n.Reason, n.Name),
@@ -19,7 +22,7 @@ func (d *diagnosis) degraded(p *Pool, n *Node) {
 		f.Cause, f.subject = CauseUnknown, "silent"
 		f.because("its daemon does not say why")
 		d.add(f)
-		return
+		return true
 	}
 	f.because(n.Reason)
 	switch {
@@ -34,6 +37,7 @@ func (d *diagnosis) degraded(p *Pool, n *Node) {
 		f.because("somebody has logged into the node by ssh")
 	}
 	d.add(f)
+	return true
 }
 
 // The words of MCO's daemon about a node's files (checkFileContentsAndMode and

@@ -21,34 +21,55 @@ const (
 	updateTime = time.Hour
 )
 
-// node is about a node that is not done. Of what is wrong with it the deepest is said: nothing
-// ends on a node whose kubelet is silent.
+// nodeCauses find what holds up a node that is not done. The first that reports something ends the
+// search: those further down would follow from it.
+var nodeCauses = []func(*diagnosis, *Pool, *Node) bool{
+	// Without its kubelet no pod on the node starts or ends, nor does the daemon's.
+	(*diagnosis).notReady,
+	// All that follows goes by what the daemon says, or waits for what it does.
+	(*diagnosis).daemonDown,
+	// A daemon that lacks a config is degraded, or never asks for a drain.
+	(*diagnosis).configMissing,
+	// After an hour the daemon gives up on a drain, and says no more than that. What refuses the
+	// evictions is nearer to the cause.
+	(*diagnosis).drainRefused,
+	(*diagnosis).degraded,
+	(*diagnosis).silent,
+	// By now nothing explains what takes so long.
+	(*diagnosis).tooLong,
+}
+
 func (d *diagnosis) node(p *Pool, n *Node) {
-	if d.notReady(p, n) || d.daemonDown(p, n) {
-		return
-	}
-	if d.configMissing(p, n) {
-		return
-	}
-	switch n.State {
-	case NodeDegraded:
-		if n.drains() && d.draining(p, n, "its drain did not end within an hour, and is tried again") {
+	for _, isFound := range nodeCauses {
+		if isFound(d, p, n) {
 			return
 		}
-		d.degraded(p, n)
-	case NodeDraining:
-		if !d.draining(p, n, "") {
-			d.tooLong(p, n)
-		}
-	case NodeSilent:
-		d.add(Finding{
-			Pool: p.Name, Node: n.Name, subject: "silent", Cause: CauseDaemonDown, Unexplained: true,
-			Chain:    chain(fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"),
-			Remedies: []Remedy{daemonPod(n.Name)},
-		})
-	case NodeApplying, NodeUpdating:
-		d.tooLong(p, n)
 	}
+}
+
+// drainRefused is about a drain that is under way, or that the daemon gave up on.
+func (d *diagnosis) drainRefused(p *Pool, n *Node) bool {
+	switch {
+	case n.State == NodeDegraded && n.drains():
+		return d.draining(p, n, "its drain did not end within an hour, and is tried again")
+	case n.State == NodeDraining:
+		return d.draining(p, n, "")
+	default:
+		return false
+	}
+}
+
+// silent is about a node that nothing is known of.
+func (d *diagnosis) silent(p *Pool, n *Node) bool {
+	if n.State != NodeSilent {
+		return false
+	}
+	d.add(Finding{
+		Pool: p.Name, Node: n.Name, subject: "silent", Cause: CauseDaemonDown, Unexplained: true,
+		Chain:    chain(fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"),
+		Remedies: []Remedy{daemonPod(n.Name)},
+	})
+	return true
 }
 
 // drains reports whether the daemon waits for a drain.
@@ -57,15 +78,16 @@ func (n *Node) drains() bool {
 }
 
 // tooLong is about an update that takes too long for no reason that is known.
-func (d *diagnosis) tooLong(p *Pool, n *Node) {
-	if !d.longAgo(n.Since, updateTime) {
-		return
+func (d *diagnosis) tooLong(p *Pool, n *Node) bool {
+	if !n.isUnderWay() || !d.longAgo(n.Since, updateTime) {
+		return false
 	}
 	d.add(Finding{
 		Pool: p.Name, Node: n.Name, subject: "long",
 		Chain:    chain(fmt.Sprintf("node %s %s", n.Name, n.State), "its update began "+When(*n.Since, d.Now)+", and nothing that is known holds it up"),
 		Remedies: []Remedy{daemonPod(n.Name), look("oc describe node "+arg(n.Name), "shows what runs there, and its events")},
 	})
+	return true
 }
 
 // daemonPod shows the daemon of a node.

@@ -177,10 +177,10 @@ func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
 			continue
 		}
 		p.Nodes = append(p.Nodes, node)
-		switch node.State {
-		case NodeWaits:
+		switch {
+		case node.State == NodeWaits:
 			waiting++
-		case NodeDraining, NodeApplying, NodeUpdating, NodeDegraded:
+		case node.isUnderWay() || node.State == NodeDegraded:
 			underWay++
 		}
 	}

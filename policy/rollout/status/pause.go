@@ -35,10 +35,10 @@ func IfPaused(in Input, name string, paused bool) []string {
 func (p *Pool) pausedLines(in Input) []string {
 	var underWay, waiting []string
 	for _, n := range p.Nodes {
-		switch n.State {
-		case NodeWaits:
+		switch {
+		case n.State == NodeWaits:
 			waiting = append(waiting, n.Name)
-		case NodeDraining, NodeApplying, NodeUpdating, NodeDegraded:
+		case n.isUnderWay() || n.State == NodeDegraded:
 			underWay = append(underWay, n.Name)
 		}
 	}

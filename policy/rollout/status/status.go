@@ -152,6 +152,11 @@ const (
 	NodeSilent      NodeState = "has not been reported on by its daemon"
 )
 
+// isUnderWay reports whether MCO has taken the node, and its daemon is at work.
+func (n *Node) isUnderWay() bool {
+	return n.State == NodeDraining || n.State == NodeApplying || n.State == NodeUpdating
+}
+
 // A Drain holds what the daemon asked the drain controller for, and what that has done: "drain"
 // or "uncordon", a hyphen, and a rendered config.
 type Drain struct {

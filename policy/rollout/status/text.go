@@ -132,7 +132,7 @@ func (n *Node) String() string {
 	if n.Reason != "" {
 		parts[0] += ": " + n.Reason
 	}
-	if n.Unavailable != "" && n.State != NodeDraining && n.State != NodeApplying && n.State != NodeUpdating {
+	if n.Unavailable != "" && !n.isUnderWay() {
 		parts = append(parts, n.Unavailable)
 	}
 	if n.Daemon != "" && n.Daemon != "Done" && n.Daemon != "Working" && n.State != NodeDegraded {
