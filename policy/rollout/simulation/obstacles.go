@@ -160,7 +160,7 @@ func (w *cluster) oneByOne(b *budget, running []int32, ready int) []Obstacle {
 		most = max(most, perNode[w.pods[i].node])
 	}
 	allowed := ready - b.desired
-	if most <= allowed || b.always && allowed <= 0 {
+	if most <= allowed || b.AlwaysSparesUnready() && allowed <= 0 {
 		return nil
 	}
 	o := Obstacle{Kind: OneByOne, Budgets: []string{b.name()}, Help: "spread the replicas over more nodes"}

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -57,7 +55,7 @@ func (d *diagnosis) refusal(pod *rollout.Pod) (refusal, bool) {
 	case !refused:
 		r = refusal{why: "a budget refuses it", cause: CauseEvictionRefused, covers: func(*rollout.Pod) bool { return false }}
 		if b, ok := d.budgets.named(pod, answer.Words); ok {
-			r = b.refusal("budget " + b.Name + " refuses it")
+			r = refusalBy(b, "budget "+b.Name+" refuses it")
 		}
 	}
 	r.answer = answer.Words
@@ -209,13 +207,13 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	case r.of == nil:
 		return remedies
 	}
-	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !neverHasRoom(r.of.PodDisruptionBudget) {
+	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !r.of.NeverHasRoom() {
 		remedies = append(remedies, more)
 	}
 	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != CauseBudgetFull && cause != CauseImageNotPulled {
 		remedies = append(remedies, fewer)
 	}
-	if cause == CauseBudgetFull && neverHasRoom(r.of.PodDisruptionBudget) {
+	if cause == CauseBudgetFull && r.of.NeverHasRoom() {
 		remedies = append(remedies, act(in(pod.Namespace)+"patch pdb "+arg(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,
 			"lets one pod go at a time, now and at each later drain"))
 	}
@@ -235,21 +233,12 @@ func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
 		"counts existing pods instead of a controller's replicas, so that one can be evicted")
 }
 
-// neverHasRoom reports whether a budget allows no disruption however many pods there are.
-func neverHasRoom(b *policyv1.PodDisruptionBudget) bool {
-	if most := b.Spec.MaxUnavailable; most != nil {
-		return most.String() == "0" || most.String() == "0%"
-	}
-	least := b.Spec.MinAvailable
-	return least != nil && least.String() == "100%"
-}
-
 // named returns the budget that the words of the API server name.
-func (of budgets) named(p *rollout.Pod, words string) (budget, bool) {
-	for _, b := range of[p.Namespace] {
-		if b.covers(p) && slices.Contains(strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == '"' || r == '.' || r == ',' }), b.Name) {
+func (of budgets) named(p *rollout.Pod, words string) (rollout.Budget, bool) {
+	for _, b := range of.covering(p) {
+		if slices.Contains(strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == '"' || r == '.' || r == ',' }), b.Name) {
 			return b, true
 		}
 	}
-	return budget{}, false
+	return rollout.Budget{}, false
 }
