@@ -56,6 +56,21 @@ type Cluster struct {
 	Unknown []string
 }
 
+// Pool returns the MachineConfigPool of that name, nil if there is none.
+func (c Cluster) Pool(name string) *mcfgv1.MachineConfigPool {
+	i := slices.IndexFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.Pools[i]
+}
+
+// Members returns which nodes the pools have, in which order MCO takes them, and what keeps the pools
+// from them: a forecast of nothing.
+func (c Cluster) Members() Forecast {
+	return NewForecast(c, func(string) (Decision, error) { return Decision{}, nil }, Settings{})
+}
+
 // IsSingleNode is Conditions.SingleNode for the cluster.
 func (c Cluster) IsSingleNode() bool { return c.Topology == configv1.SingleReplicaTopologyMode }
 

@@ -48,6 +48,12 @@ func ReportOf(node *corev1.Node) Report {
 	}
 }
 
+// AskedToDrain reports whether the daemon last asked for a drain, and not for its end.
+func (r Report) AskedToDrain() bool { return strings.HasPrefix(r.DrainAsked, "drain-") }
+
+// IsDraining reports whether it did, and the drain is not done.
+func (r Report) IsDraining() bool { return r.AskedToDrain() && r.DrainDone != r.DrainAsked }
+
 // IsWindows reports whether a node runs Windows, which MCO has no part in.
 func IsWindows(node *corev1.Node) bool { return node.Labels[corev1.LabelOSStable] == "windows" }
 

@@ -1,11 +1,13 @@
 package rollout
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
 // A Pod is one that has not ended, or that is being deleted, as far as a rollout depends on it:
@@ -40,6 +42,15 @@ type Pod struct {
 	// Created is when it was created.
 	Created time.Time
 }
+
+// FullName returns "namespace/name".
+func (p *Pod) FullName() string { return p.Namespace + "/" + p.Name }
+
+// IsBare reports whether no controller makes another pod instead of p.
+func (p *Pod) IsBare() bool { return p.Owner == (Owner{}) }
+
+// IsEvictable reports whether a drain evicts p, and waits until it has gone.
+func (p *Pod) IsEvictable() bool { return !p.Static && p.Owner.Kind != "DaemonSet" }
 
 // FailsToPull reports whether a container waits because its image cannot be pulled.
 func (p *Pod) FailsToPull() bool { return IsPullFailure(p.Failing) }
@@ -112,6 +123,29 @@ type PodSpec struct {
 	Unset []corev1.ResourceName
 }
 
+// Tolerates restates Toleration.ToleratesTaint, which logs, without the comparison operators, which
+// are behind a feature gate that is off by default.
+func (s *PodSpec) Tolerates(taint *corev1.Taint) bool {
+	return slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool {
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			return false
+		}
+		switch t.Operator {
+		case corev1.TolerationOpExists:
+			return true
+		case "", corev1.TolerationOpEqual:
+			return t.Value == taint.Value
+		default:
+			return false
+		}
+	})
+}
+
+// RequiredNodes returns which nodes the selector and the affinity to nodes allow.
+func (s *PodSpec) RequiredNodes() nodeaffinity.RequiredNodeAffinity {
+	return nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: s.NodeSelector, Affinity: s.Affinity}})
+}
+
 // A SecurityLevel is one of the Pod Security Standards.
 type SecurityLevel string
 
@@ -162,4 +196,10 @@ type HostPort struct {
 	IP       string
 	Protocol corev1.Protocol
 	Port     int32
+}
+
+// Conflicts reports whether p and other cannot both be taken on one node (HostPortInfo.CheckConflict
+// of the scheduler).
+func (p HostPort) Conflicts(other HostPort) bool {
+	return p.Port == other.Port && p.Protocol == other.Protocol && (p.IP == other.IP || p.IP == "" || other.IP == "")
 }

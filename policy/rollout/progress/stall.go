@@ -130,10 +130,10 @@ func (p *poolTrack) toLeave(pods []rollout.Pod) map[string]bool {
 	left := map[string]bool{}
 	for i := range pods {
 		pod := &pods[i]
-		if n := p.nodes[pod.Node]; n == nil || n.stage != Draining || pod.Static || pod.Owner.Kind == "DaemonSet" {
+		if n := p.nodes[pod.Node]; n == nil || n.stage != Draining || !pod.IsEvictable() {
 			continue
 		}
-		left[strings.Join([]string{pod.Node, pod.Namespace, pod.Name}, "/")] = true
+		left[pod.Node+"/"+pod.FullName()] = true
 	}
 	return left
 }

@@ -198,7 +198,7 @@ func (a *assurance) add(p *pod, refused int) {
 		a.refusedOn(p.node, refused)
 	}
 	left := a.left(p)
-	if left == never || p.isBare() && p.node >= 0 || p.guard {
+	if left == never || p.isNeverReplaced() && p.node >= 0 || p.guard {
 		return
 	}
 	a.arrivals[p.podClass.eligible] = append(a.arrivals[p.podClass.eligible], arrival{left, refused})

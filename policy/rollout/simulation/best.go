@@ -69,7 +69,7 @@ func (w *cluster) inevitable(b *budget, v assumption) (string, bool) {
 // canEnd reports whether there is a node where the pod may be ready at the end of the rollout.
 func (w *cluster) canEnd(p *pod, v assumption) bool {
 	switch {
-	case p.isBare() && p.node >= 0:
+	case p.isNeverReplaced() && p.node >= 0:
 		return false
 	case p.guard:
 		return w.canEndOn(p.podClass, w.byName[p.Node], v)

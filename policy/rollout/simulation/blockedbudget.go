@@ -185,7 +185,7 @@ func (w *cluster) missingItself(i int32, c *circumstances) (Missing, bool) {
 	p := &w.pods[i]
 	m := Missing{Pod: w.podName(i)}
 	if p.node >= 0 {
-		m.Node = w.nodes[p.node].name
+		m.Node = w.nodes[p.node].Name
 	}
 	switch {
 	case p.node == lostNode:
@@ -196,7 +196,7 @@ func (w *cluster) missingItself(i int32, c *circumstances) (Missing, bool) {
 		return w.neverStarted(i, c.v, m)
 	case p.stays:
 		return m, false
-	case p.isBare():
+	case p.isNeverReplaced():
 		m.Why = "is not replaced when it is evicted"
 	case p.Owner.Kind == "Job":
 		m.Why = "may not be replaced when it is evicted"
@@ -219,13 +219,7 @@ func (w *cluster) neverStarted(i int32, v assumption, m Missing) (Missing, bool)
 	if p.Failing != "" {
 		m.Why = "has not started (" + p.Failing + ")"
 	}
-	return m, !v.works || !pullReasons[p.Failing]
-}
-
-// pullReasons are those of a container that waits for its image
-// (pkg/kubelet/images/types.go).
-var pullReasons = map[string]bool{
-	"ImagePullBackOff": true, "ErrImagePull": true, "ErrImageNeverPull": true, "ImageInspectError": true, "RegistryUnavailable": true, "SignatureValidationFailed": true,
+	return m, !v.works || !p.FailsToPull() || p.Failing == "InvalidImageName" // which no pull helps
 }
 
 // replaced is about a pod that is evicted, or waits for a node.
@@ -237,7 +231,7 @@ func (w *cluster) replaced(i int32, c *circumstances) (Missing, bool) {
 		nodes = []int32{w.byName[p.Node]}
 	}
 	if n, image, updated, fails := v.mayFail(p.podClass, nodes); fails {
-		m.Node, m.Updated, m.Image = w.nodes[n].name, updated, w.images.names[image]
+		m.Node, m.Updated, m.Image = w.nodes[n].Name, updated, w.images.names[image]
 		return m, true
 	}
 	if p.guard {

@@ -52,7 +52,7 @@ func (w *cluster) addBudgets() {
 func (w *cluster) count(b *budget) {
 	expected := 0
 	for _, i := range b.pods {
-		if p := &w.pods[i]; !p.isBare() && !p.guard {
+		if p := &w.pods[i]; !p.IsBare() {
 			expected++
 		}
 	}

@@ -51,10 +51,9 @@ type pool struct {
 	after    int // the pool that comes first, -1 for none
 }
 
-// A node is one of the cluster.
+// node is a node of the cluster.
 type node struct {
-	name string
-	obj  *corev1.Node
+	*corev1.Node
 	// pool is that of the forecast, -1 for none; taken says that the rollout updates the
 	// node, drained that it drains it before.
 	pool           int
@@ -146,7 +145,7 @@ func (w *cluster) addNodes() {
 			continue
 		}
 		w.byName[obj.Name] = int32(len(w.nodes)) //nolint:gosec // an index of pods
-		w.nodes = append(w.nodes, node{name: obj.Name, obj: obj, pool: -1, alive: isAlive(obj), cordoned: obj.Spec.Unschedulable})
+		w.nodes = append(w.nodes, node{Node: obj, pool: -1, alive: isAlive(obj), cordoned: obj.Spec.Unschedulable})
 	}
 }
 
@@ -266,7 +265,7 @@ func (w *cluster) addPod(in *rollout.Pod, s *podClass) {
 	default:
 		p.node, p.state = n, failing
 	}
-	p.stays = in.Static || in.Owner.Kind == "DaemonSet" || p.node == lostNode || p.node >= 0 && !w.nodes[p.node].drained
+	p.stays = !in.IsEvictable() || p.node == lostNode || p.node >= 0 && !w.nodes[p.node].drained
 	if p.node >= 0 {
 		at := &w.nodes[p.node]
 		at.pods = append(at.pods, int32(len(w.pods))) //nolint:gosec // an index of pods
@@ -292,12 +291,12 @@ type ending struct {
 // does so again when the node is no longer cordoned (library-go's GuardController, which
 // names the pod after the node and labels it app=guard). It bypasses the scheduler.
 func isGuard(p *rollout.Pod) bool {
-	return p.Owner == (rollout.Owner{}) && p.Spec != nil && p.Spec.Labels["app"] == "guard" && p.Node != "" &&
+	return p.IsBare() && p.Spec != nil && p.Spec.Labels["app"] == "guard" && p.Node != "" &&
 		strings.HasSuffix(p.Name, "-guard-"+p.Node)
 }
 
-// isBare reports whether nothing replaces the pod.
-func (p *pod) isBare() bool { return p.Owner == (rollout.Owner{}) && !p.guard }
+// isNeverReplaced reports whether nobody makes another pod instead.
+func (p *pod) isNeverReplaced() bool { return p.IsBare() && !p.guard }
 
 // addResources reads what nodes have and what pods request.
 func (w *cluster) addResources() {
@@ -314,7 +313,7 @@ func (w *cluster) addResources() {
 		s.requests[0] = 1
 	}
 	for i := range w.nodes {
-		if has := w.nodes[i].obj.Status.Allocatable; len(has) > 0 {
+		if has := w.nodes[i].Status.Allocatable; len(has) > 0 {
 			w.nodes[i].alloc = w.amounts(has)
 		}
 	}

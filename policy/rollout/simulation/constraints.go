@@ -110,9 +110,9 @@ func (t *topology) topology(key string) *domains {
 	d := &domains{key: key, of: make([]int32, len(t.w.nodes))}
 	values := map[string]int32{}
 	for n := range t.w.nodes {
-		value, ok := t.w.nodes[n].name, true
+		value, ok := t.w.nodes[n].Name, true
 		if key != hostPorts {
-			value, ok = t.w.nodes[n].obj.Labels[key]
+			value, ok = t.w.nodes[n].Labels[key]
 		}
 		d.of[n] = -1
 		if !ok {
@@ -159,7 +159,7 @@ func (t *topology) counter(id, key string, only *nodeSet, classes func() []*podC
 }
 
 // addPorts makes a counter for each port on the host. Two conflict if protocol and port are
-// the same, unless their addresses differ (HostPortInfo.CheckConflict of the scheduler).
+// the same, unless their addresses differ.
 func (t *topology) addPorts() {
 	users := map[rollout.HostPort][]*podClass{}
 	for _, s := range t.w.classes {
@@ -180,7 +180,7 @@ func (t *topology) addPorts() {
 			others := byNumber[rollout.HostPort{Protocol: port.Protocol, Port: port.Port}]
 			slices.SortFunc(others, func(a, b rollout.HostPort) int { return strings.Compare(a.IP, b.IP) })
 			for _, other := range others {
-				if other.IP == port.IP || other.IP == "" || port.IP == "" {
+				if port.Conflicts(other) {
 					id := fmt.Sprintf("port %s %s %d", other.IP, other.Protocol, other.Port)
 					s.never(t.counter(id, hostPorts, nil, func() []*podClass { return users[other] }))
 				}

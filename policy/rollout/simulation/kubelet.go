@@ -126,9 +126,9 @@ func (w *cluster) addImages() {
 		}
 	}
 	for n := range w.nodes {
-		listed := w.nodes[n].obj.Status.Images
+		listed := w.nodes[n].Status.Images
 		im.cut[n] = len(listed) >= listedImages
-		im.verifies[n] = verifiesCredentials(w.nodes[n].obj)
+		im.verifies[n] = verifiesCredentials(w.nodes[n].Node)
 		for _, image := range listed {
 			for _, name := range image.Names {
 				im.hold(name, int32(n))

@@ -31,7 +31,7 @@ func (w *cluster) addLeaving(in *rollout.Pod, s *podClass) *leaving {
 	if !there {
 		return nil
 	}
-	l := leaving{name: in.Namespace + "/" + in.Name, podClass: s, ended: in.Ended, held: isHeldFor(in)}
+	l := leaving{name: in.FullName(), podClass: s, ended: in.Ended, held: in.IsEvictable()}
 	switch now := w.in.Now; {
 	case in.Finalizers != "":
 		l.why, l.sure = "keeps "+in.Finalizers+" (finalizers)", true
@@ -48,9 +48,6 @@ func (w *cluster) addLeaving(in *rollout.Pod, s *podClass) *leaving {
 	}
 	return &l
 }
-
-// isHeldFor reports whether a drain waits for a pod to end.
-func isHeldFor(in *rollout.Pod) bool { return !in.Static && in.Owner.Kind != "DaemonSet" }
 
 // staysBehind returns what remains of a pod once it is evicted, false if it ends.
 func (w *cluster) staysBehind(pod int32) (leaving, bool) {
@@ -104,7 +101,7 @@ func (p *placement) leaves(pod int32) {
 // heldStall is that of a drain that waits for a pod to end.
 func (r *run) heldStall(d *drain, l leaving) Stall {
 	return Stall{
-		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
+		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
 	}
 }
 

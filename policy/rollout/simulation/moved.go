@@ -29,7 +29,7 @@ func (w *cluster) moved() []Moved {
 	where := map[*podClass][]int{} // by the image that is pulled: a pool, or notPulled
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.isBare() || p.Deleted || !w.nodes[p.node].drained {
+		if p.stays || p.node < 0 || p.isNeverReplaced() || p.Deleted || !w.nodes[p.node].drained {
 			continue
 		}
 		pools, known := where[p.podClass]

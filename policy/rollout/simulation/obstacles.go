@@ -60,8 +60,8 @@ func (o Obstacle) first() string {
 func (o *Obstacle) with(w *cluster, i int32) {
 	p := &w.pods[i]
 	o.Pods = append(o.Pods, w.podName(i))
-	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].name) {
-		o.Nodes = append(o.Nodes, w.nodes[p.node].name)
+	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].Name) {
+		o.Nodes = append(o.Nodes, w.nodes[p.node].Name)
 	}
 	o.Router = o.Router || p.Namespace == "openshift-ingress" && strings.HasPrefix(p.Name, "router-")
 }
@@ -181,7 +181,7 @@ func (w *cluster) immovable() []Obstacle {
 	elsewhere := make([][]int32, len(w.classes)) // two nodes are one more than a pod is on
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.guard || p.isBare() || w.ask(2) {
+		if p.stays || p.node < 0 || p.IsBare() || w.ask(2) {
 			continue
 		}
 		s := p.podClass
@@ -274,7 +274,7 @@ func (w *cluster) notReplaced() []Obstacle {
 	var all []Obstacle
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || !p.isBare() || w.ask(1) {
+		if p.stays || p.node < 0 || !p.isNeverReplaced() || w.ask(1) {
 			continue
 		}
 		if last := len(all) - 1; last < 0 || !strings.HasPrefix(all[last].Pods[0], p.Namespace+"/") {

@@ -17,7 +17,7 @@ func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 	found := false
 	var others []*rollout.Pod
 	for _, pod := range d.on[n.Name] {
-		if !isEvictable(pod) || pod.Deleted {
+		if !pod.IsEvictable() || pod.Deleted {
 			continue
 		}
 		r, refused := d.refusal(pod)
@@ -93,12 +93,12 @@ func (d *diagnosis) recounted(r refusal) refusal {
 func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why string) {
 	subject := p.Name + "/" + pod.Namespace + "/" + cmp.Or(r.budget, r.answer)
 	if i, known := d.refusals[subject]; known { // what is to be said of the budget is said
-		d.Findings[i].also(n.Name, podName(pod))
+		d.Findings[i].also(n.Name, pod.FullName())
 		return
 	}
 	d.refusals[subject] = len(d.Findings)
-	f := Finding{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{podName(pod)}, Passing: r.passing, Chain: chain(
-		fmt.Sprintf("node %s is being drained", n.Name), fmt.Sprintf("pod %s is not evicted: %s", podName(pod), r.why),
+	f := Finding{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{pod.FullName()}, Passing: r.passing, Chain: chain(
+		fmt.Sprintf("node %s is being drained", n.Name), fmt.Sprintf("pod %s is not evicted: %s", pod.FullName(), r.why),
 	)}
 	if r.answer != "" {
 		f.because("asked for a dry run of it, the API server says: " + r.answer)
@@ -114,7 +114,7 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	f.Remedies = append(f.Remedies, d.budgetRemedies(pod, r, f.Cause)...)
 	f.Remedies = append(f.Remedies, last...)
 	effect := "last resort: goes around the budget, whose service may then be down"
-	if pod.Owner == (rollout.Owner{}) {
+	if pod.IsBare() {
 		effect += ", and nothing makes another pod instead"
 	}
 	f.Remedies = worstLast(append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))

@@ -19,8 +19,8 @@ func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
 	var late []*rollout.Pod
 	passing := true
 	for _, pod := range d.on[n.Name] {
-		if pod.Deleted && isEvictable(pod) && d.holdsUp(pod) {
-			names, late = append(names, podName(pod)), append(late, pod)
+		if pod.Deleted && pod.IsEvictable() && d.holdsUp(pod) {
+			names, late = append(names, pod.FullName()), append(late, pod)
 			passing = passing && !d.Now.IsZero() && !pod.Ends.IsZero() && d.Now.Sub(pod.Ends) < standstill
 		}
 	}
@@ -39,9 +39,6 @@ func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
 	d.add(f)
 	return true
 }
-
-// isEvictable reports whether a drain waits until a pod has gone.
-func isEvictable(pod *rollout.Pod) bool { return !pod.Static && pod.Owner.Kind != "DaemonSet" }
 
 // holdsUp reports whether a pod that is being deleted keeps the place that it has: its finalizers do so
 // as soon as its time is over.
@@ -62,15 +59,15 @@ func (d *diagnosis) late(f *Finding, pod *rollout.Pod) {
 	isLate := isTimed && !d.Now.Before(pod.Ends)
 	switch {
 	case isLate:
-		f.because(fmt.Sprintf("the time that pod %s has for it was over %s", podName(pod), When(pod.Ends, d.Now)))
+		f.because(fmt.Sprintf("the time that pod %s has for it was over %s", pod.FullName(), When(pod.Ends, d.Now)))
 	case isTimed:
-		f.because(fmt.Sprintf("pod %s has until %s for it: that is its grace period", podName(pod), pod.Ends.UTC().Format("15:04:05 MST")))
+		f.because(fmt.Sprintf("pod %s has until %s for it: that is its grace period", pod.FullName(), pod.Ends.UTC().Format("15:04:05 MST")))
 	}
 	if pod.Finalizers == "" && !isTimed {
 		return
 	}
 	if pod.Finalizers != "" {
-		f.because(fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", podName(pod), pod.Finalizers))
+		f.because(fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", pod.FullName(), pod.Finalizers))
 	}
 	f.Remedies = append(f.Remedies, ending(pod))
 	f.Unexplained = false
@@ -110,7 +107,7 @@ func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
 	var names []string
 	allowed := 0
 	for _, pod := range left {
-		names = append(names, podName(pod))
+		names = append(names, pod.FullName())
 		if d.Evidence.Evictions[PodName{pod.Namespace, pod.Name}].Allowed {
 			allowed++
 		}

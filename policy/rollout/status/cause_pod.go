@@ -6,14 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
-
-func podName(p *rollout.Pod) string { return p.Namespace + "/" + p.Name }
 
 // in begins a command about an object in a namespace.
 func in(namespace string) string { return "oc -n " + arg(namespace) + " " }
@@ -36,14 +31,14 @@ func (d *diagnosis) unready(p *rollout.Pod) explanation {
 // instead of another one that was not ready either.
 func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 	w := explanation{
-		cause: CausePodNotReady, subject: podName(p), links: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
+		cause: CausePodNotReady, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s on %s is not ready", p.FullName(), p.Node)},
 		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows its probes and events")},
 	}
 	others := d.landing(p, "")
 	switch {
 	case !d.began.IsZero() && p.Created.After(d.began):
 		w.because(fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
-	case p.Owner != (rollout.Owner{}) && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
+	case !p.IsBare() && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
 		again := replace(p, "")
 		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", arg(p.Node), again.Command, arg(p.Node)), again.Effect+", on another node"))
 	default:
@@ -55,7 +50,7 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 // replace is to delete a pod for another one. Nothing makes one instead of a bare pod.
 func replace(p *rollout.Pod, how string) Remedy {
 	effect := "makes another one instead" + how
-	if p.Owner == (rollout.Owner{}) {
+	if p.IsBare() {
 		effect = "last resort: the pod is gone for good, as nothing makes another one instead"
 	}
 	return act(in(p.Namespace)+"delete pod "+arg(p.Name), effect)
@@ -71,7 +66,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 		d.pullBy(pool.from(), p.Namespace, image)
 	}
 	w := d.pullOf(image, p.Node, route, unknown)
-	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", podName(p), p.Node, cmp.Or(image, "an image"), p.Failing)
+	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", p.FullName(), p.Node, cmp.Or(image, "an image"), p.Failing)
 	w.links = append([]string{first}, w.links...)
 	if p.Detail != "" && !strings.HasPrefix(p.Detail, "Back-off pulling image") {
 		w.links = slices.Insert(w.links, 1, "its kubelet says: "+p.Detail)
@@ -98,7 +93,7 @@ func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, route path) {
 	l, now := d.landing(p, image), d.pull(route)
 	switch {
-	case l.isSafe() && p.Owner != (rollout.Owner{}): // else its kubelet is to try again
+	case l.isSafe() && !p.IsBare(): // else its kubelet is to try again
 		how := ", which can be pulled on " + text.Names(l.works, shown)
 		if now == pullWorks {
 			how = ", which tries at once"
@@ -118,7 +113,7 @@ func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, rout
 
 // unplaced is about a pod that is on no node: by which constraint, and who has the place.
 func (d *diagnosis) unplaced(p *rollout.Pod) explanation {
-	w := explanation{cause: CausePodNotPlaced, subject: podName(p), links: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", podName(p))}}
+	w := explanation{cause: CausePodNotPlaced, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", p.FullName())}}
 	if p.Spec != nil && p.Spec.Gated {
 		w.because("it has scheduling gates, and waits for whatever is to lift them")
 	}
@@ -202,15 +197,11 @@ func undo(p *rollout.Pod, why string) Remedy {
 // cordonedByOthers returns nodes that a pod may run on, and that are cordoned for another reason
 // than an update.
 func (d *diagnosis) cordonedByOthers(p *rollout.Pod) []string {
-	pod := &corev1.Pod{}
-	if p.Spec != nil {
-		pod.Spec.NodeSelector, pod.Spec.Affinity = p.Spec.NodeSelector, p.Spec.Affinity
-	}
-	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	required := cmp.Or(p.Spec, &rollout.PodSpec{}).RequiredNodes()
 	var names []string
 	for _, n := range d.Cluster.Nodes {
 		r := rollout.ReportOf(n)
-		if !n.Spec.Unschedulable || !r.Done || strings.HasPrefix(r.DrainAsked, "drain-") || len(names) == shown {
+		if !n.Spec.Unschedulable || !r.Done || r.AskedToDrain() || len(names) == shown {
 			continue
 		}
 		if fits, err := required.Match(n); fits && err == nil {
@@ -222,7 +213,7 @@ func (d *diagnosis) cordonedByOthers(p *rollout.Pod) []string {
 
 // failing is about a pod that does not start, or ends again and again.
 func (d *diagnosis) failing(p *rollout.Pod) explanation {
-	w := explanation{cause: CausePodFails, subject: podName(p), links: []string{fmt.Sprintf("pod %s on %s does not start: %s", podName(p), p.Node, p.Failing)}}
+	w := explanation{cause: CausePodFails, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s on %s does not start: %s", p.FullName(), p.Node, p.Failing)}}
 	if p.Detail != "" {
 		w.because("its kubelet says: " + p.Detail)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -42,8 +41,7 @@ func (d *diagnosis) pool(p *Pool) {
 // deleted is about a pool whose deletion does not end. Its nodes have to leave it first: its
 // rendered configs go with it, and without those no node can be updated to another config.
 func (d *diagnosis) deleted(p *Pool) {
-	i := slices.IndexFunc(d.Cluster.Pools, func(o *mcfgv1.MachineConfigPool) bool { return o.Name == p.Name })
-	object := d.Cluster.Pools[i]
+	object := d.Cluster.Pool(p.Name)
 	keeps := "something keeps it"
 	if len(object.Finalizers) > 0 {
 		keeps = "finalizers keep it until whoever has put them there takes them away: " + text.Names(object.Finalizers, shown)
@@ -205,8 +203,7 @@ func unreadConfig(name string, err error) string {
 
 // takesMirrors reports whether a pool selects what MCO generates for registries.
 func takesMirrors(c rollout.Cluster, pool string) bool {
-	f := rollout.NewForecast(rollout.Cluster{Pools: c.Pools}, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
-	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
+	return slices.ContainsFunc(rollout.Cluster{Pools: c.Pools}.Members().Pools, func(p rollout.Pool) bool {
 		return p.Name == pool && p.Part != rollout.Unselected && p.Part != rollout.Invalid
 	})
 }
@@ -232,8 +229,7 @@ func differenceText(differences []rollout.RegistryChange) string {
 // them is most often the reason why it no longer does.
 func (d *diagnosis) newConfigs(p *Pool, f *Finding) {
 	d.Asks.Configs = true
-	i := slices.IndexFunc(d.Cluster.Pools, func(o *mcfgv1.MachineConfigPool) bool { return o.Name == p.Name })
-	object := d.Cluster.Pools[i]
+	object := d.Cluster.Pool(p.Name)
 	selector, err := metav1.LabelSelectorAsSelector(object.Spec.MachineConfigSelector)
 	if err != nil || len(object.Spec.Configuration.Source) == 0 {
 		return

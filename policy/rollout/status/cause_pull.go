@@ -175,17 +175,8 @@ func deleteCommand(o mirrors.Object) string {
 
 // becomes says what another set of mirror objects does to nodes.
 func (d *diagnosis) becomes(after mirrors.Set) string {
-	forecast := rollout.NewForecast(d.Cluster, func(pool string) (rollout.Decision, error) {
-		was, err := mirrors.Rendered(d.set.At(pool))
-		if err != nil {
-			return rollout.Decision{}, err
-		}
-		is, err := mirrors.Rendered(after.At(pool))
-		if err != nil {
-			return rollout.Decision{}, err
-		}
-		return rollout.Decide(was, is, d.Cluster.Conditions())
-	}, rollout.Settings{})
+	step := rollout.Step{Before: d.set, After: after}
+	forecast := rollout.NewForecast(d.Cluster, step.Decisions(d.Cluster.Conditions()), rollout.Settings{})
 	nodes, pools := map[string]int{}, map[string][]string{} // by what happens to each node
 	drains := false
 	for _, p := range forecast.Pools {

@@ -77,7 +77,7 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 	for _, n := range placing.eligible {
 		r := rollout.ReportOf(n)
 		switch {
-		case n.Spec.Unschedulable, strings.HasPrefix(r.DrainAsked, "drain-") && r.DrainDone != r.DrainAsked, placing.obstacle(n).why != "":
+		case n.Spec.Unschedulable, r.IsDraining(), placing.obstacle(n).why != "":
 		case slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }):
 			avoided = append(avoided, n)
 		default:
@@ -139,7 +139,7 @@ func (d *diagnosis) give(p *rollout.Pod, config string) string {
 		return n.Name != p.Node && !n.Spec.Unschedulable && rollout.ReportOf(n).Current == current
 	})
 	labels := labelsOf(p)
-	if !others || labels == "" || p.Owner == (rollout.Owner{}) {
+	if !others || labels == "" || p.IsBare() {
 		return command
 	}
 	return command + fmt.Sprintf(` && oc wait node/%s --for=jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}'=%s --timeout=1h && %sdelete pod -l %s --field-selector status.phase=Pending`,

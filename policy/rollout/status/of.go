@@ -47,9 +47,8 @@ func Of(in Input) Status {
 func of(in Input) (Status, []note) {
 	o := overview{Input: in, from: map[string][]string{}}
 	o.lookup = newLookup(&o.Input)
-	forecast := rollout.NewForecast(in.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
-	o.compare(forecast)
-	forecast = rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{}) // again, with what it compares
+	o.compare(in.Cluster.Members())
+	forecast := rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{})
 	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}}
 	var longest rollout.Range
 	for _, p := range forecast.Pools {
@@ -84,7 +83,7 @@ const maxFrom = 8
 // than the others.
 func (o *overview) compare(f rollout.Forecast) {
 	for _, p := range f.Pools {
-		pool := o.object(p.Name)
+		pool := o.Cluster.Pool(p.Name)
 		target, all := pool.Spec.Configuration.Name, pool.Status.Configuration.Name
 		var from []string
 		for _, n := range p.Nodes {
@@ -102,12 +101,6 @@ func (o *overview) compare(f rollout.Forecast) {
 		}
 		o.from[p.Name] = from[:min(len(from), maxFrom)]
 	}
-}
-
-// object returns the MachineConfigPool of that name, of which there is one.
-func (o *overview) object(pool string) *mcfgv1.MachineConfigPool {
-	i := slices.IndexFunc(o.Cluster.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == pool })
-	return o.Cluster.Pools[i]
 }
 
 // decide returns what the target of a pool does to a node, to the one for which that is most. Where a
@@ -132,7 +125,7 @@ func (o *overview) decide(pool string) (rollout.Decision, error) {
 
 // target returns what nodes of a pool are to have, nil if it could not be read.
 func (o *overview) target(pool string) *rollout.Rendered {
-	return o.Rendered[o.object(pool).Spec.Configuration.Name]
+	return o.Rendered[o.Cluster.Pool(pool).Spec.Configuration.Name]
 }
 
 // changes returns what the target of a pool brings to any of its nodes, nil if that is not known.
@@ -152,7 +145,7 @@ func (o *overview) changes(pool string) *rollout.Changes {
 }
 
 func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
-	object := o.object(f.Name)
+	object := o.Cluster.Pool(f.Name)
 	status := object.Status
 	p := Pool{
 		Name: f.Name, Present: len(f.Nodes), AtOnce: f.Capacity,

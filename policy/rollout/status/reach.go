@@ -116,7 +116,7 @@ func (v *verification) isUnselected(pool string) bool {
 func (v *verification) parts() map[string]rollout.Part {
 	if v.partOf == nil {
 		v.partOf = map[string]rollout.Part{}
-		for _, p := range v.forecast().Pools {
+		for _, p := range v.Cluster.Members().Pools {
 			v.partOf[p.Name] = p.Part
 		}
 	}

@@ -137,7 +137,7 @@ func (v *verification) left(command, what string, args ...any) {
 }
 
 func (v *verification) verifyNodes() {
-	forecast := v.forecast()
+	forecast := v.Cluster.Members()
 	for _, p := range forecast.Pools {
 		for _, n := range p.Nodes {
 			v.Nodes = append(v.Nodes, v.node(p, v.nodes[n.Name]))
@@ -149,11 +149,6 @@ func (v *verification) verifyNodes() {
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b NodeConfig) int { return strings.Compare(a.Node, b.Node) })
-}
-
-// forecast says which nodes pools have, and nothing of what becomes of them.
-func (v *verification) forecast() rollout.Forecast {
-	return rollout.NewForecast(v.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
 }
 
 func (v *verification) node(p rollout.Pool, n *corev1.Node) NodeConfig {
