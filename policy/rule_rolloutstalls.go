@@ -71,7 +71,7 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 // where says at which node. Where several are drained at once, it is not certain which of them
 // gets the eviction that a budget has left.
 func (f *Forecast) where(stall simulation.Stall) string {
-	several := slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Name == stall.Pool && p.Capacity > 1 })
+	several := slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Name == stall.Pool && p.AtOnce > 1 })
 	if several {
 		return " at " + stall.Node + " or one that is drained with it"
 	}

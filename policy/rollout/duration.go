@@ -66,8 +66,8 @@ func or(r, otherwise Range) Range {
 func (r Range) times(n int) Range      { return Range{r.Min * time.Duration(n), r.Max * time.Duration(n)} }
 func (r Range) plus(other Range) Range { return Range{r.Min + other.Min, r.Max + other.Max} }
 
-// longer returns the time of two things side by side.
-func (r Range) longer(other Range) Range {
+// Longer returns the time of two things side by side.
+func (r Range) Longer(other Range) Range {
 	return Range{max(r.Min, other.Min), max(r.Max, other.Max)}
 }
 

@@ -101,9 +101,9 @@ type Pool struct {
 	// MaxUnavailable is how many may be unavailable at once, as MCO reads spec.maxUnavailable
 	// for that many nodes.
 	MaxUnavailable int
-	// Capacity is how many are updated at once: MaxUnavailable less the nodes that are
+	// AtOnce is how many are updated at once: MaxUnavailable less the nodes that are
 	// unavailable for other reasons than an update.
-	Capacity int
+	AtOnce int
 	// After is the pool that has to be done first, "" for none: all others go in parallel.
 	After string
 	// ImageMode is set where nodes run an image that MCO builds for the pool. The change then
@@ -250,25 +250,25 @@ func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 	waiting, updating := 0, 0
 	for _, n := range p.Nodes {
 		switch {
-		case n.Waits():
+		case n.IsSkipped():
 			waiting++
 		case n.Updating:
 			updating++
 		}
 	}
-	p.Capacity = max(p.MaxUnavailable-waiting, 0)
+	p.AtOnce = max(p.MaxUnavailable-waiting, 0)
 	var perNode Range
 	perNode, p.Learned = p.perNode(s, updates)
 	if p.Part != Takes {
 		return
 	}
-	if p.Capacity == 0 || waiting == len(p.Nodes) {
+	if p.AtOnce == 0 || waiting == len(p.Nodes) {
 		p.stop(p.stopped())
 		return
 	}
-	p.Time = perNode.times(rounds(len(p.Nodes)-waiting, p.Capacity))
+	p.Time = perNode.times(rounds(len(p.Nodes)-waiting, p.AtOnce))
 	// What is under way has to end first. How far it is, is not known, nor what it does.
-	p.Time.Max += perNode.times(rounds(updating, p.Capacity)).Max
+	p.Time.Max += perNode.times(rounds(updating, p.AtOnce)).Max
 }
 
 // perNode returns how long a node of p takes, and whether updates tell.
@@ -280,15 +280,15 @@ func (p *Pool) perNode(s Settings, updates []NodeUpdate) (took Range, learned bo
 	return s.perNode(p.Decision), learned
 }
 
-// Remaining returns how long p takes for what is left of a rollout: waiting nodes that have
+// TimeLeft returns how long p takes for what is left of a rollout: waiting nodes that have
 // not been taken, and underWay of them that have, of which it is not known how far they are.
 // It is nothing if nothing is left or no node is taken.
-func (p *Pool) Remaining(waiting, underWay int, s Settings, updates []NodeUpdate) Range {
-	if p.Part != Takes || p.Capacity == 0 {
+func (p *Pool) TimeLeft(waiting, underWay int, s Settings, updates []NodeUpdate) Range {
+	if p.Part != Takes || p.AtOnce == 0 {
 		return Range{}
 	}
 	perNode, _ := p.perNode(s, updates)
-	return Range{perNode.times(rounds(waiting, p.Capacity)).Min, perNode.times(rounds(waiting+underWay, p.Capacity)).Max}
+	return Range{perNode.times(rounds(waiting, p.AtOnce)).Min, perNode.times(rounds(waiting+underWay, p.AtOnce)).Max}
 }
 
 // rounds is how often a pool takes nodes. MCO takes the next one whenever one is done, which
@@ -303,7 +303,7 @@ func (p *Pool) stopped() string {
 	switch {
 	case waiting == 0:
 		return fmt.Sprintf("maxUnavailable is %d", p.MaxUnavailable)
-	case p.Capacity == 0:
+	case p.AtOnce == 0:
 		return fmt.Sprintf("%s, and maxUnavailable is %d", why, p.MaxUnavailable)
 	default:
 		return why
@@ -314,7 +314,7 @@ func (p *Pool) stopped() string {
 func (p *Pool) waiting() (string, int) {
 	first, n := "", 0
 	for _, node := range p.Nodes {
-		if !node.Waits() {
+		if !node.IsSkipped() {
 			continue
 		}
 		if n++; n == 1 {
@@ -361,7 +361,7 @@ func (f *Forecast) pool(name string) *Pool {
 func (f *Forecast) longest() Range {
 	var all Range
 	for _, p := range f.Pools {
-		all = all.longer(f.until(p))
+		all = all.Longer(f.until(p))
 	}
 	return all
 }

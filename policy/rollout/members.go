@@ -115,8 +115,8 @@ type Node struct {
 	Degraded bool
 }
 
-// Waits reports whether MCO takes the node only after somebody has seen to it.
-func (n Node) Waits() bool { return n.Unavailable != "" && !n.Updating }
+// IsSkipped reports whether MCO takes the node only after somebody has seen to it.
+func (n Node) IsSkipped() bool { return n.Unavailable != "" && !n.Updating }
 
 // inOrder returns nodes in the order in which MCO takes them (sortNodeList,
 // node_controller.go:1942): by zone, those without one last, and within a zone by age. In

@@ -59,8 +59,8 @@ func (f Forecast) groupText(group []Pool) string {
 		taken := p.taken()
 		counts = append(counts, text.Number(taken))
 		nodes += taken
-		atOnce, least = max(atOnce, p.Capacity), max(least, rounds(taken, p.Capacity))
-		took = took.longer(f.until(p))
+		atOnce, least = max(atOnce, p.AtOnce), max(least, rounds(taken, p.AtOnce))
+		took = took.Longer(f.until(p))
 	}
 	if !decision.Drains || nodes == 1 {
 		return fmt.Sprintf("%s on %s, %s", decision, text.Count(nodes, "node"), took)

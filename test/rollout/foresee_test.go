@@ -150,7 +150,7 @@ func (f foresight) comparePool(pool rollout.Pool) {
 		}
 		return
 	}
-	if len(taken) > len(order) || !sameButFor(pool.Capacity, taken, order[:len(taken)]) {
+	if len(taken) > len(order) || !sameButFor(pool.AtOnce, taken, order[:len(taken)]) {
 		f.Errorf("pool %s takes %q, and was to take %q", pool.Name, taken, order)
 	}
 	drained := 0
@@ -163,7 +163,7 @@ func (f foresight) comparePool(pool rollout.Pool) {
 	best, worst := steps(f.result.Best, pool.Name), steps(f.result.Worst, pool.Name)
 	f.compareAssured(pool.Name, len(updated))
 	// Of drains at once, chance decides which gets the one eviction that a budget allows.
-	if most := countUpdated(best); pool.Capacity == 1 && !f.result.Best.Undecided && most < len(updated) {
+	if most := countUpdated(best); pool.AtOnce == 1 && !f.result.Best.Undecided && most < len(updated) {
 		f.Errorf("pool %s updates %d nodes, and was to update %d at most", pool.Name, len(updated), most)
 	}
 	for _, course := range [][]simulation.Step{best, worst} {

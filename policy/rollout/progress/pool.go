@@ -75,7 +75,8 @@ func (p *poolTrack) find(o *observation) {
 	p.name = o.pool.Name
 	p.take(o)
 	stages := o.stages()
-	for _, name := range o.pool.Members {
+	for _, member := range o.pool.Nodes {
+		name := member.Name
 		p.nodes[name] = &nodeTrack{stage: stages[name], since: o.Time, target: p.target, best: stages[name].rank()}
 	}
 	p.degradedFirst = !p.degraded.IsZero()
@@ -83,7 +84,8 @@ func (p *poolTrack) find(o *observation) {
 	if p.active {
 		o.events[len(o.events)-1].Objects = o.objects()
 	}
-	for _, name := range o.pool.Members {
+	for _, member := range o.pool.Nodes {
+		name := member.Name
 		if stage := stages[name]; stage.isUnderWay() || stage == Degraded {
 			p.sayNode(o, name, NodeFound)
 		}
@@ -215,7 +217,8 @@ func (p *poolTrack) observeNodes(o *observation) (moved bool) {
 			p.leave(o, name)
 		}
 	}
-	for _, name := range o.pool.Members {
+	for _, member := range o.pool.Nodes {
+		name := member.Name
 		stage := stages[name]
 		n, known := p.nodes[name]
 		if !known {
@@ -304,12 +307,12 @@ func (p *poolTrack) movedAt(now time.Time, events *[]Event) {
 
 // stages returns the stage of each node of the pool.
 func (o *observation) stages() map[string]Stage {
-	stages := make(map[string]Stage, len(o.pool.Members))
-	for _, name := range o.pool.Members {
-		stages[name] = Done
+	stages := make(map[string]Stage, len(o.pool.Nodes))
+	for _, member := range o.pool.Nodes {
+		stages[member.Name] = Done
 	}
-	for i := range o.pool.Nodes {
-		n := &o.pool.Nodes[i]
+	for i := range o.pool.Left {
+		n := &o.pool.Left[i]
 		stages[n.Name] = stageOf(n, o.pool)
 	}
 	return stages
@@ -317,15 +320,16 @@ func (o *observation) stages() map[string]Stage {
 
 // words say what a node does.
 func (o *observation) words(name string, stage Stage) string {
-	i := slices.IndexFunc(o.pool.Nodes, func(n status.Node) bool { return n.Name == name })
+	i := slices.IndexFunc(o.pool.Left, func(n status.Node) bool { return n.Name == name })
 	if i < 0 {
 		return "is done"
 	}
-	return wordsOf(&o.pool.Nodes[i], stage)
+	return Node{Node: &o.pool.Left[i], Stage: stage}.Words()
 }
 
-func wordsOf(n *status.Node, stage Stage) string {
-	switch stage {
+// Words say what the node does: "is being drained".
+func (n Node) Words() string {
+	switch n.Stage {
 	case Rebooting:
 		return "is rebooting"
 	case Updating:
@@ -342,12 +346,12 @@ func (p *poolTrack) view(s *status.Pool, now time.Time) Pool {
 	if p.active {
 		v.Unmoved = max(now.Sub(p.moved), 0)
 	}
-	for i := range s.Nodes {
-		n := p.nodes[s.Nodes[i].Name]
+	for i := range s.Left {
+		n := p.nodes[s.Left[i].Name]
 		if n != nil && (n.stage.isUnderWay() || n.stage == Degraded) {
-			v.UnderWay = append(v.UnderWay, Node{s.Nodes[i].Name, n.stage, n.since, wordsOf(&s.Nodes[i], n.stage)})
+			v.UnderWay = append(v.UnderWay, Node{&s.Left[i], n.stage, n.since})
 		}
 	}
-	slices.SortStableFunc(v.UnderWay, func(a, b Node) int { return a.Since.Compare(b.Since) })
+	slices.SortStableFunc(v.UnderWay, func(a, b Node) int { return a.Entered.Compare(b.Entered) })
 	return v
 }

@@ -62,8 +62,8 @@ func (t *Tracker) Observe(s Sight) []Event {
 	for i := range t.status.Pools {
 		p := &t.status.Pools[i]
 		there[p.Name] = true
-		for _, name := range p.Members {
-			members[name] = true
+		for _, n := range p.Nodes {
+			members[n.Name] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.pools)) {
@@ -144,14 +144,12 @@ type Pool struct {
 	DegradedFirst bool
 }
 
-// A Node is one that is under way.
+// Node is a node that is under way.
 type Node struct {
-	Name  string
+	*status.Node
 	Stage Stage
-	// Since is since when it has been seen in its stage.
-	Since time.Time
-	// Words say what it does: "is being drained".
-	Words string
+	// Entered is when it was first seen in its stage.
+	Entered time.Time
 }
 
 // A Stall is the cause of a rollout that does not move.

@@ -169,7 +169,7 @@ func (w *cluster) addPools() {
 		if p.Part == rollout.Stopped {
 			w.waiting = append(w.waiting, p.Why)
 		}
-		p.drains, p.capacity = takes && p.Decision.Drains, max(p.Capacity, 1)
+		p.drains, p.capacity = takes && p.Decision.Drains, max(p.AtOnce, 1)
 		for rank, member := range p.Nodes {
 			n, ok := w.byName[member.Name]
 			if !ok || w.nodes[n].pool >= 0 {
@@ -177,10 +177,10 @@ func (w *cluster) addPools() {
 			}
 			at := &w.nodes[n]
 			at.pool, at.rank = i, rank
-			if takes && member.Waits() {
+			if takes && member.IsSkipped() {
 				w.waiting = append(w.waiting, fmt.Sprintf("node %s %s", member.Name, member.Unavailable))
 			}
-			if !takes || member.Waits() {
+			if !takes || member.IsSkipped() {
 				continue
 			}
 			at.taken, at.drained = true, p.drains

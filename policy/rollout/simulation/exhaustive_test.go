@@ -59,11 +59,11 @@ func newModel(in Input) *model {
 		m.pool = append(m.pool, -1)
 	}
 	for i, p := range in.Forecast.Pools {
-		of := modelPool{name: p.Name, capacity: max(p.Capacity, 1), drains: p.Decision.Drains, after: -1}
+		of := modelPool{name: p.Name, capacity: max(p.AtOnce, 1), drains: p.Decision.Drains, after: -1}
 		last := -1
 		for _, n := range p.Nodes {
 			m.pool[index[n.Name]] = i
-			if p.Part != rollout.Takes || n.Waits() {
+			if p.Part != rollout.Takes || n.IsSkipped() {
 				continue
 			}
 			if n.Rank != last {
@@ -750,7 +750,7 @@ func TestGuarantee(t *testing.T) {
 			t.Errorf("seed %d: all courses stall, and one was played that does not\n%s\n%s", seed, s, lines(got.Best.Steps))
 		}
 		for _, p := range in.Forecast.Pools {
-			takes := p.Part == rollout.Takes && slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return !n.Waits() })
+			takes := p.Part == rollout.Takes && slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return !n.IsSkipped() })
 			if takes != slices.ContainsFunc(got.Worst.Assured, func(a Assured) bool { return a.Pool == p.Name }) {
 				t.Errorf("seed %d: of pool %s: %s\n%s", seed, p.Name, lines(got.Worst.Assured), s)
 			}

@@ -121,7 +121,7 @@ func (d *diagnosis) scaleUp(name string) Remedy {
 
 // waits reports whether something is left to do for a node.
 func (s *Status) waits() bool {
-	return slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.From != "" || len(p.Nodes) > 0 })
+	return slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.From != "" || len(p.Left) > 0 })
 }
 
 // operator is about what the operator says of itself where nothing explains it.

@@ -50,7 +50,7 @@ func (d *diagnosis) node(p *Pool, n *Node) {
 // drainRefused is about a drain that is under way, or that the daemon gave up on.
 func (d *diagnosis) drainRefused(p *Pool, n *Node) bool {
 	switch {
-	case n.State == NodeDegraded && n.drains():
+	case n.State == NodeDegraded && n.IsDraining():
 		return d.draining(p, n, "its drain did not end within an hour, and is tried again")
 	case n.State == NodeDraining:
 		return d.draining(p, n, "")
@@ -70,11 +70,6 @@ func (d *diagnosis) silent(p *Pool, n *Node) bool {
 		Remedies: []Remedy{daemonPod(n.Name)},
 	})
 	return true
-}
-
-// drains reports whether the daemon waits for a drain.
-func (n *Node) drains() bool {
-	return n.Drain != nil && !n.Drain.Finished && strings.HasPrefix(n.Drain.Asked, "drain-")
 }
 
 // tooLong is about an update that takes too long for no reason that is known.

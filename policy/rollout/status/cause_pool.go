@@ -30,8 +30,8 @@ func (d *diagnosis) pool(p *Pool) {
 	}
 	d.certificate(p)
 	d.rendering(p)
-	for i := range p.Nodes {
-		d.node(p, &p.Nodes[i])
+	for i := range p.Left {
+		d.node(p, &p.Left[i])
 	}
 	if len(d.Findings) == known {
 		d.unexplained(p)
@@ -50,10 +50,10 @@ func (d *diagnosis) deleted(p *Pool) {
 		Cause: CausePoolDeletion, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and "+keeps),
 		Remedies: []Remedy{look(fmt.Sprintf("oc get machineconfigpool %s -o yaml", arg(p.Name)), "shows its finalizers and which nodes it selects")},
 	}
-	if selector := object.Spec.NodeSelector; p.Present > 0 && selector != nil && len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0 {
+	if selector := object.Spec.NodeSelector; len(p.Nodes) > 0 && selector != nil && len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0 {
 		for key, value := range selector.MatchLabels {
 			f.Remedies = append(f.Remedies, act(fmt.Sprintf("oc label node -l %s %s", arg(key+"="+value), arg(key+"-")),
-				fmt.Sprintf("takes its %s out of the pool: if labelled as workers, they get what pool worker is to have, drained or rebooted if that asks for it", text.Count(p.Present, "node"))))
+				fmt.Sprintf("takes its %s out of the pool: if labelled as workers, they get what pool worker is to have, drained or rebooted if that asks for it", text.Count(len(p.Nodes), "node"))))
 		}
 	}
 	f.Remedies = append(f.Remedies, act("oc patch machineconfigpool "+arg(p.Name)+noFinalizers,
@@ -74,7 +74,7 @@ func (d *diagnosis) unexplained(p *Pool) {
 	case p.State == PoolUpdating && !d.isFound(CauseControllerDown) && p.onlyWaits():
 		d.add(Finding{
 			Passing: true,
-			Pool:    p.Name, Chain: chain(fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Nodes), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"),
+			Pool:    p.Name, Chain: chain(fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Left), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"),
 			Remedies: []Remedy{
 				look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows what it is at"), describe,
 			},
@@ -84,7 +84,7 @@ func (d *diagnosis) unexplained(p *Pool) {
 
 // onlyWaits reports whether all that is left are nodes that wait.
 func (p *Pool) onlyWaits() bool {
-	return len(p.Nodes) > 0 && !slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.State != NodeWaits })
+	return len(p.Left) > 0 && !slices.ContainsFunc(p.Left, func(n Node) bool { return n.State != NodeWaits })
 }
 
 func (d *diagnosis) isFound(cause Cause) bool {
@@ -94,7 +94,7 @@ func (d *diagnosis) isFound(cause Cause) bool {
 // held is about a pool of which no node is taken.
 func (d *diagnosis) held(p *Pool) {
 	f := Finding{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
-	for _, n := range p.Nodes {
+	for _, n := range p.Left {
 		if n.Cordoned != nil && (n.State == NodeWaits || n.State == NodeUnavailable) && len(f.Remedies) < shown {
 			f.because(n.cordonedText())
 			f.Remedies = append(f.Remedies, act("oc adm uncordon "+arg(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
@@ -110,7 +110,7 @@ func (d *diagnosis) held(p *Pool) {
 // each has a finding of its own, which is nearer to the cause.
 func (p *Pool) waitsForUnready() bool {
 	keep, unready := 0, 0
-	for _, n := range p.Nodes {
+	for _, n := range p.Left {
 		if n.Unavailable == "" || n.State != NodeWaits && n.State != NodeUnavailable {
 			continue
 		}

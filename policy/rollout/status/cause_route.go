@@ -121,7 +121,9 @@ func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[
 
 // poolOf returns the pool of a node, nil if none updates it.
 func (d *diagnosis) poolOf(node string) *Pool {
-	i := slices.IndexFunc(d.pools, func(p Pool) bool { return slices.Contains(p.Members, node) })
+	i := slices.IndexFunc(d.pools, func(p Pool) bool {
+		return slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return n.Name == node })
+	})
 	if i < 0 {
 		return nil
 	}

@@ -26,8 +26,8 @@ func (o *overview) notes(s Status) []note {
 		if p.From != "" && p.Changes == nil {
 			notes = append(notes, note{o.unreadNote(p), false})
 		}
-		if !slices.Contains(o.Cluster.Unknown, "nodes") && p.Present != p.Machines {
-			notes = append(notes, note{fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, p.Present), true})
+		if !slices.Contains(o.Cluster.Unknown, "nodes") && len(p.Nodes) != p.Machines {
+			notes = append(notes, note{fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, len(p.Nodes)), true})
 		}
 	}
 	return notes

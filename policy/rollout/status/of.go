@@ -49,17 +49,12 @@ func of(in Input) (Status, []note) {
 	o.lookup = newLookup(&o.Input)
 	o.compare(in.Cluster.Members())
 	forecast := rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{})
-	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}}
-	var longest rollout.Range
+	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}, Unmanaged: forecast.Unmanaged}
 	for _, p := range forecast.Pools {
-		pool, left := o.pool(p)
+		pool := o.pool(p)
 		s.Pools = append(s.Pools, pool)
-		longest = rollout.Range{Min: max(longest.Min, left.Min), Max: max(longest.Max, left.Max)}
+		s.Remaining = s.Remaining.Longer(pool.Remaining)
 	}
-	for _, u := range forecast.Unmanaged {
-		s.Unmanaged = append(s.Unmanaged, Unmanaged(u))
-	}
-	s.Remaining = spanOf(longest)
 	notes := o.notes(s)
 	for _, n := range notes {
 		s.Notes = append(s.Notes, n.text)
@@ -144,15 +139,14 @@ func (o *overview) changes(pool string) *rollout.Changes {
 	return all
 }
 
-func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
+func (o *overview) pool(f rollout.Pool) Pool {
 	object := o.Cluster.Pool(f.Name)
 	status := object.Status
 	p := Pool{
-		Name: f.Name, Present: len(f.Nodes), AtOnce: f.Capacity,
-		Machines: int(status.MachineCount), Updated: int(status.UpdatedMachineCount), Ready: int(status.ReadyMachineCount),
+		Pool: f, Machines: int(status.MachineCount), Updated: int(status.UpdatedMachineCount), Ready: int(status.ReadyMachineCount),
 		Unavailable: int(status.UnavailableMachineCount), Degraded: int(status.DegradedMachineCount),
 		Current: status.Configuration.Name, Target: object.Spec.Configuration.Name, Changes: o.changes(f.Name),
-		Paused: o.paused(object), Conditions: poolConditions(status.Conditions), Nodes: []Node{},
+		Paused: o.paused(object), Conditions: poolConditions(status.Conditions), Left: []Node{},
 	}
 	if from := o.from[f.Name]; len(from) > 0 {
 		p.From = from[0]
@@ -164,12 +158,11 @@ func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
 	}
 	waiting, underWay := 0, 0
 	for _, n := range f.Nodes {
-		p.Members = append(p.Members, n.Name)
 		node, ok := o.node(o.nodes[n.Name], n, p.Target)
 		if !ok {
 			continue
 		}
-		p.Nodes = append(p.Nodes, node)
+		p.Left = append(p.Left, node)
 		switch {
 		case node.State == NodeWaits:
 			waiting++
@@ -177,11 +170,10 @@ func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
 			underWay++
 		}
 	}
-	left := f.Remaining(waiting, underWay, rollout.Settings{}, o.Cluster.Updates)
-	p.Remaining = spanOf(left)
+	p.Remaining = f.TimeLeft(waiting, underWay, rollout.Settings{}, o.Cluster.Updates)
 	p.Held = held(f, waiting)
 	p.State = p.state(object, waiting+underWay)
-	return p, left
+	return p
 }
 
 // held says why no node is taken although some wait, or could not be.
@@ -203,7 +195,7 @@ func (p *Pool) state(object *mcfgv1.MachineConfigPool, left int) PoolState {
 			return c.Type == kind && c.Status == corev1.ConditionTrue
 		})
 	}
-	degraded := slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.State == NodeDegraded })
+	degraded := slices.ContainsFunc(p.Left, func(n Node) bool { return n.State == NodeDegraded })
 	switch {
 	case object.DeletionTimestamp != nil:
 		return PoolDeleted
@@ -215,7 +207,7 @@ func (p *Pool) state(object *mcfgv1.MachineConfigPool, left int) PoolState {
 		return PoolHeld
 	case left > 0 || is(mcfgv1.MachineConfigPoolUpdating) || p.Target != p.Current:
 		return PoolUpdating
-	case p.Present < p.Machines || p.Target == "":
+	case len(p.Nodes) < p.Machines || p.Target == "":
 		return PoolUnknown
 	default:
 		return PoolUpdated
@@ -237,14 +229,10 @@ func (o *overview) paused(object *mcfgv1.MachineConfigPool) *Paused {
 func (o *overview) node(n *corev1.Node, f rollout.Node, target string) (Node, bool) {
 	r := rollout.ReportOf(n)
 	node := Node{
-		Name: n.Name, Zone: f.Zone, Daemon: r.State, Reason: r.Reason, Current: r.Current, Desired: r.Desired,
-		Unavailable: f.Unavailable, State: stateOf(r, f, target), Conditions: nodeConditions(n.Status.Conditions),
+		Node: f, Report: r, State: stateOf(r, f, target), Conditions: nodeConditions(n.Status.Conditions),
 	}
 	if node.State == "" {
 		return Node{}, false
-	}
-	if r.DrainAsked != "" {
-		node.Drain = &Drain{r.DrainAsked, r.DrainDone, r.DrainAsked == r.DrainDone}
 	}
 	if n.Spec.Unschedulable {
 		node.Cordoned = &Cordoned{}
