@@ -41,7 +41,7 @@ type Options struct {
 // maxRounds is how often a diagnosis may ask: an answer may lead to one more question.
 const maxRounds = 3
 
-// passingTime is how long a finding may last in a rollout that is well: MCO renders,
+// passingTime is how long a hold-up may last in a rollout that is well: MCO renders,
 // and takes the next node, 5 s after it has noticed a change.
 const passingTime = 12 * time.Second
 

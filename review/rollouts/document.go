@@ -76,10 +76,10 @@ func nodeDocument(n status.Node) v1alpha1.NodeStatus {
 
 // DiagnosisDocument returns d as it is published.
 func DiagnosisDocument(d status.Diagnosis) v1alpha1.Diagnosis {
-	return v1alpha1.Diagnosis{Findings: each(d.Findings, holdUp), Unknown: d.Unknown, Notes: d.Notes}
+	return v1alpha1.Diagnosis{Findings: each(d.HoldUps, holdUp), Unknown: d.Unknown, Notes: d.Notes}
 }
 
-func holdUp(f status.Finding) v1alpha1.HoldUp {
+func holdUp(f status.HoldUp) v1alpha1.HoldUp {
 	return v1alpha1.HoldUp{
 		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain.Lines(), Unexplained: f.Unexplained,
 		Remedies: each(f.Remedies, func(r status.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,

@@ -156,7 +156,7 @@ type Node struct {
 type Stall struct {
 	// Since is when something moved for the last time.
 	Since time.Time
-	// Cause says why, in a line; Causes are the chains of all findings. There are none where no
+	// Cause says why, in a line; Causes are the chains of all hold-ups. There are none where no
 	// cause is known.
 	Cause  string
 	Causes []status.Chain

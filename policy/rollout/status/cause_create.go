@@ -15,7 +15,7 @@ import (
 
 // notCreated is about pods that count for a budget and that their controller does not make, as
 // somebody forbids them. It reports whether any are missing.
-func (d *diagnosis) notCreated(f *Finding, pod *rollout.Pod, r refusal) bool {
+func (d *diagnosis) notCreated(h *HoldUp, pod *rollout.Pod, r refusal) bool {
 	owner := OwnerName{pod.Namespace, pod.Owner}
 	d.askOwner(owner)
 	missing, wanted := d.missing(pod, r)
@@ -26,16 +26,16 @@ func (d *diagnosis) notCreated(f *Finding, pod *rollout.Pod, r refusal) bool {
 	if missing <= 0 {
 		return false
 	}
-	f.Cause = CausePodNotCreated
-	f.because(fmt.Sprintf("%s %s has not made %d of its %s", owner.Kind, owner.Name, missing, text.Count(wanted, "pod")))
+	h.Cause = CausePodNotCreated
+	h.because(fmt.Sprintf("%s %s has not made %d of its %s", owner.Kind, owner.Name, missing, text.Count(wanted, "pod")))
 	if answer.Refused == "" {
-		f.Passing = true
-		f.Remedies = append(f.Remedies, d.creations(pod))
+		h.Passing = true
+		h.Remedies = append(h.Remedies, d.creations(pod))
 		return true
 	}
-	f.because("it says: " + answer.Refused)
-	f.Remedies = append(f.Remedies, d.creations(pod))
-	f.Remedies = append(f.Remedies, permissions(pod, answer.Refused, missing)...)
+	h.because("it says: " + answer.Refused)
+	h.Remedies = append(h.Remedies, d.creations(pod))
+	h.Remedies = append(h.Remedies, permissions(pod, answer.Refused, missing)...)
 	return true
 }
 

@@ -93,56 +93,56 @@ func (d *diagnosis) recounted(r refusal) refusal {
 func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why string) {
 	subject := p.Name + "/" + pod.Namespace + "/" + cmp.Or(r.budget, r.answer)
 	if i, known := d.refusals[subject]; known { // what is to be said of the budget is said
-		d.Findings[i].also(n.Name, pod.FullName())
+		d.HoldUps[i].also(n.Name, pod.FullName())
 		return
 	}
-	d.refusals[subject] = len(d.Findings)
-	f := Finding{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{pod.FullName()}, Passing: r.passing, Chain: chain(
+	d.refusals[subject] = len(d.HoldUps)
+	h := HoldUp{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{pod.FullName()}, Passing: r.passing, Chain: chain(
 		fmt.Sprintf("node %s is being drained", n.Name), fmt.Sprintf("pod %s is not evicted: %s", pod.FullName(), r.why),
 	)}
 	if r.answer != "" {
-		f.because("asked for a dry run of it, the API server says: " + r.answer)
+		h.because("asked for a dry run of it, the API server says: " + r.answer)
 	}
 	if why != "" {
-		f.because(why)
+		h.because(why)
 	}
 	d.began = time.Time{}
 	if n.Cordoned != nil && n.Cordoned.Since != nil {
 		d.began = *n.Cordoned.Since
 	}
-	last := d.replacements(&f, pod, r)
-	f.Remedies = append(f.Remedies, d.budgetRemedies(pod, r, f.Cause)...)
-	f.Remedies = append(f.Remedies, last...)
+	last := d.replacements(&h, pod, r)
+	h.Remedies = append(h.Remedies, d.budgetRemedies(pod, r, h.Cause)...)
+	h.Remedies = append(h.Remedies, last...)
 	effect := "last resort: goes around the budget, whose service may then be down"
 	if pod.IsBare() {
 		effect += ", and nothing makes another pod instead"
 	}
-	f.Remedies = worstLast(append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))
-	d.add(f)
+	h.Remedies = worstLast(append(h.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))
+	d.add(h)
 }
 
 // also adds a pod that is not evicted for the same budget, and its node. Nodes come one after the
 // other.
-func (f *Finding) also(node, pod string) {
-	f.pods = append(f.pods, pod)
-	if last := len(f.AlsoNodes) - 1; node != f.Node && (last < 0 || f.AlsoNodes[last] != node) {
-		f.AlsoNodes = append(f.AlsoNodes, node)
+func (h *HoldUp) also(node, pod string) {
+	h.pods = append(h.pods, pod)
+	if last := len(h.AlsoNodes) - 1; node != h.Node && (last < 0 || h.AlsoNodes[last] != node) {
+		h.AlsoNodes = append(h.AlsoNodes, node)
 	}
 }
 
 // countPods says, after the link about the first of the pods that are not evicted, how many others
 // there are.
-func (f *Finding) countPods() {
-	if len(f.pods) > 1 {
-		more := text.Plural(len(f.pods)-1, "more pod", "more pods") + ": " + text.Names(f.pods[1:], shown)
-		f.Chain.Links = slices.Insert(f.Chain.Links, 1, text.Line("so it is for "+more))
+func (h *HoldUp) countPods() {
+	if len(h.pods) > 1 {
+		more := text.Plural(len(h.pods)-1, "more pod", "more pods") + ": " + text.Names(h.pods[1:], shown)
+		h.Chain.Links = slices.Insert(h.Chain.Links, 1, text.Line("so it is for "+more))
 	}
 }
 
 // replacements says which pods keep a budget from having room, and why they do not run. It
 // returns the remedies that do more than is asked for.
-func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last []Remedy) {
-	if f.Cause != CauseBudgetFull {
+func (d *diagnosis) replacements(h *HoldUp, pod *rollout.Pod, r refusal) (last []Remedy) {
+	if h.Cause != CauseBudgetFull {
 		return nil
 	}
 	var whys []explanation
@@ -157,8 +157,8 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 	}
 	slices.SortStableFunc(whys, func(a, b explanation) int { return cmp.Compare(rank(a.cause), rank(b.cause)) })
 	for _, w := range whys {
-		f.because(w.links...)
-		f.Remedies = append(f.Remedies, w.remedies...)
+		h.because(w.links...)
+		h.Remedies = append(h.Remedies, w.remedies...)
 		for _, r := range w.last {
 			if !slices.Contains(last, r) {
 				last = append(last, r)
@@ -166,14 +166,14 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 		}
 	}
 	switch {
-	case len(whys) == 0 && d.notCreated(f, pod, r):
+	case len(whys) == 0 && d.notCreated(h, pod, r):
 	case len(whys) == 0:
-		f.because("all pods that count for the budget are healthy: it leaves no room for a drain")
+		h.because("all pods that count for the budget are healthy: it leaves no room for a drain")
 	case waiting > len(whys):
-		f.because(fmt.Sprintf("%s of the budget are not ready either", text.Plural(waiting-len(whys), "more pod", "more pods")))
+		h.because(fmt.Sprintf("%s of the budget are not ready either", text.Plural(waiting-len(whys), "more pod", "more pods")))
 	}
 	if len(whys) > 0 {
-		f.Cause = whys[0].cause
+		h.Cause = whys[0].cause
 	}
 	return last
 }

@@ -27,16 +27,16 @@ func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
 	if len(names) == 0 {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CausePodNotEnding, Pool: p.Name, Node: n.Name,
 		Chain:       chain(fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: "+text.Names(names, shown)),
 		Remedies:    []Remedy{look("oc describe node "+arg(n.Name), "shows what runs there; a pod may take its grace period, or wait for a finalizer or a volume")},
 		Unexplained: true, Passing: passing,
 	}
 	for _, pod := range late[:min(len(late), shown)] {
-		d.late(&f, pod)
+		d.late(&h, pod)
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }
 
@@ -54,23 +54,23 @@ func (d *diagnosis) holdsUp(pod *rollout.Pod) bool {
 }
 
 // late says why a pod has not ended. One with finalizers stays however it is deleted.
-func (d *diagnosis) late(f *Finding, pod *rollout.Pod) {
+func (d *diagnosis) late(h *HoldUp, pod *rollout.Pod) {
 	isTimed := !d.Now.IsZero() && !pod.Ends.IsZero()
 	isLate := isTimed && !d.Now.Before(pod.Ends)
 	switch {
 	case isLate:
-		f.because(fmt.Sprintf("the time that pod %s has for it was over %s", pod.FullName(), When(pod.Ends, d.Now)))
+		h.because(fmt.Sprintf("the time that pod %s has for it was over %s", pod.FullName(), When(pod.Ends, d.Now)))
 	case isTimed:
-		f.because(fmt.Sprintf("pod %s has until %s for it: that is its grace period", pod.FullName(), pod.Ends.UTC().Format("15:04:05 MST")))
+		h.because(fmt.Sprintf("pod %s has until %s for it: that is its grace period", pod.FullName(), pod.Ends.UTC().Format("15:04:05 MST")))
 	}
 	if pod.Finalizers == "" && !isTimed {
 		return
 	}
 	if pod.Finalizers != "" {
-		f.because(fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", pod.FullName(), pod.Finalizers))
+		h.because(fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", pod.FullName(), pod.Finalizers))
 	}
-	f.Remedies = append(f.Remedies, ending(pod))
-	f.Unexplained = false
+	h.Remedies = append(h.Remedies, ending(pod))
+	h.Unexplained = false
 }
 
 // ending makes a pod go that is being deleted.
@@ -96,7 +96,7 @@ func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
 	if !d.longAgo(since, standstill) {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Pool: p.Name, Node: n.Name, Passing: true,
 		Chain: chain(fmt.Sprintf("node %s is being drained", n.Name), "the drain began "+When(*since, d.Now)),
 		Remedies: []Remedy{
@@ -114,12 +114,12 @@ func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
 	}
 	switch {
 	case len(names) == 0:
-		f.because("no pod is left that it would evict, and machine-config-controller has not said that it is done")
+		h.because("no pod is left that it would evict, and machine-config-controller has not said that it is done")
 	case allowed > 0:
-		f.because("pods are still there, and asked for a dry run of their eviction, the API server would let them go: " + text.Names(names, shown))
+		h.because("pods are still there, and asked for a dry run of their eviction, the API server would let them go: " + text.Names(names, shown))
 	default:
-		f.because("pods are still there, and no budget that is known keeps them: " + text.Names(names, shown))
+		h.because("pods are still there, and no budget that is known keeps them: " + text.Names(names, shown))
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }

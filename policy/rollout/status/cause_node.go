@@ -64,7 +64,7 @@ func (d *diagnosis) silent(p *Pool, n *Node) bool {
 	if n.State != NodeSilent {
 		return false
 	}
-	d.add(Finding{
+	d.add(HoldUp{
 		Pool: p.Name, Node: n.Name, subject: "silent", Cause: CauseDaemonDown, Unexplained: true,
 		Chain:    chain(fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"),
 		Remedies: []Remedy{daemonPod(n.Name)},
@@ -77,7 +77,7 @@ func (d *diagnosis) tooLong(p *Pool, n *Node) bool {
 	if !n.isUnderWay() || !d.longAgo(n.Since, updateTime) {
 		return false
 	}
-	d.add(Finding{
+	d.add(HoldUp{
 		Pool: p.Name, Node: n.Name, subject: "long",
 		Chain:    chain(fmt.Sprintf("node %s %s", n.Name, n.State), "its update began "+When(*n.Since, d.Now)+", and nothing that is known holds it up"),
 		Remedies: []Remedy{daemonPod(n.Name), look("oc describe node "+arg(n.Name), "shows what runs there, and its events")},
@@ -105,23 +105,23 @@ func (d *diagnosis) daemonDown(p *Pool, n *Node) bool {
 	if slices.ContainsFunc(pods, isReady) {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CauseDaemonDown, Pool: p.Name, Node: n.Name, subject: "none",
 		Chain:    chain(fmt.Sprintf("node %s %s", n.Name, n.State), "its "+name+" does not run"),
 		Remedies: []Remedy{daemonPod(n.Name)},
 	}
 	for _, pod := range pods {
 		why := d.unready(pod)
-		f.subject = why.subject
-		f.explain(why)
+		h.subject = why.subject
+		h.explain(why)
 	}
 	if len(pods) == 0 {
-		f.because("DaemonSet " + name + " has no pod there")
-		f.Remedies = append(f.Remedies,
+		h.because("DaemonSet " + name + " has no pod there")
+		h.Remedies = append(h.Remedies,
 			look(inMCO+"describe daemonset "+name, "shows its events: a quota, a taint or a webhook may keep it from making the pod"),
 			act(inMCO+"rollout restart daemonset "+name, "restarts its pods one at a time; nodes and workloads keep running"))
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }
 
@@ -136,23 +136,23 @@ func (d *diagnosis) notReady(p *Pool, n *Node) bool {
 	if (n.State == NodeApplying || n.State == NodeUpdating) && !d.Now.IsZero() && !d.longAgo(c.Since, rebootTime) {
 		return true // it reboots
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CauseNodeNotReady, Pool: p.Name, Node: n.Name, subject: strings.ReplaceAll(c.Reason+c.Message, n.Name, ""),
 		Chain: chain(fmt.Sprintf("node %s is not ready", n.Name), fmt.Sprintf("its kubelet says: %s", cmp.Or(c.Message, c.Reason, "nothing"))),
 	}
 	d.Asks.Requests = true
-	f.Remedies = append(f.Remedies, look("oc describe node "+arg(n.Name), "shows its conditions and events"))
+	h.Remedies = append(h.Remedies, look("oc describe node "+arg(n.Name), "shows its conditions and events"))
 	for _, r := range d.Evidence.Requests {
 		if r.Node == n.Name {
-			f.Cause, f.subject = CauseCertificatePending, ""
-			f.because(fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
-			f.Remedies = append(f.Remedies, act("oc adm certificate approve "+arg(r.Name), "lets the kubelet in again, if the request is its own: look at it first with oc describe csr"))
+			h.Cause, h.subject = CauseCertificatePending, ""
+			h.because(fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
+			h.Remedies = append(h.Remedies, act("oc adm certificate approve "+arg(r.Name), "lets the kubelet in again, if the request is its own: look at it first with oc describe csr"))
 		}
 	}
-	f.Remedies = append(f.Remedies,
+	h.Remedies = append(h.Remedies,
 		look(fmt.Sprintf("ssh core@%s sudo journalctl -u kubelet -u crio --since -1h", arg(n.Name)), "shows why, where the node can be reached"),
 		act(fmt.Sprintf("ssh core@%s sudo systemctl restart crio kubelet", arg(n.Name)), "starts them anew; what runs on the node goes on"))
-	d.add(f)
+	d.add(h)
 	return true
 }
 
@@ -165,7 +165,7 @@ func (d *diagnosis) configMissing(p *Pool, n *Node) bool {
 	if missing == "" || !d.isMissing(n, missing) {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CauseConfigMissing, Pool: p.Name, Node: n.Name, subject: missing,
 		Chain: chain(
 			fmt.Sprintf("node %s %s", n.Name, n.State),
@@ -174,21 +174,21 @@ func (d *diagnosis) configMissing(p *Pool, n *Node) bool {
 		Remedies: []Remedy{look("oc get machineconfig "+arg(missing), "says whether it is there; if there is a backup of it, create it again, and the node goes on by itself")},
 	}
 	if n.Reason != "" {
-		f.because("its daemon says: " + n.Reason)
+		h.because("its daemon says: " + n.Reason)
 	}
 	target := arg(p.Target)
 	patch := fmt.Sprintf(`oc annotate node %s --overwrite machineconfiguration.openshift.io/desiredConfig=%s`, arg(n.Name), target)
 	switch {
 	case p.Target == "" || p.Target == missing:
 	case which == "desiredConfig":
-		f.Remedies = append(f.Remedies, act(patch, "gives the node what its pool is to have; it is drained or rebooted if that asks for it"))
+		h.Remedies = append(h.Remedies, act(patch, "gives the node what its pool is to have; it is drained or rebooted if that asks for it"))
 	default:
-		f.Remedies = append(f.Remedies, act(
+		h.Remedies = append(h.Remedies, act(
 			patch+" machineconfiguration.openshift.io/currentConfig="+target+" && "+forceCommand(n.Name),
 			"last resort: calls the node updated to what its pool is to have, and has the daemon write all of it anew. It overwrites whatever was changed on the node, and reboots it",
 		))
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }
 

@@ -16,12 +16,12 @@ import (
 
 // pool is about a pool and its nodes.
 func (d *diagnosis) pool(p *Pool) {
-	known := len(d.Findings)
+	known := len(d.HoldUps)
 	switch {
 	case p.State == PoolDeleted && p.From != "":
 		d.deleted(p)
 	case p.Paused != nil && p.From != "":
-		d.add(Finding{
+		d.add(HoldUp{
 			Cause: CausePoolPaused, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), p.Paused.Lines[0]),
 			Remedies: []Remedy{d.resume(p)},
 		})
@@ -33,7 +33,7 @@ func (d *diagnosis) pool(p *Pool) {
 	for i := range p.Left {
 		d.node(p, &p.Left[i])
 	}
-	if len(d.Findings) == known {
+	if len(d.HoldUps) == known {
 		d.unexplained(p)
 	}
 }
@@ -46,19 +46,19 @@ func (d *diagnosis) deleted(p *Pool) {
 	if len(object.Finalizers) > 0 {
 		keeps = "finalizers keep it until whoever has put them there takes them away: " + text.Names(object.Finalizers, shown)
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CausePoolDeletion, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and "+keeps),
 		Remedies: []Remedy{look(fmt.Sprintf("oc get machineconfigpool %s -o yaml", arg(p.Name)), "shows its finalizers and which nodes it selects")},
 	}
 	if selector := object.Spec.NodeSelector; len(p.Nodes) > 0 && selector != nil && len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0 {
 		for key, value := range selector.MatchLabels {
-			f.Remedies = append(f.Remedies, act(fmt.Sprintf("oc label node -l %s %s", arg(key+"="+value), arg(key+"-")),
+			h.Remedies = append(h.Remedies, act(fmt.Sprintf("oc label node -l %s %s", arg(key+"="+value), arg(key+"-")),
 				fmt.Sprintf("takes its %s out of the pool: if labelled as workers, they get what pool worker is to have, drained or rebooted if that asks for it", text.Count(len(p.Nodes), "node"))))
 		}
 	}
-	f.Remedies = append(f.Remedies, act("oc patch machineconfigpool "+arg(p.Name)+noFinalizers,
+	h.Remedies = append(h.Remedies, act("oc patch machineconfigpool "+arg(p.Name)+noFinalizers,
 		"last resort, once it has no nodes and those have another config: the pool is gone at once with its rendered configs, and whoever has put the finalizers there does not clean up. A node that still has such a config is degraded then"))
-	d.add(f)
+	d.add(h)
 }
 
 func (d *diagnosis) resume(p *Pool) Remedy {
@@ -70,9 +70,9 @@ func (d *diagnosis) unexplained(p *Pool) {
 	describe := look("oc describe machineconfigpool "+arg(p.Name), "shows all of its conditions")
 	switch {
 	case p.State == PoolDegraded:
-		d.add(Finding{Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()), Remedies: []Remedy{describe}})
+		d.add(HoldUp{Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()), Remedies: []Remedy{describe}})
 	case p.State == PoolUpdating && !d.isFound(CauseControllerDown) && p.onlyWaits():
-		d.add(Finding{
+		d.add(HoldUp{
 			Passing: true,
 			Pool:    p.Name, Chain: chain(fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Left), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"),
 			Remedies: []Remedy{
@@ -88,26 +88,26 @@ func (p *Pool) onlyWaits() bool {
 }
 
 func (d *diagnosis) isFound(cause Cause) bool {
-	return slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Cause == cause })
+	return slices.ContainsFunc(d.HoldUps, func(h HoldUp) bool { return h.Cause == cause })
 }
 
 // held is about a pool of which no node is taken.
 func (d *diagnosis) held(p *Pool) {
-	f := Finding{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
+	h := HoldUp{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
 	for _, n := range p.Left {
-		if n.Cordoned != nil && (n.State == NodeWaits || n.State == NodeUnavailable) && len(f.Remedies) < shown {
-			f.because(n.cordonedText())
-			f.Remedies = append(f.Remedies, act("oc adm uncordon "+arg(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
+		if n.Cordoned != nil && (n.State == NodeWaits || n.State == NodeUnavailable) && len(h.Remedies) < shown {
+			h.because(n.cordonedText())
+			h.Remedies = append(h.Remedies, act("oc adm uncordon "+arg(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
 		}
 	}
-	f.Remedies = append(f.Remedies, act(
+	h.Remedies = append(h.Remedies, act(
 		fmt.Sprintf(`oc patch machineconfigpool %s --type=merge -p '{"spec":{"maxUnavailable":2}}'`, arg(p.Name)), "lets MCO take more nodes at once, from now on",
 	))
-	d.add(f)
+	d.add(h)
 }
 
 // waitsForUnready reports whether all nodes that keep MCO from taking another one are not ready:
-// each has a finding of its own, which is nearer to the cause.
+// each has a hold-up of its own, which is nearer to the cause.
 func (p *Pool) waitsForUnready() bool {
 	keep, unready := 0, 0
 	for _, n := range p.Left {
@@ -138,7 +138,7 @@ func (d *diagnosis) certificate(p *Pool) {
 		if !strings.Contains(c.Subject, rollout.KubeletSigner) || c.NotBefore == nil || !c.NotBefore.After(*p.Paused.Since) {
 			continue
 		}
-		d.add(Finding{
+		d.add(HoldUp{
 			Cause: CauseCertificateWaits, Pool: p.Name,
 			Chain: chain(
 				fmt.Sprintf("nodes of pool %s get no new certificates", p.Name), p.Paused.Lines[0],
@@ -156,12 +156,12 @@ func (d *diagnosis) rendering(p *Pool) {
 	logs := look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows the whole message")
 	for _, c := range p.Conditions {
 		if c.Type == "RenderDegraded" {
-			f := Finding{
+			h := HoldUp{
 				Cause: CauseNotRendered, Pool: p.Name, Chain: chain(fmt.Sprintf("MCO renders no config for pool %s", p.Name), cmp.Or(c.Message, c.Reason, "it does not say why")),
 				Remedies: []Remedy{look("mirrorset-guard render", "says whether the mirror objects are the reason"), logs},
 			}
-			d.newConfigs(p, &f)
-			d.add(f)
+			d.newConfigs(p, &h)
+			d.add(h)
 			return
 		}
 	}
@@ -180,7 +180,7 @@ func (d *diagnosis) rendering(p *Pool) {
 	if err != nil || len(differences) == 0 || d.isFound(CauseControllerDown) {
 		return
 	}
-	d.add(Finding{
+	d.add(HoldUp{
 		Cause: CauseObjectsNotRendered, Pool: p.Name, Unexplained: true, Passing: true,
 		Chain: chain(
 			fmt.Sprintf("pool %s is to get %s, which is not what the mirror objects ask for", p.Name, p.Target),
@@ -227,7 +227,7 @@ func differenceText(differences []rollout.RegistryChange) string {
 
 // newConfigs says which MachineConfigs have come since MCO last rendered for a pool: one of
 // them is most often the reason why it no longer does.
-func (d *diagnosis) newConfigs(p *Pool, f *Finding) {
+func (d *diagnosis) newConfigs(p *Pool, h *HoldUp) {
 	d.Asks.Configs = true
 	object := d.Cluster.Pool(p.Name)
 	selector, err := metav1.LabelSelectorAsSelector(object.Spec.MachineConfigSelector)
@@ -238,9 +238,9 @@ func (d *diagnosis) newConfigs(p *Pool, f *Finding) {
 		return slices.ContainsFunc(object.Spec.Configuration.Source, func(r corev1.ObjectReference) bool { return r.Name == name })
 	}
 	for _, c := range d.Evidence.Configs {
-		if len(f.Remedies) < shown && selector.Matches(labels.Set(c.Labels)) && !rendered(c.Name) {
-			f.because(fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
-			f.Remedies = append(f.Remedies,
+		if len(h.Remedies) < shown && selector.Matches(labels.Set(c.Labels)) && !rendered(c.Name) {
+			h.because(fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
+			h.Remedies = append(h.Remedies,
 				look("oc get machineconfig "+arg(c.Name)+" -o yaml", "shows it: repair it if it is wanted"),
 				act("oc delete machineconfig "+arg(c.Name), "takes it back; MCO renders without it at once, and no node changes for it"))
 		}

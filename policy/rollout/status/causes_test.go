@@ -259,10 +259,10 @@ func TestCauses(t *testing.T) {
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			d := Diagnose(tt.in, asked(tt.in))
-			if len(d.Findings) != 1 {
-				t.Fatalf("got %+v, want one", d.Findings)
+			if len(d.HoldUps) != 1 {
+				t.Fatalf("got %+v, want one", d.HoldUps)
 			}
-			f := d.Findings[0]
+			f := d.HoldUps[0]
 			if chain := strings.Join(f.Chain.Lines(), "\n"); f.Cause != tt.cause || !strings.Contains(chain, tt.link) {
 				t.Errorf("got %s:\n%s\nwant %s: %s", f.Cause, chain, tt.cause, tt.link)
 			}
@@ -277,8 +277,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestNoFinding: what goes its way, and what the API server says is no longer so, is none.
-func TestNoFinding(t *testing.T) {
+// TestNoHoldUp: what goes its way, and what the API server says is no longer so, is none.
+func TestNoHoldUp(t *testing.T) {
 	for reason, in := range map[string]Input{
 		"the objects are behind": deadlock(func(in *Input) {
 			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Allowed: true}}
@@ -303,8 +303,8 @@ func TestNoFinding(t *testing.T) {
 			return in
 		}(),
 	} {
-		if d := Diagnose(in, asked(in)); len(d.Findings) > 0 || len(d.Unknown) > 0 {
-			t.Errorf("%s: got %+v, %q", reason, d.Findings, d.Unknown)
+		if d := Diagnose(in, asked(in)); len(d.HoldUps) > 0 || len(d.Unknown) > 0 {
+			t.Errorf("%s: got %+v, %q", reason, d.HoldUps, d.Unknown)
 		}
 	}
 }
@@ -319,10 +319,10 @@ func TestMerged(t *testing.T) {
 		in.Cluster.Pools[0].Status.MachineCount = 4
 	}, "failing=ImagePullBackOff")
 	d := Diagnose(in, asked(in))
-	if len(d.Findings) != 1 {
-		t.Fatalf("got %+v", d.Findings)
+	if len(d.HoldUps) != 1 {
+		t.Fatalf("got %+v", d.HoldUps)
 	}
-	f := d.Findings[0]
+	f := d.HoldUps[0]
 	if f.Node != "a" || !slices.Equal(f.AlsoNodes, []string{"c", "d"}) || f.Others() != "the same holds up 2 more nodes: c, d" || f.Chain.Links[1] != "so it is for 2 more pods: shop/on-c, shop/on-d" {
 		t.Errorf("got %q, %+v", f.Others(), f)
 	}
@@ -333,8 +333,8 @@ func TestMerged(t *testing.T) {
 		nodes = append(nodes, node(name, "state=Degraded", "wants=2", "reason=failed to update OS on "+name+": disk is full"))
 	}
 	in = input(worker("2"), nodes...)
-	if d := Diagnose(in, asked(in)); len(d.Findings) != 1 || len(d.Findings[0].AlsoNodes) != 49 || len(d.Findings[0].Others()) > 200 {
-		t.Errorf("got %+v", d.Findings)
+	if d := Diagnose(in, asked(in)); len(d.HoldUps) != 1 || len(d.HoldUps[0].AlsoNodes) != 49 || len(d.HoldUps[0].Others()) > 200 {
+		t.Errorf("got %+v", d.HoldUps)
 	}
 }
 
@@ -368,7 +368,7 @@ func TestAsks(t *testing.T) {
 func TestRevert(t *testing.T) {
 	in := deadlock(nil, "failing=ImagePullBackOff")
 	set := tagSet("")
-	remedies := Diagnose(in, set).Findings[0].Remedies
+	remedies := Diagnose(in, set).HoldUps[0].Remedies
 	i := slices.IndexFunc(remedies, func(r Remedy) bool {
 		return r.Command == "oc delete imagetagmirrorset shop && oc wait machineconfigpool/worker --for=jsonpath='{.spec.configuration.name}'=1 --timeout=5m && oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"
 	})
@@ -428,7 +428,7 @@ func TestAccessed(t *testing.T) {
 	n.Annotations[sshAccess] = "accessed"
 	in := input(worker("2"), n)
 	d := Diagnose(in, asked(in))
-	if !slices.Contains(d.Findings[0].Chain.Links, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
+	if !slices.Contains(d.HoldUps[0].Chain.Links, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
 		t.Errorf("got %+v", d)
 	}
 }

@@ -16,7 +16,7 @@ func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	s, notes := of(in)
 	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), refusals: map[string]int{}}
 	d.lookup = newLookup(&d.Input)
-	d.Findings = []Finding{}
+	d.HoldUps = []HoldUp{}
 	d.sort(notes)
 	d.resolution, d.rejected = mirrors.NewResolution(set)
 	d.pools = s.Pools
@@ -41,12 +41,12 @@ type diagnosis struct {
 	rejected   error // why MCO rejects set
 	pools      []Pool
 	budgets    budgets
-	refusals   map[string]int // the findings about budgets
+	refusals   map[string]int // the hold-ups about budgets
 	began      time.Time      // when the drain began that is looked at, the zero Time if that is not known
 	placings   int            // how many pods were placed to explain why they are not
 }
 
-// sort tells what may hide a finding from what does not.
+// sort tells what may hide a hold-up from what does not.
 func (d *diagnosis) sort(notes []note) {
 	for _, n := range notes {
 		if n.hides {
@@ -65,36 +65,36 @@ func (d *diagnosis) sort(notes []note) {
 	}
 }
 
-func (d *diagnosis) add(f Finding) {
-	lines := printable(f.Chain.Lines())
-	f.Chain = chain(lines[0], lines[1:]...)
-	f.Cause = cmp.Or(f.Cause, CauseUnknown)
-	f.Unexplained = f.Unexplained || f.Cause == CauseUnknown
-	d.Findings = append(d.Findings, f)
+func (d *diagnosis) add(h HoldUp) {
+	lines := printable(h.Chain.Lines())
+	h.Chain = chain(lines[0], lines[1:]...)
+	h.Cause = cmp.Or(h.Cause, CauseUnknown)
+	h.Unexplained = h.Unexplained || h.Cause == CauseUnknown
+	d.HoldUps = append(d.HoldUps, h)
 }
 
-// finish joins findings of one cause.
+// finish joins hold-ups of one cause.
 func (d *diagnosis) finish() {
 	type key struct {
 		cause         Cause
 		pool, subject string
 	}
 	first := map[key]int{}
-	var joined []Finding
-	for _, f := range d.Findings {
-		k := key{f.Cause, f.Pool, f.subject}
+	var joined []HoldUp
+	for _, h := range d.HoldUps {
+		k := key{h.Cause, h.Pool, h.subject}
 		i, known := first[k]
-		if f.subject == "" || !known {
+		if h.subject == "" || !known {
 			first[k] = len(joined)
-			joined = append(joined, f)
+			joined = append(joined, h)
 			continue
 		}
-		joined[i].AlsoNodes = append(joined[i].AlsoNodes, f.Node)
+		joined[i].AlsoNodes = append(joined[i].AlsoNodes, h.Node)
 	}
 	for i := range joined {
 		joined[i].countPods()
 	}
-	d.Findings = append([]Finding{}, joined...)
+	d.HoldUps = append([]HoldUp{}, joined...)
 }
 
 // longAgo reports whether a time of the cluster is more than a duration ago. It is false where

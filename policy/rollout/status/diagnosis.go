@@ -10,12 +10,12 @@ import (
 
 // A Diagnosis says why nodes and pools do not move.
 type Diagnosis struct {
-	// Findings are those of the cluster first, then those of pools, then those of nodes, in
+	// HoldUps are those of the cluster first, then those of pools, then those of nodes, in
 	// the order of a Status; each cause once. There are none where nothing is held up, as far
 	// as is known.
-	Findings []Finding
+	HoldUps []HoldUp
 	// Unknown is what could not be read and may hide that something is held up: where there
-	// are no findings, it cannot be told whether all is well.
+	// are no hold-ups, it cannot be told whether all is well.
 	Unknown []string
 	// Notes say what else is not known, or is out of the ordinary without holding anything up.
 	Notes []string
@@ -23,13 +23,13 @@ type Diagnosis struct {
 	Asks Asks
 }
 
-// IsPassing reports whether a finding may be over in a moment.
+// IsPassing reports whether a hold-up may be over in a moment.
 func (d *Diagnosis) IsPassing() bool {
-	return slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Passing })
+	return slices.ContainsFunc(d.HoldUps, func(h HoldUp) bool { return h.Passing })
 }
 
-// A Finding is one thing that holds nodes or a pool up.
-type Finding struct {
+// HoldUp is one thing that holds nodes or a pool up.
+type HoldUp struct {
 	Cause Cause
 	// Pool is "" for what concerns all; Node is "" for what concerns a pool. AlsoNodes are the
 	// other nodes that the same cause holds up.
@@ -45,14 +45,14 @@ type Finding struct {
 	// Passing says that this is so for some seconds in a rollout that goes its way, too.
 	Passing bool
 
-	// subject tells findings of one cause apart: the budget, the words of a daemon.
+	// subject tells hold-ups of one cause apart: the budget, the words of a daemon.
 	subject string
 	// pods are those whose eviction is refused.
 	pods []string
 }
 
 // because adds links to the chain.
-func (f *Finding) because(links ...string) { f.Chain.Links = append(f.Chain.Links, links...) }
+func (h *HoldUp) because(links ...string) { h.Chain.Links = append(h.Chain.Links, links...) }
 
 // Chain leads from a symptom to its cause, a link each, with its evidence.
 type Chain struct {
@@ -87,7 +87,7 @@ func act(command, effect string) Remedy { return Remedy{Command: command, Effect
 // A Cause is the root of what holds nodes up.
 type Cause string
 
-// The causes. Unknown is that of an unexplained finding.
+// The causes. Unknown is that of an unexplained hold-up.
 const (
 	CauseUnknown            Cause = "Unknown"
 	CauseObjectsRejected    Cause = "ObjectsRejected"    // MCO rejects the mirror objects
@@ -118,9 +118,9 @@ const (
 )
 
 // Others says in a sentence which other nodes the cause holds up, "" for none.
-func (f *Finding) Others() string {
-	if len(f.AlsoNodes) == 0 {
+func (h *HoldUp) Others() string {
+	if len(h.AlsoNodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the same holds up %s: %s", text.Plural(len(f.AlsoNodes), "more node", "more nodes"), text.Line(text.Names(f.AlsoNodes, shown)))
+	return fmt.Sprintf("the same holds up %s: %s", text.Plural(len(h.AlsoNodes), "more node", "more nodes"), text.Line(text.Names(h.AlsoNodes, shown)))
 }

@@ -305,7 +305,7 @@ func (w *Watcher) diagnose(ctx context.Context, now time.Time) []progress.Event 
 	case d := <-w.diagnosed:
 		w.diagnosing = false
 		if d.err != nil { // the pool then has not moved for no reason that is known
-			d.diagnosis.Findings = nil
+			d.diagnosis.HoldUps = nil
 		}
 		return w.tracker.Diagnosed(d.diagnosis, d.in.Cluster, now)
 	default:
