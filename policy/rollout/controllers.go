@@ -1,6 +1,6 @@
 package rollout
 
-// A Controller says how a controller creates the pods that it owns.
+// Controller is a controller of pods, as far as it matters how it creates them.
 type Controller struct {
 	Namespace string
 	Owner

@@ -38,7 +38,7 @@ type Conditions struct {
 	SingleNode bool
 }
 
-// A Decision lists the actions of MCO on a node that goes from one rendered config to another.
+// Decision lists the actions of MCO on a node that goes from one rendered config to another.
 type Decision struct {
 	// Changed are the paths of the files that differ, sorted. Where there are none, there is
 	// no new rendered config and nothing happens.
@@ -56,8 +56,8 @@ type Decision struct {
 	Spared Spared
 }
 
-// Spared is why a node is not drained although MCO's rules ask for it; "" if it is drained
-// or the rules do not ask.
+// Spared is the reason not to drain a node although MCO's rules ask for it; "" if it is drained or
+// the rules do not ask.
 type Spared string
 
 // What spares a node the drain.

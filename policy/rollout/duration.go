@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// A Range is a time that something takes, from the least to the most that is to be
-// expected.
+// Range is a time that something takes, from the least to the most that is to be expected.
 type Range struct{ Min, Max time.Duration }
 
-// Settings say how long MCO takes for a node. A zero Range stands for its default.
+// Settings are the times that MCO takes for a node. A zero Range stands for its default.
 type Settings struct {
 	// Drain is the time for a node that is drained, from cordon to uncordon, without a
 	// reboot: what it took in the pool's last rollout, or 5 to 15 minutes. A drain that a budget holds up takes as long as that lasts.

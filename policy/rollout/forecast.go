@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A Cluster holds the nodes, pods and settings that a rollout goes through. It is only read.
+// Cluster holds the nodes, pods and settings that a rollout goes through. It is only read.
 type Cluster struct {
 	Pools []*mcfgv1.MachineConfigPool
 	Nodes []*corev1.Node
@@ -74,7 +74,7 @@ func (c Cluster) Members() Forecast {
 // IsSingleNode is Conditions.SingleNode for the cluster.
 func (c Cluster) IsSingleNode() bool { return c.Topology == configv1.SingleReplicaTopologyMode }
 
-// A Forecast is the effect of a change on the nodes of a cluster.
+// Forecast is the effect of a change on the nodes of a cluster.
 type Forecast struct {
 	// Hosted is set for a cluster whose control plane runs elsewhere. Its nodes follow a
 	// NodePool, which replaces or updates them in place; nothing else is known then.
@@ -87,7 +87,7 @@ type Forecast struct {
 	Time Range
 }
 
-// A Pool is the effect of a change on the nodes of a MachineConfigPool.
+// Pool is the effect of a change on the nodes of a MachineConfigPool.
 type Pool struct {
 	Name string
 	// Part says whether the nodes get the change, and what keeps them from it. Why says so
@@ -115,7 +115,7 @@ type Pool struct {
 	Learned bool
 }
 
-// Part is whether a pool takes part in a rollout.
+// Part is the part that a pool takes in a rollout.
 type Part string
 
 // The parts.

@@ -19,14 +19,14 @@ const (
 	arbiterPool = "arbiter"
 )
 
-// An Unmanaged node is in no pool, and keeps what it has.
+// Unmanaged is a node that is in no pool, and keeps what it has.
 type Unmanaged struct {
 	Node string
 	// Why completes a sentence about the node: "is selected by no pool".
 	Why string
 }
 
-// A membership says which nodes each pool updates, by the name of the pool.
+// membership lists the nodes that each pool updates, by the name of the pool.
 type membership struct {
 	nodes     map[string][]*corev1.Node
 	unmanaged []Unmanaged
@@ -97,7 +97,7 @@ func primaryPool(node *corev1.Node, pools []*mcfgv1.MachineConfigPool, selectors
 	}
 }
 
-// A Node is one that a pool updates.
+// Node is a node that a pool updates.
 type Node struct {
 	Name, Zone string
 	// Rank is the place in the order in which MCO takes the nodes of the pool, from 0. Nodes

@@ -29,7 +29,7 @@ func (c Cluster) PausedLines(name string, now time.Time) []string {
 	return append(lines, c.SignerLine())
 }
 
-// A RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
+// RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
 type RenderedConfig struct {
 	Name, Pool string
 	Created    time.Time

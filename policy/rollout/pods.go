@@ -10,8 +10,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A Pod is one that has not ended, or that is being deleted, as far as a rollout depends on it:
-// where it runs, and how it came there.
+// Pod is a pod that has not ended, or is being deleted, as far as a rollout depends on it.
 type Pod struct {
 	Namespace, Name string
 	// Node is where it runs or is to start, "" if the scheduler has not placed it.
@@ -79,10 +78,10 @@ func (p *Pod) FailingImage() string {
 	return ""
 }
 
-// An Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
+// Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
 type Owner struct{ Kind, Name string }
 
-// A PodSpec has the part of a pod that the scheduler, the kubelet and budgets go by.
+// PodSpec is the part of a pod that the scheduler, the kubelet and budgets go by.
 type PodSpec struct {
 	// Labels are those of the pod: budgets and (anti-)affinity select by them.
 	Labels map[string]string
@@ -146,7 +145,7 @@ func (s *PodSpec) RequiredNodes() nodeaffinity.RequiredNodeAffinity {
 	return nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: s.NodeSelector, Affinity: s.Affinity}})
 }
 
-// A SecurityLevel is one of the Pod Security Standards.
+// SecurityLevel is one of the Pod Security Standards.
 type SecurityLevel string
 
 // The levels above privileged, which is "".
@@ -184,14 +183,14 @@ func (l SecurityLevel) Meets(namespace map[string]string) bool {
 	return l == Restricted || l == Baseline && level == Baseline
 }
 
-// A Container names an image that a kubelet has to pull before a pod starts.
+// Container is an image that a kubelet has to pull before a pod starts.
 type Container struct {
 	Name, Image string
 	// Pull is the policy, never "": the API server sets it.
 	Pull corev1.PullPolicy
 }
 
-// A HostPort is a port on a node. IP is "" for all addresses.
+// HostPort is a port on a node. IP is "" for all addresses.
 type HostPort struct {
 	IP       string
 	Protocol corev1.Protocol

@@ -6,8 +6,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// An Event is something that has happened in a rollout. It is published (v1alpha1.RolloutEvent): a
-// type is added without notice, none changes its meaning or goes away.
+// Event is something that has happened in a rollout. It is published (v1alpha1.RolloutEvent): types may
+// be added without notice, and none is removed or changes its meaning.
 type Event struct {
 	// Time is when it was seen, by the observer's clock.
 	Time time.Time
@@ -43,7 +43,7 @@ func (c Counts) Total() int {
 	return total
 }
 
-// A Type is the kind of an Event.
+// Type is the kind of an Event.
 type Type string
 
 // The types. Those of the first group are about a pool.

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A poolTrack is the history of a pool, as far as it was seen.
+// poolTrack is the history of a pool, as far as it was seen.
 type poolTrack struct {
 	name   string
 	nodes  map[string]*nodeTrack
@@ -46,7 +46,7 @@ func newPoolTrack(now time.Time) *poolTrack {
 	return &poolTrack{nodes: map[string]*nodeTrack{}, moved: now, diagnosed: now}
 }
 
-// An observation is a pool as it is seen, with what is to be said of it.
+// observation is a view of a pool, with the events that come of it.
 type observation struct {
 	Sight
 	pool    *status.Pool

@@ -13,9 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// WantsDiagnosis reports whether a pool may stand still, so that it should be found out why.
-// That is so at most twice within Settings.StallAfter: a diagnosis reads the pods of the
-// cluster.
+// WantsDiagnosis reports whether a pool may be stalled, so that a diagnosis should say why. That is so
+// at most twice within Settings.StallAfter: a diagnosis reads the pods of the cluster.
 func (t *Tracker) WantsDiagnosis(now time.Time) bool {
 	for _, p := range t.pools {
 		if p.active && now.Sub(p.moved) >= t.stallAfter/2 && now.Sub(p.diagnosed) >= t.stallAfter/2 {
@@ -38,7 +37,7 @@ func (t *Tracker) Diagnosed(d status.Diagnosis, cluster rollout.Cluster, now tim
 	return events
 }
 
-// A diagnosis holds the hold-ups about one pool.
+// diagnosis is the part of a status.Diagnosis that concerns one pool.
 type diagnosis struct {
 	holdUps    []status.HoldUp
 	pods       []rollout.Pod
@@ -67,11 +66,11 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 	if len(holdUps) > 0 {
 		p.suspect = p.causeText(holdUps)
 	}
-	patience := d.stallAfter
+	wait := d.stallAfter
 	if !p.explained || !explained { // twice, for what passes by itself
-		patience *= Unexplained
+		wait *= Unexplained
 	}
-	if unmoved := now.Sub(p.moved); unmoved >= patience || p.stall != nil {
+	if unmoved := now.Sub(p.moved); unmoved >= wait || p.stall != nil {
 		p.stalled(holdUps, now, events)
 	}
 }

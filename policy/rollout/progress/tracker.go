@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// Settings say when a rollout stands still.
+// Settings decide when a rollout counts as stalled.
 type Settings struct {
 	// StallAfter is how long nothing may move although a cause is known that does not pass by
 	// itself. 0 means DefaultStallAfter. Without a known cause, and while a node reboots, it is
@@ -28,7 +28,7 @@ const (
 	Unexplained = 3
 )
 
-// A Sight is a view of a cluster.
+// Sight is a view of a cluster.
 type Sight struct {
 	status.Input
 	// Mirrors is the mirror configuration in force, nil if it is not known. It says which
@@ -38,8 +38,8 @@ type Sight struct {
 	Time time.Time
 }
 
-// A Tracker follows the rollouts of a cluster. It is not safe for concurrent use. It keeps
-// what it knows of pools and nodes that are there, and nothing of those that are gone.
+// Tracker follows the rollouts of a cluster. It is not safe for concurrent use. It remembers the pools and
+// nodes that exist, and forgets those that are gone.
 type Tracker struct {
 	stallAfter time.Duration
 	pools      map[string]*poolTrack
@@ -123,7 +123,7 @@ func (t *Tracker) Pools(now time.Time) []Pool {
 	return pools
 }
 
-// A Pool is the progress of a pool.
+// Pool is the progress of a pool.
 type Pool struct {
 	*status.Pool
 	// Active is set while a node is still to get the pool's config.
@@ -136,7 +136,7 @@ type Pool struct {
 	Unmoved time.Duration
 	// Suspect is what may hold it up, by the last diagnosis since something moved; "" for nothing.
 	Suspect string
-	// Stall is nil for a pool that does not stand still.
+	// Stall is nil for a pool that is not stalled.
 	Stall *Stall
 	// Degraded says since when the pool has been so, by the observer's clock; zero if it is
 	// not. DegradedFirst is set if it has been since the observer began.
@@ -152,7 +152,7 @@ type Node struct {
 	Entered time.Time
 }
 
-// A Stall is the cause of a rollout that does not move.
+// Stall is a rollout that has not moved for too long.
 type Stall struct {
 	// Since is when something moved for the last time.
 	Since time.Time

@@ -174,7 +174,7 @@ func podsOn(node string, names ...string) rollout.Cluster {
 	return c
 }
 
-// TestStall: when a rollout stands still, and when it does not. Each row is a drain of node a
+// TestStall: when a rollout stalls, and when it does not. Each row is a drain of node a
 // with diagnoses at minutes 5, 10 and so on.
 func TestStall(t *testing.T) {
 	found := func(f ...status.HoldUp) func(int) status.Diagnosis {
@@ -263,7 +263,7 @@ func TestMoves(t *testing.T) {
 				tracker.Diagnosed(status.Diagnosis{HoldUps: []status.HoldUp{blocked}}, podsOn("a", "cart-1"), noon.Add(minute*time.Minute))
 			}
 			if tracker.Pools(noon)[0].Stall == nil {
-				t.Fatal("it does not stand still")
+				t.Fatal("it has not stalled")
 			}
 			events := tracker.Observe(tt.next.sight(noon.Add(11 * time.Minute)))
 			if diff := cmp.Diff(tt.want, lines(events)); diff != "" {
@@ -293,7 +293,7 @@ func TestPausedRetarget(t *testing.T) {
 	}
 }
 
-// TestBlind: what could not be seen does not count as standing still.
+// TestBlind: what could not be seen does not count as a stall.
 func TestBlind(t *testing.T) {
 	tracker := NewTracker(Settings{})
 	s := new(scene).pool("worker", "2").node("worker", "a", "1>2", "drain", "cordoned")

@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A cluster is an Input with indexes. It does not change while courses are run.
+// cluster is an Input with indexes. It does not change while courses are run.
 type cluster struct {
 	in        Input
 	nodes     []node
@@ -30,7 +30,7 @@ type cluster struct {
 	// lowest is the lowest priority of a pod.
 	lowest int32
 
-	// What was worked out, for more than one use.
+	// Results that are used more than once.
 	candidates  *eligibility
 	domainSizes map[domainKey][]float64
 	ends        map[endKey]bool
@@ -40,7 +40,7 @@ type cluster struct {
 	stopped     bool
 }
 
-// A pool is one of those in the forecast.
+// pool is a pool of the forecast.
 type pool struct {
 	*rollout.Pool
 	// order are the nodes that are updated, in the order in which MCO takes them; capacity is
@@ -62,7 +62,7 @@ type node struct {
 	rank int
 	// alive says that pods can start there: the kubelet reports, as far as is known.
 	alive bool
-	// cordoned says that it is and stays so, as far as the rollout goes.
+	// cordoned is set if it is cordoned, and the rollout does not change that.
 	cordoned bool
 	// alloc is what it has for pods, by the index of the resource; nil if that is unknown.
 	alloc []int64
@@ -72,8 +72,7 @@ type node struct {
 	leaving []leaving
 }
 
-// A pod is one of the cluster, or later on the one in its place: a replacement keeps the
-// number of the pod that was evicted.
+// pod is a pod of the cluster or, once that was evicted, its replacement, which keeps its number.
 type pod struct {
 	*rollout.Pod
 	podClass *podClass
@@ -88,11 +87,11 @@ type pod struct {
 	before *leaving
 	// set are the pods of its StatefulSet, which makes them one after the other; nil for none.
 	set *podSet
-	// forbidden is why the API server may refuse its replacement, "" if nothing speaks for that.
+	// forbidden is why the API server may refuse its replacement, "" if nothing suggests so.
 	forbidden string
 }
 
-// A podState is the health of a pod.
+// podState is the health of a pod.
 type podState uint8
 
 const (
@@ -281,7 +280,7 @@ func (w *cluster) addPod(in *rollout.Pod, s *podClass) {
 	w.pods = append(w.pods, p)
 }
 
-// An ending is a pod that is being deleted, and ran on a node.
+// ending is a pod that is being deleted, and ran on a node.
 type ending struct {
 	podClass *podClass
 	node     int32

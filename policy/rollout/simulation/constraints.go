@@ -13,9 +13,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A counter counts pods by the domain of the topology that they are in. All that pods ask of
-// other pods goes by counters: affinity, anti-affinity, spread, and ports on the host, whose
-// domains are the nodes.
+// counter counts pods by the topology domain that they are in. All constraints of pods on other pods
+// are evaluated by counters: affinity, anti-affinity, spread, and ports on the host, whose domains are
+// the nodes.
 type counter struct {
 	id int
 	// domains says which domain a node is in; only counts the pods of these nodes alone, nil
@@ -34,7 +34,7 @@ type counter struct {
 	isSpread, uncordoned bool
 }
 
-// domains are those of one topology.
+// domains are the domains of one topology.
 type domains struct {
 	key string
 	of  []int32 // by node, -1 for a node without the label
@@ -43,22 +43,21 @@ type domains struct {
 	partial, perNode bool
 }
 
-// An affinity is a requirement of a pod about others: in the domain of each counter there has to be
-// one of those that all of them count. Own says that the pod is counted itself, and may be
-// the first.
+// affinity is a required affinity to pods: the domain of each counter must have a pod that all of the
+// counters count. Own says that the pod itself is counted, and may be the first.
 type affinity struct {
 	counters []*counter
 	own      bool
 }
 
-// A spread is a topologySpreadConstraint with DoNotSchedule.
+// spread is a topologySpreadConstraint with DoNotSchedule.
 type spread struct {
 	*counter
 	skew, least int // maxSkew, minDomains
 	own         bool
 }
 
-// A topology knows the domains, and finds pod classes by their labels.
+// topology finds domains by their key, and pod classes by their labels.
 type topology struct {
 	w        *cluster
 	domains  map[string]*domains
@@ -71,7 +70,7 @@ type topology struct {
 	sizes    map[domainKey]int
 }
 
-// A countingKey is nodes, and the topologies that they have to be in.
+// countingKey identifies nodes by a set, and by the topologies that they have to be in.
 type countingKey struct {
 	nodes *nodeSet
 	keys  string
@@ -343,7 +342,7 @@ func honorsTaints(c corev1.TopologySpreadConstraint) bool {
 	return c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 }
 
-// A matcher selects pods of some namespaces.
+// matcher selects pods of some namespaces.
 type matcher struct {
 	id       string
 	spaces   []string // nil for all

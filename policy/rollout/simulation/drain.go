@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A run is a rollout under way: one course, by one way to choose nodes for pods.
+// run is a rollout under way: one course, by one way to choose nodes for pods.
 type run struct {
 	*placement
 	assumption
@@ -31,18 +31,18 @@ type run struct {
 
 type moveAt struct{ step, move int }
 
-// A poolRun is the progress of a pool.
+// poolRun is the progress of a pool.
 type poolRun struct {
 	next   int
 	drains []*drain
 }
 
-// A drain is a node that is cordoned, with the pods that are still to be evicted.
+// drain is a node that is cordoned, with the pods that are still to be evicted.
 type drain struct {
 	node int32
 	pool int
 	pods []int32
-	// held are those that it waits for to end.
+	// held are the pods that have to end first.
 	held []leaving
 	step int
 }
@@ -68,8 +68,8 @@ func (w *cluster) newRun(v assumption, pessimist bool) *run {
 	return r
 }
 
-// initial returns how a pod does at the beginning. For the best, pods that are not ready will
-// be as soon as nothing that is known speaks against it.
+// initial returns the state of a pod at the beginning. In the best course pods become ready unless
+// something known prevents it.
 func (r *run) initial(pod int32) podState {
 	p := &r.w.pods[pod]
 	switch {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A nodeSet is a set of nodes. Equal sets of one cluster are the same one.
+// nodeSet is a set of nodes. Equal sets of one cluster are the same one.
 type nodeSet struct {
 	id   int
 	bits []uint64
@@ -36,8 +36,8 @@ func (s *nodeSet) overlaps(other *nodeSet) bool {
 	return false
 }
 
-// An eligibility works out which nodes pods may run on. It looks at one node of those with
-// equal labels and taints only, as far as pods ask for them.
+// eligibility finds the nodes that pods may run on. Of nodes whose taints and labels are equal, as far as
+// pods ask for them, it looks at one.
 type eligibility struct {
 	w    *cluster
 	sets []*nodeSet
@@ -87,7 +87,7 @@ func (w *cluster) addEligibility() {
 	}
 }
 
-// A filter says what of a pod and a node has to fit.
+// filter selects which properties of a pod and a node have to match.
 type filter struct{ affinity, volumes, taints, alive bool }
 
 // addTaints numbers the taints that keep pods away.
@@ -307,9 +307,8 @@ func (e *eligibility) volume(selector *corev1.NodeSelector) *nodeaffinity.LazyEr
 	return parsed
 }
 
-// rareNodes returns the nodes that pods can be on which ask for a rare label or the name of a
-// node. All nodes have to be looked at where it is not one of some values; false means that
-// one node of each class is enough.
+// rareNodes returns the nodes to look at for pods that ask for a rare label or the name of a node: all,
+// unless they name the values. It returns false if one node of each class is enough.
 func (e *eligibility) rareNodes(s *podClass, volumes []*corev1.NodeSelector) ([]int32, bool) {
 	for key, value := range s.spec.NodeSelector {
 		if nodes, ok := e.rare[key]; ok {

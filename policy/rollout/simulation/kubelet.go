@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// An imagePull is an image that a kubelet needs before a pod starts.
+// imagePull is an image that a kubelet needs before a pod starts.
 type imagePull struct {
 	image  int32
 	policy corev1.PullPolicy
@@ -16,8 +16,8 @@ type imagePull struct {
 	with      credential
 }
 
-// A credential stands for what pods bring to pull with, beside what nodes have: the pull secrets
-// that they name. The zero value is none.
+// credential identifies the credentials that pods add to those of the nodes: the pull secrets that they
+// name. The zero value stands for none.
 type credential struct{ namespace, secrets string }
 
 func credentialOf(s *podClass) credential {
@@ -27,7 +27,7 @@ func credentialOf(s *podClass) credential {
 	return credential{s.namespace, strings.Join(s.spec.PullSecrets, ",")}
 }
 
-// Images are what nodes hold, and what they can pull.
+// images are the images that nodes hold, and those that they can pull.
 type images struct {
 	w     *cluster
 	names []string
@@ -55,8 +55,8 @@ type pullKey struct {
 	updated   bool
 }
 
-// Holdings are the images on nodes, and with which credentials they are known to have been
-// pulled there, where that matters.
+// holdings are images on nodes and, where it matters, the credentials with which they are known to have
+// been pulled there.
 type holdings struct {
 	held map[uint64]bool
 	with map[heldWith]bool
@@ -188,13 +188,12 @@ func (im *images) pull(p imagePull, pool int, updated bool) Pull {
 	return answer
 }
 
-// An assumption says how to take what is not known.
+// assumption decides how unknowns count.
 type assumption struct {
 	im *images
-	// hopeful takes it for the best; works says that every pull works.
+	// hopeful assumes the best; works assumes that every pull works.
 	hopeful, works bool
-	// sure takes for the worst only what is known of pods that do not end and of those that are
-	// not made again, and the rest for the best.
+	// sure assumes the worst only of pods that are known not to end or not to be made again.
 	sure bool
 }
 

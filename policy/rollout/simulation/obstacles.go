@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// An Obstacle hinders the drains of any change.
+// Obstacle hinders the drains of any change.
 type Obstacle struct {
 	Kind ObstacleKind
 	// Budgets are those that it is about ("namespace/name"), if any.
@@ -24,7 +24,7 @@ type Obstacle struct {
 	Router bool
 }
 
-// An ObstacleKind is the way in which an obstacle hinders drains.
+// ObstacleKind is the kind of an Obstacle.
 type ObstacleKind string
 
 // The kinds.

@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Pull says whether nodes can pull an image.
+// Pull is an answer to the question whether nodes can pull an image.
 type Pull int
 
 // The answers. PullUnknown counts as a pull that fails in the worst course and as one that
@@ -18,7 +18,7 @@ const (
 	PullFails
 )
 
-// An Input is a change and the cluster that it is made in. It is only read.
+// Input is a change and the cluster that it is made in. It is only read.
 type Input struct {
 	Cluster rollout.Cluster
 	// Forecast is that of the change for Cluster (rollout.NewForecast).
@@ -34,7 +34,7 @@ type Input struct {
 	Stop func() bool
 }
 
-// A Result tells how a rollout can go.
+// Result is the range of courses that a rollout can take.
 type Result struct {
 	// Best and Worst are the ends of what the scheduler's choices can make of the rollout. If
 	// Worst has no stall, then none of them leads to one; if Best has a stall, all of them do.

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// budgets are those of a cluster, by namespace.
+// budgets are the budgets of a cluster, by namespace.
 type budgets map[string][]rollout.Budget
 
 func newBudgets(all []*policyv1.PodDisruptionBudget) budgets {

@@ -3,10 +3,7 @@ package status
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // degraded is about a node whose daemon gave up. Its words say why.
@@ -149,53 +146,4 @@ func isPullTrouble(reason string) bool {
 		}
 	}
 	return false
-}
-
-// explanation is why a pod is not ready or an image is not pulled, and what can be done.
-type explanation struct {
-	cause    Cause
-	subject  string
-	links    []string // of a Chain
-	remedies []Remedy
-	// last are remedies that do more than is asked for.
-	last []Remedy
-}
-
-func (w *explanation) because(links ...string) { w.links = append(w.links, links...) }
-
-// explain adds the links of an explanation, and all of its remedies.
-func (h *HoldUp) explain(w explanation) {
-	h.because(w.links...)
-	h.Remedies = slices.Concat(h.Remedies, w.remedies, w.last)
-}
-
-// pullOf is why a node cannot pull an image: by which route, and what is there now.
-func (d *diagnosis) pullOf(image, node string, route path, unknown string) explanation {
-	w := explanation{cause: CauseImageNotPulled, subject: image}
-	if unknown != "" {
-		w.because("where it looks for the image is not known: " + unknown)
-		return w
-	}
-	w.because(fmt.Sprintf("node %s looks for it at %s", node, strings.Join(placesOf(route.Route), ", then ")))
-	if route.Refused != "" {
-		w.because("its signature policy refuses the image: " + route.Refused)
-	}
-	if required := requirement(route.Route); required != "" {
-		w.because(required)
-	}
-	open := route.open()
-	d.askPlaces(open)
-	if link := d.answersLink(open); link != "" {
-		w.because(link)
-	}
-	w.remedies = d.pullRemedies(image, node, route)
-	return w
-}
-
-// requirement says what nodes require of the signatures of an image, "" for nothing.
-func requirement(route mirrors.Route) string {
-	if len(route.Sources) == 0 || route.Sources[0].Trust == nil {
-		return ""
-	}
-	return "nodes require a signature of it (" + route.Sources[0].Trust.Origin(shown) + "), and look for it only at the first place that has the image"
 }

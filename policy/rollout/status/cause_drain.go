@@ -33,7 +33,7 @@ func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 			d.askEviction(PodName{pod.Namespace, pod.Name})
 		}
 	}
-	return d.notEnding(p, n) || found || d.standsStill(p, n, others)
+	return d.notEnding(p, n) || found || d.stalled(p, n, others)
 }
 
 // refusal returns why a pod is not evicted: by the objects, and by what the API server answered.
@@ -62,10 +62,10 @@ func (d *diagnosis) refusal(pod *rollout.Pod) (refusal, bool) {
 	return r, true
 }
 
-// recounted returns the refusal of a budget that counts fewer pods as healthy than are. It takes a pod for
-// one that has still to go for two minutes after it let it go, and another one of its name, a StatefulSet's,
-// for the same (DeletionTimeout and buildDisruptedPodMap in pkg/controller/disruption/disruption.go of
-// k8s.io/kubernetes).
+// recounted returns the refusal of a budget that counts fewer pods as healthy than are. For up to two
+// minutes after an eviction the disruption controller counts the pod as gone, and with it a new pod of
+// the same name, as a StatefulSet makes it (DeletionTimeout and buildDisruptedPodMap in
+// pkg/controller/disruption/disruption.go of k8s.io/kubernetes).
 func (d *diagnosis) recounted(r refusal) refusal {
 	if r.of == nil || r.cause != CauseBudgetFull {
 		return r
@@ -121,8 +121,7 @@ func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why s
 	d.add(h)
 }
 
-// also adds a pod that is not evicted for the same budget, and its node. Nodes come one after the
-// other.
+// also adds a pod that is not evicted for the same budget, and its node. Pods come node by node.
 func (h *HoldUp) also(node, pod string) {
 	h.pods = append(h.pods, pod)
 	if last := len(h.AlsoNodes) - 1; node != h.Node && (last < 0 || h.AlsoNodes[last] != node) {
@@ -186,7 +185,7 @@ func rank(c Cause) int {
 	return slices.Index([]Cause{CauseImageNotPulled, CausePodNotPlaced, CausePodFails, CausePodNotReady}, c)
 }
 
-// budgetRemedies are what can be done about a budget.
+// budgetRemedies returns what can be done about a budget.
 func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []Remedy {
 	if r.budget == "" {
 		return nil
@@ -220,8 +219,8 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	return remedies
 }
 
-// counting is a budget that counts the pods there are, of which one may go. With what no
-// controller replaces each is the last.
+// counting has the budget count existing pods, of which one may go; of bare pods, which nothing
+// replaces, all may.
 func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
 	least := 0
 	for _, other := range d.of[pod.Namespace] {
@@ -241,4 +240,29 @@ func (of budgets) named(p *rollout.Pod, words string) (rollout.Budget, bool) {
 		}
 	}
 	return rollout.Budget{}, false
+}
+
+// oneFewer lets a drain go on with one pod fewer than are ready now; the zero Remedy where an operator
+// would take that back, or there is no number to lower.
+func oneFewer(pod *rollout.Pod, r refusal, cause Cause) Remedy {
+	if r.of == nil || r.of.Status.CurrentHealthy < 1 || r.budget == "" || strings.HasPrefix(pod.Namespace, "openshift-") {
+		return Remedy{}
+	}
+	least := r.of.Status.CurrentHealthy - 1
+	was := "maxUnavailable"
+	value := r.of.Spec.MaxUnavailable
+	if value == nil {
+		was, value = "minAvailable", r.of.Spec.MinAvailable
+	}
+	effect := fmt.Sprintf("lets one pod go although the others do not run: %d of %d may be left", least, r.of.Status.ExpectedPods)
+	switch {
+	case least == 0:
+		effect = "may make it worse: lets the last pod go, and what it serves is down until another one runs"
+	case cause == CausePodNotCreated:
+		effect = "may make it worse: " + effect + ", and none is made instead"
+	}
+	if value != nil {
+		effect += fmt.Sprintf("; afterwards put back what it says now (%s: %s)", was, value.String())
+	}
+	return act(fmt.Sprintf(`%spatch pdb %s --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":%d}}'`, in(pod.Namespace), arg(r.budget), least), effect)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// standstill is how long nothing may happen in a drain before something holds it up: a kubelet has
-// to end a pod, and the API server to be told; MCO tries the rest again each minute.
-const standstill = time.Minute
+// drainStall is how long nothing may happen in a drain before it counts as stalled: a kubelet has to end
+// a pod, and the API server to be told; MCO tries the rest again each minute.
+const drainStall = time.Minute
 
 // notEnding is about pods that are being deleted and have not ended, on a node that is being
 // drained.
@@ -21,7 +21,7 @@ func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
 	for _, pod := range d.on[n.Name] {
 		if pod.Deleted && pod.IsEvictable() && d.holdsUp(pod) {
 			names, late = append(names, pod.FullName()), append(late, pod)
-			passing = passing && !d.Now.IsZero() && !pod.Ends.IsZero() && d.Now.Sub(pod.Ends) < standstill
+			passing = passing && !d.Now.IsZero() && !pod.Ends.IsZero() && d.Now.Sub(pod.Ends) < drainStall
 		}
 	}
 	if len(names) == 0 {
@@ -50,7 +50,7 @@ func (d *diagnosis) holdsUp(pod *rollout.Pod) bool {
 	if pod.Spec != nil {
 		asked = asked.Add(-pod.Spec.GracePeriod)
 	}
-	return d.Now.Sub(asked) > standstill
+	return d.Now.Sub(asked) > drainStall
 }
 
 // late says why a pod has not ended. One with finalizers stays however it is deleted.
@@ -86,14 +86,14 @@ func ending(pod *rollout.Pod) Remedy {
 // noFinalizers ends a command that takes the finalizers of an object away.
 const noFinalizers = ` --type=merge -p '{"metadata":{"finalizers":null}}'`
 
-// standsStill is about a drain in which nothing has happened for a while, although nothing that is known
-// keeps pods from being evicted.
-func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
+// stalled is about a drain in which nothing has happened for a while, although nothing known keeps pods
+// from being evicted.
+func (d *diagnosis) stalled(p *Pool, n *Node, left []*rollout.Pod) bool {
 	since := n.Since
 	if n.Cordoned != nil && n.Cordoned.Since != nil { // the first thing that a drain does
 		since = n.Cordoned.Since
 	}
-	if !d.longAgo(since, standstill) {
+	if !d.longAgo(since, drainStall) {
 		return false
 	}
 	h := HoldUp{

@@ -10,8 +10,23 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// in begins a command about an object in a namespace.
-func in(namespace string) string { return "oc -n " + arg(namespace) + " " }
+// explanation is the reason why a pod is not ready or an image is not pulled, with remedies.
+type explanation struct {
+	cause    Cause
+	subject  string
+	links    []string // of a Chain
+	remedies []Remedy
+	// last are remedies that do more than is asked for.
+	last []Remedy
+}
+
+func (w *explanation) because(links ...string) { w.links = append(w.links, links...) }
+
+// explain adds the links of an explanation, and all of its remedies.
+func (h *HoldUp) explain(w explanation) {
+	h.because(w.links...)
+	h.Remedies = slices.Concat(h.Remedies, w.remedies, w.last)
+}
 
 // unready says why a pod is not ready, and what can be done.
 func (d *diagnosis) unready(p *rollout.Pod) explanation {
@@ -27,8 +42,8 @@ func (d *diagnosis) unready(p *rollout.Pod) explanation {
 	}
 }
 
-// notReadyPod is about a pod that runs and is not ready. One that was made after the drain began has come
-// instead of another one that was not ready either.
+// notReadyPod explains a pod that runs and is not ready. One that was made after the drain began has
+// replaced another that was not ready either.
 func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 	w := explanation{
 		cause: CausePodNotReady, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s on %s is not ready", p.FullName(), p.Node)},
@@ -47,7 +62,7 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
 	return w
 }
 
-// replace is to delete a pod for another one. Nothing makes one instead of a bare pod.
+// replace deletes a pod for its controller to make another. A bare pod has none.
 func replace(p *rollout.Pod, how string) Remedy {
 	effect := "makes another one instead" + how
 	if p.IsBare() {
@@ -88,8 +103,8 @@ func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 	return w
 }
 
-// elsewhere is about another pod instead, which may go to another node, or to the same by what places
-// have now. It helps only where the next place can pull.
+// elsewhere proposes another pod instead, which may go to another node, or by now be pulled on the same.
+// It helps only if every node that it may go to can pull.
 func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, route path) {
 	l, now := d.landing(p, image), d.pull(route)
 	switch {
@@ -138,7 +153,7 @@ func (d *diagnosis) unplaced(p *rollout.Pod) explanation {
 	return w
 }
 
-// maxPlacings is for how many pods it is worked out what keeps them from each node.
+// maxPlacings limits for how many pods it is determined what keeps them from each node.
 const maxPlacings = 60
 
 // kept says what keeps a pod from the nodes that it may run on, and that it fits only where a drain is

@@ -12,7 +12,38 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// pullRemedies are what can be done for an image that a node cannot pull by its route.
+// pullOf is why a node cannot pull an image: by which route, and what is there now.
+func (d *diagnosis) pullOf(image, node string, route path, unknown string) explanation {
+	w := explanation{cause: CauseImageNotPulled, subject: image}
+	if unknown != "" {
+		w.because("where it looks for the image is not known: " + unknown)
+		return w
+	}
+	w.because(fmt.Sprintf("node %s looks for it at %s", node, strings.Join(placesOf(route.Route), ", then ")))
+	if route.Refused != "" {
+		w.because("its signature policy refuses the image: " + route.Refused)
+	}
+	if required := requirement(route.Route); required != "" {
+		w.because(required)
+	}
+	open := route.open()
+	d.askPlaces(open)
+	if link := d.answersLink(open); link != "" {
+		w.because(link)
+	}
+	w.remedies = d.pullRemedies(image, node, route)
+	return w
+}
+
+// requirement says what nodes require of the signatures of an image, "" for nothing.
+func requirement(route mirrors.Route) string {
+	if len(route.Sources) == 0 || route.Sources[0].Trust == nil {
+		return ""
+	}
+	return "nodes require a signature of it (" + route.Sources[0].Trust.Origin(shown) + "), and look for it only at the first place that has the image"
+}
+
+// pullRemedies returns what can be done for an image that a node cannot pull by its route.
 func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 	var remedies []Remedy
 	if mirror, ok := d.toCopyTo(route); ok {
@@ -68,7 +99,8 @@ func (d *diagnosis) source(image string, route path) PlaceAsked {
 	return PlaceAsked{Place{location, route.namespace}, mirrors.PullSource{Location: location}}
 }
 
-// isOf reports whether a place is of the same tag or digest of an image.
+// isOf reports whether a reference has the name and the tag or digest of an image, whatever its registry
+// and namespace.
 func isOf(image, ref string) bool {
 	return strings.TrimPrefix(image, repositoryOf(image)) == strings.TrimPrefix(ref, repositoryOf(ref)) && image[strings.LastIndexByte(repositoryOf(image), '/')+1:] == ref[strings.LastIndexByte(repositoryOf(ref), '/')+1:]
 }
@@ -134,8 +166,9 @@ func copyCommand(image, to string) string {
 	return fmt.Sprintf("oc image mirror %s %s", arg(image), arg(to))
 }
 
-// revert is to take back the mirror object by which the image of a pod is looked for at a mirror, with
-// what that does to nodes: none where that is not one, or where the image could not be pulled then.
+// revert deletes the mirror object that sends nodes to a mirror for the image of a pod, and says what
+// that does to nodes. There is no remedy where that is not one object, or the image could not be pulled
+// then either.
 func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	if d.rejected != nil || d.MirrorsUnknown != nil {
 		return nil
@@ -160,7 +193,7 @@ func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
 }
 
-// object returns the mirror object of the only name, nil for none.
+// object returns the mirror object of that name, nil if there is none or more than one name.
 func (d *diagnosis) object(names []string) mirrors.Object {
 	i := slices.IndexFunc(d.set.Objects, func(o mirrors.Object) bool { return len(names) == 1 && mirrors.NameOf(o) == names[0] })
 	if i < 0 {

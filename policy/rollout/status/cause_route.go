@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A pull is the result of pulling an image, by what places answered.
+// pull is the result to expect of pulling an image, by the answers of places.
 type pull int
 
 const (
@@ -26,7 +26,7 @@ const (
 	pullFails
 )
 
-// pull returns what comes of a route, whose places are to be asked.
+// pull returns the result of a route, and notes that its places should be asked.
 func (d *diagnosis) pull(route path) pull {
 	d.askPlaces(route.open())
 	if route.Refused != "" {
@@ -55,7 +55,7 @@ func (d *diagnosis) pullBy(config, namespace, image string) pull {
 	return d.pull(route)
 }
 
-// A landing says where another pod instead of one may go, and whether its image can be pulled there.
+// landing lists the nodes that a replacement of a pod may go to, by whether they can pull its image.
 type landing struct{ works, fails, unknown []string }
 
 // all returns all nodes.
@@ -102,7 +102,7 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 	return l
 }
 
-// pullOn is pull on a node, which need not pull what it has. By has what is known of configs.
+// pullOn is pull on a node, which need not pull what it has. By keeps the results for configs.
 func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[string]pull) pull {
 	if image == "" {
 		return pullUnknown
@@ -130,9 +130,9 @@ func (d *diagnosis) poolOf(node string) *Pool {
 	return &d.pools[i]
 }
 
-// give gives the node of a pod a config before its turn, as MCO does (setDesiredMachineConfigAnnotation in
-// its pkg/controller/node/node_controller.go). Its drain moves the pod, which may come to another node of
-// the old config: from there it is moved back.
+// give returns the command that gives the node of a pod a config before its turn, as MCO does
+// (setDesiredMachineConfigAnnotation in its pkg/controller/node/node_controller.go). Its drain moves the
+// pod, which may come to another node of the old config: from there it is moved back.
 func (d *diagnosis) give(p *rollout.Pod, config string) string {
 	const prefix = "machineconfiguration.openshift.io/"
 	command := fmt.Sprintf("oc annotate node %s --overwrite %sdesiredConfig=%s", arg(p.Node), prefix, arg(config))
@@ -167,8 +167,8 @@ func labelsOf(p *rollout.Pod) string {
 	return arg(strings.Join(pairs, ","))
 }
 
-// ahead is about a node that has yet to get the config by which an image can be pulled, but waits for the
-// drain that waits for the pod.
+// ahead explains a node that will get the config by which it can pull the image only after the drain
+// that waits for the pod.
 func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 	pool, n := d.poolOf(p.Node), d.nodes[p.Node]
 	if pool == nil || n == nil || pool.Target == "" {
@@ -184,8 +184,8 @@ func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 	return true
 }
 
-// toCome is about a node that looks for an image only where it is not, and whose pool is to have a mirror,
-// which lacks it, too.
+// toCome explains a node that finds the image nowhere, and whose pool is to have a mirror that lacks it
+// too.
 func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route path) {
 	pool := d.poolOf(p.Node)
 	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == pullWorks {
@@ -203,7 +203,7 @@ func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route p
 	w.remedies = append(w.remedies, d.copies(image, mirror, next)...)
 }
 
-// A lostPlace is one that nodes asked for an image before a change, and do not ask any more.
+// lostPlace is a place that nodes asked for an image before a change, and no longer ask.
 type lostPlace struct {
 	PlaceAsked
 	// by says which object did it; command puts it back, and after is what is in force then. They are
@@ -212,8 +212,8 @@ type lostPlace struct {
 	after       *mirrors.Set
 }
 
-// lost is about an image whose route the change took away that rolls out: by which object, and that this
-// is the way back.
+// lost explains an image whose route was taken away by the change that rolls out: by which object, and
+// how to take that back.
 func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route path) {
 	pool, n := d.poolOf(p.Node), d.nodes[p.Node]
 	if pool == nil || n == nil || d.rejected != nil || d.MirrorsUnknown != nil || rollout.ReportOf(n).Current != pool.Target {
@@ -235,8 +235,8 @@ func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route pat
 	}
 }
 
-// wayBack is a command by which another set is in force, and which then gives a node the config that
-// MCO renders of it: where that is what its pool had before, its name is known.
+// wayBack returns a command that puts another set in force and, if MCO renders of it what the pool had
+// before, whose name is known, gives the node that config.
 func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, p *rollout.Pod) Remedy {
 	effect += d.becomes(after)
 	pool := d.poolOf(p.Node)
@@ -250,7 +250,7 @@ func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, p *rollou
 		fmt.Sprintf("%s. Node %s, whose turn comes after the drain that waits, is given it first", effect, p.Node))
 }
 
-// from is the config that nodes have which are not updated yet.
+// from returns the config of nodes that are not updated yet.
 func (p *Pool) from() string { return cmp.Or(p.From, p.Current) }
 
 // lostPlaces returns the places of one route that another lacks.
@@ -351,7 +351,7 @@ func mirrorObject(name, source, mirror string, policy configv1.MirrorSourcePolic
 	}
 }
 
-// An operation is one of a JSON patch.
+// operation is an operation of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`

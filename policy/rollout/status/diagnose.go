@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -31,7 +30,7 @@ func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	return d.Diagnosis
 }
 
-// A diagnosis is a Diagnosis in the making.
+// diagnosis builds a Diagnosis.
 type diagnosis struct {
 	Diagnosis
 	Input
@@ -119,15 +118,3 @@ func (d *diagnosis) accessed() {
 // sshAccess is the annotation by which MCO told, until OpenShift 4.17 or so, that somebody has
 // logged into the node.
 const sshAccess = "machineconfiguration.openshift.io/ssh"
-
-// arg returns a name as an argument in a command that people copy to a shell: a dump may hold
-// any name.
-func arg(name string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._:/@", r)
-	}
-	if name != "" && !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-		return name
-	}
-	return "'" + strings.ReplaceAll(text.Line(name), "'", `'\''`) + "'"
-}

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Diagnosis says why nodes and pools do not move.
+// Diagnosis lists the causes for which nodes and pools do not move.
 type Diagnosis struct {
 	// HoldUps are those of the cluster first, then those of pools, then those of nodes, in
 	// the order of a Status; each cause once. There are none where nothing is held up, as far
@@ -28,7 +28,7 @@ func (d *Diagnosis) IsPassing() bool {
 	return slices.ContainsFunc(d.HoldUps, func(h HoldUp) bool { return h.Passing })
 }
 
-// HoldUp is one thing that holds nodes or a pool up.
+// HoldUp is a cause for which nodes or a pool do not move.
 type HoldUp struct {
 	Cause Cause
 	// Pool is "" for what concerns all; Node is "" for what concerns a pool. AlsoNodes are the
@@ -68,23 +68,7 @@ func (c Chain) Lines() []string { return append([]string{c.Symptom}, c.Links...)
 // String returns the chain in one line.
 func (c Chain) String() string { return strings.Join(c.Lines(), "; ") }
 
-// A Remedy is something to do, with the command for it, and what that brings about.
-type Remedy struct {
-	Command string
-	Effect  string
-	// ReadOnly says that the command shows something, and changes nothing.
-	ReadOnly bool
-}
-
-// look is a Remedy that changes nothing.
-func look(command, effect string) Remedy {
-	return Remedy{command, effect + "; nothing is changed", true}
-}
-
-// act is a Remedy that changes something.
-func act(command, effect string) Remedy { return Remedy{Command: command, Effect: effect} }
-
-// A Cause is the root of what holds nodes up.
+// Cause is the name of what holds nodes up. It is published, and does not change.
 type Cause string
 
 // The causes. Unknown is that of an unexplained hold-up.

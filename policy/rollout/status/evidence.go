@@ -9,8 +9,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Asks are what a Diagnosis would like to know that objects do not say. They are bounded,
-// whatever the size of the cluster.
+// Asks are the questions of a Diagnosis that objects do not answer. Their number is bounded, whatever the
+// size of the cluster.
 type Asks struct {
 	// Evictions are pods: would the API server let them go now?
 	Evictions []PodName
@@ -39,32 +39,32 @@ func (a Asks) IsEmpty() bool {
 	return len(a.Evictions)+len(a.Places)+len(a.Owners) == 0 && !a.Requests && !a.Configs
 }
 
-// A Place is one that nodes ask for an image, for pods of a namespace with an ImagePolicy of its
-// own, "" for all others.
+// Place is a place where nodes look for an image, for the pods of a namespace that has an ImagePolicy of its
+// own, or for all others ("").
 type Place struct {
 	mirrors.Location
 	Namespace string
 }
 
-// A PlaceAsked is a Place, with what nodes require of the signatures there.
+// PlaceAsked is a Place, with the signatures that nodes require there.
 type PlaceAsked struct {
 	Place
 	Source mirrors.PullSource
 }
 
-// A PodName is the namespace and the name of a pod.
+// PodName is the namespace and the name of a pod.
 type PodName struct{ Namespace, Name string }
 
 // String returns "namespace/name".
 func (p PodName) String() string { return p.Namespace + "/" + p.Name }
 
-// An OwnerName is a controller of pods.
+// OwnerName is the name of a controller of pods.
 type OwnerName struct {
 	Namespace string
 	rollout.Owner
 }
 
-// Evidence is what was found out by asking. The zero Evidence is that nobody has asked.
+// Evidence holds the answers to Asks. The zero Evidence means that nothing was asked.
 type Evidence struct {
 	// Evictions are the answers to evictions that were asked for as a dry run.
 	Evictions map[PodName]Eviction
@@ -80,7 +80,7 @@ type Evidence struct {
 	Notes []string
 }
 
-// An Eviction is the answer of the API server.
+// Eviction is the answer of the API server to a dry run of an eviction.
 type Eviction struct {
 	// Allowed says that the pod would be evicted, or is gone.
 	Allowed bool
@@ -90,7 +90,7 @@ type Eviction struct {
 	Words string
 }
 
-// Made is how far a controller is with its pods. The zero Made is that nothing is known.
+// Made is the progress of a controller with its pods. The zero Made means that nothing is known.
 type Made struct {
 	// Wanted is how many there are to be, Made how many there are.
 	Wanted, Made int32
@@ -98,7 +98,7 @@ type Made struct {
 	Refused string
 }
 
-// An Answer is that of a place to the question whether it has an image.
+// Answer is the answer of a place to the question whether it has an image.
 type Answer struct {
 	// Presence is Unknown if the place gave no answer.
 	Presence policy.Presence
@@ -109,7 +109,7 @@ type Answer struct {
 	Signatures []SignatureAnswer
 }
 
-// A SignatureAnswer is the state of the signatures of one instance of an image.
+// SignatureAnswer is the state of the signatures of one instance of an image.
 type SignatureAnswer struct {
 	// Digest is that of the instance, At the reference of its signatures.
 	Digest, At string
@@ -135,10 +135,10 @@ func isWithout(p policy.Presence) bool {
 	return p == policy.Absent || p == policy.Mismatch || p == policy.Incomplete
 }
 
-// A CertificateRequest is a CertificateSigningRequest of a kubelet that nobody has approved.
+// CertificateRequest is an unapproved CertificateSigningRequest of a kubelet.
 type CertificateRequest struct{ Name, Node string }
 
-// A MachineConfig is one that MCO renders into that of a pool, by the labels that pools select.
+// MachineConfig is a MachineConfig that MCO renders into that of a pool, with the labels that pools select.
 type MachineConfig struct {
 	Name   string
 	Labels map[string]string

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A note says what is not known, and whether that may hide that something is held up.
+// note is something that is not known. With hides, it may conceal that something is held up.
 type note struct {
 	text  string
 	hides bool

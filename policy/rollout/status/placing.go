@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A placing lists what keeps a pod from the nodes that it may run on, as far as objects show it: it
-// explains what the scheduler has decided, and decides nothing.
+// placing lists what keeps a pod from the nodes that it may run on, as far as objects show it. It explains
+// the decision of the scheduler, and makes none.
 type placing struct {
 	*diagnosis
 	pod           *rollout.Pod
@@ -23,21 +23,20 @@ type placing struct {
 	spread        []spread
 }
 
-// A domains is a term of (anti-)affinity to pods, with those that it is about, by the value of the
-// label of their nodes.
+// domains is a term of (anti-)affinity, with the pods that it selects by the value of their node's label.
 type domains struct {
 	key  string
 	pods map[string][]*rollout.Pod
 }
 
-// A spread is a topologySpreadConstraint, with how many pods count for each value of the label of nodes.
+// spread is a topologySpreadConstraint, with the number of pods by the value of their node's label.
 type spread struct {
 	corev1.TopologySpreadConstraint
 	counts map[string]int
 	least  int
 }
 
-// An obstacle is a reason that keeps a pod from a node that it may run on.
+// obstacle is the reason why a pod cannot run on a node.
 type obstacle struct {
 	why string // "" for nothing that is known
 	// holder is the pod that holds the place, nil for none.

@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A Goal is the configuration that somebody waits for.
+// Goal is the configuration that somebody waits for.
 type Goal struct {
 	// Pools are the names of the pools that count, none for all.
 	Pools []string
@@ -19,7 +19,7 @@ type Goal struct {
 	Edit *mirrors.Edit
 }
 
-// A Reach says whether a goal is reached.
+// Reach is the answer to the question whether a Goal is reached.
 type Reach struct {
 	Reached bool
 	// Missing says in a clause what is still missing, "" if it is reached or not known.

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Input is what a status is made from. It is only read.
+// Input is the data for a Status. It is only read.
 type Input struct {
 	Cluster rollout.Cluster
 	// MachineNodes are the MachineConfigNodes, none where the cluster does not serve them.
@@ -25,8 +25,7 @@ type Input struct {
 	Evidence       Evidence
 }
 
-// A Status tells how far the rollouts of a cluster have come. Times in it are those of the
-// cluster's clocks.
+// Status is the progress of the rollouts of a cluster. Times in it are those of the cluster's clocks.
 type Status struct {
 	// Operator is nil if ClusterOperator machine-config is not known.
 	Operator *Operator
@@ -40,12 +39,12 @@ type Status struct {
 	Notes []string
 }
 
-// An Operator holds what MCO says of itself.
+// Operator is MCO's report on itself.
 type Operator struct {
 	Conditions []Condition
 }
 
-// A Condition is one of an object.
+// Condition is a condition of an object.
 type Condition struct {
 	Type    string
 	Status  string
@@ -54,7 +53,7 @@ type Condition struct {
 	Since   *time.Time
 }
 
-// Pool is a pool with how far it has come.
+// Pool is a pool, with its progress.
 type Pool struct {
 	// Pool is the forecast of what is left. Its nodes are all that there are.
 	rollout.Pool
@@ -89,7 +88,7 @@ type Pool struct {
 	Remaining rollout.Range
 }
 
-// A PoolState is the condition of a pool, in a word.
+// PoolState is the condition of a pool, in a word.
 type PoolState string
 
 // The states of a pool, the worst first.
@@ -103,7 +102,7 @@ const (
 	PoolUnknown  PoolState = "unknown" // the nodes are not known, and MCO has not said
 )
 
-// Paused is since when and by whom, as far as managed fields tell.
+// Paused is the beginning of a pause and its author, as far as managed fields tell.
 type Paused struct {
 	Since *time.Time
 	By    string
@@ -126,7 +125,7 @@ type Node struct {
 	Conditions []Condition
 }
 
-// A NodeState is the condition of a node, in words that complete "the node".
+// NodeState is the condition of a node, in words that complete "the node".
 type NodeState string
 
 // The states of a node that is not done.
@@ -145,7 +144,7 @@ func (n *Node) isUnderWay() bool {
 	return n.State == NodeDraining || n.State == NodeApplying || n.State == NodeUpdating
 }
 
-// Cordoned is since when and by whom, as far as managed fields tell.
+// Cordoned is the time of a cordon and its author, as far as managed fields tell.
 type Cordoned struct {
 	Since *time.Time
 	By    string

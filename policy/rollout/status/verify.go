@@ -14,7 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// VerifyInput is what Verify goes by.
+// VerifyInput is the data for Verify.
 type VerifyInput struct {
 	Input
 	// Mirrors is the mirror configuration in force.
@@ -24,7 +24,7 @@ type VerifyInput struct {
 	Incomplete []string
 }
 
-// A Result is an answer to the question whether all is well.
+// Result is an answer to the question whether all is well.
 type Result string
 
 // The results.
@@ -34,7 +34,7 @@ const (
 	Unknown Result = "unknown" // nothing is known that is not well, and not all is known
 )
 
-// A Verification says whether nodes have what the mirror objects ask for.
+// Verification compares nodes with what the mirror objects ask for.
 type Verification struct {
 	Result Result
 	// Rejected is why MCO applies none of the objects, "" if it does.
@@ -46,18 +46,17 @@ type Verification struct {
 	// Left is what is left to do; Unknown what could not be told.
 	Left    []Task
 	Unknown []string
-	// NotCompared is what the objects ask for and nothing tells of nodes. It is no part of Result.
+	// NotCompared is what the objects ask for and nodes do not report. It does not affect Result.
 	NotCompared []string
 }
 
-// A Task is something left to do: what, in a sentence, and the command for it, if there is
-// one.
+// Task is something left to do: a sentence and, if there is one, the command for it.
 type Task struct {
 	What    string
 	Command string
 }
 
-// A NodeConfig is the configuration that a node has.
+// NodeConfig is the configuration that a node has.
 type NodeConfig struct {
 	Node string
 	Pool string
@@ -71,7 +70,7 @@ type NodeConfig struct {
 	Differences []rollout.RegistryChange
 }
 
-// A PullFailure is an image that nodes fail to pull.
+// PullFailure is an image that nodes fail to pull.
 type PullFailure struct {
 	Image  string
 	Reason string
@@ -102,21 +101,21 @@ func Verify(in VerifyInput) Verification {
 	return v.Verification
 }
 
-// A verification is a Verification in the making.
+// verification builds a Verification.
 type verification struct {
 	Verification
 	VerifyInput
 	*lookup
 	wanted map[string]rollout.Files // what the objects ask for, by pool
-	// compared are what comes of comparing that with a config, of which nodes have few.
+	// compared caches how that differs from configs, of which nodes have few.
 	compared map[poolConfig]comparison
 	partOf   map[string]rollout.Part
 }
 
-// A poolConfig is a rendered config as a pool has it.
+// poolConfig is a rendered config of a pool.
 type poolConfig struct{ pool, config string }
 
-// A comparison is the result of differences.
+// comparison is a result of differences.
 type comparison struct {
 	changes []rollout.RegistryChange
 	err     error

@@ -69,7 +69,7 @@ func (w *Watcher) reachedText() string {
 	return fmt.Sprintf("Updated: all %s what the mirror objects ask for.", nodes)
 }
 
-// badPool returns the outcome of a pool that is degraded or stands still. One that was
+// badPool returns the outcome of a pool that is degraded or stalled. One that was
 // degraded before anything is what a change that is waited for may be the remedy of: it has
 // as much time as a pool that does not move.
 func (w *Watcher) badPool(now time.Time) *Outcome {

@@ -20,9 +20,8 @@ const (
 	lastDrain     = "machineconfiguration.openshift.io/lastAppliedDrain"
 )
 
-// A Report is the conversation of MCO's controllers and its daemon on a node, in the
-// annotations of the node. What is in it may be anything: whoever may change a node may
-// write there.
+// Report is the conversation of MCO's controllers and its daemon on a node, in the annotations of the
+// node. It may hold anything: whoever may change a node may write there.
 type Report struct {
 	// Current and Desired are the names of rendered configs, "" where there is none.
 	Current, Desired string

@@ -62,7 +62,7 @@ func of(in Input) (Status, []note) {
 	return s, notes
 }
 
-// An overview is a Status in the making.
+// overview builds a Status.
 type overview struct {
 	Input
 	*lookup
@@ -73,9 +73,9 @@ type overview struct {
 // targets follow each other faster than nodes are updated.
 const maxFrom = 8
 
-// compare finds for each pool the configs that nodes have instead of its target, that first which all
-// of them have had: where a target replaces another one on its way, the nodes that got that one lack less
-// than the others.
+// compare finds for each pool the configs that nodes have instead of its target. The one that all of
+// them have had comes first: where a target replaces another one on its way, nodes that got that one
+// lack less than the others.
 func (o *overview) compare(f rollout.Forecast) {
 	for _, p := range f.Pools {
 		pool := o.Cluster.Pool(p.Name)
@@ -98,8 +98,8 @@ func (o *overview) compare(f rollout.Forecast) {
 	}
 }
 
-// decide returns what the target of a pool does to a node, to the one for which that is most. Where a
-// config could not be read it may drain nodes, and is taken to.
+// decide returns what the target of a pool does to the node to which it does most. A config that could
+// not be read is taken to drain nodes, as it may.
 func (o *overview) decide(pool string) (rollout.Decision, error) {
 	after, most := o.target(pool), rollout.Decision{}
 	for i, from := range o.from[pool] {
