@@ -46,10 +46,10 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 			finding.Detail = append(finding.Detail, a.places()...)
 			finding.Remedy = []string{"make it pullable there before nodes are drained for the change, or for anything else"}
 		}
-		if a.pullAfter() == simulation.PullUnknown {
+		if a.pullAfter() == rollout.PullUnknown {
 			finding.Remedy = a.verifyRemedy()
 		}
-		if a.pullAfter() != simulation.PullWorks && !a.asksWithOwnSecrets() {
+		if a.pullAfter() != rollout.PullWorks && !a.asksWithOwnSecrets() {
 			finding.Severity = Deny
 		}
 	}

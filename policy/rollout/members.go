@@ -144,14 +144,15 @@ func byZoneAndAge(a, b *corev1.Node, last string) int {
 	zoneA, hasA := a.Labels[corev1.LabelTopologyZone]
 	zoneB, hasB := b.Labels[corev1.LabelTopologyZone]
 	return cmp.Or(
-		falseFirst(a.Name == last, b.Name == last),
-		falseFirst(!hasA, !hasB),
+		FalseFirst(a.Name == last, b.Name == last),
+		FalseFirst(!hasA, !hasB),
 		strings.Compare(zoneA, zoneB),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 	)
 }
 
-func falseFirst(a, b bool) int {
+// FalseFirst compares two truths for sorting.
+func FalseFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

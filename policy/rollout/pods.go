@@ -190,6 +190,16 @@ type Container struct {
 	Pull corev1.PullPolicy
 }
 
+// Pull is an answer to the question whether nodes can pull an image.
+type Pull int
+
+// The answers.
+const (
+	PullUnknown Pull = iota
+	PullWorks
+	PullFails
+)
+
 // HostPort is a port on a node. IP is "" for all addresses.
 type HostPort struct {
 	IP       string

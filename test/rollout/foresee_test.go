@@ -19,7 +19,7 @@ type foresight struct {
 	cluster  rollout.Cluster
 	forecast rollout.Forecast
 	result   simulation.Result
-	pull     func(image, namespace, pool string, updated bool) simulation.Pull
+	pull     func(image, namespace, pool string, updated bool) rollout.Pull
 }
 
 // foresee simulates a change, with what the guard's inventory reads from the API server now
@@ -72,8 +72,8 @@ func (c change) edit() mirrors.Edit {
 }
 
 // pulls says whether a registry that is asked for an image serves it.
-func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool string, updated bool) simulation.Pull {
-	return func(image, namespace, pool string, updated bool) simulation.Pull {
+func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool string, updated bool) rollout.Pull {
+	return func(image, namespace, pool string, updated bool) rollout.Pull {
 		set := before
 		if updated {
 			set = after
@@ -90,9 +90,9 @@ func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool s
 			return slices.Contains(t.serves, l.Ref) && (t.away == "" || !strings.HasPrefix(l.Ref, t.away+"/"))
 		})
 		if served && route.Err == nil && route.Refused == "" {
-			return simulation.PullWorks
+			return rollout.PullWorks
 		}
-		return simulation.PullFails
+		return rollout.PullFails
 	}
 }
 
@@ -294,7 +294,7 @@ func (f foresight) comparePulls() {
 		}
 		i := slices.IndexFunc(f.apps, func(a app) bool { return a.name == e.App })
 		pull := f.pull(f.apps[i].image, "app", f.nodes.PoolOf(e.Node), updated[e.Node])
-		if e.Kind == stage.PullFailed && pull != simulation.PullFails || e.Kind == stage.Runs && f.apps[i].always && pull != simulation.PullWorks {
+		if e.Kind == stage.PullFailed && pull != rollout.PullFails || e.Kind == stage.Runs && f.apps[i].always && pull != rollout.PullWorks {
 			f.Errorf("%s (updated: %t), and the route says %d", e, updated[e.Node], pull)
 		}
 	}

@@ -106,10 +106,7 @@ func (p *poolTrack) take(o *observation) {
 
 // foundText completes a sentence about a pool.
 func foundText(p *status.Pool, counts Counts) string {
-	state := "is " + string(p.State)
-	if p.State == status.PoolUnknown {
-		state = "is in a state that is not known"
-	}
+	state := "is " + p.StateWord()
 	if p.From == "" {
 		return fmt.Sprintf("%s: %s", state, text.Count(counts.Total(), "node"))
 	}
@@ -124,7 +121,7 @@ func (p *poolTrack) observe(o *observation) {
 	moved = p.observeNodes(o) || moved
 	p.observeState(o, before)
 	if moved {
-		p.move(o)
+		p.movedAt(o.Time, &o.events)
 	}
 	for i := range o.events { // as the pool is now
 		if o.events[i].Node == "" {
@@ -291,11 +288,7 @@ func (p *poolTrack) sayWith(o *observation, name string, kind Type, message stri
 	o.events = append(o.events, e)
 }
 
-// move notes that something has moved.
-func (p *poolTrack) move(o *observation) {
-	p.movedAt(o.Time, &o.events)
-}
-
+// movedAt notes that something has moved.
 func (p *poolTrack) movedAt(now time.Time, events *[]Event) {
 	if p.stall != nil && p.active {
 		e := p.event(now, PoolMoving, fmt.Sprintf("moves again, after %s", Short(now.Sub(p.stall.Since))))

@@ -106,7 +106,7 @@ func (p *poolTrack) causeText(holdUps []status.HoldUp) string {
 	case len(holdUps) == 0:
 		return "nothing is known that holds it up"
 	}
-	slices.SortStableFunc(holdUps, func(a, b status.HoldUp) int { return cmp.Compare(unexplained(a), unexplained(b)) })
+	slices.SortStableFunc(holdUps, func(a, b status.HoldUp) int { return rollout.FalseFirst(a.Unexplained, b.Unexplained) })
 	line := holdUps[0].Chain.String()
 	if n := len(holdUps) - 1; n > 0 {
 		line += fmt.Sprintf(" (and %s)", text.Count(n, "more finding"))
@@ -116,13 +116,6 @@ func (p *poolTrack) causeText(holdUps []status.HoldUp) string {
 
 // shownPods is how many pods are named.
 const shownPods = 6
-
-func unexplained(h status.HoldUp) int {
-	if h.Unexplained {
-		return 1
-	}
-	return 0
-}
 
 // toLeave returns the pods that are still on the nodes of the pool that are being drained.
 func (p *poolTrack) toLeave(pods []rollout.Pod) map[string]bool {

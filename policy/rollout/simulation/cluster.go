@@ -110,7 +110,7 @@ const (
 
 func newCluster(in Input) *cluster {
 	if in.Pull == nil {
-		in.Pull = func(string, string, string, bool) Pull { return PullUnknown }
+		in.Pull = func(string, string, string, bool) rollout.Pull { return rollout.PullUnknown }
 	}
 	w := &cluster{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}, ends: map[endKey]bool{}, routes: map[*nodeSet][]int32{}}
 	w.addNodes()

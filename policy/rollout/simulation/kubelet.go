@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // imagePull is an image that a kubelet needs before a pod starts.
@@ -45,7 +47,7 @@ type images struct {
 	// nodes are those that have an image, known once it was asked for.
 	nodes map[int32][]int32
 	// answers are those of Input.Pull, by image, pool and time.
-	answers map[pullKey]Pull
+	answers map[pullKey]rollout.Pull
 }
 
 type pullKey struct {
@@ -106,7 +108,7 @@ const listedImages = 50
 func (w *cluster) addImages() {
 	im := &images{
 		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
-		answers: map[pullKey]Pull{},
+		answers: map[pullKey]rollout.Pull{},
 	}
 	w.images = im
 	var users []credential // of images, their first
@@ -174,7 +176,7 @@ func (im *images) hold(name string, n int32) {
 	}
 }
 
-func (im *images) pull(p imagePull, pool int, updated bool) Pull {
+func (im *images) pull(p imagePull, pool int, updated bool) rollout.Pull {
 	key := pullKey{p.image, p.namespace, pool, updated}
 	answer, ok := im.answers[key]
 	if !ok {
@@ -229,9 +231,9 @@ func (v assumption) starts(p imagePull, n int32, updated bool, more holdings) bo
 
 func (v assumption) pulls(p imagePull, n int32, updated bool) bool {
 	switch v.im.pull(p, v.im.w.nodes[n].pool, updated) {
-	case PullWorks:
+	case rollout.PullWorks:
 		return true
-	case PullFails:
+	case rollout.PullFails:
 		return false
 	default:
 		return v.hopeful
@@ -250,7 +252,7 @@ func (v assumption) anywhereFails(p imagePull) bool {
 	for pool := -1; pool < len(v.im.w.pools); pool++ {
 		for _, updated := range []bool{false, true} {
 			answer := v.im.pull(p, pool, updated)
-			if answer == PullFails || answer == PullUnknown && !v.hopeful {
+			if answer == rollout.PullFails || answer == rollout.PullUnknown && !v.hopeful {
 				return true
 			}
 		}

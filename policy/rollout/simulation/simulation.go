@@ -7,17 +7,6 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Pull is an answer to the question whether nodes can pull an image.
-type Pull int
-
-// The answers. PullUnknown counts as a pull that fails in the worst course and as one that
-// works in the best.
-const (
-	PullUnknown Pull = iota
-	PullWorks
-	PullFails
-)
-
 // Input is a change and the cluster that it is made in. It is only read.
 type Input struct {
 	Cluster rollout.Cluster
@@ -26,7 +15,8 @@ type Input struct {
 	// Pull says whether nodes of a pool can pull an image for a pod of a namespace, by the route
 	// that they have before the change, or after it if updated is set. Pool is "" for nodes of
 	// no pool. It is asked once for each combination that matters; nil knows nothing.
-	Pull func(image, namespace, pool string, updated bool) Pull
+	// PullUnknown counts as a pull that fails in the worst course and as one that works in the best.
+	Pull func(image, namespace, pool string, updated bool) rollout.Pull
 	// Now is when the cluster was read, by which a pod that is being deleted is past its time to
 	// end; the zero Time if that is not known.
 	Now time.Time

@@ -110,12 +110,12 @@ func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, rout
 	switch {
 	case l.isSafe() && !p.IsBare(): // else its kubelet is to try again
 		how := ", which can be pulled on " + text.Names(l.works, shown)
-		if now == pullWorks {
+		if now == rollout.PullWorks {
 			how = ", which tries at once"
 		}
 		w.remedies = append([]Remedy{replace(p, how)}, w.remedies...)
 		return
-	case now == pullWorks:
+	case now == rollout.PullWorks:
 		w.remedies = append([]Remedy{look(in(p.Namespace)+"get pod "+arg(p.Name)+" -w", "shows how it goes on: its kubelet tries again by itself, every 5 minutes")}, w.remedies...)
 		return
 	case d.ahead(w, p, image):

@@ -187,7 +187,7 @@ func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 		return nil
 	}
 	then, err := resolved.Route(image, p.Namespace)
-	if err != nil || d.pull(path{then, ""}) == pullFails {
+	if err != nil || d.pull(path{then, ""}) == rollout.PullFails {
 		return nil
 	}
 	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}

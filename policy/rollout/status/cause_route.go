@@ -17,40 +17,31 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// pull is the result to expect of pulling an image, by the answers of places.
-type pull int
-
-const (
-	pullUnknown pull = iota
-	pullWorks
-	pullFails
-)
-
 // pull returns the result of a route, and notes that its places should be asked.
-func (d *diagnosis) pull(route path) pull {
+func (d *diagnosis) pull(route path) rollout.Pull {
 	d.askPlaces(route.open())
 	if route.Refused != "" {
-		return pullFails
+		return rollout.PullFails
 	}
 	for _, l := range route.open() {
 		switch d.answer(l) {
 		case policy.Present:
-			return pullWorks
+			return rollout.PullWorks
 		case policy.Absent, policy.Unreachable, policy.Denied, policy.Mismatch, policy.Incomplete: // the next one is asked
 		case policy.Unsigned, policy.Missigned:
-			return pullFails
+			return rollout.PullFails
 		default:
-			return pullUnknown
+			return rollout.PullUnknown
 		}
 	}
-	return pullFails
+	return rollout.PullFails
 }
 
 // pullBy is pull by a rendered config.
-func (d *diagnosis) pullBy(config, namespace, image string) pull {
+func (d *diagnosis) pullBy(config, namespace, image string) rollout.Pull {
 	route, unknown := d.routeBy(config, namespace, image)
 	if unknown != "" {
-		return pullUnknown
+		return rollout.PullUnknown
 	}
 	return d.pull(route)
 }
@@ -88,12 +79,12 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 		nodes = avoided
 	}
 	var l landing
-	by := map[string]pull{} // config
+	by := map[string]rollout.Pull{} // config
 	for _, n := range nodes {
 		switch d.pullOn(n, p, image, by) {
-		case pullWorks:
+		case rollout.PullWorks:
 			l.works = append(l.works, n.Name)
-		case pullFails:
+		case rollout.PullFails:
 			l.fails = append(l.fails, n.Name)
 		default:
 			l.unknown = append(l.unknown, n.Name)
@@ -103,14 +94,14 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 }
 
 // pullOn is pull on a node, which need not pull what it has. By keeps the results for configs.
-func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[string]pull) pull {
+func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[string]rollout.Pull) rollout.Pull {
 	if image == "" {
-		return pullUnknown
+		return rollout.PullUnknown
 	}
 	spares := slices.ContainsFunc(p.Spec.Containers, func(c rollout.Container) bool { return c.Image == image && c.Pull == corev1.PullIfNotPresent })
 	has := slices.ContainsFunc(n.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) })
 	if spares && has {
-		return pullWorks
+		return rollout.PullWorks
 	}
 	config := rollout.ReportOf(n).Current
 	if _, known := by[config]; !known {
@@ -175,7 +166,7 @@ func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 		return false
 	}
 	r := rollout.ReportOf(n)
-	if r.Current == pool.Target || r.Desired != r.Current || d.pullBy(pool.Target, p.Namespace, image) != pullWorks {
+	if r.Current == pool.Target || r.Desired != r.Current || d.pullBy(pool.Target, p.Namespace, image) != rollout.PullWorks {
 		return false
 	}
 	w.because(fmt.Sprintf("pool %s is to have %s, by which it could be pulled; node %s has %s, and its turn comes after that drain", pool.Name, pool.Target, p.Node, r.Current))
@@ -188,7 +179,7 @@ func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 // too.
 func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route path) {
 	pool := d.poolOf(p.Node)
-	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == pullWorks {
+	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == rollout.PullWorks {
 		return
 	}
 	next, unknown := d.routeBy(pool.Target, p.Namespace, image)
@@ -228,7 +219,7 @@ func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route pat
 	for _, place := range d.lostPlaces(before, route, image) {
 		w.because(fmt.Sprintf("nodes with %s look for it at %s as well; %s", from, place.Ref, place.by))
 		answer := d.answer(place.PlaceAsked)
-		if place.command == "" || works == pullFails || answer == policy.Absent || answer == policy.Unreachable {
+		if place.command == "" || works == rollout.PullFails || answer == policy.Absent || answer == policy.Unreachable {
 			continue
 		}
 		w.remedies = append(w.remedies, d.wayBack(place.command, "takes that back. ", *place.after, p))

@@ -191,9 +191,8 @@ func held(f rollout.Pool, waiting int) string {
 
 func (p *Pool) state(object *mcfgv1.MachineConfigPool, left int) PoolState {
 	is := func(kind mcfgv1.MachineConfigPoolConditionType) bool {
-		return slices.ContainsFunc(object.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
-			return c.Type == kind && c.Status == corev1.ConditionTrue
-		})
+		_, is := rollout.PoolCondition(object, kind)
+		return is
 	}
 	degraded := slices.ContainsFunc(p.Left, func(n Node) bool { return n.State == NodeDegraded })
 	switch {

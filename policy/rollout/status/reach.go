@@ -109,18 +109,7 @@ func (v *verification) notRendered(goal Goal) []string {
 
 // isUnselected reports whether a pool never gets what MCO generates for registries.
 func (v *verification) isUnselected(pool string) bool {
-	return v.parts()[pool] == rollout.Unselected
-}
-
-// parts are those of the pools, worked out once.
-func (v *verification) parts() map[string]rollout.Part {
-	if v.partOf == nil {
-		v.partOf = map[string]rollout.Part{}
-		for _, p := range v.Cluster.Members().Pools {
-			v.partOf[p.Name] = p.Part
-		}
-	}
-	return v.partOf
+	return slices.ContainsFunc(v.members.Pools, func(p rollout.Pool) bool { return p.Name == pool && p.Part == rollout.Unselected })
 }
 
 // notUpdated says which pools are on their way, unless it is an edit that is waited for:
@@ -134,13 +123,14 @@ func (v *verification) notUpdated(goal Goal) string {
 		switch {
 		case !goal.counts(p.Name), p.State == PoolUpdated, p.State == PoolPaused && p.From == "":
 		default:
-			left = append(left, fmt.Sprintf("pool %s is %s: %s", p.Name, p.stateWord(), p.Progress()))
+			left = append(left, fmt.Sprintf("pool %s is %s: %s", p.Name, p.StateWord(), p.Progress()))
 		}
 	}
 	return strings.Join(text.First(left, shown, "pool"), "; ")
 }
 
-func (p *Pool) stateWord() string {
+// StateWord completes "the pool is".
+func (p *Pool) StateWord() string {
 	if p.State == PoolUnknown {
 		return "in a state that is not known"
 	}

@@ -1,11 +1,11 @@
 package status
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // Remedy is a command, with its effect.
@@ -46,12 +46,6 @@ func mayWorsen(r Remedy) bool {
 
 // worstLast puts remedies last that may make it worse, in their order.
 func worstLast(remedies []Remedy) []Remedy {
-	rank := func(r Remedy) int {
-		if mayWorsen(r) {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(remedies, func(a, b Remedy) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(remedies, func(a, b Remedy) int { return rollout.FalseFirst(mayWorsen(a), mayWorsen(b)) })
 	return remedies
 }

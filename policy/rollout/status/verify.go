@@ -109,7 +109,7 @@ type verification struct {
 	wanted map[string]rollout.Files // what the objects ask for, by pool
 	// compared caches how that differs from configs, of which nodes have few.
 	compared map[poolConfig]comparison
-	partOf   map[string]rollout.Part
+	members  rollout.Forecast
 }
 
 // poolConfig is a rendered config of a pool.
@@ -122,7 +122,7 @@ type comparison struct {
 }
 
 func newVerification(in VerifyInput) *verification {
-	v := &verification{VerifyInput: in, wanted: map[string]rollout.Files{}, compared: map[poolConfig]comparison{}}
+	v := &verification{VerifyInput: in, members: in.Cluster.Members(), wanted: map[string]rollout.Files{}, compared: map[poolConfig]comparison{}}
 	v.lookup = newLookup(&v.Input)
 	v.Nodes, v.Pulls = []NodeConfig{}, []PullFailure{}
 	if _, err := mirrors.Resolve(in.Mirrors); err != nil {
@@ -136,13 +136,12 @@ func (v *verification) left(command, what string, args ...any) {
 }
 
 func (v *verification) verifyNodes() {
-	forecast := v.Cluster.Members()
-	for _, p := range forecast.Pools {
+	for _, p := range v.members.Pools {
 		for _, n := range p.Nodes {
 			v.Nodes = append(v.Nodes, v.node(p, v.nodes[n.Name]))
 		}
 	}
-	for _, u := range forecast.Unmanaged {
+	for _, u := range v.members.Unmanaged {
 		if !rollout.IsWindows(v.nodes[u.Node]) {
 			v.Unknown = append(v.Unknown, fmt.Sprintf("node %s %s, and keeps what it has", u.Node, u.Why))
 		}
