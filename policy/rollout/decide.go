@@ -50,7 +50,7 @@ type Decision struct {
 	// Drains is whether the node is drained first.
 	Drains bool
 	// Reasons are why MCO's rules ask for a drain, the one that decides first; empty if they
-	// do not. They are there as well where Spared says that there is no drain all the same.
+	// do not. They are set as well if Spared says that the node is not drained after all.
 	Reasons []Reason
 	// Spared is why there is no drain although the rules ask for one.
 	Spared Spared

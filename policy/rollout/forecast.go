@@ -282,7 +282,7 @@ func (p *Pool) perNode(s Settings, updates []NodeUpdate) (took Range, learned bo
 
 // TimeLeft returns how long p takes for what is left of a rollout: waiting nodes that have
 // not been taken, and underWay of them that have, of which it is not known how far they are.
-// It is nothing if nothing is left or no node is taken.
+// It is zero if nothing is left or no node is taken.
 func (p *Pool) TimeLeft(waiting, underWay int, s Settings, updates []NodeUpdate) Range {
 	if p.Part != Takes || p.AtOnce == 0 {
 		return Range{}

@@ -81,6 +81,20 @@ func (p *Pod) FailingImage() string {
 // Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
 type Owner struct{ Kind, Name string }
 
+// Controller is a controller of pods, as far as it matters how it creates them.
+type Controller struct {
+	Namespace string
+	Owner
+	// Parallel is podManagementPolicy Parallel of a StatefulSet. Any other makes a pod only when
+	// those of lower ordinals are ready.
+	Parallel bool
+	// First is the lowest ordinal of a StatefulSet.
+	First int32
+	// Failure is why a ReplicaSet or ReplicationController could not make its last pod (condition
+	// ReplicaFailure), "" if it could; cut.
+	Failure string
+}
+
 // PodSpec is the part of a pod that the scheduler, the kubelet and budgets go by.
 type PodSpec struct {
 	// Labels are those of the pod: budgets and (anti-)affinity select by them.
@@ -117,8 +131,8 @@ type PodSpec struct {
 	// Security is the strictest level of the Pod Security Standards that it meets by each of their
 	// versions since OldestStandards, "" if it is privileged or not known.
 	Security SecurityLevel
-	// Unset are the resources that a ResourceQuota can ask each container to say its share of, where
-	// one does not.
+	// Unset are the resources that a ResourceQuota can require each container to set, and that one does
+	// not.
 	Unset []corev1.ResourceName
 }
 

@@ -80,9 +80,7 @@ func (p *Pool) heldText() string {
 	switch p.Part {
 	case Paused:
 		return fmt.Sprintf("pool %s is paused", p.Name)
-	case Stopped:
-		return fmt.Sprintf("no node of pool %s is taken: %s", p.Name, p.Why)
-	case Invalid:
+	case Stopped, Invalid:
 		return fmt.Sprintf("no node of pool %s is taken: %s", p.Name, p.Why)
 	case Unreadable:
 		return fmt.Sprintf("nodes of pool %s will be degraded: %s", p.Name, p.Why)

@@ -188,7 +188,7 @@ func (f foresight) ending(pool string) string {
 		return slices.ContainsFunc(c.Stalls, func(s simulation.Stall) bool { return s.Pool == pool })
 	}
 	waits := slices.ContainsFunc(f.forecast.Pools, func(p rollout.Pool) bool {
-		return p.Name == pool && (p.Part == rollout.Stopped || slices.ContainsFunc(p.Nodes, rollout.Node.Waits))
+		return p.Name == pool && (p.Part == rollout.Stopped || slices.ContainsFunc(p.Nodes, rollout.Node.IsSkipped))
 	})
 	switch {
 	case in(f.result.Best):

@@ -24,7 +24,7 @@ type Event struct {
 	Objects []string
 	// Counts are how many nodes of the pool are in each stage; nil if there is no pool.
 	Counts Counts
-	// Seconds is for how long nothing had moved, for PoolStalled and PoolMoving.
+	// Seconds is how long nothing had moved, for PoolStalled and PoolMoving.
 	Seconds int64
 	// Causes lead from each symptom to its cause, for PoolStalled. None means that no cause is
 	// known.

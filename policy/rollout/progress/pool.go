@@ -20,7 +20,8 @@ type poolTrack struct {
 	target string
 	paused bool
 	held   string
-	// degraded is since when, zero if it is not; degradedFirst that it was at first sight.
+	// degraded is when it became degraded, zero if it is not; degradedFirst is set if it was when first
+	// seen.
 	degraded      time.Time
 	degradedFirst bool
 	// moved is when something moved for the last time.

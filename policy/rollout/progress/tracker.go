@@ -100,8 +100,8 @@ func (t *Tracker) ended(now time.Time) []Event {
 	return []Event{{Time: now, Type: Ended, Message: "No pool has a rollout under way any more."}}
 }
 
-// Blind says that nothing could be seen of the cluster for that long before now: what did not
-// move meanwhile is not held against it.
+// Blind takes out of account a time before now in which nothing could be seen of the cluster: what did
+// not move meanwhile has not stalled for it.
 func (t *Tracker) Blind(d time.Duration) {
 	for _, p := range t.pools {
 		p.moved, p.diagnosed = p.moved.Add(d), p.diagnosed.Add(d)
@@ -132,7 +132,7 @@ type Pool struct {
 	// UnderWay are the nodes that MCO has taken, or that are degraded, those first that have
 	// been in their stage for longest.
 	UnderWay []Node
-	// Unmoved is for how long nothing has moved; 0 for a pool that is not active.
+	// Unmoved is how long nothing has moved; 0 for a pool that is not active.
 	Unmoved time.Duration
 	// Suspect is what may hold it up, by the last diagnosis since something moved; "" for nothing.
 	Suspect string

@@ -217,11 +217,8 @@ func (o *overview) paused(object *mcfgv1.MachineConfigPool) *Paused {
 	if !object.Spec.Paused {
 		return nil
 	}
-	p := &Paused{Lines: o.Cluster.PausedLines(object.Name, o.Now)}
-	if since, by, ok := rollout.PausedSince(object); ok {
-		p.Since, p.By = timeOf(since), by
-	}
-	return p
+	since, by, _ := rollout.PausedSince(object)
+	return &Paused{timeOf(since), by, o.Cluster.PausedLines(object.Name, o.Now)}
 }
 
 // node returns how far a node is that is to get target, false if it is done.
@@ -234,10 +231,8 @@ func (o *overview) node(n *corev1.Node, f rollout.Node, target string) (Node, bo
 		return Node{}, false
 	}
 	if n.Spec.Unschedulable {
-		node.Cordoned = &Cordoned{}
-		if since, by, ok := rollout.CordonedSince(n); ok {
-			node.Cordoned.Since, node.Cordoned.By = timeOf(since), by
-		}
+		since, by, _ := rollout.CordonedSince(n)
+		node.Cordoned = &Cordoned{timeOf(since), by}
 	}
 	o.progress(&node)
 	return node, true
@@ -303,17 +298,16 @@ func operatorOf(o *configv1.ClusterOperator) *Operator {
 func poolConditions(conditions []mcfgv1.MachineConfigPoolCondition) []Condition {
 	var bad []Condition
 	for _, c := range conditions {
-		switch c.Type {
-		case mcfgv1.MachineConfigPoolDegraded, mcfgv1.MachineConfigPoolNodeDegraded, mcfgv1.MachineConfigPoolRenderDegraded,
-			mcfgv1.MachineConfigPoolImageBuildDegraded, mcfgv1.MachineConfigPoolBuildFailed:
-		default:
-			continue
-		}
-		if c.Status == corev1.ConditionTrue {
+		if c.Status == corev1.ConditionTrue && slices.Contains(degradations, c.Type) {
 			bad = append(bad, Condition{string(c.Type), string(c.Status), c.Reason, c.Message, timeOf(c.LastTransitionTime.Time)})
 		}
 	}
 	return bad
+}
+
+var degradations = []mcfgv1.MachineConfigPoolConditionType{
+	mcfgv1.MachineConfigPoolDegraded, mcfgv1.MachineConfigPoolNodeDegraded, mcfgv1.MachineConfigPoolRenderDegraded,
+	mcfgv1.MachineConfigPoolImageBuildDegraded, mcfgv1.MachineConfigPoolBuildFailed,
 }
 
 func nodeConditions(conditions []corev1.NodeCondition) []Condition {
