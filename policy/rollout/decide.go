@@ -25,7 +25,7 @@ type Files map[string][]byte
 // rollout (syncControllerConfigHandler, certificate_writer.go:236).
 const UserCABundlePath = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
 
-// Conditions are what MCO's decision depends on, besides the files.
+// Conditions are the settings of a cluster that MCO's decision depends on, besides the files.
 type Conditions struct {
 	// Policies is status.nodeDisruptionPolicyStatus.clusterPolicies of MachineConfiguration
 	// cluster; nil means DefaultPolicies, which are those of a cluster without that object.

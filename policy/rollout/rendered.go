@@ -35,7 +35,7 @@ var ErrGone = errors.New("it is not in the cluster")
 // IsGone reports whether err says so, and not merely that the config could not be read.
 func IsGone(err error) bool { return errors.Is(err, ErrGone) }
 
-// Changes are what differs between two rendered configs.
+// Changes are the differences between two rendered configs.
 type Changes struct {
 	// Registries are the entries of registries.conf that differ.
 	Registries []RegistryChange

@@ -92,7 +92,7 @@ func diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosi
 	return d, nil
 }
 
-// An asker asks what a diagnosis wants to know.
+// asker collects the Evidence that a diagnosis asks for.
 type asker struct {
 	options  Options
 	config   *rest.Config

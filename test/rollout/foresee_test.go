@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
-// A foresight is what the guard makes of a change before it is made.
+// foresight is the forecast of the guard for a change, before it is made.
 type foresight struct {
 	*telling
 	cluster  rollout.Cluster

@@ -31,7 +31,7 @@ type watch struct {
 	ended chan error
 }
 
-// An output is what a program has written so far.
+// output is the output of a program so far.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -15,7 +15,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// An away knows since when the API server does not answer.
+// away is a time in which the API server does not answer.
 type away struct {
 	since  time.Time // zero while it answers
 	err    error

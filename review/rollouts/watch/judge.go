@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// An Outcome says how a watch ended.
+// Outcome is the end of a watch.
 type Outcome struct {
 	Good    bool
 	message string // a sentence
@@ -118,7 +118,7 @@ func (w *Watcher) counted(events []progress.Event) []progress.Event {
 	})
 }
 
-// An unmet knows for how long a goal has not been reached although no pool has a rollout.
+// unmet is a time in which a goal is not reached although no pool has a rollout.
 type unmet struct {
 	missing, unknown string
 	since            time.Time
