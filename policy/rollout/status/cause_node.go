@@ -33,6 +33,7 @@ var nodeCauses = []func(*diagnosis, *Pool, *Node) bool{
 	// After an hour the daemon gives up on a drain, and says no more than that. What refuses the
 	// evictions is nearer to the cause.
 	(*diagnosis).drainRefused,
+	// These two are the last words of a daemon, or that there are none: a node is in one of these states.
 	(*diagnosis).degraded,
 	(*diagnosis).silent,
 	// By now nothing explains what takes so long.

@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// pullOf is why a node cannot pull an image: by which route, and what is there now.
+// pullOf explains that a node cannot pull an image: by which route, and what is there now.
 func (d *diagnosis) pullOf(image, node string, route path, unknown string) explanation {
 	w := explanation{cause: CauseImageNotPulled, subject: image}
 	if unknown != "" {
