@@ -304,14 +304,14 @@ func TestPulls(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		facts         Facts
-		before, after simulation.Pull
+		before, after rollout.Pull
 	}{
-		{"nobody looked", Facts{}, simulation.PullUnknown, simulation.PullUnknown},
-		{"both have it", facts("old.local/shop/cart:v1 present", atMirror+" present"), simulation.PullWorks, simulation.PullWorks},
-		{"the new one lacks it", facts(atMirror + " absent"), simulation.PullUnknown, simulation.PullFails},
-		{"the new one is out of reach", facts(atMirror + " unreachable"), simulation.PullUnknown, simulation.PullUnknown},
-		{"the old one has lost it", facts("old.local/shop/cart:v1 absent", atMirror+" present"), simulation.PullFails, simulation.PullWorks},
-		{"the old one is out of reach", facts("old.local/shop/cart:v1 unreachable", atMirror+" present"), simulation.PullUnknown, simulation.PullWorks},
+		{"nobody looked", Facts{}, rollout.PullUnknown, rollout.PullUnknown},
+		{"both have it", facts("old.local/shop/cart:v1 present", atMirror+" present"), rollout.PullWorks, rollout.PullWorks},
+		{"the new one lacks it", facts(atMirror + " absent"), rollout.PullUnknown, rollout.PullFails},
+		{"the new one is out of reach", facts(atMirror + " unreachable"), rollout.PullUnknown, rollout.PullUnknown},
+		{"the old one has lost it", facts("old.local/shop/cart:v1 absent", atMirror+" present"), rollout.PullFails, rollout.PullWorks},
+		{"the old one is out of reach", facts("old.local/shop/cart:v1 unreachable", atMirror+" present"), rollout.PullUnknown, rollout.PullWorks},
 	} {
 		p := shallower(NewPlan(Change{before, edit.Apply(before)}, Cluster{Images: NewImages(Image{Ref: atSource})}, Settings{}))
 		pulls := p.pulls(tt.facts)

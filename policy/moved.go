@@ -7,6 +7,7 @@ import (
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
@@ -48,9 +49,9 @@ func (f *Forecast) countMoved(all []simulation.Moved) {
 		counted[a] = true
 		f.Moved.All++
 		switch a.pullAfter() {
-		case simulation.PullFails:
+		case rollout.PullFails:
 			f.Moved.Lost++
-		case simulation.PullUnknown:
+		case rollout.PullUnknown:
 			f.Moved.Open++
 		}
 		f.moved = append(f.moved, movedImage{a, m})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
@@ -40,11 +41,11 @@ func (p *Plan) pulls(facts Facts) *pullOutcomes {
 }
 
 // pull implements simulation.Input. What nobody has looked up is not known.
-func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) simulation.Pull {
+func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) rollout.Pull {
 	a := p.of(image, namespace, pool)
 	switch {
 	case a == nil:
-		return simulation.PullFails
+		return rollout.PullFails
 	case updated:
 		return a.pullAfter()
 	default:
@@ -52,23 +53,23 @@ func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) simulat
 	}
 }
 
-func (a *assessment) pullAfter() simulation.Pull {
+func (a *assessment) pullAfter() rollout.Pull {
 	switch {
 	case a.After.Err != nil || a.After.Refused != "":
-		return simulation.PullFails
+		return rollout.PullFails
 	default:
 		return pullFor(a.after)
 	}
 }
 
-func pullFor(o Outcome) simulation.Pull {
+func pullFor(o Outcome) rollout.Pull {
 	switch {
 	case o.Found():
-		return simulation.PullWorks
+		return rollout.PullWorks
 	case o == Fails:
-		return simulation.PullFails
+		return rollout.PullFails
 	default:
-		return simulation.PullUnknown
+		return rollout.PullUnknown
 	}
 }
 
@@ -181,8 +182,8 @@ func (p *pullOutcomes) worst(stall simulation.Stall) *assessment {
 	return worst
 }
 
-func badness(p simulation.Pull) int {
-	return slices.Index([]simulation.Pull{simulation.PullWorks, simulation.PullUnknown, simulation.PullFails}, p)
+func badness(p rollout.Pull) int {
+	return slices.Index([]rollout.Pull{rollout.PullWorks, rollout.PullUnknown, rollout.PullFails}, p)
 }
 
 // asksWithOwnSecrets reports whether the only doubt about an image that the change leaves on its
@@ -190,7 +191,7 @@ func badness(p simulation.Pull) int {
 // the guard does not read, and are not protected. Such a registry refuses the guard for ever.
 // This weakens a denial without a proof that the image can be pulled: see docs/truth.md.
 func (a *assessment) asksWithOwnSecrets() bool {
-	if !a.settled || a.protected || a.pullAfter() != simulation.PullUnknown {
+	if !a.settled || a.protected || a.pullAfter() != rollout.PullUnknown {
 		return false
 	}
 	for _, c := range a.Image.Consumers {

@@ -57,6 +57,7 @@ var pure = map[string]string{
 	"github.com/containers/image/v5/docker/policyconfiguration":            "the scopes of policy.json, by the runtime's own code",
 	"github.com/containers/image/v5/docker/reference":                      "parses references as nodes do",
 	"github.com/containers/image/v5/pkg/sysregistriesv2":                   "rewrites references by the runtime's own code",
+	"github.com/mirrorset-guard/mirrorset-guard/policy":                    "its presence, for package status",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors":            "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing":            "",
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout":            "",

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/simulation"
 )
 
@@ -18,7 +19,7 @@ import (
 func drainLosesPod(_ Plan, f *Forecast) []Finding {
 	var findings []Finding
 	for _, m := range f.moved {
-		if m.pullAfter() != simulation.PullFails || f.stallsFor(m.by.Image) {
+		if m.pullAfter() != rollout.PullFails || f.stallsFor(m.by.Image) {
 			continue
 		}
 		finding := Finding{

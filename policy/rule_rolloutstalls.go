@@ -46,10 +46,10 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 			finding.Detail = append(finding.Detail, a.places()...)
 			finding.Remedy = []string{"make it pullable there before nodes are drained for the change, or for anything else"}
 		}
-		if a.pullAfter() == simulation.PullUnknown {
+		if a.pullAfter() == rollout.PullUnknown {
 			finding.Remedy = a.verifyRemedy()
 		}
-		if a.pullAfter() != simulation.PullWorks && !a.asksWithOwnSecrets() {
+		if a.pullAfter() != rollout.PullWorks && !a.asksWithOwnSecrets() {
 			finding.Severity = Deny
 		}
 	}
@@ -71,7 +71,7 @@ func (p Plan) stallFinding(f *Forecast, stall simulation.Stall) Finding {
 // where says at which node. Where several are drained at once, it is not certain which of them
 // gets the eviction that a budget has left.
 func (f *Forecast) where(stall simulation.Stall) string {
-	several := slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Name == stall.Pool && p.Capacity > 1 })
+	several := slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool { return p.Name == stall.Pool && p.AtOnce > 1 })
 	if several {
 		return " at " + stall.Node + " or one that is drained with it"
 	}

@@ -25,7 +25,7 @@ type Files map[string][]byte
 // rollout (syncControllerConfigHandler, certificate_writer.go:236).
 const UserCABundlePath = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
 
-// Conditions are what MCO's decision depends on, besides the files.
+// Conditions are the settings of a cluster that MCO's decision depends on, besides the files.
 type Conditions struct {
 	// Policies is status.nodeDisruptionPolicyStatus.clusterPolicies of MachineConfiguration
 	// cluster; nil means DefaultPolicies, which are those of a cluster without that object.
@@ -38,7 +38,7 @@ type Conditions struct {
 	SingleNode bool
 }
 
-// A Decision lists the actions of MCO on a node that goes from one rendered config to another.
+// Decision lists the actions of MCO on a node that goes from one rendered config to another.
 type Decision struct {
 	// Changed are the paths of the files that differ, sorted. Where there are none, there is
 	// no new rendered config and nothing happens.
@@ -50,14 +50,14 @@ type Decision struct {
 	// Drains is whether the node is drained first.
 	Drains bool
 	// Reasons are why MCO's rules ask for a drain, the one that decides first; empty if they
-	// do not. They are there as well where Spared says that there is no drain all the same.
+	// do not. They are set as well if Spared says that the node is not drained after all.
 	Reasons []Reason
 	// Spared is why there is no drain although the rules ask for one.
 	Spared Spared
 }
 
-// Spared is why a node is not drained although MCO's rules ask for it; "" if it is drained
-// or the rules do not ask.
+// Spared is the reason not to drain a node although MCO's rules ask for it; "" if it is drained or
+// the rules do not ask.
 type Spared string
 
 // What spares a node the drain.

@@ -121,9 +121,9 @@ func changedReason(was, is sysregistriesv2.Registry) *Reason {
 	return nil
 }
 
-// sameRegistry is reflect.DeepEqual, but that an empty list of mirrors is none, for which
-// nothing in changedReason holds. It matters where a mirror is listed twice: its second
-// entry would differ from the first even in a registry that nobody touched.
+// sameRegistry is reflect.DeepEqual, except that an empty list of mirrors is none: no rule of
+// changedReason is about that. It matters where a mirror is listed twice: its second entry would differ
+// from the first even in a registry that nobody touched.
 func sameRegistry(a, b sysregistriesv2.Registry) bool {
 	return a.Prefix == b.Prefix && a.Endpoint == b.Endpoint && a.Blocked == b.Blocked &&
 		a.MirrorByDigestOnly == b.MirrorByDigestOnly && slices.Equal(a.Mirrors, b.Mirrors)

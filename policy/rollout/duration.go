@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// A Range is a time that something takes, from the least to the most that is to be
-// expected.
+// Range is a time that something takes, from the least to the most that is to be expected.
 type Range struct{ Min, Max time.Duration }
 
-// Settings say how long MCO takes for a node. A zero Range stands for its default.
+// Settings are the times that MCO takes for a node. A zero Range stands for its default.
 type Settings struct {
 	// Drain is the time for a node that is drained, from cordon to uncordon, without a
 	// reboot: what it took in the pool's last rollout, or 5 to 15 minutes. A drain that a budget holds up takes as long as that lasts.
@@ -66,8 +65,8 @@ func or(r, otherwise Range) Range {
 func (r Range) times(n int) Range      { return Range{r.Min * time.Duration(n), r.Max * time.Duration(n)} }
 func (r Range) plus(other Range) Range { return Range{r.Min + other.Min, r.Max + other.Max} }
 
-// longer returns the time of two things side by side.
-func (r Range) longer(other Range) Range {
+// Longer returns the time of two things side by side.
+func (r Range) Longer(other Range) Range {
 	return Range{max(r.Min, other.Min), max(r.Max, other.Max)}
 }
 

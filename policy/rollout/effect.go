@@ -8,7 +8,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 )
 
-// An Effect is the strongest thing that MCO does on a node, apart from draining it.
+// Effect is the strongest thing that MCO does on a node, apart from draining it.
 type Effect int
 
 // The effects, the weakest first.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A Cluster holds the nodes, pods and settings that a rollout goes through. It is only read.
+// Cluster holds the nodes, pods and settings that a rollout goes through. It is only read.
 type Cluster struct {
 	Pools []*mcfgv1.MachineConfigPool
 	Nodes []*corev1.Node
@@ -56,10 +56,25 @@ type Cluster struct {
 	Unknown []string
 }
 
+// Pool returns the MachineConfigPool of that name, nil if there is none.
+func (c Cluster) Pool(name string) *mcfgv1.MachineConfigPool {
+	i := slices.IndexFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.Pools[i]
+}
+
+// Members returns which nodes the pools have, in which order MCO takes them, and what keeps the pools
+// from them: a forecast of nothing.
+func (c Cluster) Members() Forecast {
+	return NewForecast(c, func(string) (Decision, error) { return Decision{}, nil }, Settings{})
+}
+
 // IsSingleNode is Conditions.SingleNode for the cluster.
 func (c Cluster) IsSingleNode() bool { return c.Topology == configv1.SingleReplicaTopologyMode }
 
-// A Forecast is the effect of a change on the nodes of a cluster.
+// Forecast is the effect of a change on the nodes of a cluster.
 type Forecast struct {
 	// Hosted is set for a cluster whose control plane runs elsewhere. Its nodes follow a
 	// NodePool, which replaces or updates them in place; nothing else is known then.
@@ -72,7 +87,7 @@ type Forecast struct {
 	Time Range
 }
 
-// A Pool is the effect of a change on the nodes of a MachineConfigPool.
+// Pool is the effect of a change on the nodes of a MachineConfigPool.
 type Pool struct {
 	Name string
 	// Part says whether the nodes get the change, and what keeps them from it. Why says so
@@ -86,9 +101,9 @@ type Pool struct {
 	// MaxUnavailable is how many may be unavailable at once, as MCO reads spec.maxUnavailable
 	// for that many nodes.
 	MaxUnavailable int
-	// Capacity is how many are updated at once: MaxUnavailable less the nodes that are
+	// AtOnce is how many are updated at once: MaxUnavailable less the nodes that are
 	// unavailable for other reasons than an update.
-	Capacity int
+	AtOnce int
 	// After is the pool that has to be done first, "" for none: all others go in parallel.
 	After string
 	// ImageMode is set where nodes run an image that MCO builds for the pool. The change then
@@ -100,7 +115,7 @@ type Pool struct {
 	Learned bool
 }
 
-// Part is whether a pool takes part in a rollout.
+// Part is the part that a pool takes in a rollout.
 type Part string
 
 // The parts.
@@ -235,25 +250,25 @@ func (p *Pool) schedule(s Settings, updates []NodeUpdate) {
 	waiting, updating := 0, 0
 	for _, n := range p.Nodes {
 		switch {
-		case n.Waits():
+		case n.IsSkipped():
 			waiting++
 		case n.Updating:
 			updating++
 		}
 	}
-	p.Capacity = max(p.MaxUnavailable-waiting, 0)
+	p.AtOnce = max(p.MaxUnavailable-waiting, 0)
 	var perNode Range
 	perNode, p.Learned = p.perNode(s, updates)
 	if p.Part != Takes {
 		return
 	}
-	if p.Capacity == 0 || waiting == len(p.Nodes) {
+	if p.AtOnce == 0 || waiting == len(p.Nodes) {
 		p.stop(p.stopped())
 		return
 	}
-	p.Time = perNode.times(rounds(len(p.Nodes)-waiting, p.Capacity))
+	p.Time = perNode.times(rounds(len(p.Nodes)-waiting, p.AtOnce))
 	// What is under way has to end first. How far it is, is not known, nor what it does.
-	p.Time.Max += perNode.times(rounds(updating, p.Capacity)).Max
+	p.Time.Max += perNode.times(rounds(updating, p.AtOnce)).Max
 }
 
 // perNode returns how long a node of p takes, and whether updates tell.
@@ -265,15 +280,15 @@ func (p *Pool) perNode(s Settings, updates []NodeUpdate) (took Range, learned bo
 	return s.perNode(p.Decision), learned
 }
 
-// Remaining returns how long p takes for what is left of a rollout: waiting nodes that have
+// TimeLeft returns how long p takes for what is left of a rollout: waiting nodes that have
 // not been taken, and underWay of them that have, of which it is not known how far they are.
-// It is nothing if nothing is left or no node is taken.
-func (p *Pool) Remaining(waiting, underWay int, s Settings, updates []NodeUpdate) Range {
-	if p.Part != Takes || p.Capacity == 0 {
+// It is zero if nothing is left or no node is taken.
+func (p *Pool) TimeLeft(waiting, underWay int, s Settings, updates []NodeUpdate) Range {
+	if p.Part != Takes || p.AtOnce == 0 {
 		return Range{}
 	}
 	perNode, _ := p.perNode(s, updates)
-	return Range{perNode.times(rounds(waiting, p.Capacity)).Min, perNode.times(rounds(waiting+underWay, p.Capacity)).Max}
+	return Range{perNode.times(rounds(waiting, p.AtOnce)).Min, perNode.times(rounds(waiting+underWay, p.AtOnce)).Max}
 }
 
 // rounds is how often a pool takes nodes. MCO takes the next one whenever one is done, which
@@ -288,7 +303,7 @@ func (p *Pool) stopped() string {
 	switch {
 	case waiting == 0:
 		return fmt.Sprintf("maxUnavailable is %d", p.MaxUnavailable)
-	case p.Capacity == 0:
+	case p.AtOnce == 0:
 		return fmt.Sprintf("%s, and maxUnavailable is %d", why, p.MaxUnavailable)
 	default:
 		return why
@@ -299,7 +314,7 @@ func (p *Pool) stopped() string {
 func (p *Pool) waiting() (string, int) {
 	first, n := "", 0
 	for _, node := range p.Nodes {
-		if !node.Waits() {
+		if !node.IsSkipped() {
 			continue
 		}
 		if n++; n == 1 {
@@ -346,7 +361,7 @@ func (f *Forecast) pool(name string) *Pool {
 func (f *Forecast) longest() Range {
 	var all Range
 	for _, p := range f.Pools {
-		all = all.longer(f.until(p))
+		all = all.Longer(f.until(p))
 	}
 	return all
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A NodeUpdate is MCO's report of the last update of a node (MachineConfigNode).
+// NodeUpdate is MCO's report of the last update of a node (MachineConfigNode).
 type NodeUpdate struct {
 	Node, Pool string
 	// Config is the rendered config that the node has, or is on its way to.

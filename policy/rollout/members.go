@@ -19,14 +19,14 @@ const (
 	arbiterPool = "arbiter"
 )
 
-// An Unmanaged node is in no pool, and keeps what it has.
+// Unmanaged is a node that is in no pool, and keeps what it has.
 type Unmanaged struct {
 	Node string
 	// Why completes a sentence about the node: "is selected by no pool".
 	Why string
 }
 
-// A membership says which nodes each pool updates, by the name of the pool.
+// membership lists the nodes that each pool updates, by the name of the pool.
 type membership struct {
 	nodes     map[string][]*corev1.Node
 	unmanaged []Unmanaged
@@ -97,7 +97,7 @@ func primaryPool(node *corev1.Node, pools []*mcfgv1.MachineConfigPool, selectors
 	}
 }
 
-// A Node is one that a pool updates.
+// Node is a node that a pool updates.
 type Node struct {
 	Name, Zone string
 	// Rank is the place in the order in which MCO takes the nodes of the pool, from 0. Nodes
@@ -115,8 +115,8 @@ type Node struct {
 	Degraded bool
 }
 
-// Waits reports whether MCO takes the node only after somebody has seen to it.
-func (n Node) Waits() bool { return n.Unavailable != "" && !n.Updating }
+// IsSkipped reports whether MCO takes the node only after somebody has seen to it.
+func (n Node) IsSkipped() bool { return n.Unavailable != "" && !n.Updating }
 
 // inOrder returns nodes in the order in which MCO takes them (sortNodeList,
 // node_controller.go:1942): by zone, those without one last, and within a zone by age. In
@@ -144,14 +144,15 @@ func byZoneAndAge(a, b *corev1.Node, last string) int {
 	zoneA, hasA := a.Labels[corev1.LabelTopologyZone]
 	zoneB, hasB := b.Labels[corev1.LabelTopologyZone]
 	return cmp.Or(
-		falseFirst(a.Name == last, b.Name == last),
-		falseFirst(!hasA, !hasB),
+		FalseFirst(a.Name == last, b.Name == last),
+		FalseFirst(!hasA, !hasB),
 		strings.Compare(zoneA, zoneB),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 	)
 }
 
-func falseFirst(a, b bool) int {
+// FalseFirst compares two truths for sorting.
+func FalseFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

@@ -34,18 +34,18 @@ func (c Cluster) Busy() []string {
 		}
 	}
 	for _, pool := range c.Pools {
-		if why, ok := poolCondition(pool, mcfgv1.MachineConfigPoolDegraded); ok {
+		if why, ok := PoolCondition(pool, mcfgv1.MachineConfigPoolDegraded); ok {
 			busy = append(busy, fmt.Sprintf("pool %s is degraded: %s", pool.Name, cmp.Or(why, "it does not say why")))
 		}
-		if _, ok := poolCondition(pool, mcfgv1.MachineConfigPoolUpdating); ok && !pool.Spec.Paused {
+		if _, ok := PoolCondition(pool, mcfgv1.MachineConfigPoolUpdating); ok && !pool.Spec.Paused {
 			busy = append(busy, fmt.Sprintf("pool %s is being updated: %d of %d nodes are done", pool.Name, pool.Status.UpdatedMachineCount, pool.Status.MachineCount))
 		}
 	}
 	return busy
 }
 
-// poolCondition reports whether a condition of pool is true, and its message.
-func poolCondition(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) (message string, ok bool) {
+// PoolCondition reports whether a condition of pool is true, and its message.
+func PoolCondition(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) (message string, ok bool) {
 	i := slices.IndexFunc(pool.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
 		return c.Type == kind && c.Status == corev1.ConditionTrue
 	})

@@ -18,11 +18,10 @@ import (
 // PausedLines says of a pool that is paused since when it is, what waits for its nodes, and
 // until when they can do without: a line each. Now is the time of the forecast.
 func (c Cluster) PausedLines(name string, now time.Time) []string {
-	i := slices.IndexFunc(c.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == name })
-	if i < 0 {
+	pool := c.Pool(name)
+	if pool == nil {
 		return nil
 	}
-	pool := c.Pools[i]
 	lines := []string{fmt.Sprintf("pool %s is paused%s", name, pausedSince(pool, now))}
 	if target := pool.Spec.Configuration.Name; target != "" && target != pool.Status.Configuration.Name {
 		lines = append(lines, c.waitsLine(pool, target))
@@ -30,7 +29,7 @@ func (c Cluster) PausedLines(name string, now time.Time) []string {
 	return append(lines, c.SignerLine())
 }
 
-// A RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
+// RenderedConfig is a MachineConfig that MCO has made for a pool of all that it selects.
 type RenderedConfig struct {
 	Name, Pool string
 	Created    time.Time

@@ -1,15 +1,16 @@
 package rollout
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A Pod is one that has not ended, or that is being deleted, as far as a rollout depends on it:
-// where it runs, and how it came there.
+// Pod is a pod that has not ended, or is being deleted, as far as a rollout depends on it.
 type Pod struct {
 	Namespace, Name string
 	// Node is where it runs or is to start, "" if the scheduler has not placed it.
@@ -41,6 +42,15 @@ type Pod struct {
 	Created time.Time
 }
 
+// FullName returns "namespace/name".
+func (p *Pod) FullName() string { return p.Namespace + "/" + p.Name }
+
+// IsBare reports whether no controller makes another pod instead of p.
+func (p *Pod) IsBare() bool { return p.Owner == (Owner{}) }
+
+// IsEvictable reports whether a drain evicts p, and waits until it has gone.
+func (p *Pod) IsEvictable() bool { return !p.Static && p.Owner.Kind != "DaemonSet" }
+
 // FailsToPull reports whether a container waits because its image cannot be pulled.
 func (p *Pod) FailsToPull() bool { return IsPullFailure(p.Failing) }
 
@@ -68,10 +78,24 @@ func (p *Pod) FailingImage() string {
 	return ""
 }
 
-// An Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
+// Owner is the controller of a pod: "ReplicaSet", "StatefulSet", "DaemonSet", "Job".
 type Owner struct{ Kind, Name string }
 
-// A PodSpec has the part of a pod that the scheduler, the kubelet and budgets go by.
+// Controller is a controller of pods, as far as it matters how it creates them.
+type Controller struct {
+	Namespace string
+	Owner
+	// Parallel is podManagementPolicy Parallel of a StatefulSet. Any other makes a pod only when
+	// those of lower ordinals are ready.
+	Parallel bool
+	// First is the lowest ordinal of a StatefulSet.
+	First int32
+	// Failure is why a ReplicaSet or ReplicationController could not make its last pod (condition
+	// ReplicaFailure), "" if it could; cut.
+	Failure string
+}
+
+// PodSpec is the part of a pod that the scheduler, the kubelet and budgets go by.
 type PodSpec struct {
 	// Labels are those of the pod: budgets and (anti-)affinity select by them.
 	Labels map[string]string
@@ -107,12 +131,35 @@ type PodSpec struct {
 	// Security is the strictest level of the Pod Security Standards that it meets by each of their
 	// versions since OldestStandards, "" if it is privileged or not known.
 	Security SecurityLevel
-	// Unset are the resources that a ResourceQuota can ask each container to say its share of, where
-	// one does not.
+	// Unset are the resources that a ResourceQuota can require each container to set, and that one does
+	// not.
 	Unset []corev1.ResourceName
 }
 
-// A SecurityLevel is one of the Pod Security Standards.
+// Tolerates restates Toleration.ToleratesTaint, which logs, without the comparison operators, which
+// are behind a feature gate that is off by default.
+func (s *PodSpec) Tolerates(taint *corev1.Taint) bool {
+	return slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool {
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			return false
+		}
+		switch t.Operator {
+		case corev1.TolerationOpExists:
+			return true
+		case "", corev1.TolerationOpEqual:
+			return t.Value == taint.Value
+		default:
+			return false
+		}
+	})
+}
+
+// RequiredNodes returns which nodes the selector and the affinity to nodes allow.
+func (s *PodSpec) RequiredNodes() nodeaffinity.RequiredNodeAffinity {
+	return nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: s.NodeSelector, Affinity: s.Affinity}})
+}
+
+// SecurityLevel is one of the Pod Security Standards.
 type SecurityLevel string
 
 // The levels above privileged, which is "".
@@ -150,16 +197,32 @@ func (l SecurityLevel) Meets(namespace map[string]string) bool {
 	return l == Restricted || l == Baseline && level == Baseline
 }
 
-// A Container names an image that a kubelet has to pull before a pod starts.
+// Container is an image that a kubelet has to pull before a pod starts.
 type Container struct {
 	Name, Image string
 	// Pull is the policy, never "": the API server sets it.
 	Pull corev1.PullPolicy
 }
 
-// A HostPort is a port on a node. IP is "" for all addresses.
+// Pull is an answer to the question whether nodes can pull an image.
+type Pull int
+
+// The answers.
+const (
+	PullUnknown Pull = iota
+	PullWorks
+	PullFails
+)
+
+// HostPort is a port on a node. IP is "" for all addresses.
 type HostPort struct {
 	IP       string
 	Protocol corev1.Protocol
 	Port     int32
+}
+
+// Conflicts reports whether p and other cannot both be taken on one node (HostPortInfo.CheckConflict
+// of the scheduler).
+func (p HostPort) Conflicts(other HostPort) bool {
+	return p.Port == other.Port && p.Protocol == other.Protocol && (p.IP == other.IP || p.IP == "" || other.IP == "")
 }

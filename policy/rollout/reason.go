@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Check is one of MCO's rules that a drain can come from.
+// Check is one of MCO's rules that a drain can come from.
 type Check int
 
 // The rules, in the order in which MCO goes by them. Those of registries.conf are read only
@@ -35,7 +35,7 @@ const (
 	RegistryAdded
 )
 
-// A Reason is a cause for which MCO drains.
+// Reason is a cause for which MCO drains.
 type Reason struct {
 	Check Check
 	// Path is the file that differs.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -28,7 +29,13 @@ type Rendered struct {
 	FIPS                                 bool
 }
 
-// Changes are what differs between two rendered configs.
+// ErrGone says that a rendered config was asked for, and is not in the cluster.
+var ErrGone = errors.New("it is not in the cluster")
+
+// IsGone reports whether err says so, and not merely that the config could not be read.
+func IsGone(err error) bool { return errors.Is(err, ErrGone) }
+
+// Changes are the differences between two rendered configs.
 type Changes struct {
 	// Registries are the entries of registries.conf that differ.
 	Registries []RegistryChange
@@ -39,7 +46,7 @@ type Changes struct {
 	System []string
 }
 
-// A RegistryChange is an entry of a file before and after, in words; "" if there is none.
+// RegistryChange is an entry of a file before and after, in words; "" if there is none.
 type RegistryChange struct {
 	// File is the path of the file, "" for registries.conf and its drop-ins.
 	File   string

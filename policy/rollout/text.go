@@ -59,8 +59,8 @@ func (f Forecast) groupText(group []Pool) string {
 		taken := p.taken()
 		counts = append(counts, text.Number(taken))
 		nodes += taken
-		atOnce, least = max(atOnce, p.Capacity), max(least, rounds(taken, p.Capacity))
-		took = took.longer(f.until(p))
+		atOnce, least = max(atOnce, p.AtOnce), max(least, rounds(taken, p.AtOnce))
+		took = took.Longer(f.until(p))
 	}
 	if !decision.Drains || nodes == 1 {
 		return fmt.Sprintf("%s on %s, %s", decision, text.Count(nodes, "node"), took)
@@ -80,9 +80,7 @@ func (p *Pool) heldText() string {
 	switch p.Part {
 	case Paused:
 		return fmt.Sprintf("pool %s is paused", p.Name)
-	case Stopped:
-		return fmt.Sprintf("no node of pool %s is taken: %s", p.Name, p.Why)
-	case Invalid:
+	case Stopped, Invalid:
 		return fmt.Sprintf("no node of pool %s is taken: %s", p.Name, p.Why)
 	case Unreadable:
 		return fmt.Sprintf("nodes of pool %s will be degraded: %s", p.Name, p.Why)

@@ -41,7 +41,7 @@ type Options struct {
 // maxRounds is how often a diagnosis may ask: an answer may lead to one more question.
 const maxRounds = 3
 
-// passingTime is how long a finding may last in a rollout that is well: MCO renders,
+// passingTime is how long a hold-up may last in a rollout that is well: MCO renders,
 // and takes the next node, 5 s after it has noticed a change.
 const passingTime = 12 * time.Second
 
@@ -92,7 +92,7 @@ func diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosi
 	return d, nil
 }
 
-// An asker asks what a diagnosis wants to know.
+// asker collects the Evidence that a diagnosis asks for.
 type asker struct {
 	options  Options
 	config   *rest.Config
@@ -295,25 +295,18 @@ func (a *asker) credentials(ctx context.Context) ([]byte, error) {
 // answerOf says what facts say of a place.
 func answerOf(place mirrors.PullSource, facts policy.Facts) status.Answer {
 	f := facts.At(place.Location)
-	holds := map[policy.Presence]status.Holds{
-		policy.Present: status.HoldsIt, policy.Absent: status.HoldsNot, policy.Denied: status.HoldsDenied, policy.Unreachable: status.HoldsAway,
-		policy.Mismatch: status.HoldsOther, policy.Incomplete: status.HoldsOther, policy.Inconclusive: status.HoldsNoWord,
-	}[f.Presence]
-	if holds == "" {
-		holds = status.HoldsNoWord
-	}
 	words := f.Detail
-	if lacks := slices.Concat(f.Lacks, f.Missing); holds == status.HoldsIt && len(lacks) > 0 {
+	if lacks := slices.Concat(f.Lacks, f.Missing); f.Presence == policy.Present && len(lacks) > 0 {
 		words = "without " + strings.Join(lacks, ", ")
 	}
-	answer := status.Answer{Holds: holds, Words: text.Line(words)}
+	answer := status.Answer{Presence: f.Presence, Words: text.Line(words)}
 	for _, s := range policy.SignaturesAt(place, facts) {
 		if s.At.Ref != "" {
 			answer.Signatures = append(answer.Signatures, status.SignatureAnswer{Digest: s.Digest, At: s.At.Ref, Accepted: s.State == "accepted"})
 		}
-		stopped := map[string]status.Holds{"missing": status.HoldsUnsigned, "rejected": status.HoldsMissigned, "unreadable": status.HoldsMissigned, "unknown": status.HoldsUnjudged}[s.State]
-		if stopped != "" && answer.Holds == status.HoldsIt {
-			answer.Holds, answer.Words = stopped, text.Line(strings.TrimPrefix(answer.Words+"; "+s.Detail, "; "))
+		stopped := map[string]policy.Presence{"missing": policy.Unsigned, "rejected": policy.Missigned, "unreadable": policy.Missigned, "unknown": policy.Inconclusive}[s.State]
+		if stopped != policy.Unknown && answer.Presence == policy.Present {
+			answer.Presence, answer.Words = stopped, text.Line(strings.TrimPrefix(answer.Words+"; "+s.Detail, "; "))
 		}
 	}
 	return answer

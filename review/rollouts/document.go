@@ -1,6 +1,8 @@
 package rollouts
 
 import (
+	"time"
+
 	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/progress"
@@ -29,8 +31,8 @@ func registryChange(c rollout.RegistryChange) v1alpha1.RegistryChange {
 func StatusDocument(s status.Status) v1alpha1.RolloutStatus {
 	d := v1alpha1.RolloutStatus{
 		Pools:     each(s.Pools, poolDocument),
-		Unmanaged: each(s.Unmanaged, func(u status.Unmanaged) v1alpha1.UnmanagedNode { return v1alpha1.UnmanagedNode(u) }),
-		Remaining: (*v1alpha1.Remaining)(s.Remaining), Notes: s.Notes,
+		Unmanaged: each(s.Unmanaged, func(u rollout.Unmanaged) v1alpha1.UnmanagedNode { return v1alpha1.UnmanagedNode(u) }),
+		Remaining: remaining(s.Remaining), Notes: s.Notes,
 	}
 	if s.Operator != nil {
 		d.Operator = &v1alpha1.Operator{Conditions: each(s.Operator.Conditions, condition)}
@@ -41,10 +43,10 @@ func StatusDocument(s status.Status) v1alpha1.RolloutStatus {
 func poolDocument(p status.Pool) v1alpha1.PoolStatus {
 	d := v1alpha1.PoolStatus{
 		Name: p.Name, State: string(p.State), Held: p.Held,
-		Machines: p.Machines, Updated: p.Updated, Ready: p.Ready, Unavailable: p.Unavailable, Degraded: p.Degraded, Present: p.Present,
+		Machines: p.Machines, Updated: p.Updated, Ready: p.Ready, Unavailable: p.Unavailable, Degraded: p.Degraded, Present: len(p.Nodes),
 		AtOnce: p.AtOnce, Paused: (*v1alpha1.Paused)(p.Paused), Current: p.Current, Target: p.Target, From: p.From,
-		Action: p.Action, Drains: p.Drains, Conditions: each(p.Conditions, condition), Nodes: each(p.Nodes, nodeDocument),
-		Remaining: (*v1alpha1.Remaining)(p.Remaining),
+		Action: p.Action, Drains: p.Drains, Conditions: each(p.Conditions, condition), Nodes: each(p.Left, nodeDocument),
+		Remaining: remaining(p.Remaining),
 	}
 	if c := p.Changes; c != nil {
 		d.Changes = &v1alpha1.Changes{Registries: each(c.Registries, registryChange), Files: c.Files, Units: c.Units, System: c.System}
@@ -52,22 +54,34 @@ func poolDocument(p status.Pool) v1alpha1.PoolStatus {
 	return d
 }
 
+// remaining returns nil for no time.
+func remaining(r rollout.Range) *v1alpha1.Remaining {
+	if r.Max == 0 {
+		return nil
+	}
+	return &v1alpha1.Remaining{MinSeconds: int64(r.Min / time.Second), MaxSeconds: int64(r.Max / time.Second), Text: r.String()}
+}
+
 func nodeDocument(n status.Node) v1alpha1.NodeStatus {
-	return v1alpha1.NodeStatus{
-		Name: n.Name, Zone: n.Zone, State: string(n.State), Daemon: n.Daemon, Reason: n.Reason, Current: n.Current, Desired: n.Desired,
-		Unavailable: n.Unavailable, Since: n.Since, Drain: (*v1alpha1.Drain)(n.Drain), Cordoned: (*v1alpha1.Cordoned)(n.Cordoned),
+	d := v1alpha1.NodeStatus{
+		Name: n.Name, Zone: n.Zone, State: string(n.State), Daemon: n.Report.State, Reason: n.Reason, Current: n.Current, Desired: n.Desired,
+		Unavailable: n.Unavailable, Since: n.Since, Cordoned: (*v1alpha1.Cordoned)(n.Cordoned),
 		Conditions: each(n.Conditions, condition),
 	}
+	if n.DrainAsked != "" {
+		d.Drain = &v1alpha1.Drain{Asked: n.DrainAsked, Done: n.DrainDone, Finished: n.DrainAsked == n.DrainDone}
+	}
+	return d
 }
 
 // DiagnosisDocument returns d as it is published.
 func DiagnosisDocument(d status.Diagnosis) v1alpha1.Diagnosis {
-	return v1alpha1.Diagnosis{Findings: each(d.Findings, holdUp), Unknown: d.Unknown, Notes: d.Notes}
+	return v1alpha1.Diagnosis{Findings: each(d.HoldUps, holdUp), Unknown: d.Unknown, Notes: d.Notes}
 }
 
-func holdUp(f status.Finding) v1alpha1.HoldUp {
+func holdUp(f status.HoldUp) v1alpha1.HoldUp {
 	return v1alpha1.HoldUp{
-		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain, Unexplained: f.Unexplained,
+		Cause: string(f.Cause), Pool: f.Pool, Node: f.Node, AlsoNodes: f.AlsoNodes, Chain: f.Chain.Lines(), Unexplained: f.Unexplained,
 		Remedies: each(f.Remedies, func(r status.Remedy) v1alpha1.Remedy { return v1alpha1.Remedy(r) }), Passing: f.Passing,
 	}
 }
@@ -92,7 +106,7 @@ func nodeConfig(n status.NodeConfig) v1alpha1.NodeConfig {
 func EventDocument(e progress.Event) v1alpha1.RolloutEvent {
 	d := v1alpha1.RolloutEvent{
 		APIVersion: v1alpha1.APIVersion, Kind: "RolloutEvent", Time: e.Time.UTC(), Type: string(e.Type), Pool: e.Pool, Node: e.Node,
-		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: e.Causes,
+		Message: e.Message, Config: e.Config, Objects: e.Objects, Seconds: e.Seconds, Causes: each(e.Causes, status.Chain.Lines),
 	}
 	for stage, n := range e.Counts {
 		if d.Nodes == nil {

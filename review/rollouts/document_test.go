@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,14 @@ import (
 )
 
 // unpublished are fields that are for the program alone.
-var unpublished = map[string]bool{"Members": true, "Asks": true}
+var unpublished = []string{
+	"status.Diagnosis.Asks", "rollout.Pool.Part", "rollout.Pool.Why", "rollout.Pool.Decision", "rollout.Pool.Nodes", "rollout.Pool.MaxUnavailable",
+	"rollout.Pool.After", "rollout.Pool.Time", "rollout.Node.Rank",
+}
+
+func isPublished(of reflect.Type, f reflect.StructField) bool {
+	return f.IsExported() && !slices.Contains(unpublished, of.String()+"."+f.Name)
+}
 
 // filled sets every field of v that can be published to something of its own.
 func filled(v reflect.Value, n *int) {
@@ -39,7 +47,7 @@ func filled(v reflect.Value, n *int) {
 			return
 		}
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && !unpublished[f.Name] {
+			if f := v.Type().Field(i); isPublished(v.Type(), f) {
 				filled(v.Field(i), n)
 			}
 		}
@@ -49,6 +57,9 @@ func filled(v reflect.Value, n *int) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(*n))
+		if v.Type() == reflect.TypeFor[time.Duration]() { // published in seconds
+			v.SetInt(int64(*n) * int64(time.Second))
+		}
 	default:
 		panic(v.Type())
 	}
@@ -72,12 +83,15 @@ func leaves(v reflect.Value) (all []string) {
 			return []string{at.Format(time.RFC3339)}
 		}
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && !unpublished[f.Name] {
+			if f := v.Type().Field(i); isPublished(v.Type(), f) {
 				all = append(all, leaves(v.Field(i))...)
 			}
 		}
 	case reflect.Bool:
 	default:
+		if d, ok := v.Interface().(time.Duration); ok {
+			return []string{fmt.Sprint(int64(d / time.Second))}
+		}
 		all = append(all, fmt.Sprint(v.Interface()))
 	}
 	return all
@@ -92,6 +106,11 @@ func TestDocumentsLackNothing(t *testing.T) {
 	n := 0
 	for _, value := range []any{&s, &d, &v, &e} {
 		filled(reflect.ValueOf(value).Elem(), &n)
+	}
+	for _, p := range s.Pools {
+		for i := range p.Left {
+			p.Left[i].DrainDone = p.Left[i].DrainAsked // else it is published that the drain is not finished
+		}
 	}
 	for _, tt := range []struct {
 		found, document any

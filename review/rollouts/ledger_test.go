@@ -19,7 +19,7 @@ func TestLedger(t *testing.T) {
 	pools := func(words string) (all []progress.Pool) {
 		for _, word := range strings.Fields(words) {
 			name, state, _ := strings.Cut(word, ":")
-			p := progress.Pool{Pool: &status.Pool{Name: name, Target: "2"}, Active: state != "done", Counts: progress.Counts{progress.Done: 3}}
+			p := progress.Pool{Pool: &status.Pool{Pool: rollout.Pool{Name: name}, Target: "2"}, Active: state != "done", Counts: progress.Counts{progress.Done: 3}}
 			switch state {
 			case "stalls":
 				p.Stall = &progress.Stall{Since: now.Add(-20 * time.Minute), Cause: "it is so"}

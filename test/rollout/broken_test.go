@@ -23,6 +23,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
@@ -328,7 +329,7 @@ func (s *scene) play(args []string, input []byte) (string, error) {
 }
 
 // diagnose runs the command. Dump is a file, "" for the cluster.
-func (s *scene) diagnose(ctx context.Context, dump string) (status.Diagnosis, int) {
+func (s *scene) diagnose(ctx context.Context, dump string) (v1alpha1.Diagnosis, int) {
 	s.Helper()
 	args := []string{"rollout", "diagnose", "-o", "json", "--from", dump}
 	if dump == "" {
@@ -345,7 +346,7 @@ func (s *scene) diagnose(ctx context.Context, dump string) (status.Diagnosis, in
 	if err != nil && !errors.As(err, &exit) {
 		s.Fatal(err)
 	}
-	var d status.Diagnosis
+	var d v1alpha1.Diagnosis
 	if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
 		s.Fatalf("%v: %v\n%s%s", args, err, out.String(), errs.String())
 	}
@@ -353,9 +354,9 @@ func (s *scene) diagnose(ctx context.Context, dump string) (status.Diagnosis, in
 }
 
 // awaitCauses diagnoses until all causes are found that there are, and no others.
-func (s *scene) awaitCauses(ctx context.Context, found func(status.Diagnosis) string) status.Diagnosis {
+func (s *scene) awaitCauses(ctx context.Context, found func(v1alpha1.Diagnosis) string) v1alpha1.Diagnosis {
 	s.Helper()
-	var d status.Diagnosis
+	var d v1alpha1.Diagnosis
 	missing := ""
 	deadline := time.Now().Add(10 * time.Minute) // a minute with nothing else to do
 	for ctx.Err() == nil {
@@ -380,7 +381,7 @@ func (s *scene) awaitCauses(ctx context.Context, found func(status.Diagnosis) st
 
 // isFound says what is missing of what a pool is broken by, or what else is found; "" if all is
 // right.
-func isFound(d status.Diagnosis, inDump bool) string {
+func isFound(d v1alpha1.Diagnosis, inDump bool) string {
 	for _, b := range brokens {
 		cause, link := b.cause, b.link
 		if inDump {
@@ -394,7 +395,7 @@ func isFound(d status.Diagnosis, inDump bool) string {
 		case f == nil && cause == nothing:
 		case f == nil:
 			return fmt.Sprintf("pool %s: nothing is found", b.pool)
-		case f.Cause != cause || !strings.Contains(strings.Join(f.Chain, "\n"), link):
+		case f.Cause != string(cause) || !strings.Contains(strings.Join(f.Chain, "\n"), link):
 			return fmt.Sprintf("pool %s: %s is not found, or without %q", b.pool, cause, link)
 		}
 	}
@@ -407,8 +408,8 @@ func isFound(d status.Diagnosis, inDump bool) string {
 }
 
 // findingOf returns the first finding about a pool, nil for none.
-func findingOf(d status.Diagnosis, pool string) *status.Finding {
-	i := slices.IndexFunc(d.Findings, func(f status.Finding) bool { return f.Pool == pool })
+func findingOf(d v1alpha1.Diagnosis, pool string) *v1alpha1.HoldUp {
+	i := slices.IndexFunc(d.Findings, func(f v1alpha1.HoldUp) bool { return f.Pool == pool })
 	if i < 0 {
 		return nil
 	}
@@ -416,8 +417,8 @@ func findingOf(d status.Diagnosis, pool string) *status.Finding {
 }
 
 // effective returns the first remedy that changes something.
-func effective(f *status.Finding) string {
-	i := slices.IndexFunc(f.Remedies, func(r status.Remedy) bool { return !r.ReadOnly })
+func effective(f *v1alpha1.HoldUp) string {
+	i := slices.IndexFunc(f.Remedies, func(r v1alpha1.Remedy) bool { return !r.ReadOnly })
 	if i < 0 {
 		return ""
 	}
@@ -448,7 +449,7 @@ func TestBroken(t *testing.T) {
 			b.later(ctx, s)
 		}
 	}
-	d := s.awaitCauses(ctx, func(d status.Diagnosis) string { return isFound(d, false) })
+	d := s.awaitCauses(ctx, func(d v1alpha1.Diagnosis) string { return isFound(d, false) })
 	s.inDumps(ctx)
 	for _, b := range brokens {
 		command := effective(findingOf(d, b.pool))
@@ -468,7 +469,7 @@ func (s *scene) well(ctx context.Context) {
 	s.Helper()
 	s.stage.Wait(ctx, "diagnose to find nothing", func() (bool, error) {
 		d, code := s.diagnose(ctx, "")
-		if slices.ContainsFunc(d.Findings, func(f status.Finding) bool { return !f.Passing }) {
+		if slices.ContainsFunc(d.Findings, func(f v1alpha1.HoldUp) bool { return !f.Passing }) {
 			s.Fatalf("exit code %d: %+v", code, d)
 		}
 		if code != 0 {
@@ -488,8 +489,8 @@ func (s *scene) rejected(ctx context.Context) {
 		s.stage.Apply(ctx, fmt.Sprintf("{apiVersion: config.openshift.io/v1, kind: ImageDigestMirrorSet, metadata: {name: %s}, spec: {"+
 			"imageDigestMirrors: [{source: quay.io/other, mirrors: [%s/other], mirrorSourcePolicy: %s}]}}", o.name, mirrorHost, o.policy))
 	}
-	d := s.awaitCauses(ctx, func(d status.Diagnosis) string {
-		if len(d.Findings) != 1 || d.Findings[0].Cause != status.CauseObjectsRejected {
+	d := s.awaitCauses(ctx, func(d v1alpha1.Diagnosis) string {
+		if len(d.Findings) != 1 || d.Findings[0].Cause != string(status.CauseObjectsRejected) {
 			return "only ObjectsRejected is wanted"
 		}
 		return ""
@@ -505,8 +506,8 @@ func (s *scene) withoutController(ctx context.Context) {
 	s.shell.run(ctx, "kubectl -n openshift-machine-config-operator scale deployment machine-config-controller --replicas=0")
 	s.nodes.AwaitControllers(ctx, false)
 	s.stage.Apply(ctx, manifest(s.T, digestSet("more", "quay.io/more"))) // by digest, so that no node is drained
-	d := s.awaitCauses(ctx, func(d status.Diagnosis) string {
-		if len(d.Findings) != 1 || d.Findings[0].Cause != status.CauseControllerDown {
+	d := s.awaitCauses(ctx, func(d v1alpha1.Diagnosis) string {
+		if len(d.Findings) != 1 || d.Findings[0].Cause != string(status.CauseControllerDown) {
 			return "only ControllerDown is wanted"
 		}
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
-// A demo tells of what an administrator types, and shows what comes back.
+// demo is a cluster with its output: what an administrator types, and what comes back.
 type demo struct {
 	*scene
 	of  stalling

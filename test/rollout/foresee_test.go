@@ -13,13 +13,13 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/stage"
 )
 
-// A foresight is what the guard makes of a change before it is made.
+// foresight is the forecast of the guard for a change, before it is made.
 type foresight struct {
 	*telling
 	cluster  rollout.Cluster
 	forecast rollout.Forecast
 	result   simulation.Result
-	pull     func(image, namespace, pool string, updated bool) simulation.Pull
+	pull     func(image, namespace, pool string, updated bool) rollout.Pull
 }
 
 // foresee simulates a change, with what the guard's inventory reads from the API server now
@@ -72,8 +72,8 @@ func (c change) edit() mirrors.Edit {
 }
 
 // pulls says whether a registry that is asked for an image serves it.
-func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool string, updated bool) simulation.Pull {
-	return func(image, namespace, pool string, updated bool) simulation.Pull {
+func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool string, updated bool) rollout.Pull {
+	return func(image, namespace, pool string, updated bool) rollout.Pull {
 		set := before
 		if updated {
 			set = after
@@ -90,9 +90,9 @@ func (t *telling) pulls(before, after mirrors.Set) func(image, namespace, pool s
 			return slices.Contains(t.serves, l.Ref) && (t.away == "" || !strings.HasPrefix(l.Ref, t.away+"/"))
 		})
 		if served && route.Err == nil && route.Refused == "" {
-			return simulation.PullWorks
+			return rollout.PullWorks
 		}
-		return simulation.PullFails
+		return rollout.PullFails
 	}
 }
 
@@ -150,7 +150,7 @@ func (f foresight) comparePool(pool rollout.Pool) {
 		}
 		return
 	}
-	if len(taken) > len(order) || !sameButFor(pool.Capacity, taken, order[:len(taken)]) {
+	if len(taken) > len(order) || !sameButFor(pool.AtOnce, taken, order[:len(taken)]) {
 		f.Errorf("pool %s takes %q, and was to take %q", pool.Name, taken, order)
 	}
 	drained := 0
@@ -163,7 +163,7 @@ func (f foresight) comparePool(pool rollout.Pool) {
 	best, worst := steps(f.result.Best, pool.Name), steps(f.result.Worst, pool.Name)
 	f.compareAssured(pool.Name, len(updated))
 	// Of drains at once, chance decides which gets the one eviction that a budget allows.
-	if most := countUpdated(best); pool.Capacity == 1 && !f.result.Best.Undecided && most < len(updated) {
+	if most := countUpdated(best); pool.AtOnce == 1 && !f.result.Best.Undecided && most < len(updated) {
 		f.Errorf("pool %s updates %d nodes, and was to update %d at most", pool.Name, len(updated), most)
 	}
 	for _, course := range [][]simulation.Step{best, worst} {
@@ -188,7 +188,7 @@ func (f foresight) ending(pool string) string {
 		return slices.ContainsFunc(c.Stalls, func(s simulation.Stall) bool { return s.Pool == pool })
 	}
 	waits := slices.ContainsFunc(f.forecast.Pools, func(p rollout.Pool) bool {
-		return p.Name == pool && (p.Part == rollout.Stopped || slices.ContainsFunc(p.Nodes, rollout.Node.Waits))
+		return p.Name == pool && (p.Part == rollout.Stopped || slices.ContainsFunc(p.Nodes, rollout.Node.IsSkipped))
 	})
 	switch {
 	case in(f.result.Best):
@@ -294,7 +294,7 @@ func (f foresight) comparePulls() {
 		}
 		i := slices.IndexFunc(f.apps, func(a app) bool { return a.name == e.App })
 		pull := f.pull(f.apps[i].image, "app", f.nodes.PoolOf(e.Node), updated[e.Node])
-		if e.Kind == stage.PullFailed && pull != simulation.PullFails || e.Kind == stage.Runs && f.apps[i].always && pull != simulation.PullWorks {
+		if e.Kind == stage.PullFailed && pull != rollout.PullFails || e.Kind == stage.Runs && f.apps[i].always && pull != rollout.PullWorks {
 			f.Errorf("%s (updated: %t), and the route says %d", e, updated[e.Node], pull)
 		}
 	}

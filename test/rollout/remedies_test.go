@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/api/v1alpha1"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 	"github.com/mirrorset-guard/mirrorset-guard/test/cluster"
@@ -230,7 +231,7 @@ func remedy(t *testing.T, of stalling) {
 	s.make(ctx, of)
 	rounds, open := map[string]int{}, of.kinds
 	for round := 1; len(open) > 0; round++ {
-		var d status.Diagnosis
+		var d v1alpha1.Diagnosis
 		if open, d = s.rest(ctx, open); len(open) == 0 {
 			break
 		}
@@ -240,7 +241,7 @@ func remedy(t *testing.T, of stalling) {
 		for _, k := range open {
 			f := findingOf(d, k.pool)
 			chain := strings.Join(f.Chain, "\n")
-			if round == 1 && (f.Cause != k.cause || !strings.Contains(chain, k.link)) {
+			if round == 1 && (f.Cause != string(k.cause) || !strings.Contains(chain, k.link)) {
 				t.Errorf("pool %s: want %s, %q; got %s:\n%s", k.pool, k.cause, k.link, f.Cause, chain)
 			}
 			command := effective(f)
@@ -396,10 +397,10 @@ const rests = 15 * time.Second
 
 // rest waits until each pool is updated or has come to rest, and returns those that are not updated, with
 // what is found about them. A pool rests where something is found, and nothing happens on its nodes.
-func (s *scene) rest(ctx context.Context, kinds []kind) ([]kind, status.Diagnosis) {
+func (s *scene) rest(ctx context.Context, kinds []kind) ([]kind, v1alpha1.Diagnosis) {
 	s.Helper()
 	var open []kind
-	var d status.Diagnosis
+	var d v1alpha1.Diagnosis
 	s.stage.Wait(ctx, "the pools to finish or to rest", func() (bool, error) {
 		behind, err := s.behind(ctx)
 		if err != nil {

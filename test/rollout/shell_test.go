@@ -97,7 +97,7 @@ type played struct {
 	Input []byte
 }
 
-// A performance is what comes of it.
+// performance is the result of a command.
 type performance struct{ Output, Error string }
 
 // listen plays what comes, until the test ends.

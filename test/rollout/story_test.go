@@ -49,10 +49,10 @@ type story struct {
 	want *want
 }
 
-// A change is what somebody applies and deletes.
+// change is an edit: objects that somebody applies and deletes.
 type change struct{ apply, remove []mirrors.Object }
 
-// A want is what comes of a story.
+// want is the expected end of a story.
 type want struct {
 	// drained are nodes, in order within their pool, for the last change; updated those that
 	// are done with it.

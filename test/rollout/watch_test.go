@@ -31,7 +31,7 @@ type watch struct {
 	ended chan error
 }
 
-// An output is what a program has written so far.
+// output is the output of a program so far.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -105,7 +105,7 @@ func (w *watch) soFar() []progress.Event {
 		}
 		told = append(told, progress.Event{
 			Time: e.Time, Type: progress.Type(e.Type), Pool: e.Pool, Node: e.Node, Message: e.Message, Config: e.Config, Objects: e.Objects,
-			Counts: counts, Seconds: e.Seconds, Causes: e.Causes,
+			Counts: counts, Seconds: e.Seconds,
 		})
 	}
 }

@@ -65,7 +65,7 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *
 	switch {
 	case err != nil:
 		return err
-	case len(d.Findings) > 0:
+	case len(d.HoldUps) > 0:
 		return cli.ErrDenied
 	case len(d.Unknown) > 0:
 		return errors.New("not determined whether something is held up")
@@ -74,24 +74,24 @@ func (o *diagnoseOptions) runDiagnose(ctx context.Context, s cli.Streams, view *
 	}
 }
 
-// maxFindings is how many are printed: JSON has all.
-const maxFindings = 20
+// maxHoldUps is how many are printed: JSON has all.
+const maxHoldUps = 20
 
 func printDiagnosis(w io.Writer, d status.Diagnosis) error {
 	var b strings.Builder
 	switch {
-	case len(d.Findings) == 0 && len(d.Unknown) == 0:
+	case len(d.HoldUps) == 0 && len(d.Unknown) == 0:
 		b.WriteString("Nothing is held up.\n")
-	case len(d.Findings) == 0:
+	case len(d.HoldUps) == 0:
 		b.WriteString("Nothing that could be read is held up.\n")
 	}
-	for i := range d.Findings[:min(len(d.Findings), maxFindings)] {
+	for i := range d.HoldUps[:min(len(d.HoldUps), maxHoldUps)] {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		printFinding(&b, &d.Findings[i])
+		printHoldUp(&b, &d.HoldUps[i])
 	}
-	if more := len(d.Findings) - maxFindings; more > 0 {
+	if more := len(d.HoldUps) - maxHoldUps; more > 0 {
 		fmt.Fprintf(&b, "\nThere are %s, which -o json has.\n", text.Plural(more, "more finding", "more findings"))
 	}
 	printList(&b, "Not known", d.Unknown)
@@ -100,12 +100,12 @@ func printDiagnosis(w io.Writer, d status.Diagnosis) error {
 	return err
 }
 
-func printFinding(b *strings.Builder, f *status.Finding) {
-	fmt.Fprintf(b, "%s\n", f.Chain[0])
+func printHoldUp(b *strings.Builder, f *status.HoldUp) {
+	fmt.Fprintf(b, "%s\n", f.Chain.Symptom)
 	if others := f.Others(); others != "" {
 		cli.WriteLines(b, cli.Wrapped(others, cli.TableWidth-2*cli.Margin), cli.Margin)
 	}
-	for _, link := range f.Chain[1:] {
+	for _, link := range f.Chain.Links {
 		cli.WriteLines(b, cli.Wrapped("because "+link, cli.TableWidth-2*cli.Margin), cli.Margin)
 	}
 	if f.Unexplained {

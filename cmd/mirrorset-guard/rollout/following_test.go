@@ -90,7 +90,7 @@ func testFollowing(t *testing.T, c realCluster) {
 }
 
 // wantEvent waits for the Event about mirror set shop that has all parts. Between what the test
-// does to the cluster and what it does next, the rollout may stand still for long enough to be
+// does to the cluster and what it does next, the rollout may stall for long enough to be
 // reported, and go on: such Events may come before.
 func wantEvent(t *testing.T, events watch.Interface, reason, kind string, parts ...string) {
 	t.Helper()

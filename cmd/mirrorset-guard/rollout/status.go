@@ -124,8 +124,8 @@ func printStatus(w io.Writer, s status.Status, now time.Time) error {
 	for _, u := range s.Unmanaged {
 		fmt.Fprintf(&b, "\nNode %s %s, and keeps what it has.\n", text.Line(u.Node), text.Line(u.Why))
 	}
-	if s.Remaining != nil {
-		fmt.Fprintf(&b, "\nWhat is under way takes %s more, if nothing holds a drain up.\n", s.Remaining.Text)
+	if s.Remaining.Max > 0 {
+		fmt.Fprintf(&b, "\nWhat is under way takes %s more, if nothing holds a drain up.\n", s.Remaining)
 	}
 	printNotes(&b, s.Notes)
 	if slices.ContainsFunc(s.Pools, func(p status.Pool) bool { return p.Updated < p.Machines }) {
@@ -174,8 +174,8 @@ func printPools(w io.Writer, pools []status.Pool) {
 	fmt.Fprintln(table, "POOL\tSTATE\tMACHINES\tUPDATED\tREADY\tUNAVAILABLE\tDEGRADED\tLEFT\tCONFIG")
 	for _, p := range pools {
 		left := "-"
-		if p.Remaining != nil {
-			left = p.Remaining.Text
+		if p.Remaining.Max > 0 {
+			left = p.Remaining.String()
 		}
 		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", text.Line(p.Name), p.State, p.Machines, p.Updated, p.Ready, p.Unavailable, p.Degraded,
 			left, cli.OrNone(p.Target))
@@ -186,8 +186,8 @@ func printPools(w io.Writer, pools []status.Pool) {
 func printNodes(w io.Writer, pools []status.Pool, now time.Time) {
 	for i := range pools {
 		var waiting []string
-		for j := range pools[i].Nodes {
-			n := &pools[i].Nodes[j]
+		for j := range pools[i].Left {
+			n := &pools[i].Left[j]
 			if n.OnlyWaits() {
 				waiting = append(waiting, n.Name)
 				continue

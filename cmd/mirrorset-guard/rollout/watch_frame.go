@@ -174,8 +174,8 @@ func (v frame) detailLines(p progress.Pool, width int) []string {
 	}
 	if p.Active {
 		left := ""
-		if p.Remaining != nil {
-			left = fmt.Sprintf(", %s left", p.Remaining.Text)
+		if p.Remaining.Max > 0 {
+			left = fmt.Sprintf(", %s left", p.Remaining)
 		}
 		add("%s: %s%s", p.State, cmp.Or(p.Target, "(none)"), left)
 	}
@@ -203,7 +203,7 @@ func (v frame) detailLines(p progress.Pool, width int) []string {
 			add("and %s", text.Count(len(p.UnderWay)-i, "more node"))
 			break
 		}
-		add("%s %s, %s", n.Name, n.Words, progress.Short(v.Now.Sub(n.Since)))
+		add("%s %s, %s", n.Name, n.Words(), progress.Short(v.Now.Sub(n.Entered)))
 	}
 	return lines
 }

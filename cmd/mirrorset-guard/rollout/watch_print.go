@@ -40,7 +40,7 @@ func (p linePrinter) Print(events []progress.Event) error {
 	for _, e := range events {
 		line := eventText(e)
 		if e.Type == watch.Away { // a screen says it elsewhere, as long as it lasts
-			line += " " + text.Line(e.Causes[0][0])
+			line += " " + text.Line(e.Causes[0].Symptom)
 		}
 		if _, err := fmt.Fprintln(p.out, e.Time.UTC().Format(time.RFC3339), line); err != nil {
 			return err

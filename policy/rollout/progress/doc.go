@@ -1,5 +1,5 @@
 // Package progress tells the story of rollouts: what has happened between two views of a
-// cluster, and whether a rollout stands still.
+// cluster, and whether a rollout has stalled.
 //
 //	tracker := progress.NewTracker(progress.Settings{})
 //	events := tracker.Observe(progress.Sight{Input: in, Mirrors: &set, Time: now})
@@ -7,7 +7,7 @@
 //		events = tracker.Diagnosed(status.Diagnose(withPods, set), withPods.Cluster, now)
 //	}
 //
-// A rollout of a pool stands still when nothing of it has moved for a while and a cause is
+// A rollout of a pool has stalled when nothing of it has moved for a while and a cause is
 // known that does not pass by itself, or without such a cause when nothing has moved for far
 // longer (Settings). To move is to come further than before: a node that is taken, drained,
 // rebooting or done for the first time with this config, a pod that has left a node that is

@@ -2,10 +2,12 @@ package progress
 
 import (
 	"time"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// An Event is something that has happened in a rollout. It is published (v1alpha1.RolloutEvent): a
-// type is added without notice, none changes its meaning or goes away.
+// Event is something that has happened in a rollout. It is published (v1alpha1.RolloutEvent): types may
+// be added without notice, and none is removed or changes its meaning.
 type Event struct {
 	// Time is when it was seen, by the observer's clock.
 	Time time.Time
@@ -22,11 +24,11 @@ type Event struct {
 	Objects []string
 	// Counts are how many nodes of the pool are in each stage; nil if there is no pool.
 	Counts Counts
-	// Seconds is for how long nothing had moved, for PoolStalled and PoolMoving.
+	// Seconds is how long nothing had moved, for PoolStalled and PoolMoving.
 	Seconds int64
 	// Causes lead from each symptom to its cause, for PoolStalled. None means that no cause is
 	// known.
-	Causes [][]string
+	Causes []status.Chain
 }
 
 // Counts are numbers of nodes by stage, without those that are zero.
@@ -41,7 +43,7 @@ func (c Counts) Total() int {
 	return total
 }
 
-// A Type is the kind of an Event.
+// Type is the kind of an Event.
 type Type string
 
 // The types. Those of the first group are about a pool.

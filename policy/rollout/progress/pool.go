@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A poolTrack is the history of a pool, as far as it was seen.
+// poolTrack is the history of a pool, as far as it was seen.
 type poolTrack struct {
 	name   string
 	nodes  map[string]*nodeTrack
@@ -20,7 +20,8 @@ type poolTrack struct {
 	target string
 	paused bool
 	held   string
-	// degraded is since when, zero if it is not; degradedFirst that it was at first sight.
+	// degraded is when it became degraded, zero if it is not; degradedFirst is set if it was when first
+	// seen.
 	degraded      time.Time
 	degradedFirst bool
 	// moved is when something moved for the last time.
@@ -46,7 +47,7 @@ func newPoolTrack(now time.Time) *poolTrack {
 	return &poolTrack{nodes: map[string]*nodeTrack{}, moved: now, diagnosed: now}
 }
 
-// An observation is a pool as it is seen, with what is to be said of it.
+// observation is a view of a pool, with the events that come of it.
 type observation struct {
 	Sight
 	pool    *status.Pool
@@ -75,7 +76,8 @@ func (p *poolTrack) find(o *observation) {
 	p.name = o.pool.Name
 	p.take(o)
 	stages := o.stages()
-	for _, name := range o.pool.Members {
+	for _, member := range o.pool.Nodes {
+		name := member.Name
 		p.nodes[name] = &nodeTrack{stage: stages[name], since: o.Time, target: p.target, best: stages[name].rank()}
 	}
 	p.degradedFirst = !p.degraded.IsZero()
@@ -83,7 +85,8 @@ func (p *poolTrack) find(o *observation) {
 	if p.active {
 		o.events[len(o.events)-1].Objects = o.objects()
 	}
-	for _, name := range o.pool.Members {
+	for _, member := range o.pool.Nodes {
+		name := member.Name
 		if stage := stages[name]; stage.isUnderWay() || stage == Degraded {
 			p.sayNode(o, name, NodeFound)
 		}
@@ -104,10 +107,7 @@ func (p *poolTrack) take(o *observation) {
 
 // foundText completes a sentence about a pool.
 func foundText(p *status.Pool, counts Counts) string {
-	state := "is " + string(p.State)
-	if p.State == status.PoolUnknown {
-		state = "is in a state that is not known"
-	}
+	state := "is " + p.StateWord()
 	if p.From == "" {
 		return fmt.Sprintf("%s: %s", state, text.Count(counts.Total(), "node"))
 	}
@@ -122,7 +122,7 @@ func (p *poolTrack) observe(o *observation) {
 	moved = p.observeNodes(o) || moved
 	p.observeState(o, before)
 	if moved {
-		p.move(o)
+		p.movedAt(o.Time, &o.events)
 	}
 	for i := range o.events { // as the pool is now
 		if o.events[i].Node == "" {
@@ -215,7 +215,8 @@ func (p *poolTrack) observeNodes(o *observation) (moved bool) {
 			p.leave(o, name)
 		}
 	}
-	for _, name := range o.pool.Members {
+	for _, member := range o.pool.Nodes {
+		name := member.Name
 		stage := stages[name]
 		n, known := p.nodes[name]
 		if !known {
@@ -288,11 +289,7 @@ func (p *poolTrack) sayWith(o *observation, name string, kind Type, message stri
 	o.events = append(o.events, e)
 }
 
-// move notes that something has moved.
-func (p *poolTrack) move(o *observation) {
-	p.movedAt(o.Time, &o.events)
-}
-
+// movedAt notes that something has moved.
 func (p *poolTrack) movedAt(now time.Time, events *[]Event) {
 	if p.stall != nil && p.active {
 		e := p.event(now, PoolMoving, fmt.Sprintf("moves again, after %s", Short(now.Sub(p.stall.Since))))
@@ -304,12 +301,12 @@ func (p *poolTrack) movedAt(now time.Time, events *[]Event) {
 
 // stages returns the stage of each node of the pool.
 func (o *observation) stages() map[string]Stage {
-	stages := make(map[string]Stage, len(o.pool.Members))
-	for _, name := range o.pool.Members {
-		stages[name] = Done
+	stages := make(map[string]Stage, len(o.pool.Nodes))
+	for _, member := range o.pool.Nodes {
+		stages[member.Name] = Done
 	}
-	for i := range o.pool.Nodes {
-		n := &o.pool.Nodes[i]
+	for i := range o.pool.Left {
+		n := &o.pool.Left[i]
 		stages[n.Name] = stageOf(n, o.pool)
 	}
 	return stages
@@ -317,15 +314,16 @@ func (o *observation) stages() map[string]Stage {
 
 // words say what a node does.
 func (o *observation) words(name string, stage Stage) string {
-	i := slices.IndexFunc(o.pool.Nodes, func(n status.Node) bool { return n.Name == name })
+	i := slices.IndexFunc(o.pool.Left, func(n status.Node) bool { return n.Name == name })
 	if i < 0 {
 		return "is done"
 	}
-	return wordsOf(&o.pool.Nodes[i], stage)
+	return Node{Node: &o.pool.Left[i], Stage: stage}.Words()
 }
 
-func wordsOf(n *status.Node, stage Stage) string {
-	switch stage {
+// Words say what the node does: "is being drained".
+func (n Node) Words() string {
+	switch n.Stage {
 	case Rebooting:
 		return "is rebooting"
 	case Updating:
@@ -342,12 +340,12 @@ func (p *poolTrack) view(s *status.Pool, now time.Time) Pool {
 	if p.active {
 		v.Unmoved = max(now.Sub(p.moved), 0)
 	}
-	for i := range s.Nodes {
-		n := p.nodes[s.Nodes[i].Name]
+	for i := range s.Left {
+		n := p.nodes[s.Left[i].Name]
 		if n != nil && (n.stage.isUnderWay() || n.stage == Degraded) {
-			v.UnderWay = append(v.UnderWay, Node{s.Nodes[i].Name, n.stage, n.since, wordsOf(&s.Nodes[i], n.stage)})
+			v.UnderWay = append(v.UnderWay, Node{&s.Left[i], n.stage, n.since})
 		}
 	}
-	slices.SortStableFunc(v.UnderWay, func(a, b Node) int { return a.Since.Compare(b.Since) })
+	slices.SortStableFunc(v.UnderWay, func(a, b Node) int { return a.Entered.Compare(b.Entered) })
 	return v
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// A Stage is a part of the way of a node to the config of its pool.
+// Stage is the position of a node on its way to the config of its pool.
 type Stage string
 
 // The stages, in the order in which a node goes through them, and two that are out of it.

@@ -13,9 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// WantsDiagnosis reports whether a pool may stand still, so that it should be found out why.
-// That is so at most twice within Settings.StallAfter: a diagnosis reads the pods of the
-// cluster.
+// WantsDiagnosis reports whether a pool may be stalled, so that a diagnosis should say why. That is so
+// at most twice within Settings.StallAfter: a diagnosis reads the pods of the cluster.
 func (t *Tracker) WantsDiagnosis(now time.Time) bool {
 	for _, p := range t.pools {
 		if p.active && now.Sub(p.moved) >= t.stallAfter/2 && now.Sub(p.diagnosed) >= t.stallAfter/2 {
@@ -32,22 +31,22 @@ func (t *Tracker) Diagnosed(d status.Diagnosis, cluster rollout.Cluster, now tim
 	for i := range t.status.Pools {
 		name := t.status.Pools[i].Name
 		if p := t.pools[name]; p != nil && p.active {
-			p.diagnose(diagnosis{findingsFor(d.Findings, name), cluster.Pods, t.stallAfter}, now, &events)
+			p.diagnose(diagnosis{holdUpsFor(d.HoldUps, name), cluster.Pods, t.stallAfter}, now, &events)
 		}
 	}
 	return events
 }
 
-// A diagnosis holds the findings about one pool.
+// diagnosis is the part of a status.Diagnosis that concerns one pool.
 type diagnosis struct {
-	findings   []status.Finding
+	holdUps    []status.HoldUp
 	pods       []rollout.Pod
 	stallAfter time.Duration
 }
 
-// findingsFor returns those about a pool, and those about the cluster.
-func findingsFor(all []status.Finding, pool string) []status.Finding {
-	return slices.DeleteFunc(slices.Clone(all), func(f status.Finding) bool { return f.Pool != "" && f.Pool != pool })
+// holdUpsFor returns those about a pool, and those about the cluster.
+func holdUpsFor(all []status.HoldUp, pool string) []status.HoldUp {
+	return slices.DeleteFunc(slices.Clone(all), func(h status.HoldUp) bool { return h.Pool != "" && h.Pool != pool })
 }
 
 func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
@@ -61,33 +60,33 @@ func (p *poolTrack) diagnose(d diagnosis, now time.Time, events *[]Event) {
 			return
 		}
 	}
-	findings := slices.DeleteFunc(d.findings, p.isPassing)
-	p.explained = slices.ContainsFunc(findings, func(f status.Finding) bool { return !f.Unexplained })
+	holdUps := slices.DeleteFunc(d.holdUps, p.isPassing)
+	p.explained = slices.ContainsFunc(holdUps, func(h status.HoldUp) bool { return !h.Unexplained })
 	p.suspect = ""
-	if len(findings) > 0 {
-		p.suspect = p.causeText(findings)
+	if len(holdUps) > 0 {
+		p.suspect = p.causeText(holdUps)
 	}
-	patience := d.stallAfter
+	wait := d.stallAfter
 	if !p.explained || !explained { // twice, for what passes by itself
-		patience *= Unexplained
+		wait *= Unexplained
 	}
-	if unmoved := now.Sub(p.moved); unmoved >= patience || p.stall != nil {
-		p.stalled(findings, now, events)
+	if unmoved := now.Sub(p.moved); unmoved >= wait || p.stall != nil {
+		p.stalled(holdUps, now, events)
 	}
 }
 
-// isPassing reports whether a finding is about a node that reboots: it is not ready then.
-func (p *poolTrack) isPassing(f status.Finding) bool {
-	n := p.nodes[f.Node]
+// isPassing reports whether a hold-up is about a node that reboots: it is not ready then.
+func (p *poolTrack) isPassing(h status.HoldUp) bool {
+	n := p.nodes[h.Node]
 	return n != nil && n.stage == Rebooting
 }
 
 // stalled says so once, and keeps the cause up to date.
-func (p *poolTrack) stalled(findings []status.Finding, now time.Time, events *[]Event) {
+func (p *poolTrack) stalled(holdUps []status.HoldUp, now time.Time, events *[]Event) {
 	first := p.stall == nil
-	p.stall = &Stall{Since: p.moved, Cause: p.causeText(findings)}
-	for _, f := range findings {
-		p.stall.Causes = append(p.stall.Causes, f.Chain)
+	p.stall = &Stall{Since: p.moved, Cause: p.causeText(holdUps)}
+	for _, h := range holdUps {
+		p.stall.Causes = append(p.stall.Causes, h.Chain)
 	}
 	if !first {
 		return
@@ -98,18 +97,18 @@ func (p *poolTrack) stalled(findings []status.Finding, now time.Time, events *[]
 	*events = append(*events, e)
 }
 
-// causeText says in a line what the first finding is that has a cause, and how many others
+// causeText says in a line what the first hold-up is that has a cause, and how many others
 // there are; without any, which pods its drains wait for.
-func (p *poolTrack) causeText(findings []status.Finding) string {
+func (p *poolTrack) causeText(holdUps []status.HoldUp) string {
 	switch {
-	case len(findings) == 0 && len(p.left) > 0:
+	case len(holdUps) == 0 && len(p.left) > 0:
 		return "why is not known; its drains wait for pods (node/namespace/name): " + text.Line(text.Names(slices.Sorted(maps.Keys(p.left)), shownPods))
-	case len(findings) == 0:
+	case len(holdUps) == 0:
 		return "nothing is known that holds it up"
 	}
-	slices.SortStableFunc(findings, func(a, b status.Finding) int { return cmp.Compare(unexplained(a), unexplained(b)) })
-	line := strings.Join(findings[0].Chain, "; ")
-	if n := len(findings) - 1; n > 0 {
+	slices.SortStableFunc(holdUps, func(a, b status.HoldUp) int { return rollout.FalseFirst(a.Unexplained, b.Unexplained) })
+	line := holdUps[0].Chain.String()
+	if n := len(holdUps) - 1; n > 0 {
 		line += fmt.Sprintf(" (and %s)", text.Count(n, "more finding"))
 	}
 	return text.Line(line)
@@ -118,22 +117,15 @@ func (p *poolTrack) causeText(findings []status.Finding) string {
 // shownPods is how many pods are named.
 const shownPods = 6
 
-func unexplained(f status.Finding) int {
-	if f.Unexplained {
-		return 1
-	}
-	return 0
-}
-
 // toLeave returns the pods that are still on the nodes of the pool that are being drained.
 func (p *poolTrack) toLeave(pods []rollout.Pod) map[string]bool {
 	left := map[string]bool{}
 	for i := range pods {
 		pod := &pods[i]
-		if n := p.nodes[pod.Node]; n == nil || n.stage != Draining || pod.Static || pod.Owner.Kind == "DaemonSet" {
+		if n := p.nodes[pod.Node]; n == nil || n.stage != Draining || !pod.IsEvictable() {
 			continue
 		}
-		left[strings.Join([]string{pod.Node, pod.Namespace, pod.Name}, "/")] = true
+		left[pod.Node+"/"+pod.FullName()] = true
 	}
 	return left
 }

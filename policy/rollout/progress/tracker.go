@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// Settings say when a rollout stands still.
+// Settings decide when a rollout counts as stalled.
 type Settings struct {
 	// StallAfter is how long nothing may move although a cause is known that does not pass by
 	// itself. 0 means DefaultStallAfter. Without a known cause, and while a node reboots, it is
@@ -28,7 +28,7 @@ const (
 	Unexplained = 3
 )
 
-// A Sight is a view of a cluster.
+// Sight is a view of a cluster.
 type Sight struct {
 	status.Input
 	// Mirrors is the mirror configuration in force, nil if it is not known. It says which
@@ -38,8 +38,8 @@ type Sight struct {
 	Time time.Time
 }
 
-// A Tracker follows the rollouts of a cluster. It is not safe for concurrent use. It keeps
-// what it knows of pools and nodes that are there, and nothing of those that are gone.
+// Tracker follows the rollouts of a cluster. It is not safe for concurrent use. It remembers the pools and
+// nodes that exist, and forgets those that are gone.
 type Tracker struct {
 	stallAfter time.Duration
 	pools      map[string]*poolTrack
@@ -62,8 +62,8 @@ func (t *Tracker) Observe(s Sight) []Event {
 	for i := range t.status.Pools {
 		p := &t.status.Pools[i]
 		there[p.Name] = true
-		for _, name := range p.Members {
-			members[name] = true
+		for _, n := range p.Nodes {
+			members[n.Name] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.pools)) {
@@ -100,8 +100,8 @@ func (t *Tracker) ended(now time.Time) []Event {
 	return []Event{{Time: now, Type: Ended, Message: "No pool has a rollout under way any more."}}
 }
 
-// Blind says that nothing could be seen of the cluster for that long before now: what did not
-// move meanwhile is not held against it.
+// Blind takes out of account a time before now in which nothing could be seen of the cluster: what did
+// not move meanwhile has not stalled for it.
 func (t *Tracker) Blind(d time.Duration) {
 	for _, p := range t.pools {
 		p.moved, p.diagnosed = p.moved.Add(d), p.diagnosed.Add(d)
@@ -123,7 +123,7 @@ func (t *Tracker) Pools(now time.Time) []Pool {
 	return pools
 }
 
-// A Pool is the progress of a pool.
+// Pool is the progress of a pool.
 type Pool struct {
 	*status.Pool
 	// Active is set while a node is still to get the pool's config.
@@ -132,11 +132,11 @@ type Pool struct {
 	// UnderWay are the nodes that MCO has taken, or that are degraded, those first that have
 	// been in their stage for longest.
 	UnderWay []Node
-	// Unmoved is for how long nothing has moved; 0 for a pool that is not active.
+	// Unmoved is how long nothing has moved; 0 for a pool that is not active.
 	Unmoved time.Duration
 	// Suspect is what may hold it up, by the last diagnosis since something moved; "" for nothing.
 	Suspect string
-	// Stall is nil for a pool that does not stand still.
+	// Stall is nil for a pool that is not stalled.
 	Stall *Stall
 	// Degraded says since when the pool has been so, by the observer's clock; zero if it is
 	// not. DegradedFirst is set if it has been since the observer began.
@@ -144,22 +144,20 @@ type Pool struct {
 	DegradedFirst bool
 }
 
-// A Node is one that is under way.
+// Node is a node that is under way.
 type Node struct {
-	Name  string
+	*status.Node
 	Stage Stage
-	// Since is since when it has been seen in its stage.
-	Since time.Time
-	// Words say what it does: "is being drained".
-	Words string
+	// Entered is when it was first seen in its stage.
+	Entered time.Time
 }
 
-// A Stall is the cause of a rollout that does not move.
+// Stall is a rollout that has not moved for too long.
 type Stall struct {
 	// Since is when something moved for the last time.
 	Since time.Time
-	// Cause says why, in a line; Causes are the chains of all findings. There are none where no
+	// Cause says why, in a line; Causes are the chains of all hold-ups. There are none where no
 	// cause is known.
 	Cause  string
-	Causes [][]string
+	Causes []status.Chain
 }

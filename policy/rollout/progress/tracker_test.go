@@ -163,8 +163,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A fake finding of a cause.
-var blocked = status.Finding{Pool: "worker", Node: "a", Chain: []string{"node a is being drained", "pod shop/cart-1 is not evicted", "the budget allows none"}}
+// blocked is a hold-up of a cause.
+var blocked = status.HoldUp{Pool: "worker", Node: "a", Chain: status.Chain{Symptom: "node a is being drained", Links: []string{"pod shop/cart-1 is not evicted", "the budget allows none"}}}
 
 func podsOn(node string, names ...string) rollout.Cluster {
 	var c rollout.Cluster
@@ -174,11 +174,11 @@ func podsOn(node string, names ...string) rollout.Cluster {
 	return c
 }
 
-// TestStall: when a rollout stands still, and when it does not. Each row is a drain of node a
+// TestStall: when a rollout stalls, and when it does not. Each row is a drain of node a
 // with diagnoses at minutes 5, 10 and so on.
 func TestStall(t *testing.T) {
-	found := func(f ...status.Finding) func(int) status.Diagnosis {
-		return func(int) status.Diagnosis { return status.Diagnosis{Findings: f} }
+	found := func(f ...status.HoldUp) func(int) status.Diagnosis {
+		return func(int) status.Diagnosis { return status.Diagnosis{HoldUps: f} }
 	}
 	same := func(int) rollout.Cluster { return podsOn("a", "cart-1", "cart-2") }
 	other, unexplained := blocked, blocked
@@ -201,7 +201,7 @@ func TestStall(t *testing.T) {
 			if minute%10 == 0 {
 				return status.Diagnosis{}
 			}
-			return status.Diagnosis{Findings: []status.Finding{blocked}}
+			return status.Diagnosis{HoldUps: []status.HoldUp{blocked}}
 		}, same, 30, "why is not known; its drains wait for pods (node/namespace/name): a/shop/cart-1, a/shop/cart-2"},
 		{"a pod leaves now and then", draining, found(blocked), func(minute int) rollout.Cluster { return podsOn("a", fmt.Sprint(minute)) }, 0, ""},
 		{"a node that reboots is not ready", []string{"drained", "notready"}, found(blocked), same, 30, "nothing is known that holds it up"},
@@ -260,10 +260,10 @@ func TestMoves(t *testing.T) {
 			tracker := NewTracker(Settings{})
 			tracker.Observe(start().sight(noon))
 			for _, minute := range []time.Duration{5, 10} {
-				tracker.Diagnosed(status.Diagnosis{Findings: []status.Finding{blocked}}, podsOn("a", "cart-1"), noon.Add(minute*time.Minute))
+				tracker.Diagnosed(status.Diagnosis{HoldUps: []status.HoldUp{blocked}}, podsOn("a", "cart-1"), noon.Add(minute*time.Minute))
 			}
 			if tracker.Pools(noon)[0].Stall == nil {
-				t.Fatal("it does not stand still")
+				t.Fatal("it has not stalled")
 			}
 			events := tracker.Observe(tt.next.sight(noon.Add(11 * time.Minute)))
 			if diff := cmp.Diff(tt.want, lines(events)); diff != "" {
@@ -285,7 +285,7 @@ func TestPausedRetarget(t *testing.T) {
 	}
 	tracker.Observe(paused("2").sight(noon))
 	for _, minute := range []time.Duration{5, 10} {
-		tracker.Diagnosed(status.Diagnosis{Findings: []status.Finding{{Pool: "worker", Cause: status.CausePoolPaused, Chain: []string{"pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
+		tracker.Diagnosed(status.Diagnosis{HoldUps: []status.HoldUp{{Pool: "worker", Cause: status.CausePoolPaused, Chain: status.Chain{Symptom: "pool worker is paused"}}}}, rollout.Cluster{}, noon.Add(minute*time.Minute))
 	}
 	events := tracker.Observe(paused("3").sight(noon.Add(11 * time.Minute)))
 	if got := lines(events); !strings.HasPrefix(got, "PoolRetarget") || strings.Contains(got, "PoolMoving") || tracker.Pools(noon)[0].Stall == nil {
@@ -293,7 +293,7 @@ func TestPausedRetarget(t *testing.T) {
 	}
 }
 
-// TestBlind: what could not be seen does not count as standing still.
+// TestBlind: what could not be seen does not count as a stall.
 func TestBlind(t *testing.T) {
 	tracker := NewTracker(Settings{})
 	s := new(scene).pool("worker", "2").node("worker", "a", "1>2", "drain", "cordoned")

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// An Assured says how many nodes of a pool are updated whatever the scheduler chooses and in whatever
-// order things happen. It may be fewer than in any course that there is, and is never more.
+// Assured is the number of nodes of a pool that are updated whatever nodes the scheduler chooses, and in
+// whatever order things happen. It may be lower than in every possible course, and is never higher.
 type Assured struct {
 	Pool    string
 	Updated int
@@ -17,10 +17,10 @@ type Assured struct {
 // never stands for a group that no pool has.
 const never = 1<<31 - 1
 
-// An assurance works out the Assured. The argument goes along the order in which MCO takes nodes. A
-// budget refuses for good only when it has lost as many pods as it could spare, and of the pods
-// that it can lose at all (blockedBudget), those on nodes that MCO has not taken yet are still there.
-// So there is a first node of each pool whose drain can end in a stall; those before it are updated.
+// assurance computes Assured, along the order in which MCO takes nodes. A budget refuses for good only
+// once it has lost as many pods as it can spare, and of the pods that it can lose at all (blockedBudget),
+// those on nodes that MCO has not taken yet are still there. So each pool has a first node whose drain can
+// stall; the nodes before it are updated.
 type assurance struct {
 	w              *cluster
 	blockedBudgets []blockedBudget
@@ -35,11 +35,11 @@ type assurance struct {
 	arrivals map[*nodeSet][]arrival
 }
 
-// An arrival is pods that can have left their nodes when a group of nodes has been taken, and be refused
-// elsewhere from group refused on.
+// arrival is pods that may have left their nodes once a group of nodes is taken (left), and may be refused
+// on another node once a second group is (refused).
 type arrival struct{ left, refused int }
 
-// assured returns those of all pools that take the change.
+// assured returns the Assured of all pools that take the change.
 func (w *cluster) assured(blockedBudgets []blockedBudget) []Assured {
 	a := &assurance{w: w, blockedBudgets: blockedBudgets, pushed: w.pushed()}
 	all := make([]Assured, len(w.pools))
@@ -86,7 +86,7 @@ func (a *assurance) updated(i int) int {
 	return len(p.order) - stalled
 }
 
-// enter looks at one pool.
+// enter turns to pool i.
 func (a *assurance) enter(i int) {
 	p := &a.w.pools[i]
 	a.pool, a.group, a.stuck, a.arrivals = i, map[int32]int{}, map[int32]int{}, map[*nodeSet][]arrival{}
@@ -120,7 +120,7 @@ func (p *pool) together(x, y int32, w *cluster) bool {
 	return a.Updating == b.Updating && (a.Updating || a.Rank == b.Rank)
 }
 
-// addBudget enters the pods that a budget can refuse to let go.
+// addBudget adds the pods whose eviction a budget can refuse.
 func (a *assurance) addBudget(found blockedBudget) {
 	b := found.judged
 	var lost []int // the groups with which they can be lost
@@ -164,8 +164,8 @@ func (a *assurance) addBudget(found blockedBudget) {
 	}
 }
 
-// left returns the group of the pool with which a pod can have left the node that it is on: -1 for those
-// of others, and never for one that stays.
+// left returns the group of the pool with which a pod can have left its node: -1 if that takes none of
+// them, never if it stays.
 func (a *assurance) left(p *pod) int {
 	switch {
 	case p.node < 0:
@@ -189,7 +189,7 @@ func (a *assurance) left(p *pod) int {
 	return -1
 }
 
-// add enters a pod that is refused, where it is and where it may come to, from a group on.
+// add adds a pod that can be refused from a group on, at its node and wherever it may go.
 func (a *assurance) add(p *pod, refused int) {
 	if refused == never {
 		return
@@ -198,7 +198,7 @@ func (a *assurance) add(p *pod, refused int) {
 		a.refusedOn(p.node, refused)
 	}
 	left := a.left(p)
-	if left == never || p.isBare() && p.node >= 0 || p.guard {
+	if left == never || p.isNeverReplaced() && p.node >= 0 || p.guard {
 		return
 	}
 	a.arrivals[p.podClass.eligible] = append(a.arrivals[p.podClass.eligible], arrival{left, refused})

@@ -98,7 +98,7 @@ func BenchmarkHard(b *testing.B) {
 		}},
 		{"failing", func() Input {
 			in := inputFor(largeCluster(nodes, perNode))
-			in.Pull = func(string, string, string, bool) Pull { return PullFails }
+			in.Pull = func(string, string, string, bool) rollout.Pull { return rollout.PullFails }
 			for i := range in.Cluster.Pods {
 				for k := range in.Cluster.Pods[i].Spec.Containers {
 					in.Cluster.Pods[i].Spec.Containers[k].Pull = corev1.PullAlways

@@ -15,7 +15,7 @@ func (w *cluster) best() Course {
 	if len(stuck) == 0 {
 		return course
 	}
-	for _, s := range r.stalls(stuck) { // each of a budget, as pods end at best
+	for _, s := range r.stalls(stuck) { // each by a budget: in the best course pods end
 		why, certain := w.inevitable(w.budgets[s.budget], v)
 		if !certain {
 			continue
@@ -34,9 +34,8 @@ func (w *cluster) best() Course {
 // inevitable reports whether a budget keeps a pod on a node that is drained whatever happens,
 // and why: one that runs and is ready, so that the budget has to allow its eviction.
 //
-// When the last of a budget's ready pods was evicted by its leave, as many were ready as it
-// asks for, and later on only more. If the rollout ended with fewer that can be ready then, it
-// could not have come so far.
+// A budget lets its last ready pod go only while as many others are ready as it asks for, and later on
+// there are only more. A rollout at whose end fewer can be ready does not come that far.
 func (w *cluster) inevitable(b *budget, v assumption) (string, bool) {
 	stays := int32(-1)
 	for _, i := range b.pods {
@@ -69,7 +68,7 @@ func (w *cluster) inevitable(b *budget, v assumption) (string, bool) {
 // canEnd reports whether there is a node where the pod may be ready at the end of the rollout.
 func (w *cluster) canEnd(p *pod, v assumption) bool {
 	switch {
-	case p.isBare() && p.node >= 0:
+	case p.isNeverReplaced() && p.node >= 0:
 		return false
 	case p.guard:
 		return w.canEndOn(p.podClass, w.byName[p.Node], v)
@@ -86,7 +85,7 @@ func (w *cluster) canEnd(p *pod, v assumption) bool {
 	}
 }
 
-// endKey is what canEnd depends on for pods that may go to several nodes.
+// endKey is everything that canEnd depends on, for pods that may go to several nodes.
 type endKey struct {
 	*podClass
 	assumption
@@ -107,7 +106,8 @@ func (w *cluster) classCanEnd(s *podClass, v assumption) bool {
 	})
 }
 
-// routesIn returns a node of a set for each way in which nodes pull, without the images that they have.
+// routesIn returns a node of a set for each way in which nodes pull, apart from the images that they
+// have.
 func (w *cluster) routesIn(set *nodeSet) []int32 {
 	type route struct {
 		pool                int

@@ -8,14 +8,14 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A blockedBudget is one that may not let go a pod for good, and why, whatever the scheduler
-// chooses and in whatever order things happen.
+// blockedBudget is a budget that may refuse an eviction for good, whatever nodes the scheduler chooses and
+// in whatever order things happen.
 //
-// The argument is by what is so when nothing can happen any more. The cordoned nodes are then
-// those whose drains wait for budgets, in each pool at most as many as it updates at once. A
-// budget that refuses has lost as many pods as it could spare: they cannot start where they
-// are, or there is no node for them. A pod that surely starts wherever it goes, and surely
-// finds a node then, is not lost. Where the others are too few, the budget does not refuse.
+// The proof considers the final state, when nothing can happen any more. The cordoned nodes are then
+// those whose drains wait for budgets, in each pool at most as many as it updates at once. A budget that
+// refuses has lost as many pods as it can spare: they cannot start where they are, or no node fits them.
+// A pod that is certain to start wherever it goes, and certain to find a node in that state, is not lost.
+// A budget that can lose only fewer does not refuse.
 type blockedBudget struct {
 	budget  *budget
 	missing []Missing
@@ -58,8 +58,8 @@ func (w *cluster) blockedBudgets(v assumption) []blockedBudget {
 	return []blockedBudget{found}
 }
 
-// judge returns why a budget is blocked, false if it surely lets go what is left of its pods
-// some time. Alone says that no other budget refuses anything for good.
+// judge returns why a budget is blocked, false if it is certain to let its remaining pods go some time.
+// Alone says that no other budget refuses an eviction for good.
 func (w *cluster) judge(b *budget, v assumption, alone bool) (blockedBudget, bool) {
 	found := blockedBudget{budget: b, judged: b, pod: -1, budgets: []string{b.name()}}
 	spared := false
@@ -119,7 +119,7 @@ func (b *budget) reason(missing int) string {
 	}
 }
 
-// asksForAll says how many pods have to be ready of how many.
+// asksForAll says how many pods have to be ready, and how many there are.
 func (b *budget) asksForAll() string {
 	are := "are"
 	if b.most == 1 {
@@ -149,7 +149,7 @@ func (w *cluster) mobileClasses(b *budget) []*podClass {
 	return slices.Compact(classes)
 }
 
-// Circumstances are those of a blocked budget.
+// circumstances are the conditions under which a budget is judged.
 type circumstances struct {
 	v     assumption
 	alone bool
@@ -160,8 +160,7 @@ type circumstances struct {
 	unready map[*podSet]int32
 }
 
-// missing says whether a pod of a budget may not be ready when nothing can happen any more,
-// and why.
+// missing reports whether a pod of a budget may be unready in the final state, and why.
 func (w *cluster) missing(i int32, c *circumstances) (Missing, bool) {
 	m, isLost := w.missingItself(i, c)
 	p := &w.pods[i]
@@ -180,12 +179,12 @@ func (w *cluster) missing(i int32, c *circumstances) (Missing, bool) {
 	return m, m.Why != ""
 }
 
-// missingItself is missing for a pod that is not kept from being made by others of its StatefulSet.
+// missingItself is missing, apart from the other pods of a StatefulSet, for which it may have to wait.
 func (w *cluster) missingItself(i int32, c *circumstances) (Missing, bool) {
 	p := &w.pods[i]
 	m := Missing{Pod: w.podName(i)}
 	if p.node >= 0 {
-		m.Node = w.nodes[p.node].name
+		m.Node = w.nodes[p.node].Name
 	}
 	switch {
 	case p.node == lostNode:
@@ -196,7 +195,7 @@ func (w *cluster) missingItself(i int32, c *circumstances) (Missing, bool) {
 		return w.neverStarted(i, c.v, m)
 	case p.stays:
 		return m, false
-	case p.isBare():
+	case p.isNeverReplaced():
 		m.Why = "is not replaced when it is evicted"
 	case p.Owner.Kind == "Job":
 		m.Why = "may not be replaced when it is evicted"
@@ -219,13 +218,7 @@ func (w *cluster) neverStarted(i int32, v assumption, m Missing) (Missing, bool)
 	if p.Failing != "" {
 		m.Why = "has not started (" + p.Failing + ")"
 	}
-	return m, !v.works || !pullReasons[p.Failing]
-}
-
-// pullReasons are those of a container that waits for its image
-// (pkg/kubelet/images/types.go).
-var pullReasons = map[string]bool{
-	"ImagePullBackOff": true, "ErrImagePull": true, "ErrImageNeverPull": true, "ImageInspectError": true, "RegistryUnavailable": true, "SignatureValidationFailed": true,
+	return m, !v.works || !p.FailsToPull() || p.Failing == "InvalidImageName" // which no pull helps
 }
 
 // replaced is about a pod that is evicted, or waits for a node.
@@ -237,7 +230,7 @@ func (w *cluster) replaced(i int32, c *circumstances) (Missing, bool) {
 		nodes = []int32{w.byName[p.Node]}
 	}
 	if n, image, updated, fails := v.mayFail(p.podClass, nodes); fails {
-		m.Node, m.Updated, m.Image = w.nodes[n].name, updated, w.images.names[image]
+		m.Node, m.Updated, m.Image = w.nodes[n].Name, updated, w.images.names[image]
 		return m, true
 	}
 	if p.guard {
@@ -305,21 +298,22 @@ func (w *cluster) cordons(s *podClass, c *circumstances) cordons {
 		known.none = known.none || c.alone
 	}
 	if others < len(c.mobile) {
-		known.weight = 0 // what rivals request is reckoned with them
+		known.weight = 0 // their requests count with those of rivals
 	}
 	known.none = known.none || c.alone && known.weight >= maxWeight
-	if known.none { // as what is on each cordoned node is reckoned
+	if known.none { // what is on each cordoned node counts already
 		known.rivals, known.weight, known.spread = 0, 0, nil
 	}
 	return known
 }
 
-// maxWeight is that of a pod that takes a node for itself.
+// maxWeight is the weight of a pod that takes a whole node.
 const maxWeight = 1
 
-// OwnNodes are the nodes of pods that can run on one only, or that operators put back on theirs (pod.guard).
+// ownNodes are the nodes of pods that can run on one node only, or that operators put back on theirs
+// (pod.guard).
 type ownNodes struct {
-	// crowded says that pods of the budget are not all such, each on a node of its own.
+	// crowded is set unless all pods of the budget have such a node, each another one.
 	crowded bool
 	// cordoned is how many of the nodes may be cordoned at the same time.
 	cordoned int

@@ -351,10 +351,10 @@ func inputFor(c rollout.Cluster) Input {
 	return Input{Cluster: c, Forecast: rollout.NewForecast(c, decide, rollout.Settings{}), Pull: byName}
 }
 
-func byName(image, _, _ string, updated bool) Pull {
+func byName(image, _, _ string, updated bool) rollout.Pull {
 	switch {
 	case strings.Contains(image, "unknown"):
-		return PullUnknown
+		return rollout.PullUnknown
 	case strings.Contains(image, "new-fails"):
 		return pullIf(!updated)
 	case strings.Contains(image, "old-fails"):
@@ -364,11 +364,11 @@ func byName(image, _, _ string, updated bool) Pull {
 	}
 }
 
-func pullIf(works bool) Pull {
+func pullIf(works bool) rollout.Pull {
 	if works {
-		return PullWorks
+		return rollout.PullWorks
 	}
-	return PullFails
+	return rollout.PullFails
 }
 
 func lines[T fmt.Stringer](all []T) string {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A demand is pods that may go to many nodes, with what each requests.
+// demand is the demand of pods that may go to the same nodes, with the requests of each.
 type demand struct {
 	reach    *nodeSet
 	priority int32
@@ -15,8 +15,8 @@ type demand struct {
 	behind   int // leftBehind
 }
 
-// The mobileDemand is that of all pods that drains evict, or that wait for a node. What other
-// pods request, is fixed.
+// mobileDemand is the demand of all pods that drains evict or that wait for a node. The requests of all
+// others are fixed.
 type mobileDemand struct {
 	groups []demand
 	fixed  [][]int64 // by node
@@ -30,16 +30,16 @@ type capacityKey struct {
 	cordon   bool
 }
 
-// A capacity lists the nodes that surely have room for a pod, whatever the others do. Each counts for
-// its share of the largest one (of 1).
+// capacity lists the nodes that are certain to fit a pod, whatever other pods do. Each counts as a
+// fraction of the largest of them.
 type capacity struct {
 	// shares are those of nodes, the largest first; total is their sum.
 	shares []float64
 	total  float64
 	// taken is how many of the largest nodes all the other pods can fill at most.
 	taken float64
-	// cordoned is how much of it drains can take away at the same time, and least how much less that
-	// is at least where one of them takes away nothing.
+	// cordoned is how much of the total drains can take away at the same time, and least how much less
+	// that is, at least, if one of them takes away nothing.
 	cordoned, least float64
 	// largest is the most of each resource that a node has left.
 	largest []int64
@@ -146,8 +146,8 @@ func (w *cluster) capacity(s *podClass, nodes *nodeSet) capacity {
 	return r.without(s, requests)
 }
 
-// outranks reports whether only pods of the same or a higher priority can take room from s. It
-// would push out others; that is reckoned with only where drains move those anyway.
+// outranks reports whether only pods of the same or a higher priority can take room from s. It would
+// preempt others, which counts only where drains move those anyway.
 func (s *podClass) outranks(nodes *nodeSet) bool { return s.spec.Preempts && !nodes.staying }
 
 // without takes a pod of s itself out of what others request.
@@ -158,7 +158,7 @@ func (r capacity) without(s *podClass, requests []int64) capacity {
 	return r
 }
 
-// rounded returns what a pod of s requests, rounded up, so that few amounts are looked at.
+// rounded returns what a pod of s requests, rounded up to keep the number of different amounts small.
 func (w *cluster) rounded(s *podClass, nodes *nodeSet) []int64 {
 	const steps = 64
 	rounded := slices.Clone(s.requests)
@@ -205,8 +205,7 @@ func (w *cluster) free(nodes *nodeSet, requests []int64) (free [][]int64, larges
 	return free, largest
 }
 
-// shareOf returns which part of the largest node a node is, by the resource that it has least
-// of.
+// shareOf returns the fraction of the largest node that a node is, by its scarcest resource.
 func shareOf(free, largest, requests []int64) float64 {
 	if free == nil {
 		return 0
@@ -220,8 +219,7 @@ func shareOf(free, largest, requests []int64) float64 {
 	return share
 }
 
-// weight returns which part of the largest node a pod can take from another that requests so
-// much: at most all of it.
+// weight returns the fraction of the largest node that a pod can take from another with these requests.
 func weight(of, largest, requests []int64) float64 {
 	w := 0.0
 	for r, amount := range requests {

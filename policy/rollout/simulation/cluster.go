@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A cluster is an Input with indexes. It does not change while courses are run.
+// cluster is an Input with indexes. It does not change while courses are run.
 type cluster struct {
 	in        Input
 	nodes     []node
@@ -30,7 +30,7 @@ type cluster struct {
 	// lowest is the lowest priority of a pod.
 	lowest int32
 
-	// What was worked out, for more than one use.
+	// Results that are used more than once.
 	candidates  *eligibility
 	domainSizes map[domainKey][]float64
 	ends        map[endKey]bool
@@ -40,7 +40,7 @@ type cluster struct {
 	stopped     bool
 }
 
-// A pool is one of those in the forecast.
+// pool is a pool of the forecast.
 type pool struct {
 	*rollout.Pool
 	// order are the nodes that are updated, in the order in which MCO takes them; capacity is
@@ -51,10 +51,9 @@ type pool struct {
 	after    int // the pool that comes first, -1 for none
 }
 
-// A node is one of the cluster.
+// node is a node of the cluster.
 type node struct {
-	name string
-	obj  *corev1.Node
+	*corev1.Node
 	// pool is that of the forecast, -1 for none; taken says that the rollout updates the
 	// node, drained that it drains it before.
 	pool           int
@@ -63,7 +62,7 @@ type node struct {
 	rank int
 	// alive says that pods can start there: the kubelet reports, as far as is known.
 	alive bool
-	// cordoned says that it is and stays so, as far as the rollout goes.
+	// cordoned is set if it is cordoned, and the rollout does not change that.
 	cordoned bool
 	// alloc is what it has for pods, by the index of the resource; nil if that is unknown.
 	alloc []int64
@@ -73,8 +72,7 @@ type node struct {
 	leaving []leaving
 }
 
-// A pod is one of the cluster, or later on the one in its place: a replacement keeps the
-// number of the pod that was evicted.
+// pod is a pod of the cluster or, once that was evicted, its replacement, which keeps its number.
 type pod struct {
 	*rollout.Pod
 	podClass *podClass
@@ -89,11 +87,11 @@ type pod struct {
 	before *leaving
 	// set are the pods of its StatefulSet, which makes them one after the other; nil for none.
 	set *podSet
-	// forbidden is why the API server may refuse its replacement, "" if nothing speaks for that.
+	// forbidden is why the API server may refuse its replacement, "" if nothing suggests so.
 	forbidden string
 }
 
-// A podState is the health of a pod.
+// podState is the health of a pod.
 type podState uint8
 
 const (
@@ -112,7 +110,7 @@ const (
 
 func newCluster(in Input) *cluster {
 	if in.Pull == nil {
-		in.Pull = func(string, string, string, bool) Pull { return PullUnknown }
+		in.Pull = func(string, string, string, bool) rollout.Pull { return rollout.PullUnknown }
 	}
 	w := &cluster{in: in, byName: map[string]int32{}, domainSizes: map[domainKey][]float64{}, ends: map[endKey]bool{}, routes: map[*nodeSet][]int32{}}
 	w.addNodes()
@@ -146,7 +144,7 @@ func (w *cluster) addNodes() {
 			continue
 		}
 		w.byName[obj.Name] = int32(len(w.nodes)) //nolint:gosec // an index of pods
-		w.nodes = append(w.nodes, node{name: obj.Name, obj: obj, pool: -1, alive: isAlive(obj), cordoned: obj.Spec.Unschedulable})
+		w.nodes = append(w.nodes, node{Node: obj, pool: -1, alive: isAlive(obj), cordoned: obj.Spec.Unschedulable})
 	}
 }
 
@@ -170,7 +168,7 @@ func (w *cluster) addPools() {
 		if p.Part == rollout.Stopped {
 			w.waiting = append(w.waiting, p.Why)
 		}
-		p.drains, p.capacity = takes && p.Decision.Drains, max(p.Capacity, 1)
+		p.drains, p.capacity = takes && p.Decision.Drains, max(p.AtOnce, 1)
 		for rank, member := range p.Nodes {
 			n, ok := w.byName[member.Name]
 			if !ok || w.nodes[n].pool >= 0 {
@@ -178,10 +176,10 @@ func (w *cluster) addPools() {
 			}
 			at := &w.nodes[n]
 			at.pool, at.rank = i, rank
-			if takes && member.Waits() {
+			if takes && member.IsSkipped() {
 				w.waiting = append(w.waiting, fmt.Sprintf("node %s %s", member.Name, member.Unavailable))
 			}
-			if !takes || member.Waits() {
+			if !takes || member.IsSkipped() {
 				continue
 			}
 			at.taken, at.drained = true, p.drains
@@ -266,7 +264,7 @@ func (w *cluster) addPod(in *rollout.Pod, s *podClass) {
 	default:
 		p.node, p.state = n, failing
 	}
-	p.stays = in.Static || in.Owner.Kind == "DaemonSet" || p.node == lostNode || p.node >= 0 && !w.nodes[p.node].drained
+	p.stays = !in.IsEvictable() || p.node == lostNode || p.node >= 0 && !w.nodes[p.node].drained
 	if p.node >= 0 {
 		at := &w.nodes[p.node]
 		at.pods = append(at.pods, int32(len(w.pods))) //nolint:gosec // an index of pods
@@ -282,7 +280,7 @@ func (w *cluster) addPod(in *rollout.Pod, s *podClass) {
 	w.pods = append(w.pods, p)
 }
 
-// An ending is a pod that is being deleted, and ran on a node.
+// ending is a pod that is being deleted, and ran on a node.
 type ending struct {
 	podClass *podClass
 	node     int32
@@ -292,12 +290,12 @@ type ending struct {
 // does so again when the node is no longer cordoned (library-go's GuardController, which
 // names the pod after the node and labels it app=guard). It bypasses the scheduler.
 func isGuard(p *rollout.Pod) bool {
-	return p.Owner == (rollout.Owner{}) && p.Spec != nil && p.Spec.Labels["app"] == "guard" && p.Node != "" &&
+	return p.IsBare() && p.Spec != nil && p.Spec.Labels["app"] == "guard" && p.Node != "" &&
 		strings.HasSuffix(p.Name, "-guard-"+p.Node)
 }
 
-// isBare reports whether nothing replaces the pod.
-func (p *pod) isBare() bool { return p.Owner == (rollout.Owner{}) && !p.guard }
+// isNeverReplaced reports whether nobody makes another pod instead.
+func (p *pod) isNeverReplaced() bool { return p.IsBare() && !p.guard }
 
 // addResources reads what nodes have and what pods request.
 func (w *cluster) addResources() {
@@ -314,7 +312,7 @@ func (w *cluster) addResources() {
 		s.requests[0] = 1
 	}
 	for i := range w.nodes {
-		if has := w.nodes[i].obj.Status.Allocatable; len(has) > 0 {
+		if has := w.nodes[i].Status.Allocatable; len(has) > 0 {
 			w.nodes[i].alloc = w.amounts(has)
 		}
 	}

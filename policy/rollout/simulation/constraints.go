@@ -13,9 +13,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A counter counts pods by the domain of the topology that they are in. All that pods ask of
-// other pods goes by counters: affinity, anti-affinity, spread, and ports on the host, whose
-// domains are the nodes.
+// counter counts pods by the topology domain that they are in. All constraints of pods on other pods
+// are evaluated by counters: affinity, anti-affinity, spread, and ports on the host, whose domains are
+// the nodes.
 type counter struct {
 	id int
 	// domains says which domain a node is in; only counts the pods of these nodes alone, nil
@@ -34,7 +34,7 @@ type counter struct {
 	isSpread, uncordoned bool
 }
 
-// domains are those of one topology.
+// domains are the domains of one topology.
 type domains struct {
 	key string
 	of  []int32 // by node, -1 for a node without the label
@@ -43,22 +43,21 @@ type domains struct {
 	partial, perNode bool
 }
 
-// An affinity is a requirement of a pod about others: in the domain of each counter there has to be
-// one of those that all of them count. Own says that the pod is counted itself, and may be
-// the first.
+// affinity is a required affinity to pods: the domain of each counter must have a pod that all of the
+// counters count. Own says that the pod itself is counted, and may be the first.
 type affinity struct {
 	counters []*counter
 	own      bool
 }
 
-// A spread is a topologySpreadConstraint with DoNotSchedule.
+// spread is a topologySpreadConstraint with DoNotSchedule.
 type spread struct {
 	*counter
 	skew, least int // maxSkew, minDomains
 	own         bool
 }
 
-// A topology knows the domains, and finds pod classes by their labels.
+// topology finds domains by their key, and pod classes by their labels.
 type topology struct {
 	w        *cluster
 	domains  map[string]*domains
@@ -71,7 +70,7 @@ type topology struct {
 	sizes    map[domainKey]int
 }
 
-// A countingKey is nodes, and the topologies that they have to be in.
+// countingKey identifies nodes by a set, and by the topologies that they have to be in.
 type countingKey struct {
 	nodes *nodeSet
 	keys  string
@@ -110,9 +109,9 @@ func (t *topology) topology(key string) *domains {
 	d := &domains{key: key, of: make([]int32, len(t.w.nodes))}
 	values := map[string]int32{}
 	for n := range t.w.nodes {
-		value, ok := t.w.nodes[n].name, true
+		value, ok := t.w.nodes[n].Name, true
 		if key != hostPorts {
-			value, ok = t.w.nodes[n].obj.Labels[key]
+			value, ok = t.w.nodes[n].Labels[key]
 		}
 		d.of[n] = -1
 		if !ok {
@@ -159,7 +158,7 @@ func (t *topology) counter(id, key string, only *nodeSet, classes func() []*podC
 }
 
 // addPorts makes a counter for each port on the host. Two conflict if protocol and port are
-// the same, unless their addresses differ (HostPortInfo.CheckConflict of the scheduler).
+// the same, unless their addresses differ.
 func (t *topology) addPorts() {
 	users := map[rollout.HostPort][]*podClass{}
 	for _, s := range t.w.classes {
@@ -180,7 +179,7 @@ func (t *topology) addPorts() {
 			others := byNumber[rollout.HostPort{Protocol: port.Protocol, Port: port.Port}]
 			slices.SortFunc(others, func(a, b rollout.HostPort) int { return strings.Compare(a.IP, b.IP) })
 			for _, other := range others {
-				if other.IP == port.IP || other.IP == "" || port.IP == "" {
+				if port.Conflicts(other) {
 					id := fmt.Sprintf("port %s %s %d", other.IP, other.Protocol, other.Port)
 					s.never(t.counter(id, hostPorts, nil, func() []*podClass { return users[other] }))
 				}
@@ -343,7 +342,7 @@ func honorsTaints(c corev1.TopologySpreadConstraint) bool {
 	return c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
 }
 
-// A matcher selects pods of some namespaces.
+// matcher selects pods of some namespaces.
 type matcher struct {
 	id       string
 	spaces   []string // nil for all

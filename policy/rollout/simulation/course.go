@@ -1,6 +1,6 @@
 package simulation
 
-// A Course is one way for a rollout to go.
+// Course is one way for a rollout to go.
 type Course struct {
 	// Steps are the nodes that MCO takes, in the order in which it takes them.
 	Steps []Step
@@ -18,7 +18,7 @@ type Course struct {
 	Assured []Assured
 }
 
-// A Step is the update of one node.
+// Step is the update of one node.
 type Step struct {
 	Pool string
 	Node string
@@ -32,7 +32,7 @@ type Step struct {
 	Updated bool
 }
 
-// A Move is the fate of a pod that is evicted.
+// Move is the fate of a pod that is evicted.
 type Move struct {
 	// Pod is "namespace/name" of the pod, or of the first of the pods in whose place it is.
 	Pod string
@@ -47,7 +47,7 @@ type Move struct {
 	Image string
 }
 
-// An Outcome is the end of a Move.
+// Outcome is the end of a Move.
 type Outcome string
 
 // The outcomes.
@@ -62,7 +62,7 @@ const (
 	Gone Outcome = "gone"
 )
 
-// A Stall is a drain that goes no further.
+// Stall is a drain that cannot finish.
 type Stall struct {
 	// Pool and Node are whose drain does not end.
 	Pool string
@@ -88,7 +88,7 @@ type Stall struct {
 	budget int
 }
 
-// A Missing is a pod that a budget counts as not ready.
+// Missing is a pod that a budget counts as not ready.
 type Missing struct {
 	Pod string
 	// Node is where it is, "" if it is on none. Updated says that the node has its new

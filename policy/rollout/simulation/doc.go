@@ -27,7 +27,7 @@
 // ones alone, and forces all others, so that pods without a controller are gone. Of pods that
 // come to a node while it is drained, as they tolerate the cordon, it waits for none.
 //
-// The eviction API and the disruption controller: see budget. The scheduler: everything that
+// The eviction API and the disruption controller: see rollout.Budget. The scheduler: everything that
 // keeps a pod from a node, but for limits on volumes. Pods push out others of lower priority
 // where drains go, and nowhere else in what is proved of Worst. That nodes still
 // to be updated have the taint UpdateInProgress:PreferNoSchedule is a preference, which the

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A run is a rollout under way: one course, by one way to choose nodes for pods.
+// run is a rollout under way: one course, by one way to choose nodes for pods.
 type run struct {
 	*placement
 	assumption
@@ -31,18 +31,18 @@ type run struct {
 
 type moveAt struct{ step, move int }
 
-// A poolRun is the progress of a pool.
+// poolRun is the progress of a pool.
 type poolRun struct {
 	next   int
 	drains []*drain
 }
 
-// A drain is a node that is cordoned, with the pods that are still to be evicted.
+// drain is a node that is cordoned, with the pods that are still to be evicted.
 type drain struct {
 	node int32
 	pool int
 	pods []int32
-	// held are those that it waits for to end.
+	// held are the pods that have to end first.
 	held []leaving
 	step int
 }
@@ -68,8 +68,8 @@ func (w *cluster) newRun(v assumption, pessimist bool) *run {
 	return r
 }
 
-// initial returns how a pod does at the beginning. For the best, pods that are not ready will
-// be as soon as nothing that is known speaks against it.
+// initial returns the state of a pod at the beginning. In the best course pods become ready unless
+// something known prevents it.
 func (r *run) initial(pod int32) podState {
 	p := &r.w.pods[pod]
 	switch {
@@ -147,7 +147,7 @@ func (r *run) take(i int) bool {
 		n := of.order[p.next]
 		took = true
 		d := &drain{node: n, pool: i, step: len(r.steps)}
-		r.steps = append(r.steps, Step{Pool: of.Name, Node: r.w.nodes[n].name, Drained: of.drains})
+		r.steps = append(r.steps, Step{Pool: of.Name, Node: r.w.nodes[n].Name, Drained: of.drains})
 		if !of.drains {
 			r.update(d)
 			continue
@@ -168,10 +168,9 @@ func (r *run) take(i int) bool {
 	return took
 }
 
-// isEvicted reports whether a drain evicts the pod: neither of a DaemonSet nor from a file.
+// isEvicted reports whether a drain evicts the pod.
 func (r *run) isEvicted(pod int32) bool {
-	p := &r.w.pods[pod]
-	return !p.Static && p.Owner.Kind != "DaemonSet" && r.state[pod] != gone
+	return r.w.pods[pod].IsEvictable() && r.state[pod] != gone
 }
 
 // evict evicts what budgets let go. All pods of a node are asked for at once, so that
@@ -214,7 +213,7 @@ func (r *run) evicted(pod int32, d *drain) {
 	r.image[pod] = -1
 	r.moves[pod] = moveAt{d.step, len(step.Moves)}
 	move := Move{Pod: r.w.podName(pod), Outcome: Unschedulable}
-	if r.w.pods[pod].isBare() {
+	if r.w.pods[pod].isNeverReplaced() {
 		move.Outcome = Gone
 		r.become(pod, gone)
 	} else {
@@ -225,7 +224,7 @@ func (r *run) evicted(pod int32, d *drain) {
 	step.Moves = append(step.Moves, move)
 }
 
-func (w *cluster) podName(pod int32) string { return w.pods[pod].Namespace + "/" + w.pods[pod].Name }
+func (w *cluster) podName(pod int32) string { return w.pods[pod].FullName() }
 
 // schedule places the pods that wait, those of the highest priority first.
 func (r *run) schedule() bool {
@@ -292,7 +291,7 @@ func (r *run) start(pod, n int32) {
 	}
 	at := r.moves[pod]
 	move := &r.steps[at.step].Moves[at.move]
-	move.To, move.Updated, move.Outcome = r.w.nodes[n].name, r.updated[n], Starts
+	move.To, move.Updated, move.Outcome = r.w.nodes[n].Name, r.updated[n], Starts
 	if r.state[pod] != healthy {
 		move.Outcome = ImageFails
 		if r.image[pod] >= 0 {

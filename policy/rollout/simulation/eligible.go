@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A nodeSet is a set of nodes. Equal sets of one cluster are the same one.
+// nodeSet is a set of nodes. Equal sets of one cluster are the same one.
 type nodeSet struct {
 	id   int
 	bits []uint64
@@ -36,8 +36,8 @@ func (s *nodeSet) overlaps(other *nodeSet) bool {
 	return false
 }
 
-// An eligibility works out which nodes pods may run on. It looks at one node of those with
-// equal labels and taints only, as far as pods ask for them.
+// eligibility finds the nodes that pods may run on. Of nodes whose taints and labels are equal, as far as
+// pods ask for them, it looks at one.
 type eligibility struct {
 	w    *cluster
 	sets []*nodeSet
@@ -72,7 +72,7 @@ func (w *cluster) addEligibility() {
 		if s.mobile == 0 {
 			continue
 		}
-		s.toleratesCordon = tolerates(s.spec.Tolerations, &cordonTaint)
+		s.toleratesCordon = s.spec.Tolerates(&cordonTaint)
 		s.eligible = e.find(s, filter{affinity: true, volumes: true, taints: true, alive: true})
 		s.reach = s.eligible
 		if w.ask(5) {
@@ -87,14 +87,14 @@ func (w *cluster) addEligibility() {
 	}
 }
 
-// A filter says what of a pod and a node has to fit.
+// filter selects which properties of a pod and a node have to match.
 type filter struct{ affinity, volumes, taints, alive bool }
 
 // addTaints numbers the taints that keep pods away.
 func (e *eligibility) addTaints() {
 	e.tainted = make([][]int, len(e.w.nodes))
 	for n := range e.w.nodes {
-		for _, taint := range e.w.nodes[n].obj.Spec.Taints {
+		for _, taint := range e.w.nodes[n].Spec.Taints {
 			if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute || taint.Key == cordonTaint.Key {
 				continue // a cordon goes by spec.unschedulable, which comes before the taint
 			}
@@ -106,24 +106,6 @@ func (e *eligibility) addTaints() {
 			e.tainted[n] = append(e.tainted[n], i)
 		}
 	}
-}
-
-// tolerates restates Toleration.ToleratesTaint without the comparison operators, which are
-// off by default and need a logger.
-func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
-		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
-			return false
-		}
-		switch t.Operator {
-		case corev1.TolerationOpExists:
-			return true
-		case "", corev1.TolerationOpEqual:
-			return t.Value == taint.Value
-		default:
-			return false
-		}
-	})
 }
 
 // keysAskedFor returns the labels of nodes that pods or volumes ask for.
@@ -166,7 +148,7 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		values := map[string][]int32{}
 		for n := range e.w.nodes {
-			if value, ok := e.w.nodes[n].obj.Labels[key]; ok {
+			if value, ok := e.w.nodes[n].Labels[key]; ok {
 				values[value] = append(values[value], int32(n))
 			}
 		}
@@ -180,7 +162,7 @@ func (e *eligibility) addClasses(keys map[string]bool) {
 	for n := range e.w.nodes {
 		var id []byte
 		for _, key := range common {
-			value, ok := e.w.nodes[n].obj.Labels[key]
+			value, ok := e.w.nodes[n].Labels[key]
 			id = append(id, value...)
 			id = binary.AppendVarint(id, int64(b2i(ok)))
 		}
@@ -209,9 +191,9 @@ func (e *eligibility) find(s *podClass, f filter) *nodeSet {
 	}
 	tolerated := make([]bool, len(e.taints))
 	for i := range e.taints {
-		tolerated[i] = tolerates(s.spec.Tolerations, &e.taints[i])
+		tolerated[i] = s.spec.Tolerates(&e.taints[i])
 	}
-	required := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: s.spec.NodeSelector, Affinity: s.spec.Affinity}})
+	required := s.spec.RequiredNodes()
 	fits := func(n int32) bool {
 		e.w.ask(1)
 		if f.taints && slices.ContainsFunc(e.tainted[n], func(i int) bool { return !tolerated[i] }) {
@@ -220,11 +202,11 @@ func (e *eligibility) find(s *podClass, f filter) *nodeSet {
 		if !f.affinity {
 			return true
 		}
-		if ok, err := required.Match(e.w.nodes[n].obj); !ok || err != nil {
+		if ok, err := required.Match(e.w.nodes[n].Node); !ok || err != nil {
 			return false
 		}
 		for _, v := range volumes {
-			if ok, err := e.volume(v).Match(e.w.nodes[n].obj); !ok || err != nil {
+			if ok, err := e.volume(v).Match(e.w.nodes[n].Node); !ok || err != nil {
 				return false
 			}
 		}
@@ -245,7 +227,7 @@ func (e *eligibility) find(s *podClass, f filter) *nodeSet {
 		}
 	}
 	if f.alive {
-		cordonKeeps := !tolerates(s.spec.Tolerations, &cordonTaint)
+		cordonKeeps := !s.spec.Tolerates(&cordonTaint)
 		fitting = slices.DeleteFunc(fitting, func(n int32) bool {
 			return !e.w.nodes[n].alive || cordonKeeps && e.w.nodes[n].cordoned
 		})
@@ -278,10 +260,10 @@ func (e *eligibility) intern(nodes []int32) *nodeSet {
 // signature is the same for pods that may run on the same nodes.
 func (e *eligibility) signature(s *podClass, f filter, volumes []*corev1.NodeSelector) string {
 	var b strings.Builder
-	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, tolerates(s.spec.Tolerations, &cordonTaint))
+	fmt.Fprint(&b, f.affinity, f.taints, f.alive, f.volumes, s.spec.Tolerates(&cordonTaint))
 	if f.taints {
 		for i := range e.taints {
-			b.WriteString(flag(tolerates(s.spec.Tolerations, &e.taints[i])))
+			b.WriteString(flag(s.spec.Tolerates(&e.taints[i])))
 		}
 	}
 	if !f.affinity {
@@ -325,9 +307,8 @@ func (e *eligibility) volume(selector *corev1.NodeSelector) *nodeaffinity.LazyEr
 	return parsed
 }
 
-// rareNodes returns the nodes that pods can be on which ask for a rare label or the name of a
-// node. All nodes have to be looked at where it is not one of some values; false means that
-// one node of each class is enough.
+// rareNodes returns the nodes to look at for pods that ask for a rare label or the name of a node: all,
+// unless they name the values. It returns false if one node of each class is enough.
 func (e *eligibility) rareNodes(s *podClass, volumes []*corev1.NodeSelector) ([]int32, bool) {
 	for key, value := range s.spec.NodeSelector {
 		if nodes, ok := e.rare[key]; ok {

@@ -59,11 +59,11 @@ func newModel(in Input) *model {
 		m.pool = append(m.pool, -1)
 	}
 	for i, p := range in.Forecast.Pools {
-		of := modelPool{name: p.Name, capacity: max(p.Capacity, 1), drains: p.Decision.Drains, after: -1}
+		of := modelPool{name: p.Name, capacity: max(p.AtOnce, 1), drains: p.Decision.Drains, after: -1}
 		last := -1
 		for _, n := range p.Nodes {
 			m.pool[index[n.Name]] = i
-			if p.Part != rollout.Takes || n.Waits() {
+			if p.Part != rollout.Takes || n.IsSkipped() {
 				continue
 			}
 			if n.Rank != last {
@@ -233,7 +233,7 @@ func (m *model) mayRecover(s situation, p int) bool {
 	if s.state[p] == isUnready {
 		return true
 	}
-	return m.startsOn(s, p, int(s.node[p])-1) != PullFails
+	return m.startsOn(s, p, int(s.node[p])-1) != rollout.PullFails
 }
 
 func (m *model) listed(s situation, n int) bool {
@@ -300,7 +300,7 @@ func (m *model) takes(s situation, i int) []situation {
 // retried: pods that could not pull on a node try again by its new route.
 func (m *model) retried(s situation, n int) situation {
 	for p := range m.in.Cluster.Pods {
-		if int(s.node[p])-1 == n && s.state[p] == isPending && m.startsOn(s, p, n) == PullWorks && m.in.Cluster.Pods[p].Failing == "" && m.in.Cluster.Pods[p].Ready {
+		if int(s.node[p])-1 == n && s.state[p] == isPending && m.startsOn(s, p, n) == rollout.PullWorks && m.in.Cluster.Pods[p].Failing == "" && m.in.Cluster.Pods[p].Ready {
 			s.state = set(s.state, p, isReady)
 		}
 	}
@@ -383,10 +383,10 @@ func (m *model) placed(s situation, p int) []situation {
 		after := s
 		after.node = set(s.node, p, byte(n+1))
 		pull := m.startsOn(s, p, n)
-		if pull != PullWorks {
+		if pull != rollout.PullWorks {
 			out = append(out, after)
 		}
-		if pull == PullFails {
+		if pull == rollout.PullFails {
 			continue
 		}
 		if in := m.in.Cluster.Pods[p]; in.Started && !in.Ready && in.Node != "" {
@@ -431,14 +431,14 @@ func (m *model) holds(s situation, p, n int, image string) (held, maybe bool) {
 }
 
 // startsOn says whether the images of a pod are there or can be pulled.
-func (m *model) startsOn(s situation, p, n int) Pull {
-	worst := PullWorks
+func (m *model) startsOn(s situation, p, n int) rollout.Pull {
+	worst := rollout.PullWorks
 	for _, c := range m.in.Cluster.Pods[p].Spec.Containers {
 		held, maybe := m.holds(s, p, n, c.Image)
 		if held && c.Pull != corev1.PullAlways {
 			continue
 		}
-		pull := PullFails
+		pull := rollout.PullFails
 		if c.Pull != corev1.PullNever {
 			name := ""
 			if m.pool[n] >= 0 {
@@ -446,14 +446,14 @@ func (m *model) startsOn(s situation, p, n int) Pull {
 			}
 			pull = m.in.Pull(c.Image, m.in.Cluster.Pods[p].Namespace, name, s.phase[n] == isUpdated)
 		}
-		if maybe && c.Pull != corev1.PullAlways && pull == PullFails {
-			pull = PullUnknown
+		if maybe && c.Pull != corev1.PullAlways && pull == rollout.PullFails {
+			pull = rollout.PullUnknown
 		}
 		switch pull {
-		case PullFails:
-			return PullFails
-		case PullUnknown:
-			worst = PullUnknown
+		case rollout.PullFails:
+			return rollout.PullFails
+		case rollout.PullUnknown:
+			worst = rollout.PullUnknown
 		}
 	}
 	return worst
@@ -750,7 +750,7 @@ func TestGuarantee(t *testing.T) {
 			t.Errorf("seed %d: all courses stall, and one was played that does not\n%s\n%s", seed, s, lines(got.Best.Steps))
 		}
 		for _, p := range in.Forecast.Pools {
-			takes := p.Part == rollout.Takes && slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return !n.Waits() })
+			takes := p.Part == rollout.Takes && slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return !n.IsSkipped() })
 			if takes != slices.ContainsFunc(got.Worst.Assured, func(a Assured) bool { return a.Pool == p.Name }) {
 				t.Errorf("seed %d: of pool %s: %s\n%s", seed, p.Name, lines(got.Worst.Assured), s)
 			}

@@ -11,9 +11,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// addForbidden finds out of which pods the API server may refuse replacements. It is never known for
-// sure: users and namespaces can be exempt, other webhooks can change a pod, and pods that end give
-// back what they used of a quota.
+// addForbidden finds the pods whose replacements the API server may refuse. That is never certain: users
+// and namespaces can be exempt, other webhooks can change a pod, and pods that end give back what they
+// used of a quota.
 func (w *cluster) addForbidden() {
 	quotas := map[string][]*corev1.ResourceQuota{}
 	for _, q := range w.in.Cluster.Quotas {
@@ -41,7 +41,7 @@ func (w *cluster) addForbidden() {
 	}
 }
 
-// An ownerKey names a controller of pods.
+// ownerKey identifies a controller of pods.
 type ownerKey struct {
 	namespace string
 	rollout.Owner
@@ -74,7 +74,7 @@ func (s *podClass) forbidden(namespace labels.Set, quotas []*corev1.ResourceQuot
 	return ""
 }
 
-// longName is that of a resource of which a quota may leave "requests." out.
+// longName returns the name of a resource with "requests.", which a quota may leave out.
 func longName(name corev1.ResourceName) corev1.ResourceName {
 	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 		return corev1.DefaultResourceRequestsPrefix + name

@@ -5,9 +5,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// An imagePull is an image that a kubelet needs before a pod starts.
+// imagePull is an image that a kubelet needs before a pod starts.
 type imagePull struct {
 	image  int32
 	policy corev1.PullPolicy
@@ -16,8 +18,8 @@ type imagePull struct {
 	with      credential
 }
 
-// A credential stands for what pods bring to pull with, beside what nodes have: the pull secrets
-// that they name. The zero value is none.
+// credential identifies the credentials that pods add to those of the nodes: the pull secrets that they
+// name. The zero value stands for none.
 type credential struct{ namespace, secrets string }
 
 func credentialOf(s *podClass) credential {
@@ -27,7 +29,7 @@ func credentialOf(s *podClass) credential {
 	return credential{s.namespace, strings.Join(s.spec.PullSecrets, ",")}
 }
 
-// Images are what nodes hold, and what they can pull.
+// images are the images that nodes hold, and those that they can pull.
 type images struct {
 	w     *cluster
 	names []string
@@ -45,7 +47,7 @@ type images struct {
 	// nodes are those that have an image, known once it was asked for.
 	nodes map[int32][]int32
 	// answers are those of Input.Pull, by image, pool and time.
-	answers map[pullKey]Pull
+	answers map[pullKey]rollout.Pull
 }
 
 type pullKey struct {
@@ -55,8 +57,8 @@ type pullKey struct {
 	updated   bool
 }
 
-// Holdings are the images on nodes, and with which credentials they are known to have been
-// pulled there, where that matters.
+// holdings are images on nodes and, where it matters, the credentials with which they are known to have
+// been pulled there.
 type holdings struct {
 	held map[uint64]bool
 	with map[heldWith]bool
@@ -106,7 +108,7 @@ const listedImages = 50
 func (w *cluster) addImages() {
 	im := &images{
 		w: w, ids: map[string]int32{}, held: newHoldings(), listed: map[uint64]bool{}, cut: make([]bool, len(w.nodes)), verifies: make([]bool, len(w.nodes)),
-		answers: map[pullKey]Pull{},
+		answers: map[pullKey]rollout.Pull{},
 	}
 	w.images = im
 	var users []credential // of images, their first
@@ -126,9 +128,9 @@ func (w *cluster) addImages() {
 		}
 	}
 	for n := range w.nodes {
-		listed := w.nodes[n].obj.Status.Images
+		listed := w.nodes[n].Status.Images
 		im.cut[n] = len(listed) >= listedImages
-		im.verifies[n] = verifiesCredentials(w.nodes[n].obj)
+		im.verifies[n] = verifiesCredentials(w.nodes[n].Node)
 		for _, image := range listed {
 			for _, name := range image.Names {
 				im.hold(name, int32(n))
@@ -174,7 +176,7 @@ func (im *images) hold(name string, n int32) {
 	}
 }
 
-func (im *images) pull(p imagePull, pool int, updated bool) Pull {
+func (im *images) pull(p imagePull, pool int, updated bool) rollout.Pull {
 	key := pullKey{p.image, p.namespace, pool, updated}
 	answer, ok := im.answers[key]
 	if !ok {
@@ -188,13 +190,12 @@ func (im *images) pull(p imagePull, pool int, updated bool) Pull {
 	return answer
 }
 
-// An assumption says how to take what is not known.
+// assumption decides how unknowns count.
 type assumption struct {
 	im *images
-	// hopeful takes it for the best; works says that every pull works.
+	// hopeful assumes the best; works assumes that every pull works.
 	hopeful, works bool
-	// sure takes for the worst only what is known of pods that do not end and of those that are
-	// not made again, and the rest for the best.
+	// sure assumes the worst only of pods that are known not to end or not to be made again.
 	sure bool
 }
 
@@ -230,9 +231,9 @@ func (v assumption) starts(p imagePull, n int32, updated bool, more holdings) bo
 
 func (v assumption) pulls(p imagePull, n int32, updated bool) bool {
 	switch v.im.pull(p, v.im.w.nodes[n].pool, updated) {
-	case PullWorks:
+	case rollout.PullWorks:
 		return true
-	case PullFails:
+	case rollout.PullFails:
 		return false
 	default:
 		return v.hopeful
@@ -251,7 +252,7 @@ func (v assumption) anywhereFails(p imagePull) bool {
 	for pool := -1; pool < len(v.im.w.pools); pool++ {
 		for _, updated := range []bool{false, true} {
 			answer := v.im.pull(p, pool, updated)
-			if answer == PullFails || answer == PullUnknown && !v.hopeful {
+			if answer == rollout.PullFails || answer == rollout.PullUnknown && !v.hopeful {
 				return true
 			}
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A leaving is a pod that is being deleted, or was evicted, and may not end. As long as it is
-// there it keeps its room, its ports, and others by anti-affinity; a drain of its node waits for
-// it (kubectl's drain, waitForDelete). No controller and no budget counts it.
+// leaving is a pod that is being deleted or was evicted, and may never end. As long as it is there it
+// keeps its resources, its ports, and others away by anti-affinity, and a drain of its node waits for it
+// (kubectl's drain, waitForDelete). No controller and no budget counts it.
 type leaving struct {
 	name     string // "namespace/name"
 	podClass *podClass
@@ -21,8 +21,8 @@ type leaving struct {
 	sure bool
 }
 
-// endsLate is how long after its time a pod may end that is none the worse for it: a kubelet
-// stops containers, unmounts volumes and tells the API server.
+// endsLate is how long after its time a pod may end although nothing is wrong with it: a kubelet stops
+// containers, unmounts volumes and tells the API server.
 const endsLate = 2 * time.Minute
 
 // addLeaving enters a pod that is being deleted, and returns it, unless it will have ended soon.
@@ -31,7 +31,7 @@ func (w *cluster) addLeaving(in *rollout.Pod, s *podClass) *leaving {
 	if !there {
 		return nil
 	}
-	l := leaving{name: in.Namespace + "/" + in.Name, podClass: s, ended: in.Ended, held: isHeldFor(in)}
+	l := leaving{name: in.FullName(), podClass: s, ended: in.Ended, held: in.IsEvictable()}
 	switch now := w.in.Now; {
 	case in.Finalizers != "":
 		l.why, l.sure = "keeps "+in.Finalizers+" (finalizers)", true
@@ -48,9 +48,6 @@ func (w *cluster) addLeaving(in *rollout.Pod, s *podClass) *leaving {
 	}
 	return &l
 }
-
-// isHeldFor reports whether a drain waits for a pod to end.
-func isHeldFor(in *rollout.Pod) bool { return !in.Static && in.Owner.Kind != "DaemonSet" }
 
 // staysBehind returns what remains of a pod once it is evicted, false if it ends.
 func (w *cluster) staysBehind(pod int32) (leaving, bool) {
@@ -94,17 +91,17 @@ func (p *placement) enter(v assumption) {
 	}
 }
 
-// leaves takes a pod from its node that stays behind there.
+// leaves evicts a pod that stays behind on its node.
 func (p *placement) leaves(pod int32) {
 	n := p.node[pod]
 	p.remove(pod)
 	p.add(p.w.pods[pod].podClass, n, 1, true)
 }
 
-// heldStall is that of a drain that waits for a pod to end.
+// heldStall returns the stall of a drain that waits for a pod to end.
 func (r *run) heldStall(d *drain, l leaving) Stall {
 	return Stall{
-		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
+		Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: l.name, Budgets: []string{}, Why: l.why, Possible: !l.sure, budget: noBudget,
 	}
 }
 

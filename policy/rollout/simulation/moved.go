@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A Moved is an image of pods that drains evict and that somebody replaces: a node to which one
-// of them may go does not have it, or its kubelet asks the registry all the same.
+// Moved is an image of pods that drains evict and that are replaced, where at least one node that they may
+// go to has to pull it: the node does not have it, or its kubelet asks the registry all the same.
 type Moved struct {
 	Image, Namespace string
 	// Pool is that of such a node, "" if it is of none.
@@ -29,7 +29,7 @@ func (w *cluster) moved() []Moved {
 	where := map[*podClass][]int{} // by the image that is pulled: a pool, or notPulled
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.isBare() || p.Deleted || !w.nodes[p.node].drained {
+		if p.stays || p.node < 0 || p.isNeverReplaced() || p.Deleted || !w.nodes[p.node].drained {
 			continue
 		}
 		pools, known := where[p.podClass]
@@ -65,7 +65,7 @@ func (w *cluster) moved() []Moved {
 	return all
 }
 
-// notPulled is no pool, and not that of a node of no pool either.
+// notPulled stands for no node; -1 is the pool of nodes that are in none.
 const notPulled = -2
 
 // pulledIn returns the pool of a node to which p may go and whose kubelet pulls the image.

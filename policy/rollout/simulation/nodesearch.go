@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// A nodeSearch says whether the scheduler surely finds a node for a pod, wherever all others are.
+// nodeSearch is the proof that the scheduler finds a node for a pod wherever all other pods are, or the
+// reason why it may not.
 type nodeSearch struct {
-	// nodes are those that no pod that stays keeps it from.
+	// nodes are those where no pod that stays is in its way.
 	nodes *nodeSet
 	// capacity is what they have for it.
 	capacity capacity
@@ -17,8 +18,8 @@ type nodeSearch struct {
 	// they request.
 	rivals        int
 	taken, weight float64
-	rivalOf       map[*podClass]bool // those that take a node only
-	wide          map[*podClass]bool // the others
+	rivalOf       map[*podClass]bool // those that take a node each
+	wide          map[*podClass]bool // those that take a larger domain
 	// uneven is what its spread constraints can rule out.
 	uneven []uneven
 	// rivalry is what keeps them apart.
@@ -57,12 +58,12 @@ func (w *cluster) nodeSearchOf(s *podClass) *nodeSearch {
 	return p
 }
 
-// cordons are what is known of the nodes that are cordoned when nothing can happen any more.
+// cordons describe the cordoned nodes in the final state, when nothing can happen any more.
 type cordons struct {
 	// unknown says that nothing is.
 	unknown bool
-	// none says that no node that the pod may go to is, or that what rules them out is reckoned anyway:
-	// a rival on each, a pod that takes all of it, or a spread constraint.
+	// none says that they do not matter: the pod may go to none of them, or what rules each of them out
+	// counts already (a rival, a pod that takes all of it, or a spread constraint).
 	none bool
 	// rivals is how many of them are known to have a rival. Weight is what a pod on one of them
 	// requests, and spread are the constraints that count it.
@@ -73,9 +74,9 @@ type cordons struct {
 	ruledOut bool
 }
 
-// short says what can be in the way of the pod.
+// short returns what can keep the pod from all nodes, "" for nothing.
 func (p *nodeSearch) short(known cordons) obstruction {
-	const least = 1e-9 // what sums of fractions are off by
+	const least = 1e-9 // the error of sums of fractions
 	left := p.capacity.total
 	switch {
 	case left <= least:
@@ -103,8 +104,8 @@ func (p *nodeSearch) short(known cordons) obstruction {
 	return ""
 }
 
-// top returns how much less so many rivals fewer can take: each takes a node, the largest
-// first, as long as there are any.
+// top returns how much less can be taken by n rivals fewer: each takes a node, the largest first, as
+// long as there are any.
 func (p *nodeSearch) top(n int) float64 {
 	nodes := len(p.capacity.shares)
 	all, fewer := min(p.rivals, nodes), min(max(p.rivals-n, 0), nodes)
@@ -186,8 +187,7 @@ func (w *cluster) inCompany(s *podClass, nodes []int32) []int32 {
 	return nodes
 }
 
-// addRivals reckons what the pods can take that s cannot be beside: each a domain, the largest
-// first.
+// addRivals adds up what can be taken by pods that s cannot be beside: a domain each, the largest first.
 func (w *cluster) addRivals(s *podClass, p *nodeSearch) {
 	wide := map[*podClass]float64{}
 	for _, c := range s.noneOf {
@@ -239,7 +239,7 @@ func (w *cluster) leftBehind(s *podClass) int {
 	return s.keeps * drains
 }
 
-// demandOf returns what a rival requests, as far as that was reckoned in the capacity.
+// demandOf returns what a rival requests, as far as the capacity counts it.
 func (w *cluster) demandOf(rival *podClass, p *nodeSearch, s *podClass) float64 {
 	if !rival.reach.overlaps(p.nodes) || s.outranks(p.nodes) && rival.spec.Priority < s.spec.Priority {
 		return 0
@@ -287,8 +287,8 @@ func staysIn(d *domains, s *podClass, nodes *nodeSet) bool {
 	return d.perNode || s.reach == nodes || !slices.ContainsFunc(s.reach.list, func(n int32) bool { return !nodes.has(n) })
 }
 
-// uneven is a spread constraint with what rules out domains: those are out of the question which have
-// maxSkew pods more than the one with the fewest, which may have none.
+// uneven is a spread constraint, with the pods that make it rule out domains: those with maxSkew more pods
+// than the one with the fewest, which may have none.
 type uneven struct {
 	*counter
 	// others is how many pods are counted beside the one that is placed, and fill how many of

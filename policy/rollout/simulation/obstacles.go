@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// An Obstacle hinders the drains of any change.
+// Obstacle hinders the drains of any change.
 type Obstacle struct {
 	Kind ObstacleKind
 	// Budgets are those that it is about ("namespace/name"), if any.
@@ -24,7 +24,7 @@ type Obstacle struct {
 	Router bool
 }
 
-// An ObstacleKind is the way in which an obstacle hinders drains.
+// ObstacleKind is the kind of an Obstacle.
 type ObstacleKind string
 
 // The kinds.
@@ -60,8 +60,8 @@ func (o Obstacle) first() string {
 func (o *Obstacle) with(w *cluster, i int32) {
 	p := &w.pods[i]
 	o.Pods = append(o.Pods, w.podName(i))
-	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].name) {
-		o.Nodes = append(o.Nodes, w.nodes[p.node].name)
+	if p.node >= 0 && !slices.Contains(o.Nodes, w.nodes[p.node].Name) {
+		o.Nodes = append(o.Nodes, w.nodes[p.node].Name)
 	}
 	o.Router = o.Router || p.Namespace == "openshift-ingress" && strings.HasPrefix(p.Name, "router-")
 }
@@ -160,7 +160,7 @@ func (w *cluster) oneByOne(b *budget, running []int32, ready int) []Obstacle {
 		most = max(most, perNode[w.pods[i].node])
 	}
 	allowed := ready - b.desired
-	if most <= allowed || b.always && allowed <= 0 {
+	if most <= allowed || b.AlwaysSparesUnready() && allowed <= 0 {
 		return nil
 	}
 	o := Obstacle{Kind: OneByOne, Budgets: []string{b.name()}, Help: "spread the replicas over more nodes"}
@@ -181,7 +181,7 @@ func (w *cluster) immovable() []Obstacle {
 	elsewhere := make([][]int32, len(w.classes)) // two nodes are one more than a pod is on
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || p.guard || p.isBare() || w.ask(2) {
+		if p.stays || p.node < 0 || p.IsBare() || w.ask(2) {
 			continue
 		}
 		s := p.podClass
@@ -274,7 +274,7 @@ func (w *cluster) notReplaced() []Obstacle {
 	var all []Obstacle
 	for i := range w.pods {
 		p := &w.pods[i]
-		if p.stays || p.node < 0 || !p.isBare() || w.ask(1) {
+		if p.stays || p.node < 0 || !p.isNeverReplaced() || w.ask(1) {
 			continue
 		}
 		if last := len(all) - 1; last < 0 || !strings.HasPrefix(all[last].Pods[0], p.Namespace+"/") {

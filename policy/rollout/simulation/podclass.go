@@ -4,7 +4,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A podClass holds what pods of one spec and namespace have in common.
+// podClass is all pods of one spec in one namespace, with their common properties.
 type podClass struct {
 	id        int
 	namespace string
@@ -38,8 +38,7 @@ type podClass struct {
 	nodeSearch *nodeSearch
 }
 
-// waits says that somebody else than the default scheduler decides where, or when, the pod
-// starts.
+// waits reports whether another scheduler or a scheduling gate decides where or when the pod starts.
 func (s *podClass) waits() bool {
 	return s.spec.Gated || s.spec.Scheduler != "" && s.spec.Scheduler != "default-scheduler"
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A placement tells where pods are in the course of a rollout, with what the scheduler counts.
+// placement is the position of all pods in the course of a rollout, with the counts of the scheduler.
 type placement struct {
 	w    *cluster
 	node []int32 // by pod
@@ -140,7 +140,7 @@ func (p *placement) tally(c *counter, domain, by int32) {
 	}
 }
 
-// An obstruction is the reason that keeps a pod from a node, "" if nothing does.
+// obstruction is the reason why a pod cannot go to a node, "" for none.
 type obstruction string
 
 // What keeps pods from nodes.

@@ -153,7 +153,7 @@ func TestFilters(t *testing.T) {
 				}
 				for n := range w.nodes {
 					if at.obstructed(p.podClass, int32(n)) == "" {
-						can = append(can, w.nodes[n].name)
+						can = append(can, w.nodes[n].Name)
 					}
 				}
 			}

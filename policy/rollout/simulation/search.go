@@ -2,10 +2,9 @@ package simulation
 
 import "slices"
 
-// A search finds nodes for pods. It keeps nodes in the order in which they are preferred, for
-// each set of nodes that pods are eligible for: first those that are updated or stay as they
-// are, as the taint UpdateInProgress keeps pods away from the others if it can, and of the
-// others those first that are updated last.
+// search finds nodes for pods. For each set of eligible nodes it keeps them in the order of preference:
+// first nodes that are updated or not part of the rollout, as the taint UpdateInProgress keeps pods away
+// from the others if it can; and of the others, those that are updated last.
 type search struct {
 	r *run
 	// bySet is by nodeSet.id.
@@ -25,7 +24,7 @@ type search struct {
 // enough is how many nodes a search for a preferred one looks at that a pod could go to.
 const enough = 40
 
-// candidates are the nodes of a set.
+// candidates are the nodes of a set, in the order of preference.
 type candidates struct {
 	set     *nodeSet
 	settled []int32
@@ -89,7 +88,7 @@ func (s *search) find(of *podClass) int32 {
 	return n
 }
 
-// A need is the demand that a pod makes on nodes: room alone, or what pods of its class do.
+// need identifies the demand of a pod on nodes: room alone, or all that pods of its class demand.
 type need struct {
 	set      *nodeSet
 	requests string

@@ -7,18 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Pull says whether nodes can pull an image.
-type Pull int
-
-// The answers. PullUnknown counts as a pull that fails in the worst course and as one that
-// works in the best.
-const (
-	PullUnknown Pull = iota
-	PullWorks
-	PullFails
-)
-
-// An Input is a change and the cluster that it is made in. It is only read.
+// Input is a change and the cluster that it is made in. It is only read.
 type Input struct {
 	Cluster rollout.Cluster
 	// Forecast is that of the change for Cluster (rollout.NewForecast).
@@ -26,7 +15,8 @@ type Input struct {
 	// Pull says whether nodes of a pool can pull an image for a pod of a namespace, by the route
 	// that they have before the change, or after it if updated is set. Pool is "" for nodes of
 	// no pool. It is asked once for each combination that matters; nil knows nothing.
-	Pull func(image, namespace, pool string, updated bool) Pull
+	// PullUnknown counts as a pull that fails in the worst course and as one that works in the best.
+	Pull func(image, namespace, pool string, updated bool) rollout.Pull
 	// Now is when the cluster was read, by which a pod that is being deleted is past its time to
 	// end; the zero Time if that is not known.
 	Now time.Time
@@ -34,7 +24,7 @@ type Input struct {
 	Stop func() bool
 }
 
-// A Result tells how a rollout can go.
+// Result is the range of courses that a rollout can take.
 type Result struct {
 	// Best and Worst are the ends of what the scheduler's choices can make of the rollout. If
 	// Worst has no stall, then none of them leads to one; if Best has a stall, all of them do.

@@ -42,8 +42,8 @@ func (r *run) withheld(pod int32) (why string, sure bool) {
 	return p.set.waitsFor(r.w, pod, first, r.assumption)
 }
 
-// A podSet are the pods of a StatefulSet that makes one only when all of lower ordinals are there
-// and ready, as it does without podManagementPolicy Parallel (processReplica in
+// podSet is the pods of a StatefulSet that creates a pod only when all of lower ordinals are there and
+// ready, as it does without podManagementPolicy Parallel (processReplica in
 // pkg/controller/statefulset/stateful_set_control.go of k8s.io/kubernetes).
 type podSet struct {
 	pods []int32 // by their ordinals

@@ -109,7 +109,7 @@ func (w *cluster) mayFail() bool {
 func (w *cluster) possible(found blockedBudget) Stall {
 	s := Stall{Pod: w.podName(found.pod), Budgets: found.budgets, Missing: found.missing, Why: found.why, Possible: true, budget: found.budget.id}
 	n := w.lastDrained(found)
-	s.Node, s.Pool = w.nodes[n].name, w.pools[w.nodes[n].pool].Name
+	s.Node, s.Pool = w.nodes[n].Name, w.pools[w.nodes[n].pool].Name
 	for _, m := range found.missing {
 		if m.Image != "" {
 			s.Image = m.Image
@@ -160,7 +160,7 @@ func (r *run) stalls(stuck []*drain) []Stall {
 func (r *run) stall(d *drain, pod int32) Stall {
 	budgets := r.w.pods[pod].podClass.budgets
 	b := budgets[0]
-	s := Stall{Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].name, Pod: r.w.podName(pod), budget: b.id}
+	s := Stall{Pool: r.w.pools[d.pool].Name, Node: r.w.nodes[d.node].Name, Pod: r.w.podName(pod), budget: b.id}
 	if len(budgets) > 1 {
 		found := r.w.doubled(pod)
 		s.Budgets, s.Why = found.budgets, found.why
@@ -191,7 +191,7 @@ func (r *run) missing(i int32) Missing {
 	p := &r.w.pods[i]
 	m := Missing{Pod: r.w.podName(i), Moved: r.moved[i]}
 	if n := r.node[i]; n >= 0 {
-		m.Node, m.Updated = r.w.nodes[n].name, r.updated[n]
+		m.Node, m.Updated = r.w.nodes[n].Name, r.updated[n]
 	}
 	switch {
 	case p.node == lostNode && !r.moved[i]:

@@ -41,12 +41,12 @@ func TestMany(t *testing.T) {
 	const manyNodes = 3_000
 	in := manyBroken(manyNodes, 4)
 	d := Diagnose(in, asked(in))
-	if len(d.Findings) != 3 || len(d.Asks.Evictions) > maxEvictions {
-		t.Fatalf("got %d findings, %d evictions to ask for", len(d.Findings), len(d.Asks.Evictions))
+	if len(d.HoldUps) != 3 || len(d.Asks.Evictions) > maxEvictions {
+		t.Fatalf("got %d findings, %d evictions to ask for", len(d.HoldUps), len(d.Asks.Evictions))
 	}
-	for _, f := range d.Findings {
-		if len(f.AlsoNodes) < manyNodes/3-1 || len(f.Others()) > 400 || len(f.Chain) > 12 || len(f.Remedies) > 12 {
-			t.Errorf("%s: %d nodes, a chain of %d, %d remedies, %q", f.Cause, len(f.AlsoNodes), len(f.Chain), len(f.Remedies), f.Others())
+	for _, f := range d.HoldUps {
+		if len(f.AlsoNodes) < manyNodes/3-1 || len(f.Others()) > 400 || len(f.Chain.Links) > 12 || len(f.Remedies) > 12 {
+			t.Errorf("%s: %d nodes, a chain of %d, %d remedies, %q", f.Cause, len(f.AlsoNodes), len(f.Chain.Links), len(f.Remedies), f.Others())
 		}
 	}
 }

@@ -27,20 +27,20 @@ func (d *diagnosis) cluster(s *Status) {
 }
 
 func (d *diagnosis) objectsRejected() {
-	f := Finding{
+	h := HoldUp{
 		Cause:    CauseObjectsRejected,
-		Chain:    []string{"MCO renders nothing for any pool", "it rejects the mirror objects: " + text.Line(d.rejected.Error())},
+		Chain:    chain("MCO renders nothing for any pool", "it rejects the mirror objects: "+text.Line(d.rejected.Error())),
 		Remedies: []Remedy{look("mirrorset-guard render", "says which objects it rejects")},
 	}
 	var rejection *mirrors.Rejection
 	if errors.As(d.rejected, &rejection) {
 		for _, name := range offenders(rejection) {
 			if edit := editCommand(name); edit != "" {
-				f.Remedies = append(f.Remedies, act(edit, "repairs the contradiction from this side; MCO then renders at once, and all that has waited reaches the nodes together"))
+				h.Remedies = append(h.Remedies, act(edit, "repairs the contradiction from this side; MCO then renders at once, and all that has waited reaches the nodes together"))
 			}
 		}
 	}
-	d.add(f)
+	d.add(h)
 }
 
 // offenders returns the objects that a rejection names, each once.
@@ -96,22 +96,22 @@ func (d *diagnosis) controller(s *Status) {
 	if !d.hasMCOPods() || slices.ContainsFunc(pods, isReady) {
 		return
 	}
-	f := Finding{
-		Cause: CauseControllerDown, Chain: []string{"no pool is rendered, and no node is taken or drained", name + " does not run"},
+	h := HoldUp{
+		Cause: CauseControllerDown, Chain: chain("no pool is rendered, and no node is taken or drained", name+" does not run"),
 		Remedies: []Remedy{look(inMCO+"get deployment,pods -l k8s-app="+name, "shows its Deployment and its pods")},
 	}
 	if !s.waits() {
-		f.Chain[0] = "the next change will reach no node"
+		h.Chain.Symptom = "the next change will reach no node"
 	}
 	for _, p := range pods {
 		why := d.unready(p)
-		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
+		h.explain(why)
 	}
 	if len(pods) == 0 {
-		f.Chain = append(f.Chain, "there is no pod of it: its Deployment is scaled to 0, or cannot make one")
-		f.Remedies = append(f.Remedies, d.scaleUp(name))
+		h.because("there is no pod of it: its Deployment is scaled to 0, or cannot make one")
+		h.Remedies = append(h.Remedies, d.scaleUp(name))
 	}
-	d.add(f)
+	d.add(h)
 }
 
 // scaleUp brings a Deployment of MCO back.
@@ -121,18 +121,18 @@ func (d *diagnosis) scaleUp(name string) Remedy {
 
 // waits reports whether something is left to do for a node.
 func (s *Status) waits() bool {
-	return slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.From != "" || len(p.Nodes) > 0 })
+	return slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.From != "" || len(p.Left) > 0 })
 }
 
 // operator is about what the operator says of itself where nothing explains it.
 func (d *diagnosis) operator(s *Status) {
-	if s.Operator == nil || len(d.Findings) > 0 {
+	if s.Operator == nil || len(d.HoldUps) > 0 {
 		return
 	}
 	for _, c := range s.Operator.Conditions {
 		if c.Type == "Available" && c.Status != "True" || c.Type == "Degraded" && c.Status == "True" {
-			d.add(Finding{
-				Chain:    []string{"ClusterOperator machine-config reports " + c.Type + " " + c.Status, cmp.Or(c.Message, c.Reason, "it does not say why")},
+			d.add(HoldUp{
+				Chain:    chain("ClusterOperator machine-config reports "+c.Type+" "+c.Status, cmp.Or(c.Message, c.Reason, "it does not say why")),
 				Remedies: []Remedy{look(inMCO+"logs deployment/machine-config-operator", "shows what it is at")},
 			})
 		}

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,9 +12,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// notCreated is about pods that count for a budget and that their controller does not make, as
-// somebody forbids them. It reports whether any are missing.
-func (d *diagnosis) notCreated(f *Finding, pod *rollout.Pod, r refusal) bool {
+// notCreated explains a budget that waits for pods which their controller cannot make, as something
+// forbids them. It reports whether any are missing.
+func (d *diagnosis) notCreated(h *HoldUp, pod *rollout.Pod, r refusal) bool {
 	owner := OwnerName{pod.Namespace, pod.Owner}
 	d.askOwner(owner)
 	missing, wanted := d.missing(pod, r)
@@ -26,21 +25,21 @@ func (d *diagnosis) notCreated(f *Finding, pod *rollout.Pod, r refusal) bool {
 	if missing <= 0 {
 		return false
 	}
-	f.Cause = CausePodNotCreated
-	f.Chain = append(f.Chain, fmt.Sprintf("%s %s has not made %d of its %s", owner.Kind, owner.Name, missing, text.Count(wanted, "pod")))
+	h.Cause = CausePodNotCreated
+	h.because(fmt.Sprintf("%s %s has not made %d of its %s", owner.Kind, owner.Name, missing, text.Count(wanted, "pod")))
 	if answer.Refused == "" {
-		f.Passing = true
-		f.Remedies = append(f.Remedies, d.creations(pod))
+		h.Passing = true
+		h.Remedies = append(h.Remedies, d.creations(pod))
 		return true
 	}
-	f.Chain = append(f.Chain, "it says: "+answer.Refused)
-	f.Remedies = append(f.Remedies, d.creations(pod))
-	f.Remedies = append(f.Remedies, permissions(pod, answer.Refused, missing)...)
+	h.because("it says: " + answer.Refused)
+	h.Remedies = append(h.Remedies, d.creations(pod))
+	h.Remedies = append(h.Remedies, permissions(pod, answer.Refused, missing)...)
 	return true
 }
 
-// missing returns how many pods a budget counts with that are not there, of how many, by its status
-// alone: where it has a number of its own, it counts with those that are there.
+// missing returns how many pods that a budget expects are not there, and how many it expects, by its
+// status alone: one with an absolute number expects those that are there.
 func (d *diagnosis) missing(pod *rollout.Pod, r refusal) (missing, wanted int) {
 	if r.of == nil {
 		return 0, 0
@@ -60,7 +59,7 @@ func (d *diagnosis) creations(pod *rollout.Pod) Remedy {
 	return look(in(pod.Namespace)+"get events --field-selector reason=FailedCreate", "shows why pods are not made, where something forbids them")
 }
 
-// permissions let the API server admit the pods that it refuses, by its words.
+// permissions returns remedies by which the API server admits the pods that it refuses, by its words.
 func permissions(pod *rollout.Pod, words string, missing int) []Remedy {
 	const again = "; the annotation makes the controller try at once, which by itself it does within 17 minutes"
 	anew := fmt.Sprintf(` && %sannotate %s %s --overwrite mirrorset-guard.io/try-again="$(date +%%s)"`, in(pod.Namespace), strings.ToLower(pod.Owner.Kind), arg(pod.Owner.Name))
@@ -134,45 +133,3 @@ func raised(requested, used string, pods int) string {
 
 // maxRaised bounds for how many pods a quota is raised at once.
 const maxRaised = 1000
-
-// oneFewer lets a drain go on with one pod fewer than are ready now; the zero Remedy where an operator
-// would take that back, or there is no number to lower.
-func oneFewer(pod *rollout.Pod, r refusal, cause Cause) Remedy {
-	if r.of == nil || r.of.Status.CurrentHealthy < 1 || r.budget == "" || strings.HasPrefix(pod.Namespace, "openshift-") {
-		return Remedy{}
-	}
-	least := r.of.Status.CurrentHealthy - 1
-	was := "maxUnavailable"
-	value := r.of.Spec.MaxUnavailable
-	if value == nil {
-		was, value = "minAvailable", r.of.Spec.MinAvailable
-	}
-	effect := fmt.Sprintf("lets one pod go although the others do not run: %d of %d may be left", least, r.of.Status.ExpectedPods)
-	switch {
-	case least == 0:
-		effect = "may make it worse: lets the last pod go, and what it serves is down until another one runs"
-	case cause == CausePodNotCreated:
-		effect = "may make it worse: " + effect + ", and none is made instead"
-	}
-	if value != nil {
-		effect += fmt.Sprintf("; afterwards put back what it says now (%s: %s)", was, value.String())
-	}
-	return act(fmt.Sprintf(`%spatch pdb %s --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":%d}}'`, in(pod.Namespace), arg(r.budget), least), effect)
-}
-
-// mayWorsen reports whether r says of itself that it may make things worse, or is a last resort.
-func mayWorsen(r Remedy) bool {
-	return strings.HasPrefix(r.Effect, "may make it worse") || strings.HasPrefix(r.Effect, "last resort")
-}
-
-// worstLast puts remedies last that may make it worse, in their order.
-func worstLast(remedies []Remedy) []Remedy {
-	rank := func(r Remedy) int {
-		if mayWorsen(r) {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(remedies, func(a, b Remedy) int { return cmp.Compare(rank(a), rank(b)) })
-	return remedies
-}

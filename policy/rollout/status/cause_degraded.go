@@ -3,37 +3,38 @@ package status
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
-
-	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
 // degraded is about a node whose daemon gave up. Its words say why.
-func (d *diagnosis) degraded(p *Pool, n *Node) {
-	f := Finding{
-		Cause: CauseNodeGaveUp, Pool: p.Name, Node: n.Name, Chain: []string{fmt.Sprintf("node %s is degraded", n.Name)},
+func (d *diagnosis) degraded(p *Pool, n *Node) bool {
+	if n.State != NodeDegraded {
+		return false
+	}
+	h := HoldUp{
+		Cause: CauseNodeGaveUp, Pool: p.Name, Node: n.Name, Chain: chain(fmt.Sprintf("node %s is degraded", n.Name)),
 		Remedies: []Remedy{daemonPod(n.Name)}, subject: sameWords(n.Reason, n.Name),
 	}
 	if n.Reason == "" {
-		f.Cause, f.subject = CauseUnknown, "silent"
-		f.Chain = append(f.Chain, "its daemon does not say why")
-		d.add(f)
-		return
+		h.Cause, h.subject = CauseUnknown, "silent"
+		h.because("its daemon does not say why")
+		d.add(h)
+		return true
 	}
-	f.Chain = append(f.Chain, n.Reason)
+	h.because(n.Reason)
 	switch {
 	case isFileChanged(n.Reason):
-		d.fileChanged(n, &f)
+		d.fileChanged(n, &h)
 	case isSystemFailure(n.Reason):
-		d.systemNotUpdated(p, n, &f)
+		d.systemNotUpdated(p, n, &h)
 	default:
-		f.Unexplained = true
+		h.Unexplained = true
 	}
 	if d.nodes[n.Name] != nil && d.nodes[n.Name].Annotations[sshAccess] != "" {
-		f.Chain = append(f.Chain, "somebody has logged into the node by ssh")
+		h.because("somebody has logged into the node by ssh")
 	}
-	d.add(f)
+	d.add(h)
+	return true
 }
 
 // The words of MCO's daemon about a node's files (checkFileContentsAndMode and
@@ -48,29 +49,29 @@ func isFileChanged(reason string) bool {
 }
 
 // fileChanged is about a file that is not what MCO wrote: which, and how to see both.
-func (d *diagnosis) fileChanged(n *Node, f *Finding) {
-	f.Cause = CauseFileChanged
-	f.Chain = append(f.Chain, "a file on the node is not what its rendered config says: something other than MCO has changed it")
+func (d *diagnosis) fileChanged(n *Node, h *HoldUp) {
+	h.Cause = CauseFileChanged
+	h.because("a file on the node is not what its rendered config says: something other than MCO has changed it")
 	config := n.Current
-	if m := validatedBy.FindStringSubmatch(f.Chain[1]); m != nil && strings.HasPrefix(m[1], "rendered-") {
+	if m := validatedBy.FindStringSubmatch(n.Reason); m != nil && strings.HasPrefix(m[1], "rendered-") {
 		config = m[1]
 	}
-	if m := mismatchedFile.FindStringSubmatch(f.Chain[1]); m != nil {
+	if m := mismatchedFile.FindStringSubmatch(n.Reason); m != nil {
 		path := m[1]
-		f.Chain = append(f.Chain, d.expectedLink(config, path))
+		h.because(d.expectedLink(config, path))
 		show := fmt.Sprintf("oc debug node/%s -- chroot /host ", arg(n.Name))
 		expected := expectedCommand(config, path)
-		f.Remedies = append(f.Remedies,
+		h.Remedies = append(h.Remedies,
 			look(show+"cat "+arg(path), "shows what the node has"),
 			look(expected, "shows what MCO expects"),
 		)
-		if strings.Contains(f.Chain[1], "content mismatch") {
+		if strings.Contains(n.Reason, "content mismatch") {
 			// In a file first: a pipe would empty the one on the node where there is nothing to write.
-			f.Remedies = append(f.Remedies, act(fmt.Sprintf(`f=$(mktemp) && %s > "$f" && oc debug -i node/%s -- chroot /host tee %s < "$f"`, expected, arg(n.Name), arg(path)),
+			h.Remedies = append(h.Remedies, act(fmt.Sprintf(`f=$(mktemp) && %s > "$f" && oc debug -i node/%s -- chroot /host tee %s < "$f"`, expected, arg(n.Name), arg(path)),
 				"puts back what MCO expects, and the node goes on by itself. If the change is wanted, put it into a MachineConfig instead"))
 		}
 	}
-	f.Remedies = append(f.Remedies, act(forceCommand(n.Name), "last resort: overwrites whatever was changed on the node, drains it and reboots it"))
+	h.Remedies = append(h.Remedies, act(forceCommand(n.Name), "last resort: overwrites whatever was changed on the node, drains it and reboots it"))
 }
 
 // expectedCommand writes the content of a file as a rendered config has it: a data URL, which may be
@@ -115,21 +116,21 @@ func isSystemFailure(reason string) bool {
 
 // systemNotUpdated is about an operating system that could not be updated, most often as its
 // image could not be pulled.
-func (d *diagnosis) systemNotUpdated(p *Pool, n *Node, f *Finding) {
-	f.Cause = CauseSystemNotUpdated
-	f.Chain = append(f.Chain, "the operating system of the node could not be updated; MCO tries again every few minutes")
+func (d *diagnosis) systemNotUpdated(p *Pool, n *Node, h *HoldUp) {
+	h.Cause = CauseSystemNotUpdated
+	h.because("the operating system of the node could not be updated; MCO tries again every few minutes")
 	config := d.Rendered[n.Desired]
-	if config != nil && config.OSImage != "" && isPullTrouble(f.Chain[1]) {
+	if config != nil && config.OSImage != "" && isPullTrouble(n.Reason) {
 		route, unknown := d.routeBy(n.Desired, "", config.OSImage) // its files are written first (update in MCO's pkg/daemon/update.go)
 		why := d.pullOf(config.OSImage, n.Name, route, unknown)
-		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
+		h.explain(why)
 	}
 	debug := fmt.Sprintf("oc debug node/%s -- chroot /host ", arg(n.Name))
-	f.Remedies = append(f.Remedies, look(debug+"rpm-ostree status", "shows what is booted and what is staged"))
-	if strings.Contains(f.Chain[1], "No space left") || strings.Contains(f.Chain[1], "no space left") {
-		f.Remedies = append(f.Remedies, look(debug+"df -h / /boot /var", "shows which disk is full"))
+	h.Remedies = append(h.Remedies, look(debug+"rpm-ostree status", "shows what is booted and what is staged"))
+	if strings.Contains(n.Reason, "No space left") || strings.Contains(n.Reason, "no space left") {
+		h.Remedies = append(h.Remedies, look(debug+"df -h / /boot /var", "shows which disk is full"))
 	}
-	f.Remedies = append(f.Remedies,
+	h.Remedies = append(h.Remedies,
 		act(debug+"systemctl restart rpm-ostreed", "aborts the current rpm-ostree operation, so that MCO can start again"),
 		act(debug+"rpm-ostree cleanup -p", "throws away what is staged for the next boot, which MCO then stages again"),
 	)
@@ -145,49 +146,4 @@ func isPullTrouble(reason string) bool {
 		}
 	}
 	return false
-}
-
-// A why explains that a pod is not ready, or an image not pulled: links of a chain, and what can be
-// done.
-type why struct {
-	cause    Cause
-	subject  string
-	chain    []string
-	remedies []Remedy
-	// last are remedies that do more than is asked for.
-	last []Remedy
-}
-
-// all returns all remedies.
-func (w why) all() []Remedy { return append(slices.Clone(w.remedies), w.last...) }
-
-// pullOf is why a node cannot pull an image: by which route, and what is there now.
-func (d *diagnosis) pullOf(image, node string, route path, unknown string) why {
-	w := why{cause: CauseImageNotPulled, subject: image}
-	if unknown != "" {
-		w.chain = append(w.chain, "where it looks for the image is not known: "+unknown)
-		return w
-	}
-	w.chain = append(w.chain, fmt.Sprintf("node %s looks for it at %s", node, strings.Join(placesOf(route.Route), ", then ")))
-	if route.Refused != "" {
-		w.chain = append(w.chain, "its signature policy refuses the image: "+route.Refused)
-	}
-	if required := requirement(route.Route); required != "" {
-		w.chain = append(w.chain, required)
-	}
-	open := route.open()
-	d.askPlaces(open)
-	if link := d.answersLink(open); link != "" {
-		w.chain = append(w.chain, link)
-	}
-	w.remedies = d.pullRemedies(image, node, route)
-	return w
-}
-
-// requirement says what nodes require of the signatures of an image, "" for nothing.
-func requirement(route mirrors.Route) string {
-	if len(route.Sources) == 0 || route.Sources[0].Trust == nil {
-		return ""
-	}
-	return "nodes require a signature of it (" + route.Sources[0].Trust.Origin(shown) + "), and look for it only at the first place that has the image"
 }

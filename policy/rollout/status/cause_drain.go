@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -19,7 +17,7 @@ func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 	found := false
 	var others []*rollout.Pod
 	for _, pod := range d.on[n.Name] {
-		if !isEvictable(pod) || pod.Deleted {
+		if !pod.IsEvictable() || pod.Deleted {
 			continue
 		}
 		r, refused := d.refusal(pod)
@@ -35,7 +33,7 @@ func (d *diagnosis) draining(p *Pool, n *Node, why string) bool {
 			d.askEviction(PodName{pod.Namespace, pod.Name})
 		}
 	}
-	return d.notEnding(p, n) || found || d.standsStill(p, n, others)
+	return d.notEnding(p, n) || found || d.stalled(p, n, others)
 }
 
 // refusal returns why a pod is not evicted: by the objects, and by what the API server answered.
@@ -57,17 +55,17 @@ func (d *diagnosis) refusal(pod *rollout.Pod) (refusal, bool) {
 	case !refused:
 		r = refusal{why: "a budget refuses it", cause: CauseEvictionRefused, covers: func(*rollout.Pod) bool { return false }}
 		if b, ok := d.budgets.named(pod, answer.Words); ok {
-			r = b.refusal("budget " + b.Name + " refuses it")
+			r = refusalBy(b, "budget "+b.Name+" refuses it")
 		}
 	}
 	r.answer = answer.Words
 	return r, true
 }
 
-// recounted returns the refusal of a budget that counts fewer pods as healthy than are. It takes a pod for
-// one that has still to go for two minutes after it let it go, and another one of its name, a StatefulSet's,
-// for the same (DeletionTimeout and buildDisruptedPodMap in pkg/controller/disruption/disruption.go of
-// k8s.io/kubernetes).
+// recounted returns the refusal of a budget that counts fewer pods as healthy than are. For up to two
+// minutes after an eviction the disruption controller counts the pod as gone, and with it a new pod of
+// the same name, as a StatefulSet makes it (DeletionTimeout and buildDisruptedPodMap in
+// pkg/controller/disruption/disruption.go of k8s.io/kubernetes).
 func (d *diagnosis) recounted(r refusal) refusal {
 	if r.of == nil || r.cause != CauseBudgetFull {
 		return r
@@ -95,50 +93,58 @@ func (d *diagnosis) recounted(r refusal) refusal {
 func (d *diagnosis) refused(p *Pool, n *Node, pod *rollout.Pod, r refusal, why string) {
 	subject := p.Name + "/" + pod.Namespace + "/" + cmp.Or(r.budget, r.answer)
 	if i, known := d.refusals[subject]; known { // what is to be said of the budget is said
-		d.Findings[i].also(n.Name, podName(pod))
+		d.HoldUps[i].also(n.Name, pod.FullName())
 		return
 	}
-	d.refusals[subject] = len(d.Findings)
-	f := Finding{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{podName(pod)}, Passing: r.passing, Chain: []string{
-		fmt.Sprintf("node %s is being drained", n.Name), fmt.Sprintf("pod %s is not evicted: %s", podName(pod), r.why),
-	}}
+	d.refusals[subject] = len(d.HoldUps)
+	h := HoldUp{Cause: r.cause, Pool: p.Name, Node: n.Name, pods: []string{pod.FullName()}, Passing: r.passing, Chain: chain(
+		fmt.Sprintf("node %s is being drained", n.Name), fmt.Sprintf("pod %s is not evicted: %s", pod.FullName(), r.why),
+	)}
 	if r.answer != "" {
-		f.Chain = append(f.Chain, "asked for a dry run of it, the API server says: "+r.answer)
+		h.because("asked for a dry run of it, the API server says: " + r.answer)
 	}
 	if why != "" {
-		f.Chain = append(f.Chain, why)
+		h.because(why)
 	}
 	d.began = time.Time{}
 	if n.Cordoned != nil && n.Cordoned.Since != nil {
 		d.began = *n.Cordoned.Since
 	}
-	last := d.replacements(&f, pod, r)
-	f.Remedies = append(f.Remedies, d.budgetRemedies(pod, r, f.Cause)...)
-	f.Remedies = append(f.Remedies, last...)
+	last := d.replacements(&h, pod, r)
+	h.Remedies = append(h.Remedies, d.budgetRemedies(pod, r, h.Cause)...)
+	h.Remedies = append(h.Remedies, last...)
 	effect := "last resort: goes around the budget, whose service may then be down"
-	if pod.Owner == (rollout.Owner{}) {
+	if pod.IsBare() {
 		effect += ", and nothing makes another pod instead"
 	}
-	f.Remedies = worstLast(append(f.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))
-	d.add(f)
+	h.Remedies = worstLast(append(h.Remedies, act(in(pod.Namespace)+"delete pod "+arg(pod.Name), effect)))
+	d.add(h)
 }
 
-// also adds a pod that is not evicted for the same budget, and its node. Nodes come one after the
-// other.
-func (f *Finding) also(node, pod string) {
-	f.pods = append(f.pods, pod)
-	if last := len(f.AlsoNodes) - 1; node != f.Node && (last < 0 || f.AlsoNodes[last] != node) {
-		f.AlsoNodes = append(f.AlsoNodes, node)
+// also adds a pod that is not evicted for the same budget, and its node. Pods come node by node.
+func (h *HoldUp) also(node, pod string) {
+	h.pods = append(h.pods, pod)
+	if last := len(h.AlsoNodes) - 1; node != h.Node && (last < 0 || h.AlsoNodes[last] != node) {
+		h.AlsoNodes = append(h.AlsoNodes, node)
+	}
+}
+
+// countPods says, after the link about the first of the pods that are not evicted, how many others
+// there are.
+func (h *HoldUp) countPods() {
+	if len(h.pods) > 1 {
+		more := text.Plural(len(h.pods)-1, "more pod", "more pods") + ": " + text.Names(h.pods[1:], shown)
+		h.Chain.Links = slices.Insert(h.Chain.Links, 1, text.Line("so it is for "+more))
 	}
 }
 
 // replacements says which pods keep a budget from having room, and why they do not run. It
 // returns the remedies that do more than is asked for.
-func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last []Remedy) {
-	if f.Cause != CauseBudgetFull {
+func (d *diagnosis) replacements(h *HoldUp, pod *rollout.Pod, r refusal) (last []Remedy) {
+	if h.Cause != CauseBudgetFull {
 		return nil
 	}
-	var whys []why
+	var whys []explanation
 	waiting := 0
 	for _, other := range d.of[pod.Namespace] {
 		if other == pod || other.Ready || other.Deleted || !r.covers(other) {
@@ -148,9 +154,10 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 			whys = append(whys, d.unready(other))
 		}
 	}
-	slices.SortStableFunc(whys, func(a, b why) int { return cmp.Compare(rank(a.cause), rank(b.cause)) })
+	slices.SortStableFunc(whys, func(a, b explanation) int { return cmp.Compare(rank(a.cause), rank(b.cause)) })
 	for _, w := range whys {
-		f.Chain, f.Remedies = append(f.Chain, w.chain...), append(f.Remedies, w.remedies...)
+		h.because(w.links...)
+		h.Remedies = append(h.Remedies, w.remedies...)
 		for _, r := range w.last {
 			if !slices.Contains(last, r) {
 				last = append(last, r)
@@ -158,14 +165,14 @@ func (d *diagnosis) replacements(f *Finding, pod *rollout.Pod, r refusal) (last 
 		}
 	}
 	switch {
-	case len(whys) == 0 && d.notCreated(f, pod, r):
+	case len(whys) == 0 && d.notCreated(h, pod, r):
 	case len(whys) == 0:
-		f.Chain = append(f.Chain, "all pods that count for the budget are healthy: it leaves no room for a drain")
+		h.because("all pods that count for the budget are healthy: it leaves no room for a drain")
 	case waiting > len(whys):
-		f.Chain = append(f.Chain, fmt.Sprintf("%s of the budget are not ready either", text.Plural(waiting-len(whys), "more pod", "more pods")))
+		h.because(fmt.Sprintf("%s of the budget are not ready either", text.Plural(waiting-len(whys), "more pod", "more pods")))
 	}
 	if len(whys) > 0 {
-		f.Cause = whys[0].cause
+		h.Cause = whys[0].cause
 	}
 	return last
 }
@@ -178,7 +185,7 @@ func rank(c Cause) int {
 	return slices.Index([]Cause{CauseImageNotPulled, CausePodNotPlaced, CausePodFails, CausePodNotReady}, c)
 }
 
-// budgetRemedies are what can be done about a budget.
+// budgetRemedies returns what can be done about a budget.
 func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []Remedy {
 	if r.budget == "" {
 		return nil
@@ -199,21 +206,21 @@ func (d *diagnosis) budgetRemedies(pod *rollout.Pod, r refusal, cause Cause) []R
 	case r.of == nil:
 		return remedies
 	}
-	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !neverHasRoom(r.of.PodDisruptionBudget) {
+	if more := scaled(pod, r.of.Status.ExpectedPods); more.Command != "" && cause == CauseBudgetFull && !r.of.NeverHasRoom() {
 		remedies = append(remedies, more)
 	}
 	if fewer := oneFewer(pod, r, cause); fewer.Command != "" && cause != CauseBudgetFull && cause != CauseImageNotPulled {
 		remedies = append(remedies, fewer)
 	}
-	if cause == CauseBudgetFull && neverHasRoom(r.of.PodDisruptionBudget) {
+	if cause == CauseBudgetFull && r.of.NeverHasRoom() {
 		remedies = append(remedies, act(in(pod.Namespace)+"patch pdb "+arg(r.budget)+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`,
 			"lets one pod go at a time, now and at each later drain"))
 	}
 	return remedies
 }
 
-// counting is a budget that counts the pods there are, of which one may go. With what no
-// controller replaces each is the last.
+// counting has the budget count existing pods, of which one may go; of bare pods, which nothing
+// replaces, all may.
 func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
 	least := 0
 	for _, other := range d.of[pod.Namespace] {
@@ -225,21 +232,37 @@ func (d *diagnosis) counting(pod *rollout.Pod, r refusal) Remedy {
 		"counts existing pods instead of a controller's replicas, so that one can be evicted")
 }
 
-// neverHasRoom reports whether a budget allows no disruption however many pods there are.
-func neverHasRoom(b *policyv1.PodDisruptionBudget) bool {
-	if most := b.Spec.MaxUnavailable; most != nil {
-		return most.String() == "0" || most.String() == "0%"
-	}
-	least := b.Spec.MinAvailable
-	return least != nil && least.String() == "100%"
-}
-
 // named returns the budget that the words of the API server name.
-func (of budgets) named(p *rollout.Pod, words string) (budget, bool) {
-	for _, b := range of[p.Namespace] {
-		if b.covers(p) && slices.Contains(strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == '"' || r == '.' || r == ',' }), b.Name) {
+func (of budgets) named(p *rollout.Pod, words string) (rollout.Budget, bool) {
+	for _, b := range of.covering(p) {
+		if slices.Contains(strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == '"' || r == '.' || r == ',' }), b.Name) {
 			return b, true
 		}
 	}
-	return budget{}, false
+	return rollout.Budget{}, false
+}
+
+// oneFewer lets a drain go on with one pod fewer than are ready now; the zero Remedy where an operator
+// would take that back, or there is no number to lower.
+func oneFewer(pod *rollout.Pod, r refusal, cause Cause) Remedy {
+	if r.of == nil || r.of.Status.CurrentHealthy < 1 || r.budget == "" || strings.HasPrefix(pod.Namespace, "openshift-") {
+		return Remedy{}
+	}
+	least := r.of.Status.CurrentHealthy - 1
+	was := "maxUnavailable"
+	value := r.of.Spec.MaxUnavailable
+	if value == nil {
+		was, value = "minAvailable", r.of.Spec.MinAvailable
+	}
+	effect := fmt.Sprintf("lets one pod go although the others do not run: %d of %d may be left", least, r.of.Status.ExpectedPods)
+	switch {
+	case least == 0:
+		effect = "may make it worse: lets the last pod go, and what it serves is down until another one runs"
+	case cause == CausePodNotCreated:
+		effect = "may make it worse: " + effect + ", and none is made instead"
+	}
+	if value != nil {
+		effect += fmt.Sprintf("; afterwards put back what it says now (%s: %s)", was, value.String())
+	}
+	return act(fmt.Sprintf(`%spatch pdb %s --type=merge -p '{"spec":{"maxUnavailable":null,"minAvailable":%d}}'`, in(pod.Namespace), arg(r.budget), least), effect)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// standstill is how long nothing may happen in a drain before something holds it up: a kubelet has
-// to end a pod, and the API server to be told; MCO tries the rest again each minute.
-const standstill = time.Minute
+// drainStall is how long nothing may happen in a drain before it counts as stalled: a kubelet has to end
+// a pod, and the API server to be told; MCO tries the rest again each minute.
+const drainStall = time.Minute
 
 // notEnding is about pods that are being deleted and have not ended, on a node that is being
 // drained.
@@ -19,29 +19,26 @@ func (d *diagnosis) notEnding(p *Pool, n *Node) bool {
 	var late []*rollout.Pod
 	passing := true
 	for _, pod := range d.on[n.Name] {
-		if pod.Deleted && isEvictable(pod) && d.holdsUp(pod) {
-			names, late = append(names, podName(pod)), append(late, pod)
-			passing = passing && !d.Now.IsZero() && !pod.Ends.IsZero() && d.Now.Sub(pod.Ends) < standstill
+		if pod.Deleted && pod.IsEvictable() && d.holdsUp(pod) {
+			names, late = append(names, pod.FullName()), append(late, pod)
+			passing = passing && !d.Now.IsZero() && !pod.Ends.IsZero() && d.Now.Sub(pod.Ends) < drainStall
 		}
 	}
 	if len(names) == 0 {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CausePodNotEnding, Pool: p.Name, Node: n.Name,
-		Chain:       []string{fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: " + text.Names(names, shown)},
+		Chain:       chain(fmt.Sprintf("node %s is being drained", n.Name), "pods are being deleted and have not ended: "+text.Names(names, shown)),
 		Remedies:    []Remedy{look("oc describe node "+arg(n.Name), "shows what runs there; a pod may take its grace period, or wait for a finalizer or a volume")},
 		Unexplained: true, Passing: passing,
 	}
 	for _, pod := range late[:min(len(late), shown)] {
-		d.late(&f, pod)
+		d.late(&h, pod)
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }
-
-// isEvictable reports whether a drain waits until a pod has gone.
-func isEvictable(pod *rollout.Pod) bool { return !pod.Static && pod.Owner.Kind != "DaemonSet" }
 
 // holdsUp reports whether a pod that is being deleted keeps the place that it has: its finalizers do so
 // as soon as its time is over.
@@ -53,27 +50,27 @@ func (d *diagnosis) holdsUp(pod *rollout.Pod) bool {
 	if pod.Spec != nil {
 		asked = asked.Add(-pod.Spec.GracePeriod)
 	}
-	return d.Now.Sub(asked) > standstill
+	return d.Now.Sub(asked) > drainStall
 }
 
 // late says why a pod has not ended. One with finalizers stays however it is deleted.
-func (d *diagnosis) late(f *Finding, pod *rollout.Pod) {
+func (d *diagnosis) late(h *HoldUp, pod *rollout.Pod) {
 	isTimed := !d.Now.IsZero() && !pod.Ends.IsZero()
 	isLate := isTimed && !d.Now.Before(pod.Ends)
 	switch {
 	case isLate:
-		f.Chain = append(f.Chain, fmt.Sprintf("the time that pod %s has for it was over %s", podName(pod), When(pod.Ends, d.Now)))
+		h.because(fmt.Sprintf("the time that pod %s has for it was over %s", pod.FullName(), When(pod.Ends, d.Now)))
 	case isTimed:
-		f.Chain = append(f.Chain, fmt.Sprintf("pod %s has until %s for it: that is its grace period", podName(pod), pod.Ends.UTC().Format("15:04:05 MST")))
+		h.because(fmt.Sprintf("pod %s has until %s for it: that is its grace period", pod.FullName(), pod.Ends.UTC().Format("15:04:05 MST")))
 	}
 	if pod.Finalizers == "" && !isTimed {
 		return
 	}
 	if pod.Finalizers != "" {
-		f.Chain = append(f.Chain, fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", podName(pod), pod.Finalizers))
+		h.because(fmt.Sprintf("pod %s has finalizers, and is there until whoever has put them there takes them away: %s", pod.FullName(), pod.Finalizers))
 	}
-	f.Remedies = append(f.Remedies, ending(pod))
-	f.Unexplained = false
+	h.Remedies = append(h.Remedies, ending(pod))
+	h.Unexplained = false
 }
 
 // ending makes a pod go that is being deleted.
@@ -89,19 +86,19 @@ func ending(pod *rollout.Pod) Remedy {
 // noFinalizers ends a command that takes the finalizers of an object away.
 const noFinalizers = ` --type=merge -p '{"metadata":{"finalizers":null}}'`
 
-// standsStill is about a drain in which nothing has happened for a while, although nothing that is known
-// keeps pods from being evicted.
-func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
+// stalled is about a drain in which nothing has happened for a while, although nothing known keeps pods
+// from being evicted.
+func (d *diagnosis) stalled(p *Pool, n *Node, left []*rollout.Pod) bool {
 	since := n.Since
 	if n.Cordoned != nil && n.Cordoned.Since != nil { // the first thing that a drain does
 		since = n.Cordoned.Since
 	}
-	if !d.longAgo(since, standstill) {
+	if !d.longAgo(since, drainStall) {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Pool: p.Name, Node: n.Name, Passing: true,
-		Chain: []string{fmt.Sprintf("node %s is being drained", n.Name), "the drain began " + When(*since, d.Now)},
+		Chain: chain(fmt.Sprintf("node %s is being drained", n.Name), "the drain began "+When(*since, d.Now)),
 		Remedies: []Remedy{
 			look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows what the drain waits for; it is tried again each minute, and after ten every five"),
 			look("oc describe node "+arg(n.Name), "shows what runs there"),
@@ -110,19 +107,19 @@ func (d *diagnosis) standsStill(p *Pool, n *Node, left []*rollout.Pod) bool {
 	var names []string
 	allowed := 0
 	for _, pod := range left {
-		names = append(names, podName(pod))
+		names = append(names, pod.FullName())
 		if d.Evidence.Evictions[PodName{pod.Namespace, pod.Name}].Allowed {
 			allowed++
 		}
 	}
 	switch {
 	case len(names) == 0:
-		f.Chain = append(f.Chain, "no pod is left that it would evict, and machine-config-controller has not said that it is done")
+		h.because("no pod is left that it would evict, and machine-config-controller has not said that it is done")
 	case allowed > 0:
-		f.Chain = append(f.Chain, "pods are still there, and asked for a dry run of their eviction, the API server would let them go: "+text.Names(names, shown))
+		h.because("pods are still there, and asked for a dry run of their eviction, the API server would let them go: " + text.Names(names, shown))
 	default:
-		f.Chain = append(f.Chain, "pods are still there, and no budget that is known keeps them: "+text.Names(names, shown))
+		h.because("pods are still there, and no budget that is known keeps them: " + text.Names(names, shown))
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }

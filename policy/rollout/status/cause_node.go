@@ -21,51 +21,69 @@ const (
 	updateTime = time.Hour
 )
 
-// node is about a node that is not done. Of what is wrong with it the deepest is said: nothing
-// ends on a node whose kubelet is silent.
+// nodeCauses find what holds up a node that is not done. The first that reports something ends the
+// search: those further down would follow from it.
+var nodeCauses = []func(*diagnosis, *Pool, *Node) bool{
+	// Without its kubelet no pod on the node starts or ends, nor does the daemon's.
+	(*diagnosis).notReady,
+	// All that follows goes by what the daemon says, or waits for what it does.
+	(*diagnosis).daemonDown,
+	// A daemon that lacks a config is degraded, or never asks for a drain.
+	(*diagnosis).configMissing,
+	// After an hour the daemon gives up on a drain, and says no more than that. What refuses the
+	// evictions is nearer to the cause.
+	(*diagnosis).drainRefused,
+	// These two are the last words of a daemon, or that there are none: a node is in one of these states.
+	(*diagnosis).degraded,
+	(*diagnosis).silent,
+	// By now nothing explains what takes so long.
+	(*diagnosis).tooLong,
+}
+
 func (d *diagnosis) node(p *Pool, n *Node) {
-	if d.notReady(p, n) || d.daemonDown(p, n) {
-		return
-	}
-	if d.configMissing(p, n) {
-		return
-	}
-	switch n.State {
-	case NodeDegraded:
-		if n.drains() && d.draining(p, n, "its drain did not end within an hour, and is tried again") {
+	for _, isFound := range nodeCauses {
+		if isFound(d, p, n) {
 			return
 		}
-		d.degraded(p, n)
-	case NodeDraining:
-		if !d.draining(p, n, "") {
-			d.tooLong(p, n)
-		}
-	case NodeSilent:
-		d.add(Finding{
-			Pool: p.Name, Node: n.Name, subject: "silent", Cause: CauseDaemonDown, Unexplained: true,
-			Chain:    []string{fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"},
-			Remedies: []Remedy{daemonPod(n.Name)},
-		})
-	case NodeApplying, NodeUpdating:
-		d.tooLong(p, n)
 	}
 }
 
-// drains reports whether the daemon waits for a drain.
-func (n *Node) drains() bool {
-	return n.Drain != nil && !n.Drain.Finished && strings.HasPrefix(n.Drain.Asked, "drain-")
+// drainRefused is about a drain that is under way, or that the daemon gave up on.
+func (d *diagnosis) drainRefused(p *Pool, n *Node) bool {
+	switch {
+	case n.State == NodeDegraded && n.IsDraining():
+		return d.draining(p, n, "its drain did not end within an hour, and is tried again")
+	case n.State == NodeDraining:
+		return d.draining(p, n, "")
+	default:
+		return false
+	}
+}
+
+// silent is about a node that nothing is known of.
+func (d *diagnosis) silent(p *Pool, n *Node) bool {
+	if n.State != NodeSilent {
+		return false
+	}
+	d.add(HoldUp{
+		Pool: p.Name, Node: n.Name, subject: "silent", Cause: CauseDaemonDown, Unexplained: true,
+		Chain:    chain(fmt.Sprintf("node %s has not been reported on", n.Name), "its machine-config-daemon has written none of its annotations, or not all"),
+		Remedies: []Remedy{daemonPod(n.Name)},
+	})
+	return true
 }
 
 // tooLong is about an update that takes too long for no reason that is known.
-func (d *diagnosis) tooLong(p *Pool, n *Node) {
-	if !d.longAgo(n.Since, updateTime) {
-		return
+func (d *diagnosis) tooLong(p *Pool, n *Node) bool {
+	if !n.isUnderWay() || !d.longAgo(n.Since, updateTime) {
+		return false
 	}
-	d.add(Finding{
+	d.add(HoldUp{
 		Pool: p.Name, Node: n.Name, subject: "long",
-		Chain:    []string{fmt.Sprintf("node %s %s", n.Name, n.State), "its update began " + When(*n.Since, d.Now) + ", and nothing that is known holds it up"},
+		Chain:    chain(fmt.Sprintf("node %s %s", n.Name, n.State), "its update began "+When(*n.Since, d.Now)+", and nothing that is known holds it up"),
 		Remedies: []Remedy{daemonPod(n.Name), look("oc describe node "+arg(n.Name), "shows what runs there, and its events")},
 	})
+	return true
 }
 
 // daemonPod shows the daemon of a node.
@@ -88,23 +106,23 @@ func (d *diagnosis) daemonDown(p *Pool, n *Node) bool {
 	if slices.ContainsFunc(pods, isReady) {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CauseDaemonDown, Pool: p.Name, Node: n.Name, subject: "none",
-		Chain:    []string{fmt.Sprintf("node %s %s", n.Name, n.State), "its " + name + " does not run"},
+		Chain:    chain(fmt.Sprintf("node %s %s", n.Name, n.State), "its "+name+" does not run"),
 		Remedies: []Remedy{daemonPod(n.Name)},
 	}
 	for _, pod := range pods {
 		why := d.unready(pod)
-		f.subject = why.subject
-		f.Chain, f.Remedies = append(f.Chain, why.chain...), append(f.Remedies, why.all()...)
+		h.subject = why.subject
+		h.explain(why)
 	}
 	if len(pods) == 0 {
-		f.Chain = append(f.Chain, "DaemonSet "+name+" has no pod there")
-		f.Remedies = append(f.Remedies,
+		h.because("DaemonSet " + name + " has no pod there")
+		h.Remedies = append(h.Remedies,
 			look(inMCO+"describe daemonset "+name, "shows its events: a quota, a taint or a webhook may keep it from making the pod"),
 			act(inMCO+"rollout restart daemonset "+name, "restarts its pods one at a time; nodes and workloads keep running"))
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }
 
@@ -119,23 +137,23 @@ func (d *diagnosis) notReady(p *Pool, n *Node) bool {
 	if (n.State == NodeApplying || n.State == NodeUpdating) && !d.Now.IsZero() && !d.longAgo(c.Since, rebootTime) {
 		return true // it reboots
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CauseNodeNotReady, Pool: p.Name, Node: n.Name, subject: strings.ReplaceAll(c.Reason+c.Message, n.Name, ""),
-		Chain: []string{fmt.Sprintf("node %s is not ready", n.Name), fmt.Sprintf("its kubelet says: %s", cmp.Or(c.Message, c.Reason, "nothing"))},
+		Chain: chain(fmt.Sprintf("node %s is not ready", n.Name), fmt.Sprintf("its kubelet says: %s", cmp.Or(c.Message, c.Reason, "nothing"))),
 	}
 	d.Asks.Requests = true
-	f.Remedies = append(f.Remedies, look("oc describe node "+arg(n.Name), "shows its conditions and events"))
+	h.Remedies = append(h.Remedies, look("oc describe node "+arg(n.Name), "shows its conditions and events"))
 	for _, r := range d.Evidence.Requests {
 		if r.Node == n.Name {
-			f.Cause, f.subject = CauseCertificatePending, ""
-			f.Chain = append(f.Chain, fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
-			f.Remedies = append(f.Remedies, act("oc adm certificate approve "+arg(r.Name), "lets the kubelet in again, if the request is its own: look at it first with oc describe csr"))
+			h.Cause, h.subject = CauseCertificatePending, ""
+			h.because(fmt.Sprintf("it waits for a certificate: nobody has approved CertificateSigningRequest %s", r.Name))
+			h.Remedies = append(h.Remedies, act("oc adm certificate approve "+arg(r.Name), "lets the kubelet in again, if the request is its own: look at it first with oc describe csr"))
 		}
 	}
-	f.Remedies = append(f.Remedies,
+	h.Remedies = append(h.Remedies,
 		look(fmt.Sprintf("ssh core@%s sudo journalctl -u kubelet -u crio --since -1h", arg(n.Name)), "shows why, where the node can be reached"),
 		act(fmt.Sprintf("ssh core@%s sudo systemctl restart crio kubelet", arg(n.Name)), "starts them anew; what runs on the node goes on"))
-	d.add(f)
+	d.add(h)
 	return true
 }
 
@@ -148,30 +166,30 @@ func (d *diagnosis) configMissing(p *Pool, n *Node) bool {
 	if missing == "" || !d.isMissing(n, missing) {
 		return false
 	}
-	f := Finding{
+	h := HoldUp{
 		Cause: CauseConfigMissing, Pool: p.Name, Node: n.Name, subject: missing,
-		Chain: []string{
+		Chain: chain(
 			fmt.Sprintf("node %s %s", n.Name, n.State),
 			fmt.Sprintf("annotation %s names rendered config %s, which is gone: somebody has deleted it, and its daemon cannot tell what to change", which, missing),
-		},
+		),
 		Remedies: []Remedy{look("oc get machineconfig "+arg(missing), "says whether it is there; if there is a backup of it, create it again, and the node goes on by itself")},
 	}
 	if n.Reason != "" {
-		f.Chain = append(f.Chain, "its daemon says: "+n.Reason)
+		h.because("its daemon says: " + n.Reason)
 	}
 	target := arg(p.Target)
 	patch := fmt.Sprintf(`oc annotate node %s --overwrite machineconfiguration.openshift.io/desiredConfig=%s`, arg(n.Name), target)
 	switch {
 	case p.Target == "" || p.Target == missing:
 	case which == "desiredConfig":
-		f.Remedies = append(f.Remedies, act(patch, "gives the node what its pool is to have; it is drained or rebooted if that asks for it"))
+		h.Remedies = append(h.Remedies, act(patch, "gives the node what its pool is to have; it is drained or rebooted if that asks for it"))
 	default:
-		f.Remedies = append(f.Remedies, act(
+		h.Remedies = append(h.Remedies, act(
 			patch+" machineconfiguration.openshift.io/currentConfig="+target+" && "+forceCommand(n.Name),
 			"last resort: calls the node updated to what its pool is to have, and has the daemon write all of it anew. It overwrites whatever was changed on the node, and reboots it",
 		))
 	}
-	d.add(f)
+	d.add(h)
 	return true
 }
 

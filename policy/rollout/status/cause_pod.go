@@ -6,20 +6,30 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-func podName(p *rollout.Pod) string { return p.Namespace + "/" + p.Name }
+// explanation is the reason why a pod is not ready or an image is not pulled, with remedies.
+type explanation struct {
+	cause    Cause
+	subject  string
+	links    []string // of a Chain
+	remedies []Remedy
+	// last are remedies that do more than is asked for.
+	last []Remedy
+}
 
-// in begins a command about an object in a namespace.
-func in(namespace string) string { return "oc -n " + arg(namespace) + " " }
+func (w *explanation) because(links ...string) { w.links = append(w.links, links...) }
+
+// explain adds the links of an explanation, and all of its remedies.
+func (h *HoldUp) explain(w explanation) {
+	h.because(w.links...)
+	h.Remedies = slices.Concat(h.Remedies, w.remedies, w.last)
+}
 
 // unready says why a pod is not ready, and what can be done.
-func (d *diagnosis) unready(p *rollout.Pod) why {
+func (d *diagnosis) unready(p *rollout.Pod) explanation {
 	switch {
 	case p.FailsToPull():
 		return d.unpulled(p)
@@ -32,18 +42,18 @@ func (d *diagnosis) unready(p *rollout.Pod) why {
 	}
 }
 
-// notReadyPod is about a pod that runs and is not ready. One that was made after the drain began has come
-// instead of another one that was not ready either.
-func (d *diagnosis) notReadyPod(p *rollout.Pod) why {
-	w := why{
-		cause: CausePodNotReady, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s is not ready", podName(p), p.Node)},
+// notReadyPod explains a pod that runs and is not ready. One that was made after the drain began has
+// replaced another that was not ready either.
+func (d *diagnosis) notReadyPod(p *rollout.Pod) explanation {
+	w := explanation{
+		cause: CausePodNotReady, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s on %s is not ready", p.FullName(), p.Node)},
 		remedies: []Remedy{look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows its probes and events")},
 	}
 	others := d.landing(p, "")
 	switch {
 	case !d.began.IsZero() && p.Created.After(d.began):
-		w.chain = append(w.chain, fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
-	case p.Owner != (rollout.Owner{}) && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
+		w.because(fmt.Sprintf("it was made after the drain began, %s: to delete it once more may not help", When(p.Created, d.Now)))
+	case !p.IsBare() && slices.ContainsFunc(others.all(), func(n string) bool { return n != p.Node }):
 		again := replace(p, "")
 		w.remedies = append(w.remedies, act(fmt.Sprintf("oc adm cordon %s && { %s; oc adm uncordon %s; }", arg(p.Node), again.Command, arg(p.Node)), again.Effect+", on another node"))
 	default:
@@ -52,17 +62,17 @@ func (d *diagnosis) notReadyPod(p *rollout.Pod) why {
 	return w
 }
 
-// replace is to delete a pod for another one. Nothing makes one instead of a bare pod.
+// replace deletes a pod for its controller to make another. A bare pod has none.
 func replace(p *rollout.Pod, how string) Remedy {
 	effect := "makes another one instead" + how
-	if p.Owner == (rollout.Owner{}) {
+	if p.IsBare() {
 		effect = "last resort: the pod is gone for good, as nothing makes another one instead"
 	}
 	return act(in(p.Namespace)+"delete pod "+arg(p.Name), effect)
 }
 
 // unpulled is about a pod whose image is not pulled.
-func (d *diagnosis) unpulled(p *rollout.Pod) why {
+func (d *diagnosis) unpulled(p *rollout.Pod) explanation {
 	image := p.FailingImage()
 	route, unknown := d.routeOn(p.Node, p.Namespace, image)
 	d.pull(route)
@@ -71,13 +81,13 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 		d.pullBy(pool.from(), p.Namespace, image)
 	}
 	w := d.pullOf(image, p.Node, route, unknown)
-	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", podName(p), p.Node, cmp.Or(image, "an image"), p.Failing)
-	w.chain = append([]string{first}, w.chain...)
+	first := fmt.Sprintf("pod %s on %s cannot pull %s: %s", p.FullName(), p.Node, cmp.Or(image, "an image"), p.Failing)
+	w.links = append([]string{first}, w.links...)
 	if p.Detail != "" && !strings.HasPrefix(p.Detail, "Back-off pulling image") {
-		w.chain = slices.Insert(w.chain, 1, "its kubelet says: "+p.Detail)
+		w.links = slices.Insert(w.links, 1, "its kubelet says: "+p.Detail)
 	}
 	if p.Spec != nil && len(p.Spec.PullSecrets) > 0 {
-		w.chain = append(w.chain, "the pod has pull secrets of its own, with which registries may answer otherwise")
+		w.because("the pod has pull secrets of its own, with which registries may answer otherwise")
 	}
 	if p.Spec == nil || image == "" {
 		return w
@@ -93,41 +103,41 @@ func (d *diagnosis) unpulled(p *rollout.Pod) why {
 	return w
 }
 
-// elsewhere is about another pod instead, which may go to another node, or to the same by what places
-// have now. It helps only where the next place can pull.
-func (d *diagnosis) elsewhere(w *why, p *rollout.Pod, image string, route path) {
+// elsewhere proposes another pod instead, which may go to another node, or by now be pulled on the same.
+// It helps only if every node that it may go to can pull.
+func (d *diagnosis) elsewhere(w *explanation, p *rollout.Pod, image string, route path) {
 	l, now := d.landing(p, image), d.pull(route)
 	switch {
-	case l.isSafe() && p.Owner != (rollout.Owner{}): // else its kubelet is to try again
+	case l.isSafe() && !p.IsBare(): // else its kubelet is to try again
 		how := ", which can be pulled on " + text.Names(l.works, shown)
-		if now == pullWorks {
+		if now == rollout.PullWorks {
 			how = ", which tries at once"
 		}
 		w.remedies = append([]Remedy{replace(p, how)}, w.remedies...)
 		return
-	case now == pullWorks:
+	case now == rollout.PullWorks:
 		w.remedies = append([]Remedy{look(in(p.Namespace)+"get pod "+arg(p.Name)+" -w", "shows how it goes on: its kubelet tries again by itself, every 5 minutes")}, w.remedies...)
 		return
 	case d.ahead(w, p, image):
 		return
 	}
 	if len(l.works) > 0 && len(l.fails) > 0 {
-		w.chain = append(w.chain, fmt.Sprintf("another pod instead could be pulled on %s, but not on %s", text.Names(l.works, shown), text.Names(l.fails, shown)))
+		w.because(fmt.Sprintf("another pod instead could be pulled on %s, but not on %s", text.Names(l.works, shown), text.Names(l.fails, shown)))
 	}
 }
 
 // unplaced is about a pod that is on no node: by which constraint, and who has the place.
-func (d *diagnosis) unplaced(p *rollout.Pod) why {
-	w := why{cause: CausePodNotPlaced, subject: podName(p), chain: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", podName(p))}}
+func (d *diagnosis) unplaced(p *rollout.Pod) explanation {
+	w := explanation{cause: CausePodNotPlaced, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s is on no node: the scheduler has not placed it", p.FullName())}}
 	if p.Spec != nil && p.Spec.Gated {
-		w.chain = append(w.chain, "it has scheduling gates, and waits for whatever is to lift them")
+		w.because("it has scheduling gates, and waits for whatever is to lift them")
 	}
 	if p.Detail != "" {
-		w.chain = append(w.chain, "the scheduler says: "+p.Detail)
+		w.because("the scheduler says: " + p.Detail)
 	}
 	w.remedies = append(w.remedies, look(in(p.Namespace)+"describe pod "+arg(p.Name), "shows which constraint keeps it from each node"))
 	for _, n := range d.cordonedByOthers(p) {
-		w.chain = append(w.chain, fmt.Sprintf("node %s is cordoned, and not for an update", n))
+		w.because(fmt.Sprintf("node %s is cordoned, and not for an update", n))
 		w.remedies = append(w.remedies, act("oc adm uncordon "+arg(n), "lets pods go there again; ask who cordoned it"))
 	}
 	if p.Spec != nil && !p.Spec.Gated && d.placings < maxPlacings {
@@ -143,15 +153,15 @@ func (d *diagnosis) unplaced(p *rollout.Pod) why {
 	return w
 }
 
-// maxPlacings is for how many pods it is worked out what keeps them from each node.
+// maxPlacings limits for how many pods it is determined what keeps them from each node.
 const maxPlacings = 60
 
 // kept says what keeps a pod from the nodes that it may run on, and that it fits only where a drain is
 // under way.
-func (d *diagnosis) kept(w *why, p *rollout.Pod) {
+func (d *diagnosis) kept(w *explanation, p *rollout.Pod) {
 	placing := d.placing(p)
 	if len(placing.eligible) == 0 && len(d.Cluster.Nodes) > 0 {
-		w.chain = append(w.chain, "there is no node that its selectors, affinity, tolerations and volumes allow")
+		w.because("there is no node that its selectors, affinity, tolerations and volumes allow")
 	}
 	var drained, held []string
 	free := false
@@ -169,9 +179,9 @@ func (d *diagnosis) kept(w *why, p *rollout.Pod) {
 			free = true
 		}
 	}
-	w.chain = append(w.chain, text.First(held, explained, "node")...)
+	w.because(text.First(held, explained, "node")...)
 	if len(drained) > 0 && !free {
-		w.chain = append(w.chain, fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
+		w.because(fmt.Sprintf("it fits only on %s, which is being drained, and the drain waits for the budget that waits for it", text.Names(drained, shown)))
 	}
 }
 
@@ -202,15 +212,11 @@ func undo(p *rollout.Pod, why string) Remedy {
 // cordonedByOthers returns nodes that a pod may run on, and that are cordoned for another reason
 // than an update.
 func (d *diagnosis) cordonedByOthers(p *rollout.Pod) []string {
-	pod := &corev1.Pod{}
-	if p.Spec != nil {
-		pod.Spec.NodeSelector, pod.Spec.Affinity = p.Spec.NodeSelector, p.Spec.Affinity
-	}
-	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	required := cmp.Or(p.Spec, &rollout.PodSpec{}).RequiredNodes()
 	var names []string
 	for _, n := range d.Cluster.Nodes {
 		r := rollout.ReportOf(n)
-		if !n.Spec.Unschedulable || !r.Done || strings.HasPrefix(r.DrainAsked, "drain-") || len(names) == shown {
+		if !n.Spec.Unschedulable || !r.Done || r.AskedToDrain() || len(names) == shown {
 			continue
 		}
 		if fits, err := required.Match(n); fits && err == nil {
@@ -221,10 +227,10 @@ func (d *diagnosis) cordonedByOthers(p *rollout.Pod) []string {
 }
 
 // failing is about a pod that does not start, or ends again and again.
-func (d *diagnosis) failing(p *rollout.Pod) why {
-	w := why{cause: CausePodFails, subject: podName(p), chain: []string{fmt.Sprintf("pod %s on %s does not start: %s", podName(p), p.Node, p.Failing)}}
+func (d *diagnosis) failing(p *rollout.Pod) explanation {
+	w := explanation{cause: CausePodFails, subject: p.FullName(), links: []string{fmt.Sprintf("pod %s on %s does not start: %s", p.FullName(), p.Node, p.Failing)}}
 	if p.Detail != "" {
-		w.chain = append(w.chain, "its kubelet says: "+p.Detail)
+		w.because("its kubelet says: " + p.Detail)
 	}
 	logs := look(fmt.Sprintf("%slogs %s -c %s --previous", in(p.Namespace), arg(p.Name), arg(p.FailingContainer)), "shows why")
 	if p.Failing != "CrashLoopBackOff" { // it has never run

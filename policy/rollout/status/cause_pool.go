@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,13 +16,13 @@ import (
 
 // pool is about a pool and its nodes.
 func (d *diagnosis) pool(p *Pool) {
-	known := len(d.Findings)
+	known := len(d.HoldUps)
 	switch {
 	case p.State == PoolDeleted && p.From != "":
 		d.deleted(p)
 	case p.Paused != nil && p.From != "":
-		d.add(Finding{
-			Cause: CausePoolPaused, Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), p.Paused.Lines[0]},
+		d.add(HoldUp{
+			Cause: CausePoolPaused, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), p.Paused.Lines[0]),
 			Remedies: []Remedy{d.resume(p)},
 		})
 	case p.Held != "" && !p.waitsForUnready():
@@ -31,10 +30,10 @@ func (d *diagnosis) pool(p *Pool) {
 	}
 	d.certificate(p)
 	d.rendering(p)
-	for i := range p.Nodes {
-		d.node(p, &p.Nodes[i])
+	for i := range p.Left {
+		d.node(p, &p.Left[i])
 	}
-	if len(d.Findings) == known {
+	if len(d.HoldUps) == known {
 		d.unexplained(p)
 	}
 }
@@ -42,25 +41,24 @@ func (d *diagnosis) pool(p *Pool) {
 // deleted is about a pool whose deletion does not end. Its nodes have to leave it first: its
 // rendered configs go with it, and without those no node can be updated to another config.
 func (d *diagnosis) deleted(p *Pool) {
-	i := slices.IndexFunc(d.Cluster.Pools, func(o *mcfgv1.MachineConfigPool) bool { return o.Name == p.Name })
-	object := d.Cluster.Pools[i]
+	object := d.Cluster.Pool(p.Name)
 	keeps := "something keeps it"
 	if len(object.Finalizers) > 0 {
 		keeps = "finalizers keep it until whoever has put them there takes them away: " + text.Names(object.Finalizers, shown)
 	}
-	f := Finding{
-		Cause: CausePoolDeletion, Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and " + keeps},
+	h := HoldUp{
+		Cause: CausePoolDeletion, Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s does not get %s", p.Name, p.Target), "it is being deleted, and "+keeps),
 		Remedies: []Remedy{look(fmt.Sprintf("oc get machineconfigpool %s -o yaml", arg(p.Name)), "shows its finalizers and which nodes it selects")},
 	}
-	if selector := object.Spec.NodeSelector; p.Present > 0 && selector != nil && len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0 {
+	if selector := object.Spec.NodeSelector; len(p.Nodes) > 0 && selector != nil && len(selector.MatchLabels) == 1 && len(selector.MatchExpressions) == 0 {
 		for key, value := range selector.MatchLabels {
-			f.Remedies = append(f.Remedies, act(fmt.Sprintf("oc label node -l %s %s", arg(key+"="+value), arg(key+"-")),
-				fmt.Sprintf("takes its %s out of the pool: if labelled as workers, they get what pool worker is to have, drained or rebooted if that asks for it", text.Count(p.Present, "node"))))
+			h.Remedies = append(h.Remedies, act(fmt.Sprintf("oc label node -l %s %s", arg(key+"="+value), arg(key+"-")),
+				fmt.Sprintf("takes its %s out of the pool: if labelled as workers, they get what pool worker is to have, drained or rebooted if that asks for it", text.Count(len(p.Nodes), "node"))))
 		}
 	}
-	f.Remedies = append(f.Remedies, act("oc patch machineconfigpool "+arg(p.Name)+noFinalizers,
+	h.Remedies = append(h.Remedies, act("oc patch machineconfigpool "+arg(p.Name)+noFinalizers,
 		"last resort, once it has no nodes and those have another config: the pool is gone at once with its rendered configs, and whoever has put the finalizers there does not clean up. A node that still has such a config is degraded then"))
-	d.add(f)
+	d.add(h)
 }
 
 func (d *diagnosis) resume(p *Pool) Remedy {
@@ -72,11 +70,11 @@ func (d *diagnosis) unexplained(p *Pool) {
 	describe := look("oc describe machineconfigpool "+arg(p.Name), "shows all of its conditions")
 	switch {
 	case p.State == PoolDegraded:
-		d.add(Finding{Pool: p.Name, Chain: []string{fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()}, Remedies: []Remedy{describe}})
+		d.add(HoldUp{Pool: p.Name, Chain: chain(fmt.Sprintf("pool %s is degraded", p.Name), p.Trouble()), Remedies: []Remedy{describe}})
 	case p.State == PoolUpdating && !d.isFound(CauseControllerDown) && p.onlyWaits():
-		d.add(Finding{
+		d.add(HoldUp{
 			Passing: true,
-			Pool:    p.Name, Chain: []string{fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Nodes), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"},
+			Pool:    p.Name, Chain: chain(fmt.Sprintf("in pool %s %s, and none is being updated", p.Name, text.Plural(len(p.Left), "node waits", "nodes wait")), "nothing that is known keeps MCO from taking one"),
 			Remedies: []Remedy{
 				look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows what it is at"), describe,
 			},
@@ -86,33 +84,33 @@ func (d *diagnosis) unexplained(p *Pool) {
 
 // onlyWaits reports whether all that is left are nodes that wait.
 func (p *Pool) onlyWaits() bool {
-	return len(p.Nodes) > 0 && !slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.State != NodeWaits })
+	return len(p.Left) > 0 && !slices.ContainsFunc(p.Left, func(n Node) bool { return n.State != NodeWaits })
 }
 
 func (d *diagnosis) isFound(cause Cause) bool {
-	return slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Cause == cause })
+	return slices.ContainsFunc(d.HoldUps, func(h HoldUp) bool { return h.Cause == cause })
 }
 
 // held is about a pool of which no node is taken.
 func (d *diagnosis) held(p *Pool) {
-	f := Finding{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: []string{fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held}}
-	for _, n := range p.Nodes {
-		if n.Cordoned != nil && (n.State == NodeWaits || n.State == NodeUnavailable) && len(f.Remedies) < shown {
-			f.Chain = append(f.Chain, n.cordonedText())
-			f.Remedies = append(f.Remedies, act("oc adm uncordon "+arg(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
+	h := HoldUp{Cause: CauseNodesUnavailable, Pool: p.Name, Chain: chain(fmt.Sprintf("no node of pool %s is taken", p.Name), p.Held)}
+	for _, n := range p.Left {
+		if n.Cordoned != nil && (n.State == NodeWaits || n.State == NodeUnavailable) && len(h.Remedies) < shown {
+			h.because(n.cordonedText())
+			h.Remedies = append(h.Remedies, act("oc adm uncordon "+arg(n.Name), "lets pods go there again, and MCO take a node; ask who cordoned it"))
 		}
 	}
-	f.Remedies = append(f.Remedies, act(
+	h.Remedies = append(h.Remedies, act(
 		fmt.Sprintf(`oc patch machineconfigpool %s --type=merge -p '{"spec":{"maxUnavailable":2}}'`, arg(p.Name)), "lets MCO take more nodes at once, from now on",
 	))
-	d.add(f)
+	d.add(h)
 }
 
 // waitsForUnready reports whether all nodes that keep MCO from taking another one are not ready:
-// each has a finding of its own, which is nearer to the cause.
+// each has a hold-up of its own, which is nearer to the cause.
 func (p *Pool) waitsForUnready() bool {
 	keep, unready := 0, 0
-	for _, n := range p.Nodes {
+	for _, n := range p.Left {
 		if n.Unavailable == "" || n.State != NodeWaits && n.State != NodeUnavailable {
 			continue
 		}
@@ -140,13 +138,13 @@ func (d *diagnosis) certificate(p *Pool) {
 		if !strings.Contains(c.Subject, rollout.KubeletSigner) || c.NotBefore == nil || !c.NotBefore.After(*p.Paused.Since) {
 			continue
 		}
-		d.add(Finding{
+		d.add(HoldUp{
 			Cause: CauseCertificateWaits, Pool: p.Name,
-			Chain: []string{
+			Chain: chain(
 				fmt.Sprintf("nodes of pool %s get no new certificates", p.Name), p.Paused.Lines[0],
 				fmt.Sprintf("the CA %s was made anew on %s, and they have the one from before: once that has expired, logs, exec and metrics fail there, and nodes may become NotReady",
 					rollout.KubeletSigner, c.NotBefore.UTC().Format("2006-01-02")),
-			},
+			),
 			Remedies: []Remedy{d.resume(p)},
 		})
 		return
@@ -158,12 +156,12 @@ func (d *diagnosis) rendering(p *Pool) {
 	logs := look(inMCO+"logs deployment/machine-config-controller -c machine-config-controller", "shows the whole message")
 	for _, c := range p.Conditions {
 		if c.Type == "RenderDegraded" {
-			f := Finding{
-				Cause: CauseNotRendered, Pool: p.Name, Chain: []string{fmt.Sprintf("MCO renders no config for pool %s", p.Name), cmp.Or(c.Message, c.Reason, "it does not say why")},
+			h := HoldUp{
+				Cause: CauseNotRendered, Pool: p.Name, Chain: chain(fmt.Sprintf("MCO renders no config for pool %s", p.Name), cmp.Or(c.Message, c.Reason, "it does not say why")),
 				Remedies: []Remedy{look("mirrorset-guard render", "says whether the mirror objects are the reason"), logs},
 			}
-			d.newConfigs(p, &f)
-			d.add(f)
+			d.newConfigs(p, &h)
+			d.add(h)
 			return
 		}
 	}
@@ -182,12 +180,12 @@ func (d *diagnosis) rendering(p *Pool) {
 	if err != nil || len(differences) == 0 || d.isFound(CauseControllerDown) {
 		return
 	}
-	d.add(Finding{
+	d.add(HoldUp{
 		Cause: CauseObjectsNotRendered, Pool: p.Name, Unexplained: true, Passing: true,
-		Chain: []string{
+		Chain: chain(
 			fmt.Sprintf("pool %s is to get %s, which is not what the mirror objects ask for", p.Name, p.Target),
-			"MCO has not rendered it: " + differenceText(differences),
-		},
+			"MCO has not rendered it: "+differenceText(differences),
+		),
 		Remedies: []Remedy{
 			look("mirrorset-guard render", "shows what the objects ask for, and whether MCO has applied it"), logs,
 			act(inMCO+"delete pod -l k8s-app=machine-config-controller", "starts MCO's controllers anew, which render all that objects ask for; nodes of pools that are not paused then get it"),
@@ -205,8 +203,7 @@ func unreadConfig(name string, err error) string {
 
 // takesMirrors reports whether a pool selects what MCO generates for registries.
 func takesMirrors(c rollout.Cluster, pool string) bool {
-	f := rollout.NewForecast(rollout.Cluster{Pools: c.Pools}, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
-	return slices.ContainsFunc(f.Pools, func(p rollout.Pool) bool {
+	return slices.ContainsFunc(rollout.Cluster{Pools: c.Pools}.Members().Pools, func(p rollout.Pool) bool {
 		return p.Name == pool && p.Part != rollout.Unselected && p.Part != rollout.Invalid
 	})
 }
@@ -230,10 +227,9 @@ func differenceText(differences []rollout.RegistryChange) string {
 
 // newConfigs says which MachineConfigs have come since MCO last rendered for a pool: one of
 // them is most often the reason why it no longer does.
-func (d *diagnosis) newConfigs(p *Pool, f *Finding) {
+func (d *diagnosis) newConfigs(p *Pool, h *HoldUp) {
 	d.Asks.Configs = true
-	i := slices.IndexFunc(d.Cluster.Pools, func(o *mcfgv1.MachineConfigPool) bool { return o.Name == p.Name })
-	object := d.Cluster.Pools[i]
+	object := d.Cluster.Pool(p.Name)
 	selector, err := metav1.LabelSelectorAsSelector(object.Spec.MachineConfigSelector)
 	if err != nil || len(object.Spec.Configuration.Source) == 0 {
 		return
@@ -242,9 +238,9 @@ func (d *diagnosis) newConfigs(p *Pool, f *Finding) {
 		return slices.ContainsFunc(object.Spec.Configuration.Source, func(r corev1.ObjectReference) bool { return r.Name == name })
 	}
 	for _, c := range d.Evidence.Configs {
-		if len(f.Remedies) < shown && selector.Matches(labels.Set(c.Labels)) && !rendered(c.Name) {
-			f.Chain = append(f.Chain, fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
-			f.Remedies = append(f.Remedies,
+		if len(h.Remedies) < shown && selector.Matches(labels.Set(c.Labels)) && !rendered(c.Name) {
+			h.because(fmt.Sprintf("MachineConfig %s is not in what MCO last rendered for the pool: it is new, and may be the reason", c.Name))
+			h.Remedies = append(h.Remedies,
 				look("oc get machineconfig "+arg(c.Name)+" -o yaml", "shows it: repair it if it is wanted"),
 				act("oc delete machineconfig "+arg(c.Name), "takes it back; MCO renders without it at once, and no node changes for it"))
 		}

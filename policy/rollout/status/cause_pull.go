@@ -7,11 +7,43 @@ import (
 	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// pullRemedies are what can be done for an image that a node cannot pull by its route.
+// pullOf explains that a node cannot pull an image: by which route, and what is there now.
+func (d *diagnosis) pullOf(image, node string, route path, unknown string) explanation {
+	w := explanation{cause: CauseImageNotPulled, subject: image}
+	if unknown != "" {
+		w.because("where it looks for the image is not known: " + unknown)
+		return w
+	}
+	w.because(fmt.Sprintf("node %s looks for it at %s", node, strings.Join(placesOf(route.Route), ", then ")))
+	if route.Refused != "" {
+		w.because("its signature policy refuses the image: " + route.Refused)
+	}
+	if required := requirement(route.Route); required != "" {
+		w.because(required)
+	}
+	open := route.open()
+	d.askPlaces(open)
+	if link := d.answersLink(open); link != "" {
+		w.because(link)
+	}
+	w.remedies = d.pullRemedies(image, node, route)
+	return w
+}
+
+// requirement says what nodes require of the signatures of an image, "" for nothing.
+func requirement(route mirrors.Route) string {
+	if len(route.Sources) == 0 || route.Sources[0].Trust == nil {
+		return ""
+	}
+	return "nodes require a signature of it (" + route.Sources[0].Trust.Origin(shown) + "), and look for it only at the first place that has the image"
+}
+
+// pullRemedies returns what can be done for an image that a node cannot pull by its route.
 func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 	var remedies []Remedy
 	if mirror, ok := d.toCopyTo(route); ok {
@@ -20,10 +52,10 @@ func (d *diagnosis) pullRemedies(image, node string, route path) []Remedy {
 	remedies = append(remedies, d.signRemedies(route)...)
 	for _, l := range route.open() {
 		switch host, _, _ := strings.Cut(l.Ref, "/"); d.answer(l) {
-		case HoldsDenied:
+		case policy.Denied:
 			remedies = append(remedies, act("oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE",
 				"gives all nodes the credentials in FILE, which has to have the old ones too, and those for "+host+"; no node is drained"))
-		case HoldsAway:
+		case policy.Unreachable:
 			remedies = append(remedies, look(fmt.Sprintf("oc debug node/%s -- chroot /host curl -sSI https://%s/v2/", arg(node), arg(host)), "says whether the node reaches "+host))
 		}
 	}
@@ -36,15 +68,15 @@ func (d *diagnosis) copies(image string, mirror mirrors.Location, route path) []
 	const again = "; whoever waits for it tries again by itself"
 	source := d.source(image, route)
 	d.askPlaces([]PlaceAsked{source})
-	switch d.answer(source) {
-	case HoldsNot, HoldsAway, HoldsOther:
-	case "":
+	switch answer := d.answer(source); {
+	case answer == policy.Unreachable || isWithout(answer):
+	case !d.isAsked(source):
 		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image to the mirror, if it can still be had at its source"+again)}
 	default:
 		return []Remedy{act(copyCommand(image, mirror.Ref), "copies the image from its source to the mirror"+again)}
 	}
 	for _, at := range d.Asks.Places {
-		if d.answer(at) == HoldsIt && isOf(image, at.Ref) && at.Ref != mirror.Ref {
+		if d.answer(at) == policy.Present && isOf(image, at.Ref) && at.Ref != mirror.Ref {
 			return []Remedy{act(copyCommand(at.Ref, mirror.Ref), "copies the image to the mirror from where it still is"+again)}
 		}
 	}
@@ -67,7 +99,8 @@ func (d *diagnosis) source(image string, route path) PlaceAsked {
 	return PlaceAsked{Place{location, route.namespace}, mirrors.PullSource{Location: location}}
 }
 
-// isOf reports whether a place is of the same tag or digest of an image.
+// isOf reports whether a reference has the name and the tag or digest of an image, whatever its registry
+// and namespace.
 func isOf(image, ref string) bool {
 	return strings.TrimPrefix(image, repositoryOf(image)) == strings.TrimPrefix(ref, repositoryOf(ref)) && image[strings.LastIndexByte(repositoryOf(image), '/')+1:] == ref[strings.LastIndexByte(repositoryOf(ref), '/')+1:]
 }
@@ -86,7 +119,7 @@ func (d *diagnosis) runsOn(image string) string {
 // toCopyTo returns the first mirror that a node asks and that is not known to have the image.
 func (d *diagnosis) toCopyTo(route path) (mirrors.Location, bool) {
 	for _, l := range route.open() {
-		if holds := d.answer(l); l.Source.Mirror && (holds == "" || holds == HoldsNot || holds == HoldsOther) {
+		if l.Source.Mirror && (!d.isAsked(l) || isWithout(d.answer(l))) {
 			return l.Location, true
 		}
 	}
@@ -97,8 +130,8 @@ func (d *diagnosis) toCopyTo(route path) (mirrors.Location, bool) {
 // to the first place that has the image, and to the mirror that it is copied to first.
 func (d *diagnosis) signRemedies(route path) []Remedy {
 	to := slices.IndexFunc(route.open(), func(p PlaceAsked) bool {
-		holds := d.answer(p)
-		return p.Source.Mirror && (holds == HoldsNot || holds == HoldsOther) || holds == HoldsUnsigned || holds == HoldsMissigned
+		answer := d.answer(p)
+		return p.Source.Mirror && isWithout(answer) || answer == policy.Unsigned || answer == policy.Missigned
 	})
 	if to < 0 {
 		return nil
@@ -133,8 +166,9 @@ func copyCommand(image, to string) string {
 	return fmt.Sprintf("oc image mirror %s %s", arg(image), arg(to))
 }
 
-// revert is to take back the mirror object by which the image of a pod is looked for at a mirror, with
-// what that does to nodes: none where that is not one, or where the image could not be pulled then.
+// revert deletes the mirror object that sends nodes to a mirror for the image of a pod, and says what
+// that does to nodes. There is no remedy where that is not one object, or the image could not be pulled
+// then either.
 func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 	if d.rejected != nil || d.MirrorsUnknown != nil {
 		return nil
@@ -153,13 +187,13 @@ func (d *diagnosis) revert(image string, p *rollout.Pod) []Remedy {
 		return nil
 	}
 	then, err := resolved.Route(image, p.Namespace)
-	if err != nil || d.pull(path{then, ""}) == pullFails {
+	if err != nil || d.pull(path{then, ""}) == rollout.PullFails {
 		return nil
 	}
 	return []Remedy{d.wayBack(deleteCommand(o), "takes the mirrors back, and all others of that object. ", after, p)}
 }
 
-// object returns the mirror object of the only name, nil for none.
+// object returns the mirror object of that name, nil if there is none or more than one name.
 func (d *diagnosis) object(names []string) mirrors.Object {
 	i := slices.IndexFunc(d.set.Objects, func(o mirrors.Object) bool { return len(names) == 1 && mirrors.NameOf(o) == names[0] })
 	if i < 0 {
@@ -174,17 +208,8 @@ func deleteCommand(o mirrors.Object) string {
 
 // becomes says what another set of mirror objects does to nodes.
 func (d *diagnosis) becomes(after mirrors.Set) string {
-	forecast := rollout.NewForecast(d.Cluster, func(pool string) (rollout.Decision, error) {
-		was, err := mirrors.Rendered(d.set.At(pool))
-		if err != nil {
-			return rollout.Decision{}, err
-		}
-		is, err := mirrors.Rendered(after.At(pool))
-		if err != nil {
-			return rollout.Decision{}, err
-		}
-		return rollout.Decide(was, is, d.Cluster.Conditions())
-	}, rollout.Settings{})
+	step := rollout.Step{Before: d.set, After: after}
+	forecast := rollout.NewForecast(d.Cluster, step.Decisions(d.Cluster.Conditions()), rollout.Settings{})
 	nodes, pools := map[string]int{}, map[string][]string{} // by what happens to each node
 	drains := false
 	for _, p := range forecast.Pools {

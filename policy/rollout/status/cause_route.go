@@ -12,49 +12,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A pull is the result of pulling an image, by what places answered.
-type pull int
-
-const (
-	pullUnknown pull = iota
-	pullWorks
-	pullFails
-)
-
-// pull returns what comes of a route, whose places are to be asked.
-func (d *diagnosis) pull(route path) pull {
+// pull returns the result of a route, and notes that its places should be asked.
+func (d *diagnosis) pull(route path) rollout.Pull {
 	d.askPlaces(route.open())
 	if route.Refused != "" {
-		return pullFails
+		return rollout.PullFails
 	}
 	for _, l := range route.open() {
 		switch d.answer(l) {
-		case HoldsIt:
-			return pullWorks
-		case HoldsNot, HoldsAway, HoldsDenied, HoldsOther: // the next one is asked
-		case HoldsUnsigned, HoldsMissigned:
-			return pullFails
+		case policy.Present:
+			return rollout.PullWorks
+		case policy.Absent, policy.Unreachable, policy.Denied, policy.Mismatch, policy.Incomplete: // the next one is asked
+		case policy.Unsigned, policy.Missigned:
+			return rollout.PullFails
 		default:
-			return pullUnknown
+			return rollout.PullUnknown
 		}
 	}
-	return pullFails
+	return rollout.PullFails
 }
 
 // pullBy is pull by a rendered config.
-func (d *diagnosis) pullBy(config, namespace, image string) pull {
+func (d *diagnosis) pullBy(config, namespace, image string) rollout.Pull {
 	route, unknown := d.routeBy(config, namespace, image)
 	if unknown != "" {
-		return pullUnknown
+		return rollout.PullUnknown
 	}
 	return d.pull(route)
 }
 
-// A landing says where another pod instead of one may go, and whether its image can be pulled there.
+// landing lists the nodes that a replacement of a pod may go to, by whether they can pull its image.
 type landing struct{ works, fails, unknown []string }
 
 // all returns all nodes.
@@ -76,7 +68,7 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 	for _, n := range placing.eligible {
 		r := rollout.ReportOf(n)
 		switch {
-		case n.Spec.Unschedulable, strings.HasPrefix(r.DrainAsked, "drain-") && r.DrainDone != r.DrainAsked, placing.obstacle(n).why != "":
+		case n.Spec.Unschedulable, r.IsDraining(), placing.obstacle(n).why != "":
 		case slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }):
 			avoided = append(avoided, n)
 		default:
@@ -87,12 +79,12 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 		nodes = avoided
 	}
 	var l landing
-	by := map[string]pull{} // config
+	by := map[string]rollout.Pull{} // config
 	for _, n := range nodes {
 		switch d.pullOn(n, p, image, by) {
-		case pullWorks:
+		case rollout.PullWorks:
 			l.works = append(l.works, n.Name)
-		case pullFails:
+		case rollout.PullFails:
 			l.fails = append(l.fails, n.Name)
 		default:
 			l.unknown = append(l.unknown, n.Name)
@@ -101,15 +93,15 @@ func (d *diagnosis) landing(p *rollout.Pod, image string) landing {
 	return l
 }
 
-// pullOn is pull on a node, which need not pull what it has. By has what is known of configs.
-func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[string]pull) pull {
+// pullOn is pull on a node, which need not pull what it has. By keeps the results for configs.
+func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[string]rollout.Pull) rollout.Pull {
 	if image == "" {
-		return pullUnknown
+		return rollout.PullUnknown
 	}
 	spares := slices.ContainsFunc(p.Spec.Containers, func(c rollout.Container) bool { return c.Image == image && c.Pull == corev1.PullIfNotPresent })
 	has := slices.ContainsFunc(n.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) })
 	if spares && has {
-		return pullWorks
+		return rollout.PullWorks
 	}
 	config := rollout.ReportOf(n).Current
 	if _, known := by[config]; !known {
@@ -120,16 +112,18 @@ func (d *diagnosis) pullOn(n *corev1.Node, p *rollout.Pod, image string, by map[
 
 // poolOf returns the pool of a node, nil if none updates it.
 func (d *diagnosis) poolOf(node string) *Pool {
-	i := slices.IndexFunc(d.pools, func(p Pool) bool { return slices.Contains(p.Members, node) })
+	i := slices.IndexFunc(d.pools, func(p Pool) bool {
+		return slices.ContainsFunc(p.Nodes, func(n rollout.Node) bool { return n.Name == node })
+	})
 	if i < 0 {
 		return nil
 	}
 	return &d.pools[i]
 }
 
-// give gives the node of a pod a config before its turn, as MCO does (setDesiredMachineConfigAnnotation in
-// its pkg/controller/node/node_controller.go). Its drain moves the pod, which may come to another node of
-// the old config: from there it is moved back.
+// give returns the command that gives the node of a pod a config before its turn, as MCO does
+// (setDesiredMachineConfigAnnotation in its pkg/controller/node/node_controller.go). Its drain moves the
+// pod, which may come to another node of the old config: from there it is moved back.
 func (d *diagnosis) give(p *rollout.Pod, config string) string {
 	const prefix = "machineconfiguration.openshift.io/"
 	command := fmt.Sprintf("oc annotate node %s --overwrite %sdesiredConfig=%s", arg(p.Node), prefix, arg(config))
@@ -138,7 +132,7 @@ func (d *diagnosis) give(p *rollout.Pod, config string) string {
 		return n.Name != p.Node && !n.Spec.Unschedulable && rollout.ReportOf(n).Current == current
 	})
 	labels := labelsOf(p)
-	if !others || labels == "" || p.Owner == (rollout.Owner{}) {
+	if !others || labels == "" || p.IsBare() {
 		return command
 	}
 	return command + fmt.Sprintf(` && oc wait node/%s --for=jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}'=%s --timeout=1h && %sdelete pod -l %s --field-selector status.phase=Pending`,
@@ -164,28 +158,28 @@ func labelsOf(p *rollout.Pod) string {
 	return arg(strings.Join(pairs, ","))
 }
 
-// ahead is about a node that has yet to get the config by which an image can be pulled, but waits for the
-// drain that waits for the pod.
-func (d *diagnosis) ahead(w *why, p *rollout.Pod, image string) bool {
+// ahead explains a node that will get the config by which it can pull the image only after the drain
+// that waits for the pod.
+func (d *diagnosis) ahead(w *explanation, p *rollout.Pod, image string) bool {
 	pool, n := d.poolOf(p.Node), d.nodes[p.Node]
 	if pool == nil || n == nil || pool.Target == "" {
 		return false
 	}
 	r := rollout.ReportOf(n)
-	if r.Current == pool.Target || r.Desired != r.Current || d.pullBy(pool.Target, p.Namespace, image) != pullWorks {
+	if r.Current == pool.Target || r.Desired != r.Current || d.pullBy(pool.Target, p.Namespace, image) != rollout.PullWorks {
 		return false
 	}
-	w.chain = append(w.chain, fmt.Sprintf("pool %s is to have %s, by which it could be pulled; node %s has %s, and its turn comes after that drain", pool.Name, pool.Target, p.Node, r.Current))
+	w.because(fmt.Sprintf("pool %s is to have %s, by which it could be pulled; node %s has %s, and its turn comes after that drain", pool.Name, pool.Target, p.Node, r.Current))
 	first := act(d.give(p, pool.Target), "gives the node what its pool is to have before its turn; it is drained or rebooted if that asks for it")
 	w.remedies = append([]Remedy{first}, w.remedies...)
 	return true
 }
 
-// toCome is about a node that looks for an image only where it is not, and whose pool is to have a mirror,
-// which lacks it, too.
-func (d *diagnosis) toCome(w *why, p *rollout.Pod, image string, route path) {
+// toCome explains a node that finds the image nowhere, and whose pool is to have a mirror that lacks it
+// too.
+func (d *diagnosis) toCome(w *explanation, p *rollout.Pod, image string, route path) {
 	pool := d.poolOf(p.Node)
-	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == pullWorks {
+	if _, ok := d.toCopyTo(route); ok || pool == nil || d.pull(route) == rollout.PullWorks {
 		return
 	}
 	next, unknown := d.routeBy(pool.Target, p.Namespace, image)
@@ -193,14 +187,14 @@ func (d *diagnosis) toCome(w *why, p *rollout.Pod, image string, route path) {
 	if unknown != "" || !ok || rollout.ReportOf(d.nodes[p.Node]).Current == pool.Target {
 		return
 	}
-	w.chain = append(w.chain, fmt.Sprintf("pool %s is to have %s, by which nodes look for it at %s", pool.Name, pool.Target, strings.Join(placesOf(next.Route), ", then ")))
+	w.because(fmt.Sprintf("pool %s is to have %s, by which nodes look for it at %s", pool.Name, pool.Target, strings.Join(placesOf(next.Route), ", then ")))
 	if link := d.answersLink(next.open()); link != "" {
-		w.chain = append(w.chain, link)
+		w.because(link)
 	}
 	w.remedies = append(w.remedies, d.copies(image, mirror, next)...)
 }
 
-// A lostPlace is one that nodes asked for an image before a change, and do not ask any more.
+// lostPlace is a place that nodes asked for an image before a change, and no longer ask.
 type lostPlace struct {
 	PlaceAsked
 	// by says which object did it; command puts it back, and after is what is in force then. They are
@@ -209,9 +203,9 @@ type lostPlace struct {
 	after       *mirrors.Set
 }
 
-// lost is about an image whose route the change took away that rolls out: by which object, and that this
-// is the way back.
-func (d *diagnosis) lost(w *why, p *rollout.Pod, image string, route path) {
+// lost explains an image whose route was taken away by the change that rolls out: by which object, and
+// how to take that back.
+func (d *diagnosis) lost(w *explanation, p *rollout.Pod, image string, route path) {
 	pool, n := d.poolOf(p.Node), d.nodes[p.Node]
 	if pool == nil || n == nil || d.rejected != nil || d.MirrorsUnknown != nil || rollout.ReportOf(n).Current != pool.Target {
 		return
@@ -223,16 +217,17 @@ func (d *diagnosis) lost(w *why, p *rollout.Pod, image string, route path) {
 	}
 	works := d.pull(before)
 	for _, place := range d.lostPlaces(before, route, image) {
-		w.chain = append(w.chain, fmt.Sprintf("nodes with %s look for it at %s as well; %s", from, place.Ref, place.by))
-		if place.command == "" || works == pullFails || d.answer(place.PlaceAsked) == HoldsNot || d.answer(place.PlaceAsked) == HoldsAway {
+		w.because(fmt.Sprintf("nodes with %s look for it at %s as well; %s", from, place.Ref, place.by))
+		answer := d.answer(place.PlaceAsked)
+		if place.command == "" || works == rollout.PullFails || answer == policy.Absent || answer == policy.Unreachable {
 			continue
 		}
 		w.remedies = append(w.remedies, d.wayBack(place.command, "takes that back. ", *place.after, p))
 	}
 }
 
-// wayBack is a command by which another set is in force, and which then gives a node the config that
-// MCO renders of it: where that is what its pool had before, its name is known.
+// wayBack returns a command that puts another set in force and, if MCO renders of it what the pool had
+// before, whose name is known, gives the node that config.
 func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, p *rollout.Pod) Remedy {
 	effect += d.becomes(after)
 	pool := d.poolOf(p.Node)
@@ -246,7 +241,7 @@ func (d *diagnosis) wayBack(command, effect string, after mirrors.Set, p *rollou
 		fmt.Sprintf("%s. Node %s, whose turn comes after the drain that waits, is given it first", effect, p.Node))
 }
 
-// from is the config that nodes have which are not updated yet.
+// from returns the config of nodes that are not updated yet.
 func (p *Pool) from() string { return cmp.Or(p.From, p.Current) }
 
 // lostPlaces returns the places of one route that another lacks.
@@ -347,7 +342,7 @@ func mirrorObject(name, source, mirror string, policy configv1.MirrorSourcePolic
 	}
 }
 
-// An operation is one of a JSON patch.
+// operation is an operation of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -52,7 +53,7 @@ func deadlock(change func(*Input), words ...string) Input {
 
 // signed lays image policies on the nodes of in. The source has the image with a good signature, the
 // mirror has it as given.
-func signed(mirrorHolds Holds, signedAt string) func(*Input) {
+func signed(atMirror policy.Presence, signedAt string) func(*Input) {
 	return func(in *Input) {
 		files := in.Rendered["2"].Files
 		files[mirrors.PolicyJSONPath] = []byte(`{"default":[{"type":"insecureAcceptAnything"}],"transports":{"docker":{"quay.io/shop":[{"type":"sigstoreSigned","keyData":"a2V5"}]}}}`)
@@ -60,13 +61,13 @@ func signed(mirrorHolds Holds, signedAt string) func(*Input) {
 		for i := range in.Cluster.Pods {
 			in.Cluster.Pods[i].Detail = "Source image rejected: A signature was required, but no signature exists"
 		}
-		at := Answer{Holds: mirrorHolds}
+		at := Answer{Presence: atMirror}
 		if signedAt != "" {
 			at.Signatures = []SignatureAnswer{{Digest: "sha256:" + hex, At: signedAt}}
 		}
 		in.Evidence.Places = map[Place]Answer{
 			{Location: place("mirror.example.com/shop/cart:v1")}: at,
-			{Location: place("quay.io/shop/cart:v1")}:            {Holds: HoldsIt, Signatures: []SignatureAnswer{{Digest: "sha256:" + hex, At: "quay.io/shop/cart:sha256-" + hex + ".sig", Accepted: true}}},
+			{Location: place("quay.io/shop/cart:v1")}:            {Presence: policy.Present, Signatures: []SignatureAnswer{{Digest: "sha256:" + hex, At: "quay.io/shop/cart:sha256-" + hex + ".sig", Accepted: true}}},
 		}
 	}
 }
@@ -95,9 +96,9 @@ func place(ref string) mirrors.Location { return mirrors.Location{Ref: ref} }
 func TestCauses(t *testing.T) {
 	failing := "failing=ImagePullBackOff"
 	const mirror, source = "mirror.example.com/shop/cart:v1", "quay.io/shop/cart:v1"
-	answered := func(mirrorHolds, sourceHolds Holds) func(*Input) {
+	answered := func(atMirror, atSource policy.Presence) func(*Input) {
 		return func(in *Input) {
-			in.Evidence.Places = map[Place]Answer{{Location: place(mirror)}: {Holds: mirrorHolds, Words: "404"}, {Location: place(source)}: {Holds: sourceHolds}}
+			in.Evidence.Places = map[Place]Answer{{Location: place(mirror)}: {Presence: atMirror, Words: "404"}, {Location: place(source)}: {Presence: atSource}}
 		}
 	}
 	gaveUp := func(reason string, words ...string) Input {
@@ -110,10 +111,10 @@ func TestCauses(t *testing.T) {
 		link      string // in the chain
 		effective string // the first remedy that changes something, "" for none
 	}{
-		{"neither place has the image", deadlock(answered(HoldsNot, HoldsNot), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + source + " docker://" + mirror},
-		{"the mirror has it by now", deadlock(answered(HoldsIt, ""), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
-		{"the source has it, and nodes get that far", deadlock(answered(HoldsNot, HoldsIt), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
-		{"the mirror wants credentials", deadlock(answered(HoldsDenied, HoldsNot), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
+		{"neither place has the image", deadlock(answered(policy.Absent, policy.Absent), failing), CauseImageNotPulled, "asked just now: " + mirror + " does not have it (404); " + source + " does not have it", "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + source + " docker://" + mirror},
+		{"the mirror has it by now", deadlock(answered(policy.Present, policy.Unknown), failing), CauseImageNotPulled, mirror + " has it", "oc -n shop delete pod 2"},
+		{"the source has it, and nodes get that far", deadlock(answered(policy.Absent, policy.Present), failing), CauseImageNotPulled, source + " has it", "oc -n shop delete pod 2"},
+		{"the mirror wants credentials", deadlock(answered(policy.Denied, policy.Absent), failing), CauseImageNotPulled, mirror + " does not let the nodes in", "oc set data secret/pull-secret -n openshift-config --from-file=.dockerconfigjson=FILE"},
 		{"the kubelet says why", deadlock(func(in *Input) { in.Cluster.Pods[1].Detail = "manifest unknown" }, failing), CauseImageNotPulled, "its kubelet says: manifest unknown", "oc image mirror " + source + " " + mirror},
 		{"pull secrets of its own", deadlock(func(in *Input) {
 			spec := *in.Cluster.Pods[1].Spec
@@ -134,18 +135,18 @@ func TestCauses(t *testing.T) {
 			reviseTo(&in.Cluster.Pods[1], "6e")
 		}, "failing=CrashLoopBackOff"), CausePodFails, "its kubelet says: it ended with exit code 1 (Error), 7 times", "oc -n shop rollout undo deployment/cart"},
 		{"a bare pod waits for its image, which a place has", deadlock(func(in *Input) {
-			answered(HoldsNot, HoldsIt)(in)
+			answered(policy.Absent, policy.Present)(in)
 			in.Cluster.Pods[1].Owner = rollout.Owner{}
 		}, failing), CauseImageNotPulled, source + " has it", "oc image mirror " + source + " " + mirror},
 		{
-			"the mirror lacks the signature", deadlock(signed(HoldsUnsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
+			"the mirror lacks the signature", deadlock(signed(policy.Unsigned, ""), "failing=SignatureValidationFailed"), CauseImageNotPulled, "nodes require a signature of it (the policy.json of a MachineConfig, scope quay.io/shop)",
 			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig",
 		},
 		{
-			"nodes reject the signature at the mirror", deadlock(signed(HoldsMissigned, "mirror.example.com/shop/cart:sha256-"+hex+".sig"), "failing=SignatureValidationFailed"), CauseImageNotPulled, "mirror.example.com/shop/cart:v1 has it, and signatures that nodes reject",
+			"nodes reject the signature at the mirror", deadlock(signed(policy.Missigned, "mirror.example.com/shop/cart:sha256-"+hex+".sig"), "failing=SignatureValidationFailed"), CauseImageNotPulled, "mirror.example.com/shop/cart:v1 has it, and signatures that nodes reject",
 			"skopeo copy --preserve-digests docker://quay.io/shop/cart:sha256-" + hex + ".sig docker://mirror.example.com/shop/cart:sha256-" + hex + ".sig",
 		},
-		{"the mirror has neither", deadlock(signed(HoldsNot, ""), failing), CauseImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
+		{"the mirror has neither", deadlock(signed(policy.Absent, ""), failing), CauseImageNotPulled, "its kubelet says: Source image rejected", "oc -n shop delete pod 2"},
 		{"a pod that is not ready", deadlock(nil, "unready"), CausePodNotReady, "pod shop/2 on b is not ready", "oc -n shop delete pod 2"},
 		{"a budget without room", deadlock(func(in *Input) {
 			in.Cluster.Budgets[0] = cartBudget("cart", 0, 2, 2)
@@ -258,11 +259,11 @@ func TestCauses(t *testing.T) {
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			d := Diagnose(tt.in, asked(tt.in))
-			if len(d.Findings) != 1 {
-				t.Fatalf("got %+v, want one", d.Findings)
+			if len(d.HoldUps) != 1 {
+				t.Fatalf("got %+v, want one", d.HoldUps)
 			}
-			f := d.Findings[0]
-			if chain := strings.Join(f.Chain, "\n"); f.Cause != tt.cause || !strings.Contains(chain, tt.link) {
+			f := d.HoldUps[0]
+			if chain := strings.Join(f.Chain.Lines(), "\n"); f.Cause != tt.cause || !strings.Contains(chain, tt.link) {
 				t.Errorf("got %s:\n%s\nwant %s: %s", f.Cause, chain, tt.cause, tt.link)
 			}
 			effective := ""
@@ -276,8 +277,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestNoFinding: what goes its way, and what the API server says is no longer so, is none.
-func TestNoFinding(t *testing.T) {
+// TestNoHoldUp: what goes its way, and what the API server says is no longer so, is none.
+func TestNoHoldUp(t *testing.T) {
 	for reason, in := range map[string]Input{
 		"the objects are behind": deadlock(func(in *Input) {
 			in.Evidence.Evictions = map[PodName]Eviction{{"shop", "1"}: {Allowed: true}}
@@ -302,8 +303,8 @@ func TestNoFinding(t *testing.T) {
 			return in
 		}(),
 	} {
-		if d := Diagnose(in, asked(in)); len(d.Findings) > 0 || len(d.Unknown) > 0 {
-			t.Errorf("%s: got %+v, %q", reason, d.Findings, d.Unknown)
+		if d := Diagnose(in, asked(in)); len(d.HoldUps) > 0 || len(d.Unknown) > 0 {
+			t.Errorf("%s: got %+v, %q", reason, d.HoldUps, d.Unknown)
 		}
 	}
 }
@@ -318,11 +319,11 @@ func TestMerged(t *testing.T) {
 		in.Cluster.Pools[0].Status.MachineCount = 4
 	}, "failing=ImagePullBackOff")
 	d := Diagnose(in, asked(in))
-	if len(d.Findings) != 1 {
-		t.Fatalf("got %+v", d.Findings)
+	if len(d.HoldUps) != 1 {
+		t.Fatalf("got %+v", d.HoldUps)
 	}
-	f := d.Findings[0]
-	if f.Node != "a" || !slices.Equal(f.AlsoNodes, []string{"c", "d"}) || f.Others() != "the same holds up 2 more nodes: c, d" || f.Chain[2] != "so it is for 2 more pods: shop/on-c, shop/on-d" {
+	f := d.HoldUps[0]
+	if f.Node != "a" || !slices.Equal(f.AlsoNodes, []string{"c", "d"}) || f.Others() != "the same holds up 2 more nodes: c, d" || f.Chain.Links[1] != "so it is for 2 more pods: shop/on-c, shop/on-d" {
 		t.Errorf("got %q, %+v", f.Others(), f)
 	}
 
@@ -332,8 +333,8 @@ func TestMerged(t *testing.T) {
 		nodes = append(nodes, node(name, "state=Degraded", "wants=2", "reason=failed to update OS on "+name+": disk is full"))
 	}
 	in = input(worker("2"), nodes...)
-	if d := Diagnose(in, asked(in)); len(d.Findings) != 1 || len(d.Findings[0].AlsoNodes) != 49 || len(d.Findings[0].Others()) > 200 {
-		t.Errorf("got %+v", d.Findings)
+	if d := Diagnose(in, asked(in)); len(d.HoldUps) != 1 || len(d.HoldUps[0].AlsoNodes) != 49 || len(d.HoldUps[0].Others()) > 200 {
+		t.Errorf("got %+v", d.HoldUps)
 	}
 }
 
@@ -367,7 +368,7 @@ func TestAsks(t *testing.T) {
 func TestRevert(t *testing.T) {
 	in := deadlock(nil, "failing=ImagePullBackOff")
 	set := tagSet("")
-	remedies := Diagnose(in, set).Findings[0].Remedies
+	remedies := Diagnose(in, set).HoldUps[0].Remedies
 	i := slices.IndexFunc(remedies, func(r Remedy) bool {
 		return r.Command == "oc delete imagetagmirrorset shop && oc wait machineconfigpool/worker --for=jsonpath='{.spec.configuration.name}'=1 --timeout=5m && oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"
 	})
@@ -427,7 +428,7 @@ func TestAccessed(t *testing.T) {
 	n.Annotations[sshAccess] = "accessed"
 	in := input(worker("2"), n)
 	d := Diagnose(in, asked(in))
-	if !slices.Contains(d.Findings[0].Chain, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
+	if !slices.Contains(d.HoldUps[0].Chain.Links, "somebody has logged into the node by ssh") || !strings.Contains(strings.Join(d.Notes, "\n"), "(annotation machineconfiguration.openshift.io/ssh): a") {
 		t.Errorf("got %+v", d)
 	}
 }

@@ -36,8 +36,8 @@ func TestNotCreated(t *testing.T) {
 		{"for another reason", `it rains`, "oc -n shop patch pdb cart"},
 	} {
 		in := alone(tt.refused)
-		f := Diagnose(in, asked(in)).Findings[0]
-		chain := strings.Join(f.Chain, "\n")
+		f := Diagnose(in, asked(in)).HoldUps[0]
+		chain := strings.Join(f.Chain.Lines(), "\n")
 		if f.Cause != CausePodNotCreated || f.Passing || !strings.Contains(chain, again+"\nit says: "+tt.refused) || strings.Contains(chain, "all pods that count") {
 			t.Errorf("%s: got %s, passing %v:\n%s", tt.reason, f.Cause, f.Passing, chain)
 		}
@@ -55,14 +55,14 @@ func TestNotCreated(t *testing.T) {
 
 	in := alone("")
 	d := Diagnose(in, asked(in))
-	if f := d.Findings[0]; f.Cause != CausePodNotCreated || !f.Passing || !slices.Contains(f.Chain, again) {
+	if f := d.HoldUps[0]; f.Cause != CausePodNotCreated || !f.Passing || !slices.Contains(f.Chain.Links, again) {
 		t.Errorf("nobody was asked: got %+v", f)
 	}
 	if len(d.Asks.Owners) != 1 || len(d.Asks.Without(Evidence{Owners: map[OwnerName]Made{d.Asks.Owners[0]: {}}}).Owners) != 0 {
 		t.Errorf("got %+v", d.Asks)
 	}
 	in.Evidence.Owners = map[OwnerName]Made{d.Asks.Owners[0]: {Wanted: 1, Made: 1}}
-	if f := Diagnose(in, asked(in)).Findings[0]; f.Cause != CauseBudgetFull {
+	if f := Diagnose(in, asked(in)).HoldUps[0]; f.Cause != CauseBudgetFull {
 		t.Errorf("a controller that has made all: got %+v", f)
 	}
 }

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
@@ -16,7 +15,7 @@ func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	s, notes := of(in)
 	d := diagnosis{Input: in, set: set, budgets: newBudgets(in.Cluster.Budgets), refusals: map[string]int{}}
 	d.lookup = newLookup(&d.Input)
-	d.Findings = []Finding{}
+	d.HoldUps = []HoldUp{}
 	d.sort(notes)
 	d.resolution, d.rejected = mirrors.NewResolution(set)
 	d.pools = s.Pools
@@ -31,7 +30,7 @@ func Diagnose(in Input, set mirrors.Set) Diagnosis {
 	return d.Diagnosis
 }
 
-// A diagnosis is a Diagnosis in the making.
+// diagnosis builds a Diagnosis.
 type diagnosis struct {
 	Diagnosis
 	Input
@@ -41,12 +40,12 @@ type diagnosis struct {
 	rejected   error // why MCO rejects set
 	pools      []Pool
 	budgets    budgets
-	refusals   map[string]int // the findings about budgets
+	refusals   map[string]int // the hold-ups about budgets
 	began      time.Time      // when the drain began that is looked at, the zero Time if that is not known
 	placings   int            // how many pods were placed to explain why they are not
 }
 
-// sort tells what may hide a finding from what does not.
+// sort tells what may hide a hold-up from what does not.
 func (d *diagnosis) sort(notes []note) {
 	for _, n := range notes {
 		if n.hides {
@@ -65,43 +64,36 @@ func (d *diagnosis) sort(notes []note) {
 	}
 }
 
-func (d *diagnosis) add(f Finding) {
-	f.Chain = printable(f.Chain)
-	f.Cause = cmp.Or(f.Cause, CauseUnknown)
-	f.Unexplained = f.Unexplained || f.Cause == CauseUnknown
-	d.Findings = append(d.Findings, f)
+func (d *diagnosis) add(h HoldUp) {
+	lines := printable(h.Chain.Lines())
+	h.Chain = chain(lines[0], lines[1:]...)
+	h.Cause = cmp.Or(h.Cause, CauseUnknown)
+	h.Unexplained = h.Unexplained || h.Cause == CauseUnknown
+	d.HoldUps = append(d.HoldUps, h)
 }
 
-// finish joins findings of one cause.
+// finish joins hold-ups of one cause.
 func (d *diagnosis) finish() {
 	type key struct {
 		cause         Cause
 		pool, subject string
 	}
 	first := map[key]int{}
-	var joined []Finding
-	for _, f := range d.Findings {
-		k := key{f.Cause, f.Pool, f.subject}
+	var joined []HoldUp
+	for _, h := range d.HoldUps {
+		k := key{h.Cause, h.Pool, h.subject}
 		i, known := first[k]
-		if f.subject == "" || !known {
+		if h.subject == "" || !known {
 			first[k] = len(joined)
-			joined = append(joined, f)
+			joined = append(joined, h)
 			continue
 		}
-		joined[i].AlsoNodes = append(joined[i].AlsoNodes, f.Node)
+		joined[i].AlsoNodes = append(joined[i].AlsoNodes, h.Node)
 	}
 	for i := range joined {
 		joined[i].countPods()
 	}
-	d.Findings = append([]Finding{}, joined...)
-}
-
-// countPods says how many pods more are as the one that the second link is about.
-func (f *Finding) countPods() {
-	if len(f.pods) > 1 {
-		more := text.Plural(len(f.pods)-1, "more pod", "more pods") + ": " + text.Names(f.pods[1:], shown)
-		f.Chain = slices.Insert(f.Chain, 2, text.Line("so it is for "+more))
-	}
+	d.HoldUps = append([]HoldUp{}, joined...)
 }
 
 // longAgo reports whether a time of the cluster is more than a duration ago. It is false where
@@ -126,15 +118,3 @@ func (d *diagnosis) accessed() {
 // sshAccess is the annotation by which MCO told, until OpenShift 4.17 or so, that somebody has
 // logged into the node.
 const sshAccess = "machineconfiguration.openshift.io/ssh"
-
-// arg returns a name as an argument in a command that people copy to a shell: a dump may hold
-// any name.
-func arg(name string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._:/@", r)
-	}
-	if name != "" && !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-		return name
-	}
-	return "'" + strings.ReplaceAll(text.Line(name), "'", `'\''`) + "'"
-}

@@ -75,7 +75,7 @@ func TestDiagnose(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
 		in     Input
-		chain  []string // of the only finding, none for no finding
+		chain  []string // of the only hold-up, none for no hold-up
 		first  string   // its first remedy
 	}{
 		{"nothing is held up", with(worker("2"), []*corev1.Node{updated}, nil), nil, ""},
@@ -128,16 +128,16 @@ func TestDiagnose(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			d := Diagnose(tt.in, asked(tt.in))
 			if len(tt.chain) == 0 {
-				if len(d.Findings) > 0 {
-					t.Errorf("got %+v, want nothing", d.Findings)
+				if len(d.HoldUps) > 0 {
+					t.Errorf("got %+v, want nothing", d.HoldUps)
 				}
 				return
 			}
-			if len(d.Findings) != 1 {
-				t.Fatalf("got %+v, want one", d.Findings)
+			if len(d.HoldUps) != 1 {
+				t.Fatalf("got %+v, want one", d.HoldUps)
 			}
-			f := d.Findings[0]
-			if got, want := strings.Join(f.Chain, "\n"), strings.Join(tt.chain, "\n"); got != want {
+			f := d.HoldUps[0]
+			if got, want := strings.Join(f.Chain.Lines(), "\n"), strings.Join(tt.chain, "\n"); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if f.Remedies[0].Command != tt.first {
@@ -146,8 +146,8 @@ func TestDiagnose(t *testing.T) {
 		})
 	}
 	d := Diagnose(with(worker("1"), nil, nil), mirrors.Put(other).Apply(rejected))
-	if len(d.Findings) != 1 || !strings.HasPrefix(d.Findings[0].Chain[1], "it rejects the mirror objects: ") {
-		t.Errorf("objects that MCO rejects: got %+v", d.Findings)
+	if len(d.HoldUps) != 1 || !strings.HasPrefix(d.HoldUps[0].Chain.Links[0], "it rejects the mirror objects: ") {
+		t.Errorf("objects that MCO rejects: got %+v", d.HoldUps)
 	}
 	unknown := with(worker("2"), both, nil)
 	unknown.Cluster.Unknown = []string{"pods"}
@@ -178,8 +178,8 @@ func TestDiagnoseDegraded(t *testing.T) {
 		pool := worker("1")
 		pool.Status.Conditions = append(pool.Status.Conditions, mcfgv1.MachineConfigPoolCondition{Type: mcfgv1.MachineConfigPoolDegraded, Status: corev1.ConditionTrue, Message: message})
 		d := Diagnose(input(pool, node("a")), mirrors.Set{})
-		if len(d.Findings) != 1 || !d.Findings[0].Unexplained || strings.Join(d.Findings[0].Chain, ": ") != "pool worker is degraded: "+want {
-			t.Errorf("got %+v, want %s", d.Findings, want)
+		if len(d.HoldUps) != 1 || !d.HoldUps[0].Unexplained || strings.Join(d.HoldUps[0].Chain.Lines(), ": ") != "pool worker is degraded: "+want {
+			t.Errorf("got %+v, want %s", d.HoldUps, want)
 		}
 	}
 }

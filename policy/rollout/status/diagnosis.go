@@ -3,18 +3,19 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Diagnosis says why nodes and pools do not move.
+// Diagnosis lists the causes for which nodes and pools do not move.
 type Diagnosis struct {
-	// Findings are those of the cluster first, then those of pools, then those of nodes, in
+	// HoldUps are those of the cluster first, then those of pools, then those of nodes, in
 	// the order of a Status; each cause once. There are none where nothing is held up, as far
 	// as is known.
-	Findings []Finding
+	HoldUps []HoldUp
 	// Unknown is what could not be read and may hide that something is held up: where there
-	// are no findings, it cannot be told whether all is well.
+	// are no hold-ups, it cannot be told whether all is well.
 	Unknown []string
 	// Notes say what else is not known, or is out of the ordinary without holding anything up.
 	Notes []string
@@ -22,21 +23,20 @@ type Diagnosis struct {
 	Asks Asks
 }
 
-// IsPassing reports whether a finding may be over in a moment.
+// IsPassing reports whether a hold-up may be over in a moment.
 func (d *Diagnosis) IsPassing() bool {
-	return slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Passing })
+	return slices.ContainsFunc(d.HoldUps, func(h HoldUp) bool { return h.Passing })
 }
 
-// A Finding is one thing that holds nodes or a pool up.
-type Finding struct {
+// HoldUp is a cause for which nodes or a pool do not move.
+type HoldUp struct {
 	Cause Cause
 	// Pool is "" for what concerns all; Node is "" for what concerns a pool. AlsoNodes are the
 	// other nodes that the same cause holds up.
 	Pool      string
 	Node      string
 	AlsoNodes []string
-	// Chain leads from the symptom to the cause, a link each, with its evidence.
-	Chain []string
+	Chain     Chain
 	// Unexplained is set where the chain ends before a cause.
 	Unexplained bool
 	// Remedies are what can be done, the safest first.
@@ -45,32 +45,33 @@ type Finding struct {
 	// Passing says that this is so for some seconds in a rollout that goes its way, too.
 	Passing bool
 
-	// subject tells findings of one cause apart: the budget, the words of a daemon.
+	// subject tells hold-ups of one cause apart: the budget, the words of a daemon.
 	subject string
 	// pods are those whose eviction is refused.
 	pods []string
 }
 
-// A Remedy is something to do, with the command for it, and what that brings about.
-type Remedy struct {
-	Command string
-	Effect  string
-	// ReadOnly says that the command shows something, and changes nothing.
-	ReadOnly bool
+// because adds links to the chain.
+func (h *HoldUp) because(links ...string) { h.Chain.Links = append(h.Chain.Links, links...) }
+
+// Chain leads from a symptom to its cause, a link each, with its evidence.
+type Chain struct {
+	Symptom string
+	Links   []string
 }
 
-// look is a Remedy that changes nothing.
-func look(command, effect string) Remedy {
-	return Remedy{command, effect + "; nothing is changed", true}
-}
+func chain(symptom string, links ...string) Chain { return Chain{symptom, links} }
 
-// act is a Remedy that changes something.
-func act(command, effect string) Remedy { return Remedy{Command: command, Effect: effect} }
+// Lines returns the symptom and the links, in order.
+func (c Chain) Lines() []string { return append([]string{c.Symptom}, c.Links...) }
 
-// A Cause is the root of what holds nodes up.
+// String returns the chain in one line.
+func (c Chain) String() string { return strings.Join(c.Lines(), "; ") }
+
+// Cause is the name of what holds nodes up. It is published, and does not change.
 type Cause string
 
-// The causes. Unknown is that of an unexplained finding.
+// The causes. Unknown is that of an unexplained hold-up.
 const (
 	CauseUnknown            Cause = "Unknown"
 	CauseObjectsRejected    Cause = "ObjectsRejected"    // MCO rejects the mirror objects
@@ -101,9 +102,9 @@ const (
 )
 
 // Others says in a sentence which other nodes the cause holds up, "" for none.
-func (f *Finding) Others() string {
-	if len(f.AlsoNodes) == 0 {
+func (h *HoldUp) Others() string {
+	if len(h.AlsoNodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the same holds up %s: %s", text.Plural(len(f.AlsoNodes), "more node", "more nodes"), text.Line(text.Names(f.AlsoNodes, shown)))
+	return fmt.Sprintf("the same holds up %s: %s", text.Plural(len(h.AlsoNodes), "more node", "more nodes"), text.Line(text.Names(h.AlsoNodes, shown)))
 }

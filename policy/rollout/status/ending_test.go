@@ -30,7 +30,7 @@ func TestStandstill(t *testing.T) {
 	for _, tt := range []struct {
 		reason  string
 		in      Input
-		link    string // "" for no finding
+		link    string // "" for no hold-up
 		passing bool
 	}{
 		{"a finalizer, once the grace period is over", drained(at(31), deleted(30, "example.com/keep")), "whoever has put them there takes them away: example.com/keep", true},
@@ -53,13 +53,13 @@ func TestStandstill(t *testing.T) {
 	} {
 		d := Diagnose(tt.in, asked(tt.in))
 		if tt.link == "" {
-			if len(d.Findings) > 0 {
-				t.Errorf("%s: got %+v, want nothing", tt.reason, d.Findings)
+			if len(d.HoldUps) > 0 {
+				t.Errorf("%s: got %+v, want nothing", tt.reason, d.HoldUps)
 			}
 			continue
 		}
-		if len(d.Findings) != 1 || !strings.Contains(strings.Join(d.Findings[0].Chain, "\n"), tt.link) || d.Findings[0].Passing != tt.passing {
-			t.Errorf("%s: got %+v, want %q", tt.reason, d.Findings, tt.link)
+		if len(d.HoldUps) != 1 || !strings.Contains(strings.Join(d.HoldUps[0].Chain.Lines(), "\n"), tt.link) || d.HoldUps[0].Passing != tt.passing {
+			t.Errorf("%s: got %+v, want %q", tt.reason, d.HoldUps, tt.link)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestNotReady(t *testing.T) {
 		in.Now = noon.Add(time.Hour)
 		in.Cluster.Nodes[0] = node("a", "wants=2", "state=Working", "asked=drain-2", "drained=uncordon-1", "cordoned", "by=machine-config-controller")
 		tt.change(&in, &in.Cluster.Pods[1])
-		f := Diagnose(in, asked(in)).Findings[0]
+		f := Diagnose(in, asked(in)).HoldUps[0]
 		if got := commands(f); f.Cause != CausePodNotReady || !strings.HasPrefix(got[0], tt.first) {
 			t.Errorf("%s: got %s, %q", tt.reason, f.Cause, got)
 		}

@@ -4,12 +4,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Asks are what a Diagnosis would like to know that objects do not say. They are bounded,
-// whatever the size of the cluster.
+// Asks are the questions of a Diagnosis that objects do not answer. Their number is bounded, whatever the
+// size of the cluster.
 type Asks struct {
 	// Evictions are pods: would the API server let them go now?
 	Evictions []PodName
@@ -38,32 +39,32 @@ func (a Asks) IsEmpty() bool {
 	return len(a.Evictions)+len(a.Places)+len(a.Owners) == 0 && !a.Requests && !a.Configs
 }
 
-// A Place is one that nodes ask for an image, for pods of a namespace with an ImagePolicy of its
-// own, "" for all others.
+// Place is a place where nodes look for an image, for the pods of a namespace that has an ImagePolicy of its
+// own, or for all others ("").
 type Place struct {
 	mirrors.Location
 	Namespace string
 }
 
-// A PlaceAsked is a Place, with what nodes require of the signatures there.
+// PlaceAsked is a Place, with the signatures that nodes require there.
 type PlaceAsked struct {
 	Place
 	Source mirrors.PullSource
 }
 
-// A PodName is the namespace and the name of a pod.
+// PodName is the namespace and the name of a pod.
 type PodName struct{ Namespace, Name string }
 
 // String returns "namespace/name".
 func (p PodName) String() string { return p.Namespace + "/" + p.Name }
 
-// An OwnerName is a controller of pods.
+// OwnerName is the name of a controller of pods.
 type OwnerName struct {
 	Namespace string
 	rollout.Owner
 }
 
-// Evidence is what was found out by asking. The zero Evidence is that nobody has asked.
+// Evidence holds the answers to Asks. The zero Evidence means that nothing was asked.
 type Evidence struct {
 	// Evictions are the answers to evictions that were asked for as a dry run.
 	Evictions map[PodName]Eviction
@@ -79,7 +80,7 @@ type Evidence struct {
 	Notes []string
 }
 
-// An Eviction is the answer of the API server.
+// Eviction is the answer of the API server to a dry run of an eviction.
 type Eviction struct {
 	// Allowed says that the pod would be evicted, or is gone.
 	Allowed bool
@@ -89,7 +90,7 @@ type Eviction struct {
 	Words string
 }
 
-// Made is how far a controller is with its pods. The zero Made is that nothing is known.
+// Made is the progress of a controller with its pods. The zero Made means that nothing is known.
 type Made struct {
 	// Wanted is how many there are to be, Made how many there are.
 	Wanted, Made int32
@@ -97,9 +98,10 @@ type Made struct {
 	Refused string
 }
 
-// An Answer is that of a place to the question whether it has an image.
+// Answer is the answer of a place to the question whether it has an image.
 type Answer struct {
-	Holds Holds
+	// Presence is Unknown if the place gave no answer.
+	Presence policy.Presence
 	// Words are those of the registry, or why it could not be asked; "" where it has the
 	// image.
 	Words string
@@ -107,35 +109,36 @@ type Answer struct {
 	Signatures []SignatureAnswer
 }
 
-// A SignatureAnswer is the state of the signatures of one instance of an image.
+// SignatureAnswer is the state of the signatures of one instance of an image.
 type SignatureAnswer struct {
 	// Digest is that of the instance, At the reference of its signatures.
 	Digest, At string
 	Accepted   bool
 }
 
-// Holds is whether a place has an image, in words that complete its name.
-type Holds string
+// presenceText says whether a place has an image, in words that complete its name.
+var presenceText = map[policy.Presence]string{
+	policy.Unknown:      "gave no answer in time",
+	policy.Present:      "has it",
+	policy.Absent:       "does not have it",
+	policy.Denied:       "does not let the nodes in",
+	policy.Unreachable:  "is out of reach",
+	policy.Mismatch:     "has something else, or only a part of it",
+	policy.Incomplete:   "has something else, or only a part of it",
+	policy.Inconclusive: "has it, and whether nodes accept it there is not known",
+	policy.Unsigned:     "has it without the signature that nodes require",
+	policy.Missigned:    "has it, and signatures that nodes reject or cannot read",
+}
 
-// What a place may answer.
-const (
-	HoldsIt     Holds = "has it"
-	HoldsNot    Holds = "does not have it"
-	HoldsDenied Holds = "does not let the nodes in"
-	HoldsAway   Holds = "is out of reach"
-	HoldsOther  Holds = "has something else, or only a part of it"
-	HoldsNoWord Holds = "gave no answer in time"
-	// These two end a pull there, although the image is there.
-	HoldsUnsigned  Holds = "has it without the signature that nodes require"
-	HoldsMissigned Holds = "has it, and signatures that nodes reject or cannot read"
-	// HoldsUnjudged leaves open whether they do.
-	HoldsUnjudged Holds = "has it, and whether nodes accept its signatures is not known"
-)
+// isWithout reports whether a place has answered that it does not have an image, or not all of it.
+func isWithout(p policy.Presence) bool {
+	return p == policy.Absent || p == policy.Mismatch || p == policy.Incomplete
+}
 
-// A CertificateRequest is a CertificateSigningRequest of a kubelet that nobody has approved.
+// CertificateRequest is an unapproved CertificateSigningRequest of a kubelet.
 type CertificateRequest struct{ Name, Node string }
 
-// A MachineConfig is one that MCO renders into that of a pool, by the labels that pools select.
+// MachineConfig is a MachineConfig that MCO renders into that of a pool, with the labels that pools select.
 type MachineConfig struct {
 	Name   string
 	Labels map[string]string
@@ -181,7 +184,7 @@ func (d *diagnosis) answersLink(places []PlaceAsked) string {
 		if !ok {
 			continue
 		}
-		part := p.Ref + " " + string(a.Holds)
+		part := p.Ref + " " + presenceText[a.Presence]
 		if a.Words != "" {
 			part += " (" + a.Words + ")"
 		}
@@ -193,5 +196,10 @@ func (d *diagnosis) answersLink(places []PlaceAsked) string {
 	return "asked just now: " + strings.Join(parts, "; ")
 }
 
-// answer returns what a place answered, "" if it was not asked.
-func (d *diagnosis) answer(p PlaceAsked) Holds { return d.Evidence.Places[p.Place].Holds }
+// answer returns what a place answered, Unknown if it was not asked.
+func (d *diagnosis) answer(p PlaceAsked) policy.Presence { return d.Evidence.Places[p.Place].Presence }
+
+func (d *diagnosis) isAsked(p PlaceAsked) bool {
+	_, ok := d.Evidence.Places[p.Place]
+	return ok
+}

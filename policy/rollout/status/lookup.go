@@ -11,8 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A lookup finds objects of an Input by name, and pods by where they are, in clusters of any
-// size.
+// lookup is an index of an Input: objects by name, and pods by node and by namespace.
 type lookup struct {
 	in       *Input
 	nodes    map[string]*corev1.Node
@@ -21,7 +20,7 @@ type lookup struct {
 	tables   map[string]routing                   // by rendered config, as far as asked for
 }
 
-// A routing is the routes of a rendered config, or why they are not known.
+// routing is the routes of a rendered config, or the reason why they are not known.
 type routing struct {
 	table *mirrors.Table
 	err   error
@@ -60,8 +59,8 @@ func (l *lookup) routes(config string) (*mirrors.Table, error) {
 	return known.table, known.err
 }
 
-// A path is the route of an image for pods of a namespace, "" if they have no signature policy of
-// their own about it.
+// path is the route of an image for pods of a namespace, which is "" if it has no signature policy of its
+// own for the image.
 type path struct {
 	mirrors.Route
 	namespace string

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A note says what is not known, and whether that may hide that something is held up.
+// note is something that is not known. With hides, it may conceal that something is held up.
 type note struct {
 	text  string
 	hides bool
@@ -26,8 +26,8 @@ func (o *overview) notes(s Status) []note {
 		if p.From != "" && p.Changes == nil {
 			notes = append(notes, note{o.unreadNote(p), false})
 		}
-		if !slices.Contains(o.Cluster.Unknown, "nodes") && p.Present != p.Machines {
-			notes = append(notes, note{fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, p.Present), true})
+		if !slices.Contains(o.Cluster.Unknown, "nodes") && len(p.Nodes) != p.Machines {
+			notes = append(notes, note{fmt.Sprintf("pool %s counts %d machines, and %d of its nodes are there: its status is out of date, or not all was read", p.Name, p.Machines, len(p.Nodes)), true})
 		}
 	}
 	return notes

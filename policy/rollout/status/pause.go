@@ -34,11 +34,11 @@ func IfPaused(in Input, name string, paused bool) []string {
 // pausedLines are about a pool that is going to be paused.
 func (p *Pool) pausedLines(in Input) []string {
 	var underWay, waiting []string
-	for _, n := range p.Nodes {
-		switch n.State {
-		case NodeWaits:
+	for _, n := range p.Left {
+		switch {
+		case n.State == NodeWaits:
 			waiting = append(waiting, n.Name)
-		case NodeDraining, NodeApplying, NodeUpdating, NodeDegraded:
+		case n.isUnderWay() || n.State == NodeDegraded:
 			underWay = append(underWay, n.Name)
 		}
 	}
@@ -58,7 +58,7 @@ func (p *Pool) resumedLines() []string {
 		return []string{"nothing waits for its nodes: none is touched"}
 	}
 	waiting := 0
-	for _, n := range p.Nodes {
+	for _, n := range p.Left {
 		if n.State == NodeWaits {
 			waiting++
 		}
@@ -67,8 +67,8 @@ func (p *Pool) resumedLines() []string {
 	switch {
 	case p.Held != "":
 		lines = append(lines, "no node is taken: "+p.Held)
-	case p.Remaining != nil:
-		lines = append(lines, fmt.Sprintf("it takes %s, if nothing holds a drain up", p.Remaining.Text))
+	case p.Remaining.Max > 0:
+		lines = append(lines, fmt.Sprintf("it takes %s, if nothing holds a drain up", p.Remaining))
 	}
 	return lines
 }

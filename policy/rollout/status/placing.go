@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A placing lists what keeps a pod from the nodes that it may run on, as far as objects show it: it
-// explains what the scheduler has decided, and decides nothing.
+// placing lists what keeps a pod from the nodes that it may run on, as far as objects show it. It explains
+// the decision of the scheduler, and makes none.
 type placing struct {
 	*diagnosis
 	pod           *rollout.Pod
@@ -24,21 +23,20 @@ type placing struct {
 	spread        []spread
 }
 
-// A domains is a term of (anti-)affinity to pods, with those that it is about, by the value of the
-// label of their nodes.
+// domains is a term of (anti-)affinity, with the pods that it selects by the value of their node's label.
 type domains struct {
 	key  string
 	pods map[string][]*rollout.Pod
 }
 
-// A spread is a topologySpreadConstraint, with how many pods count for each value of the label of nodes.
+// spread is a topologySpreadConstraint, with the number of pods by the value of their node's label.
 type spread struct {
 	corev1.TopologySpreadConstraint
 	counts map[string]int
 	least  int
 }
 
-// An obstacle is a reason that keeps a pod from a node that it may run on.
+// obstacle is the reason why a pod cannot run on a node.
 type obstacle struct {
 	why string // "" for nothing that is known
 	// holder is the pod that holds the place, nil for none.
@@ -82,25 +80,12 @@ func (p *placing) mayRunOn(n *corev1.Node) bool {
 	}
 	for i := range n.Spec.Taints {
 		t := &n.Spec.Taints[i]
-		if t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable && !tolerates(spec.Tolerations, t) {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && t.Key != corev1.TaintNodeUnschedulable && !spec.Tolerates(t) {
 			return false
 		}
 	}
-	pod := &corev1.Pod{}
-	pod.Spec.NodeSelector, pod.Spec.Affinity = spec.NodeSelector, spec.Affinity
-	fits, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n)
+	fits, err := spec.RequiredNodes().Match(n)
 	return fits && err == nil
-}
-
-// tolerates restates Toleration.ToleratesTaint, which logs, without the comparison operators, which are
-// behind a feature gate.
-func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
-		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
-			return false
-		}
-		return t.Operator == corev1.TolerationOpExists || t.Key != "" && t.Value == taint.Value
-	})
 }
 
 // domains returns the pods that terms are about.
@@ -168,7 +153,7 @@ func (p *placing) spreadOf(c corev1.TopologySpreadConstraint) spread {
 // obstacle returns what keeps the pod from an eligible node. All pods that a drain evicts are taken to
 // have left the node that is being drained.
 func (p *placing) obstacle(n *corev1.Node) obstacle {
-	leaves := func(other *rollout.Pod) bool { return isBeingDrained(n) && isEvictable(other) && other.Node == n.Name }
+	leaves := func(other *rollout.Pod) bool { return isBeingDrained(n) && other.IsEvictable() && other.Node == n.Name }
 	var there []*rollout.Pod
 	for _, other := range p.on[n.Name] {
 		if other != p.pod && !other.Ended && other.Spec != nil && !leaves(other) {
@@ -217,10 +202,7 @@ func (p *placing) byRequests(n *corev1.Node, there []*rollout.Pod) obstacle {
 func (p *placing) byPorts(there []*rollout.Pod) obstacle {
 	for _, other := range there {
 		for _, port := range p.pod.Spec.HostPorts {
-			taken := slices.ContainsFunc(other.Spec.HostPorts, func(o rollout.HostPort) bool {
-				return o.Port == port.Port && o.Protocol == port.Protocol && (o.IP == port.IP || o.IP == "" || port.IP == "")
-			})
-			if taken {
+			if slices.ContainsFunc(other.Spec.HostPorts, port.Conflicts) {
 				return obstacle{fmt.Sprintf("pod %s has port %d there", named(other), port.Port), other}
 			}
 		}
@@ -261,13 +243,12 @@ func (p *placing) bySpread(n *corev1.Node) obstacle {
 // named says which pod it is, and whether it should not be there any more.
 func named(p *rollout.Pod) string {
 	if p.Deleted {
-		return podName(p) + ", which is being deleted and has not ended,"
+		return p.FullName() + ", which is being deleted and has not ended,"
 	}
-	return podName(p)
+	return p.FullName()
 }
 
 // isBeingDrained reports whether MCO has cordoned a node, and drains it.
 func isBeingDrained(n *corev1.Node) bool {
-	r := rollout.ReportOf(n)
-	return n.Spec.Unschedulable && strings.HasPrefix(r.DrainAsked, "drain-") && r.DrainDone != r.DrainAsked
+	return n.Spec.Unschedulable && rollout.ReportOf(n).IsDraining()
 }

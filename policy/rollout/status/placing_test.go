@@ -120,13 +120,13 @@ func TestNotPlaced(t *testing.T) {
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			d := Diagnose(tt.in, asked(tt.in))
-			if len(d.Findings) != 1 || d.Findings[0].Cause != CausePodNotPlaced {
-				t.Fatalf("got %+v", d.Findings)
+			if len(d.HoldUps) != 1 || d.HoldUps[0].Cause != CausePodNotPlaced {
+				t.Fatalf("got %+v", d.HoldUps)
 			}
-			f := d.Findings[0]
+			f := d.HoldUps[0]
 			for _, link := range tt.links {
-				if !strings.Contains(strings.Join(f.Chain, "\n"), link) {
-					t.Errorf("got\n%s\nwithout %q", strings.Join(f.Chain, "\n"), link)
+				if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), link) {
+					t.Errorf("got\n%s\nwithout %q", strings.Join(f.Chain.Lines(), "\n"), link)
 				}
 			}
 			i := slices.IndexFunc(f.Remedies, func(r Remedy) bool { return !r.ReadOnly })

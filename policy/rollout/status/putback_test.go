@@ -25,7 +25,7 @@ func TestPutBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := input(worker("2"), node("a", "wants=2", "state=Degraded", `reason=unexpected on-disk state validating against rendered-worker-1: content mismatch for file "/etc/x.conf"`))
-	remedies := Diagnose(in, asked(in)).Findings[0].Remedies
+	remedies := Diagnose(in, asked(in)).HoldUps[0].Remedies
 	command := remedies[len(remedies)-2].Command
 	for _, tt := range []struct{ reason, oc, want string }{
 		{"a plain file", "echo ' data:,unqualified-search-registries%20%3D%20%5B%5D%0A'", content},

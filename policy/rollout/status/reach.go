@@ -10,7 +10,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A Goal is the configuration that somebody waits for.
+// Goal is the configuration that somebody waits for.
 type Goal struct {
 	// Pools are the names of the pools that count, none for all.
 	Pools []string
@@ -19,7 +19,7 @@ type Goal struct {
 	Edit *mirrors.Edit
 }
 
-// A Reach says whether a goal is reached.
+// Reach is the answer to the question whether a Goal is reached.
 type Reach struct {
 	Reached bool
 	// Missing says in a clause what is still missing, "" if it is reached or not known.
@@ -109,18 +109,7 @@ func (v *verification) notRendered(goal Goal) []string {
 
 // isUnselected reports whether a pool never gets what MCO generates for registries.
 func (v *verification) isUnselected(pool string) bool {
-	return v.parts()[pool] == rollout.Unselected
-}
-
-// parts are those of the pools, worked out once.
-func (v *verification) parts() map[string]rollout.Part {
-	if v.partOf == nil {
-		v.partOf = map[string]rollout.Part{}
-		for _, p := range v.forecast().Pools {
-			v.partOf[p.Name] = p.Part
-		}
-	}
-	return v.partOf
+	return slices.ContainsFunc(v.members.Pools, func(p rollout.Pool) bool { return p.Name == pool && p.Part == rollout.Unselected })
 }
 
 // notUpdated says which pools are on their way, unless it is an edit that is waited for:
@@ -134,13 +123,14 @@ func (v *verification) notUpdated(goal Goal) string {
 		switch {
 		case !goal.counts(p.Name), p.State == PoolUpdated, p.State == PoolPaused && p.From == "":
 		default:
-			left = append(left, fmt.Sprintf("pool %s is %s: %s", p.Name, p.stateWord(), p.Progress()))
+			left = append(left, fmt.Sprintf("pool %s is %s: %s", p.Name, p.StateWord(), p.Progress()))
 		}
 	}
 	return strings.Join(text.First(left, shown, "pool"), "; ")
 }
 
-func (p *Pool) stateWord() string {
+// StateWord completes "the pool is".
+func (p *Pool) StateWord() string {
 	if p.State == PoolUnknown {
 		return "in a state that is not known"
 	}

@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/mirrorset-guard/mirrorset-guard/policy"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
@@ -34,9 +35,9 @@ func turned(t *testing.T, before, after mirrors.Set, has ...string) Input {
 	in.Evidence.Places = map[Place]Answer{}
 	for range 2 {
 		for _, p := range Diagnose(in, after).Asks.Places {
-			in.Evidence.Places[p.Place] = Answer{Holds: HoldsNot}
+			in.Evidence.Places[p.Place] = Answer{Presence: policy.Absent}
 			if slices.Contains(has, p.Ref) {
-				in.Evidence.Places[p.Place] = Answer{Holds: HoldsIt}
+				in.Evidence.Places[p.Place] = Answer{Presence: policy.Present}
 			}
 		}
 	}
@@ -44,7 +45,7 @@ func turned(t *testing.T, before, after mirrors.Set, has ...string) Input {
 }
 
 // commands returns what changes something.
-func commands(f Finding) []string {
+func commands(f HoldUp) []string {
 	var all []string
 	for _, r := range f.Remedies {
 		if !r.ReadOnly {
@@ -102,16 +103,16 @@ func TestLostRoute(t *testing.T) {
 		},
 	} {
 		in := turned(t, tt.before, tt.after, tt.has...)
-		f := Diagnose(in, tt.after).Findings[0]
-		if !strings.Contains(strings.Join(f.Chain, "\n"), tt.link) {
-			t.Errorf("%s: got\n%s\nwithout %q", tt.reason, strings.Join(f.Chain, "\n"), tt.link)
+		f := Diagnose(in, tt.after).HoldUps[0]
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), tt.link) {
+			t.Errorf("%s: got\n%s\nwithout %q", tt.reason, strings.Join(f.Chain.Lines(), "\n"), tt.link)
 		}
 		if got := commands(f); got[0] != tt.first {
 			t.Errorf("%s: got %q, want %q", tt.reason, got, tt.first)
 		}
 	}
 	in := turned(t, otherBlocked, blocked) // the source has lost it
-	for _, command := range commands(Diagnose(in, blocked).Findings[0]) {
+	for _, command := range commands(Diagnose(in, blocked).HoldUps[0]) {
 		if strings.Contains(command, "oc patch image.config") {
 			t.Errorf("it would not help: %s", command)
 		}
@@ -123,21 +124,21 @@ func TestSecondRound(t *testing.T) {
 	set := tagSet(configv1.NeverContactSource)
 	in := turned(t, mirrors.Set{}, set, cartAt)
 	in.Cluster.Pools[0].Spec.Configuration.Name = "1" // the set is deleted, and MCO has rendered
-	f := Diagnose(in, mirrors.Set{}).Findings[0]
+	f := Diagnose(in, mirrors.Set{}).HoldUps[0]
 	if got := commands(f); got[0] != "oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1" || slices.ContainsFunc(got, func(c string) bool { return strings.Contains(c, "oc delete") }) {
 		t.Errorf("got %q", got)
 	}
-	if !strings.Contains(strings.Join(f.Chain, "\n"), "pool worker is to have 1, by which it could be pulled; node b has 2") {
+	if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), "pool worker is to have 1, by which it could be pulled; node b has 2") {
 		t.Errorf("got %q", f.Chain)
 	}
 	in.Cluster.Nodes = append(in.Cluster.Nodes, node("c", "has=2", "wants=2"))
 	in.Cluster.Pools[0].Status.MachineCount = 3
 	const moved = ` && oc wait node/b --for=jsonpath='{.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}'=1 --timeout=1h && oc -n shop delete pod -l 'app=cart' --field-selector status.phase=Pending`
-	if got := commands(Diagnose(in, mirrors.Set{}).Findings[0]); got[0] != "oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"+moved {
+	if got := commands(Diagnose(in, mirrors.Set{}).HoldUps[0]); got[0] != "oc annotate node b --overwrite machineconfiguration.openshift.io/desiredConfig=1"+moved {
 		t.Errorf("with another node to which it may be moved: got %q", got)
 	}
 	in.Cluster.Nodes[1].Annotations[mco+"desiredConfig"] = "1"
-	if got := commands(Diagnose(in, mirrors.Set{}).Findings[0]); strings.Contains(got[0], "annotate") {
+	if got := commands(Diagnose(in, mirrors.Set{}).HoldUps[0]); strings.Contains(got[0], "annotate") {
 		t.Errorf("it has been given: got %q", got)
 	}
 }
@@ -149,12 +150,12 @@ func TestToCome(t *testing.T) {
 	for name, value := range map[string]string{"currentConfig": "1", "desiredConfig": "1"} {
 		in.Cluster.Nodes[1].Annotations[mco+name] = value
 	}
-	f := Diagnose(in, set).Findings[0]
+	f := Diagnose(in, set).HoldUps[0]
 	if got := commands(f); got[0] != "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json "+cartAt+" docker://"+cartMirror {
 		t.Errorf("got %q", got)
 	}
 	for _, link := range []string{"pool worker is to have 2, by which nodes look for it at " + cartMirror, "asked just now: " + cartMirror + " does not have it"} {
-		if !strings.Contains(strings.Join(f.Chain, "\n"), link) {
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), link) {
 			t.Errorf("got %q without %q", f.Chain, link)
 		}
 	}
@@ -200,12 +201,12 @@ func TestElsewhere(t *testing.T) {
 		in.Cluster.Nodes = append(in.Cluster.Nodes, node("c"))
 		in.Cluster.Pools[0].Status.MachineCount = 3
 		tt.change(&in)
-		findings := Diagnose(in, set).Findings
-		f := findings[len(findings)-1] // that a node is cordoned is one as well
+		holdUps := Diagnose(in, set).HoldUps
+		f := holdUps[len(holdUps)-1] // that a node is cordoned is one as well
 		if got := slices.Contains(commands(f), elsewhere); got != tt.want {
 			t.Errorf("%s: got %q", tt.reason, commands(f))
 		}
-		if !strings.Contains(strings.Join(f.Chain, "\n"), tt.link) {
+		if !strings.Contains(strings.Join(f.Chain.Lines(), "\n"), tt.link) {
 			t.Errorf("%s: got %q", tt.reason, f.Chain)
 		}
 	}
@@ -225,14 +226,14 @@ func TestCopies(t *testing.T) {
 		{"a node on which it runs", nil, "oc debug node/a -- chroot /host podman push --authfile /var/lib/kubelet/config.json " + cartAt + " docker://" + cartMirror},
 	} {
 		in := turned(t, before, set, tt.has...)
-		if got := commands(Diagnose(in, set).Findings[0]); got[0] != tt.want {
+		if got := commands(Diagnose(in, set).HoldUps[0]); got[0] != tt.want {
 			t.Errorf("%s: got %q", tt.reason, got)
 		}
 	}
 	in := turned(t, before, set)
 	spec := *in.Cluster.Pods[0].Spec
 	spec.Containers, in.Cluster.Pods[0].Spec = nil, &spec
-	for _, command := range commands(Diagnose(in, set).Findings[0]) {
+	for _, command := range commands(Diagnose(in, set).HoldUps[0]) {
 		if strings.Contains(command, "image mirror") || strings.Contains(command, "podman") {
 			t.Errorf("it is nowhere: %s", command)
 		}

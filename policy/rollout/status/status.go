@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Input is what a status is made from. It is only read.
+// Input is the data for a Status. It is only read.
 type Input struct {
 	Cluster rollout.Cluster
 	// MachineNodes are the MachineConfigNodes, none where the cluster does not serve them.
@@ -25,27 +25,26 @@ type Input struct {
 	Evidence       Evidence
 }
 
-// A Status tells how far the rollouts of a cluster have come. Times in it are those of the
-// cluster's clocks.
+// Status is the progress of the rollouts of a cluster. Times in it are those of the cluster's clocks.
 type Status struct {
 	// Operator is nil if ClusterOperator machine-config is not known.
 	Operator *Operator
 	// Pools are master, arbiter and worker, and then the others by name.
 	Pools []Pool
 	// Unmanaged are the nodes that no pool updates.
-	Unmanaged []Unmanaged
+	Unmanaged []rollout.Unmanaged
 	// Remaining is how long the pools take that are on their way, side by side.
-	Remaining *Span
+	Remaining rollout.Range
 	// Notes say what is not known, and what would be needed to know it.
 	Notes []string
 }
 
-// An Operator holds what MCO says of itself.
+// Operator is MCO's report on itself.
 type Operator struct {
 	Conditions []Condition
 }
 
-// A Condition is one of an object.
+// Condition is a condition of an object.
 type Condition struct {
 	Type    string
 	Status  string
@@ -54,23 +53,19 @@ type Condition struct {
 	Since   *time.Time
 }
 
-// A Pool is a MachineConfigPool, with how far it has come.
+// Pool is a pool, with its progress.
 type Pool struct {
-	Name  string
+	// Pool is the forecast of what is left. Its nodes are all that there are.
+	rollout.Pool
 	State PoolState
 	// Held is what keeps nodes from being taken, in a clause; "" if nothing does.
 	Held string
-	// The counts are those of the pool's status. Present is how many nodes there are.
+	// The counts are those of the pool's status.
 	Machines    int
 	Updated     int
 	Ready       int
 	Unavailable int
 	Degraded    int
-	Present     int
-	// Members are the names of the nodes there are, in the order in which MCO takes them.
-	Members []string
-	// AtOnce is how many nodes are updated at once, as things are.
-	AtOnce int
 	// Paused is nil for a pool that is not paused.
 	Paused *Paused
 	// Current is the rendered config that all nodes have had, Target the one that they are
@@ -87,12 +82,13 @@ type Pool struct {
 	Drains  bool
 	// Conditions are those that are not as they should be.
 	Conditions []Condition
-	// Nodes are those that are not done, in the order in which MCO takes them.
-	Nodes     []Node
-	Remaining *Span
+	// Left are the nodes that are not done, in the order in which MCO takes them.
+	Left []Node
+	// Remaining is how long these take, the zero Range if that is not known or none is taken.
+	Remaining rollout.Range
 }
 
-// A PoolState is the condition of a pool, in a word.
+// PoolState is the condition of a pool, in a word.
 type PoolState string
 
 // The states of a pool, the worst first.
@@ -106,7 +102,7 @@ const (
 	PoolUnknown  PoolState = "unknown" // the nodes are not known, and MCO has not said
 )
 
-// Paused is since when and by whom, as far as managed fields tell.
+// Paused is the beginning of a pause and its author, as far as managed fields tell.
 type Paused struct {
 	Since *time.Time
 	By    string
@@ -114,23 +110,14 @@ type Paused struct {
 	Lines []string
 }
 
-// A Node is one that is not done.
+// Node is a node that is not done.
 type Node struct {
-	Name string
-	Zone string
-	// State says what happens on the node, or what it waits for; Daemon is the state that its
-	// daemon reports, and Reason the daemon's words.
-	State   NodeState
-	Daemon  string
-	Reason  string
-	Current string
-	Desired string
-	// Unavailable is why MCO counts the node as unavailable, "" if it does not.
-	Unavailable string
+	rollout.Node
+	rollout.Report
+	// State is what happens on the node, or what it waits for; Report.State is that of its daemon.
+	State NodeState
 	// Since is when the update of the node began, nil if it is not known.
 	Since *time.Time
-	// Drain is nil if the daemon never asked for one.
-	Drain *Drain
 	// Cordoned is nil for a node that takes pods.
 	Cordoned *Cordoned
 	// Conditions are those of the node that are not as they should be, and those of its
@@ -138,7 +125,7 @@ type Node struct {
 	Conditions []Condition
 }
 
-// A NodeState is the condition of a node, in words that complete "the node".
+// NodeState is the condition of a node, in words that complete "the node".
 type NodeState string
 
 // The states of a node that is not done.
@@ -152,36 +139,13 @@ const (
 	NodeSilent      NodeState = "has not been reported on by its daemon"
 )
 
-// A Drain holds what the daemon asked the drain controller for, and what that has done: "drain"
-// or "uncordon", a hyphen, and a rendered config.
-type Drain struct {
-	Asked    string
-	Done     string
-	Finished bool
+// isUnderWay reports whether MCO has taken the node, and its daemon is at work.
+func (n *Node) isUnderWay() bool {
+	return n.State == NodeDraining || n.State == NodeApplying || n.State == NodeUpdating
 }
 
-// Cordoned is since when and by whom, as far as managed fields tell.
+// Cordoned is the time of a cordon and its author, as far as managed fields tell.
 type Cordoned struct {
 	Since *time.Time
 	By    string
-}
-
-// Unmanaged is a node in no pool. Why completes a sentence about it.
-type Unmanaged struct {
-	Node string
-	Why  string
-}
-
-// A Span is a time that something takes. Text is both in words.
-type Span struct {
-	MinSeconds int64
-	MaxSeconds int64
-	Text       string
-}
-
-func spanOf(r rollout.Range) *Span {
-	if r.Max == 0 {
-		return nil
-	}
-	return &Span{int64(r.Min / time.Second), int64(r.Max / time.Second), r.String()}
 }

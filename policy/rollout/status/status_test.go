@@ -124,7 +124,7 @@ func TestNodes(t *testing.T) {
 		{"garbage", node("a", "state=\x1b[2J\n", "wants=\x00", "reason=a\nb"), "is being updated: a b; its daemon says [2J", nil},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			nodes := Of(input(worker("2"), tt.node)).Pools[0].Nodes
+			nodes := Of(input(worker("2"), tt.node)).Pools[0].Left
 			got, lines := "", []string(nil)
 			if len(nodes) > 0 {
 				got, lines = nodes[0].String(), nodes[0].Lines(time.Time{})
@@ -218,8 +218,8 @@ func TestRemaining(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			s := Of(input(tt.pool, tt.nodes...))
 			got := ""
-			if s.Remaining != nil {
-				got = s.Remaining.Text
+			if s.Remaining.Max > 0 {
+				got = s.Remaining.String()
 			}
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
@@ -258,7 +258,7 @@ func TestMachineConfigNode(t *testing.T) {
 		{Type: "Cordoned", Status: "False"},
 	}
 	in.MachineNodes = []*mcfgv1.MachineConfigNode{m}
-	n := Of(in).Pools[0].Nodes[0]
+	n := Of(in).Pools[0].Left[0]
 	want := []string{"its update began at 2026-03-01 12:00 UTC (2h0m ago)", "Drained Unknown, at 2026-03-01 12:01 UTC (1h59m ago): cannot evict shop/cart-1"}
 	if got := n.Lines(noon.Add(2 * time.Hour)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -12,7 +12,7 @@ import (
 // Trouble says what is degraded, in a clause.
 func (p *Pool) Trouble() string {
 	var parts []string
-	for _, n := range p.Nodes {
+	for _, n := range p.Left {
 		if n.State == NodeDegraded {
 			parts = append(parts, fmt.Sprintf("node %s: %s", n.Name, cmp.Or(n.Reason, "it does not say why")))
 		}
@@ -40,8 +40,8 @@ const troubles = 3
 func (p *Pool) Progress() string {
 	progress := fmt.Sprintf("%d of %s done", p.done(), text.Plural(p.Machines, "node is", "nodes are"))
 	switch {
-	case p.Remaining != nil:
-		progress += fmt.Sprintf(", the rest takes %s", p.Remaining.Text)
+	case p.Remaining.Max > 0:
+		progress += fmt.Sprintf(", the rest takes %s", p.Remaining)
 	case p.done() == p.Machines && p.Unavailable > 0:
 		progress += fmt.Sprintf(", and %s", text.Plural(p.Unavailable, "is not available", "are not available"))
 	}
@@ -50,11 +50,11 @@ func (p *Pool) Progress() string {
 
 // done is how many nodes have what they are to have. MCO counts a little later.
 func (p *Pool) done() int {
-	if p.Present != p.Machines {
+	if len(p.Nodes) != p.Machines {
 		return p.Updated
 	}
-	done := p.Present
-	for _, n := range p.Nodes {
+	done := len(p.Nodes)
+	for _, n := range p.Left {
 		if n.State != NodeUnavailable {
 			done--
 		}
@@ -132,11 +132,11 @@ func (n *Node) String() string {
 	if n.Reason != "" {
 		parts[0] += ": " + n.Reason
 	}
-	if n.Unavailable != "" && n.State != NodeDraining && n.State != NodeApplying && n.State != NodeUpdating {
+	if n.Unavailable != "" && !n.isUnderWay() {
 		parts = append(parts, n.Unavailable)
 	}
-	if n.Daemon != "" && n.Daemon != "Done" && n.Daemon != "Working" && n.State != NodeDegraded {
-		parts = append(parts, "its daemon says "+n.Daemon)
+	if says := n.Report.State; says != "" && says != "Done" && says != "Working" && n.State != NodeDegraded {
+		parts = append(parts, "its daemon says "+says)
 	}
 	return text.Line(strings.Join(parts, "; "))
 }
@@ -152,8 +152,8 @@ func (n *Node) Lines(now time.Time) []string {
 	if n.Since != nil {
 		lines = append(lines, "its update began "+When(*n.Since, now))
 	}
-	if d := n.Drain; d != nil && !d.Finished {
-		lines = append(lines, fmt.Sprintf("asked for %s, done is %s", d.Asked, cmp.Or(d.Done, "nothing")))
+	if n.DrainAsked != "" && n.DrainDone != n.DrainAsked {
+		lines = append(lines, fmt.Sprintf("asked for %s, done is %s", n.DrainAsked, cmp.Or(n.DrainDone, "nothing")))
 	}
 	if c := n.Cordoned; c != nil {
 		line := "cordoned"

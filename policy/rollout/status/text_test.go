@@ -3,21 +3,25 @@ package status
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
 // TestProgress counts nodes, which MCO does a little later.
 func TestProgress(t *testing.T) {
+	nodes := func(n int) rollout.Pool { return rollout.Pool{Nodes: make([]rollout.Node, n)} }
 	for _, tt := range []struct {
 		reason string
 		pool   Pool
 		want   string
 	}{
-		{"by the nodes", Pool{Machines: 3, Present: 3, Updated: 3, Nodes: []Node{{State: NodeDraining}, {State: NodeWaits}}}, "1 of 3 nodes are done"},
+		{"by the nodes", Pool{Machines: 3, Pool: nodes(3), Updated: 3, Left: []Node{{State: NodeDraining}, {State: NodeWaits}}}, "1 of 3 nodes are done"},
 		{"by what MCO says, where nodes are not known", Pool{Machines: 3, Updated: 2}, "2 of 3 nodes are done"},
-		{"done, and not available", Pool{Machines: 1, Present: 1, Unavailable: 1, Nodes: []Node{{State: NodeUnavailable}}}, "1 of 1 node is done, and 1 is not available"},
-		{"on its way", Pool{Machines: 2, Present: 2, Unavailable: 1, Nodes: []Node{{State: NodeDraining}}, Remaining: &Span{Text: "5 to 15 minutes"}}, "1 of 2 nodes are done, the rest takes 5 to 15 minutes"},
+		{"done, and not available", Pool{Machines: 1, Pool: nodes(1), Unavailable: 1, Left: []Node{{State: NodeUnavailable}}}, "1 of 1 node is done, and 1 is not available"},
+		{"on its way", Pool{Machines: 2, Pool: nodes(2), Unavailable: 1, Left: []Node{{State: NodeDraining}}, Remaining: rollout.Range{Min: 5 * time.Minute, Max: 15 * time.Minute}}, "1 of 2 nodes are done, the rest takes 5 to 15 minutes"},
 	} {
 		if got := tt.pool.Progress(); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.reason, got, tt.want)

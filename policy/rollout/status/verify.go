@@ -14,7 +14,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// VerifyInput is what Verify goes by.
+// VerifyInput is the data for Verify.
 type VerifyInput struct {
 	Input
 	// Mirrors is the mirror configuration in force.
@@ -24,7 +24,7 @@ type VerifyInput struct {
 	Incomplete []string
 }
 
-// A Result is an answer to the question whether all is well.
+// Result is an answer to the question whether all is well.
 type Result string
 
 // The results.
@@ -34,7 +34,7 @@ const (
 	Unknown Result = "unknown" // nothing is known that is not well, and not all is known
 )
 
-// A Verification says whether nodes have what the mirror objects ask for.
+// Verification compares nodes with what the mirror objects ask for.
 type Verification struct {
 	Result Result
 	// Rejected is why MCO applies none of the objects, "" if it does.
@@ -46,18 +46,17 @@ type Verification struct {
 	// Left is what is left to do; Unknown what could not be told.
 	Left    []Task
 	Unknown []string
-	// NotCompared is what the objects ask for and nothing tells of nodes. It is no part of Result.
+	// NotCompared is what the objects ask for and nodes do not report. It does not affect Result.
 	NotCompared []string
 }
 
-// A Task is something left to do: what, in a sentence, and the command for it, if there is
-// one.
+// Task is something left to do: a sentence and, if there is one, the command for it.
 type Task struct {
 	What    string
 	Command string
 }
 
-// A NodeConfig is the configuration that a node has.
+// NodeConfig is the configuration that a node has.
 type NodeConfig struct {
 	Node string
 	Pool string
@@ -71,7 +70,7 @@ type NodeConfig struct {
 	Differences []rollout.RegistryChange
 }
 
-// A PullFailure is an image that nodes fail to pull.
+// PullFailure is an image that nodes fail to pull.
 type PullFailure struct {
 	Image  string
 	Reason string
@@ -102,28 +101,28 @@ func Verify(in VerifyInput) Verification {
 	return v.Verification
 }
 
-// A verification is a Verification in the making.
+// verification builds a Verification.
 type verification struct {
 	Verification
 	VerifyInput
 	*lookup
 	wanted map[string]rollout.Files // what the objects ask for, by pool
-	// compared are what comes of comparing that with a config, of which nodes have few.
+	// compared caches how that differs from configs, of which nodes have few.
 	compared map[poolConfig]comparison
-	partOf   map[string]rollout.Part
+	members  rollout.Forecast
 }
 
-// A poolConfig is a rendered config as a pool has it.
+// poolConfig is a rendered config of a pool.
 type poolConfig struct{ pool, config string }
 
-// A comparison is the result of differences.
+// comparison is a result of differences.
 type comparison struct {
 	changes []rollout.RegistryChange
 	err     error
 }
 
 func newVerification(in VerifyInput) *verification {
-	v := &verification{VerifyInput: in, wanted: map[string]rollout.Files{}, compared: map[poolConfig]comparison{}}
+	v := &verification{VerifyInput: in, members: in.Cluster.Members(), wanted: map[string]rollout.Files{}, compared: map[poolConfig]comparison{}}
 	v.lookup = newLookup(&v.Input)
 	v.Nodes, v.Pulls = []NodeConfig{}, []PullFailure{}
 	if _, err := mirrors.Resolve(in.Mirrors); err != nil {
@@ -137,23 +136,17 @@ func (v *verification) left(command, what string, args ...any) {
 }
 
 func (v *verification) verifyNodes() {
-	forecast := v.forecast()
-	for _, p := range forecast.Pools {
+	for _, p := range v.members.Pools {
 		for _, n := range p.Nodes {
 			v.Nodes = append(v.Nodes, v.node(p, v.nodes[n.Name]))
 		}
 	}
-	for _, u := range forecast.Unmanaged {
+	for _, u := range v.members.Unmanaged {
 		if !rollout.IsWindows(v.nodes[u.Node]) {
 			v.Unknown = append(v.Unknown, fmt.Sprintf("node %s %s, and keeps what it has", u.Node, u.Why))
 		}
 	}
 	slices.SortFunc(v.Nodes, func(a, b NodeConfig) int { return strings.Compare(a.Node, b.Node) })
-}
-
-// forecast says which nodes pools have, and nothing of what becomes of them.
-func (v *verification) forecast() rollout.Forecast {
-	return rollout.NewForecast(v.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
 }
 
 func (v *verification) node(p rollout.Pool, n *corev1.Node) NodeConfig {

@@ -11,7 +11,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout/status"
 )
 
-// An Outcome says how a watch ended.
+// Outcome is the end of a watch.
 type Outcome struct {
 	Good    bool
 	message string // a sentence
@@ -69,7 +69,7 @@ func (w *Watcher) reachedText() string {
 	return fmt.Sprintf("Updated: all %s what the mirror objects ask for.", nodes)
 }
 
-// badPool returns the outcome of a pool that is degraded or stands still. One that was
+// badPool returns the outcome of a pool that is degraded or stalled. One that was
 // degraded before anything is what a change that is waited for may be the remedy of: it has
 // as much time as a pool that does not move.
 func (w *Watcher) badPool(now time.Time) *Outcome {
@@ -118,7 +118,7 @@ func (w *Watcher) counted(events []progress.Event) []progress.Event {
 	})
 }
 
-// An unmet knows for how long a goal has not been reached although no pool has a rollout.
+// unmet is a time in which a goal is not reached although no pool has a rollout.
 type unmet struct {
 	missing, unknown string
 	since            time.Time

@@ -32,7 +32,7 @@ type Options struct {
 	// Goal is what every node is to have. Its Pools are those that count, all if there are none.
 	Goal       status.Goal
 	StallAfter time.Duration // that of progress.Settings
-	KeepGoing  bool          // when a pool is degraded or stands still
+	KeepGoing  bool          // when a pool is degraded or stalled
 	Now        func() time.Time
 	Display    Display
 	Progress   io.Writer // of reading the cluster at first
@@ -305,7 +305,7 @@ func (w *Watcher) diagnose(ctx context.Context, now time.Time) []progress.Event 
 	case d := <-w.diagnosed:
 		w.diagnosing = false
 		if d.err != nil { // the pool then has not moved for no reason that is known
-			d.diagnosis.Findings = nil
+			d.diagnosis.HoldUps = nil
 		}
 		return w.tracker.Diagnosed(d.diagnosis, d.in.Cluster, now)
 	default:

@@ -50,7 +50,7 @@ type installation struct {
 	nodes   []string
 }
 
-// A routing is how the API server reaches the Service of a webhook.
+// routing is a way by which the API server reaches the Service of a webhook.
 type routing struct {
 	name string
 	// direct is set where it chooses an endpoint that is ready itself, as on OpenShift

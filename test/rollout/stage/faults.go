@@ -17,7 +17,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/test/rollout/oracle"
 )
 
-// faults are what is broken on a node.
+// faults are the defects of a node.
 type faults struct {
 	// files are those that somebody has changed, by path.
 	files map[string][]byte

@@ -147,7 +147,7 @@ func (n *Nodes) startPod(ctx context.Context, pod *corev1.Pod) error {
 	return n.stage.Client.Status().Update(ctx, pod)
 }
 
-// A pullError says which image could not be pulled.
+// pullError is an image that could not be pulled.
 type pullError struct {
 	image string
 	err   error

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Kind says what happened.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds.

@@ -20,9 +20,8 @@ const (
 	lastDrain     = "machineconfiguration.openshift.io/lastAppliedDrain"
 )
 
-// A Report is the conversation of MCO's controllers and its daemon on a node, in the
-// annotations of the node. What is in it may be anything: whoever may change a node may
-// write there.
+// Report is the conversation of MCO's controllers and its daemon on a node, in the annotations of the
+// node. It may hold anything: whoever may change a node may write there.
 type Report struct {
 	// Current and Desired are the names of rendered configs, "" where there is none.
 	Current, Desired string
@@ -47,6 +46,12 @@ func ReportOf(node *corev1.Node) Report {
 		DrainAsked: a[desiredDrain], DrainDone: a[lastDrain],
 	}
 }
+
+// AskedToDrain reports whether the daemon last asked for a drain, and not for its end.
+func (r Report) AskedToDrain() bool { return strings.HasPrefix(r.DrainAsked, "drain-") }
+
+// IsDraining reports whether it did, and the drain is not done.
+func (r Report) IsDraining() bool { return r.AskedToDrain() && r.DrainDone != r.DrainAsked }
 
 // IsWindows reports whether a node runs Windows, which MCO has no part in.
 func IsWindows(node *corev1.Node) bool { return node.Labels[corev1.LabelOSStable] == "windows" }

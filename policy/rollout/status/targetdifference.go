@@ -7,7 +7,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// A TargetDifference says how the rendered config that a pool is to get differs from what mirror
+// TargetDifference is the difference between the rendered config that a pool is to get and what mirror
 // objects and MachineConfigs ask for.
 type TargetDifference struct {
 	Pool, Config string

@@ -6,8 +6,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// A Step is a change from one Set to another. Rejected says of each whether MCO rejects it
-// (mirrors.Resolve).
+// Step is a change from one Set to another. BeforeRejected and AfterRejected are set for what MCO
+// rejects (mirrors.Resolve).
 type Step struct {
 	Before, After                 mirrors.Set
 	BeforeRejected, AfterRejected bool

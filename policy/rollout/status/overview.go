@@ -47,20 +47,14 @@ func Of(in Input) Status {
 func of(in Input) (Status, []note) {
 	o := overview{Input: in, from: map[string][]string{}}
 	o.lookup = newLookup(&o.Input)
-	forecast := rollout.NewForecast(in.Cluster, func(string) (rollout.Decision, error) { return rollout.Decision{}, nil }, rollout.Settings{})
-	o.compare(forecast)
-	forecast = rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{}) // again, with what it compares
-	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}}
-	var longest rollout.Range
+	o.compare(in.Cluster.Members())
+	forecast := rollout.NewForecast(in.Cluster, o.decide, rollout.Settings{})
+	s := Status{Operator: operatorOf(in.Cluster.Operator), Pools: []Pool{}, Unmanaged: forecast.Unmanaged}
 	for _, p := range forecast.Pools {
-		pool, left := o.pool(p)
+		pool := o.pool(p)
 		s.Pools = append(s.Pools, pool)
-		longest = rollout.Range{Min: max(longest.Min, left.Min), Max: max(longest.Max, left.Max)}
+		s.Remaining = s.Remaining.Longer(pool.Remaining)
 	}
-	for _, u := range forecast.Unmanaged {
-		s.Unmanaged = append(s.Unmanaged, Unmanaged(u))
-	}
-	s.Remaining = spanOf(longest)
 	notes := o.notes(s)
 	for _, n := range notes {
 		s.Notes = append(s.Notes, n.text)
@@ -68,7 +62,7 @@ func of(in Input) (Status, []note) {
 	return s, notes
 }
 
-// An overview is a Status in the making.
+// overview builds a Status.
 type overview struct {
 	Input
 	*lookup
@@ -79,12 +73,12 @@ type overview struct {
 // targets follow each other faster than nodes are updated.
 const maxFrom = 8
 
-// compare finds for each pool the configs that nodes have instead of its target, that first which all
-// of them have had: where a target replaces another one on its way, the nodes that got that one lack less
-// than the others.
+// compare finds for each pool the configs that nodes have instead of its target. The one that all of
+// them have had comes first: where a target replaces another one on its way, nodes that got that one
+// lack less than the others.
 func (o *overview) compare(f rollout.Forecast) {
 	for _, p := range f.Pools {
-		pool := o.object(p.Name)
+		pool := o.Cluster.Pool(p.Name)
 		target, all := pool.Spec.Configuration.Name, pool.Status.Configuration.Name
 		var from []string
 		for _, n := range p.Nodes {
@@ -104,14 +98,8 @@ func (o *overview) compare(f rollout.Forecast) {
 	}
 }
 
-// object returns the MachineConfigPool of that name, of which there is one.
-func (o *overview) object(pool string) *mcfgv1.MachineConfigPool {
-	i := slices.IndexFunc(o.Cluster.Pools, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == pool })
-	return o.Cluster.Pools[i]
-}
-
-// decide returns what the target of a pool does to a node, to the one for which that is most. Where a
-// config could not be read it may drain nodes, and is taken to.
+// decide returns what the target of a pool does to the node to which it does most. A config that could
+// not be read is taken to drain nodes, as it may.
 func (o *overview) decide(pool string) (rollout.Decision, error) {
 	after, most := o.target(pool), rollout.Decision{}
 	for i, from := range o.from[pool] {
@@ -132,7 +120,7 @@ func (o *overview) decide(pool string) (rollout.Decision, error) {
 
 // target returns what nodes of a pool are to have, nil if it could not be read.
 func (o *overview) target(pool string) *rollout.Rendered {
-	return o.Rendered[o.object(pool).Spec.Configuration.Name]
+	return o.Rendered[o.Cluster.Pool(pool).Spec.Configuration.Name]
 }
 
 // changes returns what the target of a pool brings to any of its nodes, nil if that is not known.
@@ -151,15 +139,14 @@ func (o *overview) changes(pool string) *rollout.Changes {
 	return all
 }
 
-func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
-	object := o.object(f.Name)
+func (o *overview) pool(f rollout.Pool) Pool {
+	object := o.Cluster.Pool(f.Name)
 	status := object.Status
 	p := Pool{
-		Name: f.Name, Present: len(f.Nodes), AtOnce: f.Capacity,
-		Machines: int(status.MachineCount), Updated: int(status.UpdatedMachineCount), Ready: int(status.ReadyMachineCount),
+		Pool: f, Machines: int(status.MachineCount), Updated: int(status.UpdatedMachineCount), Ready: int(status.ReadyMachineCount),
 		Unavailable: int(status.UnavailableMachineCount), Degraded: int(status.DegradedMachineCount),
 		Current: status.Configuration.Name, Target: object.Spec.Configuration.Name, Changes: o.changes(f.Name),
-		Paused: o.paused(object), Conditions: poolConditions(status.Conditions), Nodes: []Node{},
+		Paused: o.paused(object), Conditions: poolConditions(status.Conditions), Left: []Node{},
 	}
 	if from := o.from[f.Name]; len(from) > 0 {
 		p.From = from[0]
@@ -171,24 +158,22 @@ func (o *overview) pool(f rollout.Pool) (Pool, rollout.Range) {
 	}
 	waiting, underWay := 0, 0
 	for _, n := range f.Nodes {
-		p.Members = append(p.Members, n.Name)
 		node, ok := o.node(o.nodes[n.Name], n, p.Target)
 		if !ok {
 			continue
 		}
-		p.Nodes = append(p.Nodes, node)
-		switch node.State {
-		case NodeWaits:
+		p.Left = append(p.Left, node)
+		switch {
+		case node.State == NodeWaits:
 			waiting++
-		case NodeDraining, NodeApplying, NodeUpdating, NodeDegraded:
+		case node.isUnderWay() || node.State == NodeDegraded:
 			underWay++
 		}
 	}
-	left := f.Remaining(waiting, underWay, rollout.Settings{}, o.Cluster.Updates)
-	p.Remaining = spanOf(left)
+	p.Remaining = f.TimeLeft(waiting, underWay, rollout.Settings{}, o.Cluster.Updates)
 	p.Held = held(f, waiting)
 	p.State = p.state(object, waiting+underWay)
-	return p, left
+	return p
 }
 
 // held says why no node is taken although some wait, or could not be.
@@ -206,11 +191,10 @@ func held(f rollout.Pool, waiting int) string {
 
 func (p *Pool) state(object *mcfgv1.MachineConfigPool, left int) PoolState {
 	is := func(kind mcfgv1.MachineConfigPoolConditionType) bool {
-		return slices.ContainsFunc(object.Status.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
-			return c.Type == kind && c.Status == corev1.ConditionTrue
-		})
+		_, is := rollout.PoolCondition(object, kind)
+		return is
 	}
-	degraded := slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.State == NodeDegraded })
+	degraded := slices.ContainsFunc(p.Left, func(n Node) bool { return n.State == NodeDegraded })
 	switch {
 	case object.DeletionTimestamp != nil:
 		return PoolDeleted
@@ -222,7 +206,7 @@ func (p *Pool) state(object *mcfgv1.MachineConfigPool, left int) PoolState {
 		return PoolHeld
 	case left > 0 || is(mcfgv1.MachineConfigPoolUpdating) || p.Target != p.Current:
 		return PoolUpdating
-	case p.Present < p.Machines || p.Target == "":
+	case len(p.Nodes) < p.Machines || p.Target == "":
 		return PoolUnknown
 	default:
 		return PoolUpdated
@@ -233,31 +217,22 @@ func (o *overview) paused(object *mcfgv1.MachineConfigPool) *Paused {
 	if !object.Spec.Paused {
 		return nil
 	}
-	p := &Paused{Lines: o.Cluster.PausedLines(object.Name, o.Now)}
-	if since, by, ok := rollout.PausedSince(object); ok {
-		p.Since, p.By = timeOf(since), by
-	}
-	return p
+	since, by, _ := rollout.PausedSince(object)
+	return &Paused{timeOf(since), by, o.Cluster.PausedLines(object.Name, o.Now)}
 }
 
 // node returns how far a node is that is to get target, false if it is done.
 func (o *overview) node(n *corev1.Node, f rollout.Node, target string) (Node, bool) {
 	r := rollout.ReportOf(n)
 	node := Node{
-		Name: n.Name, Zone: f.Zone, Daemon: r.State, Reason: r.Reason, Current: r.Current, Desired: r.Desired,
-		Unavailable: f.Unavailable, State: stateOf(r, f, target), Conditions: nodeConditions(n.Status.Conditions),
+		Node: f, Report: r, State: stateOf(r, f, target), Conditions: nodeConditions(n.Status.Conditions),
 	}
 	if node.State == "" {
 		return Node{}, false
 	}
-	if r.DrainAsked != "" {
-		node.Drain = &Drain{r.DrainAsked, r.DrainDone, r.DrainAsked == r.DrainDone}
-	}
 	if n.Spec.Unschedulable {
-		node.Cordoned = &Cordoned{}
-		if since, by, ok := rollout.CordonedSince(n); ok {
-			node.Cordoned.Since, node.Cordoned.By = timeOf(since), by
-		}
+		since, by, _ := rollout.CordonedSince(n)
+		node.Cordoned = &Cordoned{timeOf(since), by}
 	}
 	o.progress(&node)
 	return node, true
@@ -323,17 +298,16 @@ func operatorOf(o *configv1.ClusterOperator) *Operator {
 func poolConditions(conditions []mcfgv1.MachineConfigPoolCondition) []Condition {
 	var bad []Condition
 	for _, c := range conditions {
-		switch c.Type {
-		case mcfgv1.MachineConfigPoolDegraded, mcfgv1.MachineConfigPoolNodeDegraded, mcfgv1.MachineConfigPoolRenderDegraded,
-			mcfgv1.MachineConfigPoolImageBuildDegraded, mcfgv1.MachineConfigPoolBuildFailed:
-		default:
-			continue
-		}
-		if c.Status == corev1.ConditionTrue {
+		if c.Status == corev1.ConditionTrue && slices.Contains(degradations, c.Type) {
 			bad = append(bad, Condition{string(c.Type), string(c.Status), c.Reason, c.Message, timeOf(c.LastTransitionTime.Time)})
 		}
 	}
 	return bad
+}
+
+var degradations = []mcfgv1.MachineConfigPoolConditionType{
+	mcfgv1.MachineConfigPoolDegraded, mcfgv1.MachineConfigPoolNodeDegraded, mcfgv1.MachineConfigPoolRenderDegraded,
+	mcfgv1.MachineConfigPoolImageBuildDegraded, mcfgv1.MachineConfigPoolBuildFailed,
 }
 
 func nodeConditions(conditions []corev1.NodeCondition) []Condition {

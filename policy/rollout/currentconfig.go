@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A CurrentConfig is a rendered config that nodes have.
+// CurrentConfig is a rendered config that nodes have.
 type CurrentConfig struct {
 	Name string
 	// Pool is that of the nodes, "" if no pool updates them.

@@ -1,0 +1,103 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Budget is a PodDisruptionBudget as the eviction API (EvictionREST.Create in
+// pkg/registry/core/pod/storage/eviction.go of k8s.io/kubernetes) and the disruption controller
+// (pkg/controller/disruption/disruption.go) read it.
+type Budget struct {
+	*policyv1.PodDisruptionBudget
+	Selector labels.Selector
+}
+
+// NewBudgets returns budgets by namespace and name, without those of an invalid selector, which an
+// eviction does not heed (getPodDisruptionBudgets).
+func NewBudgets(all []*policyv1.PodDisruptionBudget) []Budget {
+	var budgets []Budget
+	for _, b := range all {
+		if b == nil {
+			continue
+		}
+		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil {
+			budgets = append(budgets, Budget{b, selector})
+		}
+	}
+	slices.SortStableFunc(budgets, func(a, b Budget) int {
+		return strings.Compare(a.Namespace+"\x00"+a.Name, b.Namespace+"\x00"+b.Name)
+	})
+	return budgets
+}
+
+// Covers reports whether a pod counts for b.
+func (b Budget) Covers(p *Pod) bool {
+	return p.Namespace == b.Namespace && p.Spec != nil && b.Selector.Matches(labels.Set(p.Spec.Labels))
+}
+
+// SparesUnready reports whether pods that are not ready are evicted even if b allows no disruption,
+// with healthy pods of which desired have to be.
+func (b Budget) SparesUnready(healthy, desired int) bool {
+	return b.AlwaysSparesUnready() || healthy >= desired && desired > 0
+}
+
+// AlwaysSparesUnready reports whether that does not depend on other pods.
+func (b Budget) AlwaysSparesUnready() bool {
+	p := b.Spec.UnhealthyPodEvictionPolicy
+	return p != nil && *p == policyv1.AlwaysAllow
+}
+
+// SyncFailure returns why the disruption controller cannot compute the status of b, which then
+// allows no disruption (failSafe); false if it can.
+func (b Budget) SyncFailure() (message string, failed bool) {
+	for _, c := range b.Status.Conditions {
+		if c.Type == policyv1.DisruptionAllowedCondition && c.Reason == policyv1.SyncFailedReason {
+			return c.Message, true
+		}
+	}
+	return "", false
+}
+
+// Desired returns how many pods have to be healthy where their controllers ask for expected, and
+// there are so many pods (getExpectedPodCount and updatePdbStatus). Never is why b allows no
+// disruption even if more are, "" if it does.
+func (b Budget) Desired(expected, pods int) (desired int, never string) {
+	var err error
+	switch least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable; {
+	case most != nil:
+		var unavailable int
+		unavailable, err = intstr.GetScaledValueFromIntOrPercent(most, expected, true)
+		desired = max(expected-unavailable, 0)
+	case least == nil:
+		return 0, "it has neither minAvailable nor maxUnavailable"
+	case least.Type == intstr.Int:
+		desired, expected = int(least.IntVal), pods
+	default:
+		desired, err = intstr.GetScaledValueFromIntOrPercent(least, expected, true)
+	}
+	message, failed := b.SyncFailure()
+	switch {
+	case err != nil:
+		never = "its numbers are invalid: " + err.Error()
+	case failed:
+		never = "it cannot be counted: " + message
+	case expected <= 0:
+		never = "its pods have no controller that says how many there should be"
+	}
+	return desired, never
+}
+
+// NeverHasRoom reports whether b allows no disruption however many pods there are.
+func (b Budget) NeverHasRoom() bool {
+	if most := b.Spec.MaxUnavailable; most != nil {
+		return most.String() == "0" || most.String() == "0%"
+	}
+	least := b.Spec.MinAvailable
+	return least != nil && least.String() == "100%"
+}
