@@ -79,7 +79,7 @@ type Options struct {
 	// ComesAgain receives each review after which the same change is likely to be made again,
 	// because it was refused or was a dry run. It may be nil. It is called before the answer
 	// is sent, and must not block.
-	ComesAgain func(review.Record)
+	ExpectRetry func(review.Record)
 	// Mode says what becomes of a request about which there is no verdict; nil means
 	// policy.ModeEnforce. Other requests go by the mode of their Record. It must not block.
 	Mode func() policy.Mode
@@ -112,7 +112,7 @@ func NewServeMux(o Options) (*http.ServeMux, error) {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	handler := &Handler{Reviewer: o.Reviewer, ComesAgain: o.ComesAgain, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
+	handler := &Handler{Reviewer: o.Reviewer, ExpectRetry: o.ExpectRetry, Mode: o.Mode, Authorizer: o.Authorizer, Overridden: o.Overridden, Audit: o.Audit, Recent: o.Recent, metrics: m}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, withDeadline(&endpoint{
 		authenticate: o.Authenticate,

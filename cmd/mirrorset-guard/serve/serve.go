@@ -235,7 +235,7 @@ func newGuard(cluster *rest.Config, o *serveOptions, log logr.Logger) (*guard, e
 		return nil, err
 	}
 	g.mux, err = webhook.NewServeMux(webhook.Options{
-		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ComesAgain: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
+		Reviewer: &reviewer, Authenticate: g.tls.authenticate, Ready: g.ready, Log: log, Metrics: g.registry, ExpectRetry: g.keeper.Add, Mode: func() policy.Mode { return g.currentSettings().Mode },
 		Authorizer: webhook.SubjectAccessReviews(kube.AuthorizationV1()), Overridden: g.overrides.Tell, Audit: g.audit, Recent: g.recent,
 	})
 	return g, err
