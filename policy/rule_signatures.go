@@ -195,10 +195,10 @@ func (a *assessment) remapRemedy(at place) string {
 		if s.presence == Present {
 			continue
 		}
-		if s.decision.SignedAs == "" || signedAs != "" && signedAs != s.decision.SignedAs {
+		if s.judgement.SignedAs == "" || signedAs != "" && signedAs != s.judgement.SignedAs {
 			return ""
 		}
-		signedAs = s.decision.SignedAs
+		signedAs = s.judgement.SignedAs
 	}
 	if signedAs == "" {
 		return ""

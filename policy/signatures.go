@@ -18,8 +18,8 @@ type signatureState struct {
 	// presence is Present if nodes go on, and otherwise Inconclusive, Unsigned, Missigned or
 	// SignaturesDenied.
 	presence Presence
-	// decision is that on what was found, where something is required.
-	decision signing.Decision
+	// judgement is that on the signatures found, if any are required.
+	judgement signing.Judgement
 	// why says what was found, where nodes do not go on, or may not.
 	why string
 	// unreadable is set where something else stands in the place of signatures, awaited where
@@ -143,8 +143,8 @@ func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
 // old route, those that were found a while ago prove no failure: others may have come.
 func (s step) judge(state signatureState, found *Fact) signatureState {
 	trust := s.source().Trust
-	state.decision = found.Signatures.Judge(trust.Requirements, signing.Image{Reference: trust.Reference, Digest: state.Digest})
-	switch reason := state.decision.Reason; state.decision.Outcome {
+	state.judgement = found.Signatures.Judge(trust.Requirements, signing.Image{Reference: trust.Reference, Digest: state.Digest})
+	switch reason := state.judgement.Reason; state.judgement.Outcome {
 	case signing.Accepted:
 		return state
 	case signing.Undecided:
