@@ -146,12 +146,12 @@ func (f Facts) At(l mirrors.Location) *Fact {
 // on returns what is known about the sources of a route, in their order.
 func (f Facts) on(r *mirrors.Route) []*Fact {
 	facts := make([]*Fact, len(r.Sources))
-	f.enter(facts, r)
+	f.fill(facts, r)
 	return facts
 }
 
-// enter is on for a slice that is there.
-func (f Facts) enter(facts []*Fact, r *mirrors.Route) {
+// fill is on for a slice that exists.
+func (f Facts) fill(facts []*Fact, r *mirrors.Route) {
 	for k := range r.Sources {
 		facts[k] = f.At(r.Sources[k].Location)
 	}

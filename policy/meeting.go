@@ -41,7 +41,7 @@ func (p *Plan) setMeetings() {
 		return
 	}
 	for i := range p.Reroutes {
-		p.Reroutes[i].meetings = m.of(&p.Reroutes[i])
+		p.Reroutes[i].meetings = m.forReroute(&p.Reroutes[i])
 	}
 }
 
@@ -112,8 +112,8 @@ func (m *meetings) add(route *mirrors.Route, img Image) {
 	}
 }
 
-// of returns the meetings of an image.
-func (m *meetings) of(r *Reroute) []meeting {
+// forReroute returns the meetings of a reroute's image.
+func (m *meetings) forReroute(r *Reroute) []meeting {
 	if mirrors.ByDigest(r.Image.Ref) || isShort(r.After) {
 		return nil
 	}

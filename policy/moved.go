@@ -41,7 +41,7 @@ type movedImage struct {
 func (f *Forecast) countMoved(all []simulation.Moved) {
 	counted := map[*assessment]bool{}
 	for _, m := range all {
-		a := f.pulls.of(m.Image, m.Namespace, m.Pool)
+		a := f.pulls.assess(m.Image, m.Namespace, m.Pool)
 		if a == nil || !a.settled || counted[a] {
 			continue
 		}

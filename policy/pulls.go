@@ -41,7 +41,7 @@ func (p *Plan) pulls(facts Facts) *pullOutcomes {
 
 // pull implements simulation.Input. What nobody has looked up is not known.
 func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) simulation.Pull {
-	a := p.of(image, namespace, pool)
+	a := p.assess(image, namespace, pool)
 	switch {
 	case a == nil:
 		return simulation.PullFails
@@ -72,9 +72,9 @@ func pullFor(o Outcome) simulation.Pull {
 	}
 }
 
-// of returns the assessment of an image for pods of a namespace on the nodes of a pool; nil if
+// assess returns the assessment of an image for pods of a namespace on the nodes of a pool; nil if
 // no node can parse the reference.
-func (p *pullOutcomes) of(image, namespace, pool string) *assessment {
+func (p *pullOutcomes) assess(image, namespace, pool string) *assessment {
 	ref := strings.TrimSpace(image)
 	routes := p.plan.routesOn(pool)
 	key := pullOf{ref, "", pool}

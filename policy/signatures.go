@@ -114,12 +114,12 @@ func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
 	var ok bool
 	if state.at, ok = at.Signatures(instance.Digest); !ok {
 		state.unreadable = true
-		return state.as(Missigned, fmt.Sprintf("no tag is long enough for its digest, %s", text.ShortDigest(instance.Digest)))
+		return state.withPresence(Missigned, fmt.Sprintf("no tag is long enough for its digest, %s", text.ShortDigest(instance.Digest)))
 	}
 	asked, known := facts[state.at]
 	if !known || asked.Presence == Unknown {
 		state.awaited = true
-		return state.as(Inconclusive, "")
+		return state.withPresence(Inconclusive, "")
 	}
 	found := s.prove(asked, facts)
 	switch {
@@ -128,14 +128,14 @@ func (s step) signaturesOf(instance Instance, facts Facts) signatureState {
 	case found.Presence == Present, asked.Presence == Absent && at.Trust == nil: // whichever nodes are told, they go on
 		return state
 	case found.Presence == Absent:
-		return state.as(Unsigned, "")
+		return state.withPresence(Unsigned, "")
 	case found.Presence == Denied:
-		return state.as(SignaturesDenied, describe(found))
+		return state.withPresence(SignaturesDenied, describe(found))
 	case found.Presence == Mismatch, found.Presence == Incomplete:
 		state.unreadable = true
-		return state.as(Missigned, describe(found))
+		return state.withPresence(Missigned, describe(found))
 	default:
-		return state.as(Inconclusive, describe(found))
+		return state.withPresence(Inconclusive, describe(found))
 	}
 }
 
@@ -148,15 +148,15 @@ func (s step) judge(state signatureState, found *Fact) signatureState {
 	case signing.Accepted:
 		return state
 	case signing.Undecided:
-		state = state.as(Inconclusive, reason)
+		state = state.withPresence(Inconclusive, reason)
 		if !s.protected && !s.before {
 			state.presence = Present // with a warning: see unjudgedSignature
 		}
 		return state
 	case signing.Missing:
-		state = state.as(Unsigned, reason)
+		state = state.withPresence(Unsigned, reason)
 	default:
-		state = state.as(Missigned, reason)
+		state = state.withPresence(Missigned, reason)
 	}
 	if s.before && found.Recalled {
 		state.presence = Inconclusive
@@ -164,7 +164,7 @@ func (s step) judge(state signatureState, found *Fact) signatureState {
 	return state
 }
 
-func (s signatureState) as(presence Presence, why string) signatureState {
+func (s signatureState) withPresence(presence Presence, why string) signatureState {
 	s.presence, s.why = presence, why
 	return s
 }

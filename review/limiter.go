@@ -43,8 +43,8 @@ func NewLimiter(n int) *Limiter {
 	return &Limiter{slots{fair.New(int64(n))}, slots{fair.New(int64(max(1, n/2)))}}
 }
 
-// of returns the slots for an edit. Those of a nil Limiter do not bound anything.
-func (l *Limiter) of(edit mirrors.Edit) slots {
+// slotsFor returns the slots for an edit. Those of a nil Limiter do not bound anything.
+func (l *Limiter) slotsFor(edit mirrors.Edit) slots {
 	switch {
 	case l == nil:
 		return slots{}

@@ -157,7 +157,7 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	change := policy.Change{Before: now.set, After: edit.Apply(now.set)}
 	trust := r.readTrust(ctx, &change)
 	defer trust.release()
-	slots := r.Limiter.of(edit)
+	slots := r.Limiter.slotsFor(edit)
 	if err := slots.acquire(ctx, starting); err != nil {
 		return Record{}, fmt.Errorf("waiting for other reviews: %w", err)
 	}
@@ -291,7 +291,7 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 		return state{}, fmt.Errorf("listing the images in use: %w", err)
 	}
 	if through := now.cluster.Rollout; through != nil {
-		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).of(ctx, r.Inventory, through)
+		now.cluster.Current = cmp.Or(r.Current, NewCurrent()).configsOf(ctx, r.Inventory, through)
 	}
 	now.cluster.OtherCredentials = r.OtherCredentials
 	now.cluster.InForce = r.InForce.tablesOf(now.set)

@@ -162,7 +162,7 @@ const authorizationTime = 2 * time.Second
 // for asking.
 func (o *overrideCheck) mayMatter() bool {
 	return o.asked() && o.override.hasReason() &&
-		(o.change.is(o.override.code, false) || o.change.is(o.override.code, true))
+		(o.change.hasCode(o.override.code, false) || o.change.hasCode(o.override.code, true))
 }
 
 // honours reports whether the annotation covers the refusal r. A user who accepts
@@ -178,7 +178,7 @@ func (o *overrideCheck) honours(ctx context.Context, r review.Record) bool {
 func (o *overrideCheck) judge(ctx context.Context, rejected bool) (overrideResult, string) {
 	code := o.override.code
 	switch {
-	case !o.change.is(code, true) && (rejected || !o.change.is(code, false)):
+	case !o.change.hasCode(code, true) && (rejected || !o.change.hasCode(code, false)):
 		return overrideWrongCode, o.explainCode(rejected)
 	case !o.override.hasReason():
 		return overrideNoReason, "it gives no reason"
@@ -195,7 +195,7 @@ func (o *overrideCheck) explainCode(rejected bool) string {
 	switch code := o.override.code; {
 	case code == "":
 		return "it does not begin with the code of this change"
-	case rejected && o.change.is(code, false):
+	case rejected && o.change.hasCode(code, false):
 		return fmt.Sprintf("its code %q is for this change as long as the Machine Config Operator accepts the configuration, which it no longer would", code)
 	default:
 		return fmt.Sprintf("its code %q is for another change or user, or for an earlier state of the object", code)

@@ -69,7 +69,7 @@ func withoutOwnNode(pod *corev1.Pod) *corev1.PodSpec {
 
 // ofEnding returns t for an object that is being deleted. What has a controller whose template is read
 // is made anew from that, if at all.
-func (t terms) ofEnding(o metav1.Object) terms {
+func (t attributes) ofEnding(o metav1.Object) attributes {
 	if o.GetDeletionTimestamp() == nil || t.keeper != (schema.GroupKind{}) {
 		return t
 	}

@@ -22,8 +22,8 @@ import (
 // -images=, say that they are images. Any other setting that reads like a whole reference is a
 // guess. The rule is the same for every pod spec, as nothing in a spec says who acts on it.
 type settings struct {
-	holder *Holder
-	terms  terms
+	holder     *Holder
+	attributes attributes
 	// seen are the images in holder, by themselves and with the setting that names each. It is
 	// made when it is needed, which for most pods is never.
 	seen map[setting]bool
@@ -35,10 +35,10 @@ type setting struct{ image, field string }
 // addSettings adds the images that the containers of spec are told, on the terms of the pod as
 // far as they say whether it has a future. Whose pull secrets they will be pulled with is not
 // said.
-func (h *Holder) addSettings(spec *corev1.PodSpec, t terms) {
-	s := settings{holder: h, terms: terms{use: policy.Referenced, keeper: t.keeper, ending: t.ending}}
+func (h *Holder) addSettings(spec *corev1.PodSpec, t attributes) {
+	s := settings{holder: h, attributes: attributes{use: policy.Referenced, keeper: t.keeper, ending: t.ending}}
 	if t.use == policy.History {
-		s.terms.use = policy.History
+		s.attributes.use = policy.History
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for _, c := range containers {
@@ -103,9 +103,9 @@ func (s *settings) add(field, value string, one, several bool) {
 			continue
 		}
 		s.seen[setting{image, field}], s.seen[setting{image, ""}] = true, true
-		t := s.terms
+		t := s.attributes
 		t.guessed = guessed
-		s.holder.add(t.in(Reference{Image: image, Container: field}))
+		s.holder.add(t.apply(Reference{Image: image, Container: field}))
 	}
 }
 

@@ -121,9 +121,9 @@ func (l Lifetimes) withDefaults() Lifetimes {
 	return l
 }
 
-// of returns how long a fact about a location lives. Signatures are under a tag, but nobody
-// moves it; see Store.answer for those that are added.
-func (l Lifetimes) of(at mirrors.Location, f *policy.Fact) time.Duration {
+// lifetimeOf returns how long a fact about a location lives. Signatures are under a tag, but that is
+// never moved; see Store.answer for those that are added.
+func (l Lifetimes) lifetimeOf(at mirrors.Location, f *policy.Fact) time.Duration {
 	switch f.Presence {
 	case policy.Present:
 		if mayImprove(at.Ref, f) {

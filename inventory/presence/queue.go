@@ -298,7 +298,7 @@ func (s *Store) run(q *queue, j *job) {
 	if fact.Presence != policy.Unknown && !s.takesAway(j, fact, b) {
 		m := &memo{location: j.location, fact: fact, learned: time.Now(), generation: b.generation}
 		s.memory.put(*m)
-		s.keeper.learned(m, s.options.Lifetimes.of(m.location, m.fact))
+		s.keeper.learned(m, s.options.Lifetimes.lifetimeOf(m.location, m.fact))
 	}
 	if q.state == silent && fact.Presence != policy.Unreachable && fact.Presence != policy.Unknown {
 		q.state = opened

@@ -94,7 +94,7 @@ func (p *paces) mostAt(host string) int {
 // maxPaces bounds how many registries' paces are remembered.
 const maxPaces = 4096
 
-func (p *paces) of(api string) *pace {
+func (p *paces) forHost(api string) *pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.byHost[api] == nil {

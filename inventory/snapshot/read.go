@@ -83,7 +83,7 @@ type reader struct {
 	unread   []string  // resources of which something could not be read
 
 	templates map[owner]bool // the objects with a template that were read
-	kept      map[[3]string]kept
+	retained  map[[3]string]retained
 
 	accounts  byKey[*corev1.ServiceAccount]
 	generated map[types.NamespacedName][]string // the pull secrets that OpenShift has made, by service account
@@ -98,7 +98,7 @@ func (r *reader) finish(name string) (*Snapshot, error) {
 	for _, h := range r.holders {
 		r.put(r.besides(*h))
 	}
-	r.putKept()
+	r.putRetained()
 	r.putAccounts()
 	r.putLaid()
 	r.unknown = r.unknownResources()

@@ -74,7 +74,7 @@ type writtenContent struct {
 // A numbering gives equal things the same number, from 1 on in the order in which they come.
 type numbering map[string]int
 
-func (n numbering) of(thing string) int {
+func (n numbering) number(thing string) int {
 	if thing == "" {
 		return 0
 	}
@@ -117,12 +117,12 @@ func writtenOf(r *rollout.Rendered, numbers numbering) writtenContent {
 			w.Registries[file] = string(r.Files[file])
 			continue
 		}
-		w.Files[file] = numbers.of(string(r.Files[file]))
+		w.Files[file] = numbers.number(string(r.Files[file]))
 	}
 	for _, unit := range slices.Sorted(maps.Keys(r.Units)) {
-		w.Units[unit] = numbers.of(r.Units[unit])
+		w.Units[unit] = numbers.number(r.Units[unit])
 	}
-	w.Users = numbers.of(r.Users)
+	w.Users = numbers.number(r.Users)
 	return w
 }
 
