@@ -110,7 +110,7 @@ func (c *Clients) TLSConfig(of *tls.Config) *tls.Config {
 }
 
 // ErrNoClientCertificate is returned by Verify. Test with errors.Is.
-var ErrNoClientCertificate = errors.New("no client certificate of the CA by which API servers are known")
+var ErrNoClientCertificate = errors.New("no client certificate signed by the CA of the API servers")
 
 // Verify returns ErrNoClientCertificate unless the client of a connection has shown a certificate of
 // these CAs, for clients, that is good now.

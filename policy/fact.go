@@ -175,5 +175,5 @@ var indexTypes = []string{
 	"application/vnd.docker.distribution.manifest.list.v2+json",
 }
 
-// isWhole reports whether, as far as is known, nodes of every platform get an image there.
+// isWhole reports whether nodes of every platform get an image there, by what is known.
 func (f *Fact) isWhole() bool { return len(f.Missing) == 0 && len(f.Lacks) == 0 }

@@ -15,7 +15,7 @@ type meeting struct {
 }
 
 // setMeetings notes for each image that is pulled by tag at which mirrors on its new route nodes look
-// for images of other sources too. Those need not be rerouted. A short name meets nobody: it stands
+// for images of other sources too. Those need not be rerouted. A short name has no meetings: it stands
 // for images that have a name of their own.
 func (p *Plan) setMeetings() {
 	if len(p.routes) == 0 || p.routes[0].after == nil {

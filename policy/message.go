@@ -30,7 +30,7 @@ func (v Verdict) Message(subject string) string {
 	}
 	var b strings.Builder
 	v.writeDenial(&b, text.Line(subject), maxDetailed)
-	b.WriteString("\nNothing was changed. The whole list: mirrorset-guard check")
+	b.WriteString("\nNothing was changed. For the full list: mirrorset-guard check")
 	return b.String()
 }
 
@@ -90,9 +90,9 @@ func (v Verdict) writeHeldUpBy(b *strings.Builder) {
 	switch n := len(v.HeldUpBy); {
 	case n == 1:
 		ns := v.HeldUpBy[0]
-		fmt.Fprintf(b, "\nOnly images in the namespace %s hold this up; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
+		fmt.Fprintf(b, "\nOnly images in namespace %s block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
 	case n > 1:
-		fmt.Fprintf(b, "\nOnly images in the namespaces %s hold this up; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
+		fmt.Fprintf(b, "\nOnly images in namespaces %s block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
 			text.Names(v.HeldUpBy, maxConsumers))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Mode says what becomes of a change that the rules deny. The zero value refuses it.
+// A Mode is the treatment of changes that the rules deny. The zero value refuses them.
 type Mode int
 
 const (

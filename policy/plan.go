@@ -26,7 +26,7 @@ type Cluster struct {
 	// Nodes are those of the cluster, with their labels, taints and platforms; none if they are
 	// not known.
 	Nodes []*corev1.Node
-	// EndingNamespaces are those that are being deleted, and that nothing is known to make anew.
+	// EndingNamespaces are those that are being deleted, and that nothing is known to recreate.
 	EndingNamespaces map[string]bool
 	// OtherCredentials reports whether nodes may have other credentials for an image, and
 	// for its mirrors, than the guard (those that CRI-O's credential provider finds in a

@@ -39,7 +39,7 @@ func (p *Plan) pulls(facts Facts) *pullOutcomes {
 	return all
 }
 
-// pull implements simulation.Input. What nobody has looked up is not known.
+// pull implements simulation.Input. A pull whose places were not looked up is unknown.
 func (p *pullOutcomes) pull(image, namespace, pool string, updated bool) simulation.Pull {
 	a := p.assess(image, namespace, pool)
 	switch {

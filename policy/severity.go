@@ -22,8 +22,8 @@ func (s Severity) String() string {
 	return [...]string{"info", "warn", "deny"}[s]
 }
 
-// severity applies the settings to what a rule says. unseen is set for a finding that stands
-// for images that nobody could look at, which may be protected.
+// severity applies the settings to the severity of a finding. unseen is set for one that stands
+// for unknown images, which may be protected.
 func (s Settings) severity(f Finding, unseen bool) Severity {
 	severity := f.Severity
 	protected := unseen || s.IsProtected(f.Image)

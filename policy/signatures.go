@@ -22,16 +22,17 @@ type signatureState struct {
 	judgement signing.Judgement
 	// why says what was found, where nodes do not go on, or may not.
 	why string
-	// unreadable is set where something else stands in the place of signatures, awaited where
-	// there was no time to look.
+	// unreadable is set if there is something else where signatures should be, awaited if there was no
+	// time to look them up.
 	unreadable, awaited bool
 }
 
 // withSignatures returns f, which proves that the place has the image, as it counts once the
-// signatures there are considered, and what was concluded of those of each instance. A node takes the first place that serves the manifest, looks
-// for signatures there and nowhere else, and goes on to no other place (semantics §8): a copy
-// without its signature is worse than none. It looks at those of the very manifest that it
-// runs; for an index, that of the instance for its platform.
+// signatures there are considered, and the state of the signatures of each instance. A node takes the
+// first place that serves the manifest, looks for signatures there and nowhere else
+// (appendSignaturesFromSigstoreAttachments in containers/image docker/docker_image_src.go), and tries
+// no other place: a copy without its signature is worse than none. It looks for those of the very
+// manifest that it runs; for an index, that of the instance for its platform.
 func (s step) withSignatures(f *Fact, facts Facts) (*Fact, []signatureState) {
 	if !s.source().Attachments {
 		return f.stopped(Unsigned, "nodes require a signature and, by registries.d, look for none there"), nil
@@ -94,8 +95,8 @@ func inWords(worst *signatureState, states []signatureState) string {
 	}
 }
 
-// signaturePlaces returns where nodes look for the signatures of what f says is at a place; none if
-// it is not known which manifests they would run.
+// signaturePlaces returns the locations where nodes look for the signatures of the manifests that f found
+// at a place; none if it is not known which of them they would run.
 func signaturePlaces(s *mirrors.PullSource, f *Fact) []mirrors.Location {
 	var places []mirrors.Location
 	instances, _ := f.Runs()

@@ -74,7 +74,7 @@ type Standing struct {
 
 // Standings returns the state of each image of a plan by NewStanding, protected images first.
 // It leaves out images that only history names, or only guesses that do not deny, and
-// disregards findings that the settings make Info: nobody asked for those.
+// disregards findings that the settings make Info: those are not wanted.
 func (p Plan) Standings(facts Facts) []Standing {
 	s := &p.settings
 	objects := map[string][]mirrors.Object{} // by what they depend on

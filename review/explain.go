@@ -108,8 +108,8 @@ func (e *Explainer) elsewhere(image string) []string {
 	return namespaces
 }
 
-// Lookups returns the places that nodes ask on any of the routes, each once, and then those
-// where they look for signatures, as far as e.Facts has no entry. The caller enters the
+// Lookups returns the places without an entry in e.Facts: those that nodes ask on any of the
+// routes, each once, and then those where they look for signatures. The caller enters the
 // results and calls it again, until it returns none.
 func (e *Explainer) Lookups() []mirrors.Location {
 	var locs []mirrors.Location

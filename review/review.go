@@ -23,13 +23,13 @@ import (
 
 // An Inventory provides what a review has to know about the cluster.
 type Inventory interface {
-	// Mirrors returns the mirror configuration as it stands, read anew, so that
+	// Mirrors returns the mirror configuration in force. It is read each time, so that
 	// two changes in a row see each other.
 	Mirrors(context.Context) (mirrors.Set, error)
-	// Cluster returns all else that is known of the cluster; InForce, Current and OtherCredentials
-	// are the Reviewer's. It waits for parts that are out of reach for a moment, for some seconds
-	// at most, less if ctx ends. Parts that still are, or that went while it read, are among the
-	// Gaps.
+	// Cluster returns everything else that is known of the cluster; InForce, Current and OtherCredentials
+	// are set by the Reviewer. It waits for parts that are temporarily out of reach, for some seconds
+	// at most, less if ctx ends. Parts that still are, or that went out of reach meanwhile, are among
+	// the Gaps.
 	Cluster(context.Context) (policy.Cluster, error)
 	rendered.Source // of what nodes have
 	NoteSource
@@ -41,9 +41,9 @@ type Registries interface {
 	// looking up what is not known or too old. The first ones are the most
 	// important. It does not fail: what could not be found out is Unknown.
 	Presence(context.Context, []mirrors.Location) policy.Facts
-	// Recall is like Presence, but makes do with misses that it remembers for a while after they
-	// have ceased to be fresh, and marks those as Recalled, as it does signatures to which others
-	// may have been added. They are good enough to find out what else has to be looked up.
+	// Recall is like Presence, but also returns misses that are no longer fresh and signatures
+	// to which others may have been added, marked as Recalled. They are good enough to find out what
+	// else has to be looked up.
 	Recall(ctx context.Context, locations []mirrors.Location) policy.Facts
 	// Renew is like Presence, but looks up again what Recall would mark.
 	Renew(ctx context.Context, locations []mirrors.Location) policy.Facts
@@ -131,8 +131,8 @@ type Reviewer struct {
 	Trust Trust
 	// NoteSources are asked for notes beside Inventory and Registries.
 	NoteSources []NoteSource
-	// Told is how many findings of a change, by their order, need Detail and Remedy, as more are not
-	// told of in full; 0 for all (policy.Plan.DecideInBrief).
+	// Told is the number of findings of a change, in order, that need Detail and Remedy, as more are
+	// not reported in full; 0 for all (policy.Plan.DecideInBrief).
 	Told int
 	// Limiter bounds how many calls of Review compute at once; nil for no bound.
 	Limiter *Limiter
@@ -143,7 +143,7 @@ type Reviewer struct {
 	Current *Current
 }
 
-// Review judges edit, which somebody asks for; the zero Requester is somebody unknown. An error
+// Review judges edit; by is the user who asks for it, the zero Requester if unknown. An error
 // means that there is no verdict; it never means that the edit is safe.
 func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requester) (Record, error) {
 	if err := edit.Err(); err != nil {

@@ -31,8 +31,8 @@ const (
 	newHashKey   = "newSpecHash"
 )
 
-// specs are those before and after a change, as records have them; nil where there is none, or
-// where it cannot be read.
+// specs are those before and after a change, as records have them; nil if there is none, or if it
+// cannot be read.
 type specs struct{ before, after *audit.Spec }
 
 func (r *request) specs() (s specs) {
@@ -146,8 +146,8 @@ func (h *Handler) confirm(r *request, called string, confirmed bool) {
 	}
 }
 
-// changeOf says of an object that could not be read, which a deletion does without, that it is
-// left out.
+// changeOf returns the change for a record. An object that could not be read, which a deletion does
+// not need, is marked as left out.
 func (r *request) changeOf(s specs) *auditv1alpha1.Change {
 	c := audit.ChangeOf(r.step, s.before, s.after)
 	if s.before == nil && r.Operation != admissionv1.Create {

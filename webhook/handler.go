@@ -268,7 +268,7 @@ func noVerdict(r *request, p proposal, err error) answer {
 	return answer{proposal: p, verdict: none, message: message, err: err}
 }
 
-// advice says what to try where there is no verdict.
+// advice says what to try if there is no verdict.
 func advice(r *request, err error) string {
 	retry := "Try again"
 	if errors.Is(err, context.DeadlineExceeded) {

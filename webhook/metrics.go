@@ -15,8 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// metrics count decisions. No label holds anything that a user or a stranger
-// may choose, so that the number of series is bounded. A nil *metrics counts
+// metrics count answers. No label holds anything that a user or a stranger
+// may choose, which bounds the number of series. A nil *metrics counts
 // nothing.
 type metrics struct {
 	reviews  *prometheus.CounterVec
@@ -55,7 +55,7 @@ func newMetrics() *metrics {
 		}, []string{"reason"}),
 		override: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mirrorset_guard_overrides_total",
-			Help: "Refused changes with the annotation " + OverrideAnnotation + " by what became of it (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
+			Help: "Refused changes with the annotation " + OverrideAnnotation + " by outcome (used once it is in force, unconfirmed if it never is, no_reason, wrong_code, forbidden, unknown), dry runs excepted.",
 		}, []string{"result"}),
 	}
 	m.initialise()

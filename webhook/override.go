@@ -95,7 +95,7 @@ var overrideResults = []overrideResult{overrideUsed, overrideUnconfirmed, overri
 const maxOverrideReason = 300
 
 // parseOverride reads the value of the annotation. A value that begins with a code counts even without
-// the colon, so that the answer can say what is missing.
+// the colon, which lets the answer say what is missing.
 func parseOverride(value string) overrideAttempt {
 	value = text.Line(value)
 	code, reason, found := strings.Cut(value, ":")
@@ -116,7 +116,7 @@ const maxOverrideCode = 16
 // reasonPlaceholder stands for the reason where a refusal prints the annotation.
 const reasonPlaceholder = "<your reason>"
 
-// hasReason reports whether a person has written something, be it the number of a ticket.
+// hasReason reports whether a person has written something, if only the number of a ticket.
 func (o overrideAttempt) hasReason() bool {
 	return o.reason != reasonPlaceholder && strings.ContainsFunc(o.reason, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
 }
@@ -158,8 +158,8 @@ func (o *overrideCheck) asked() bool { return o.authorizer != nil && o.req.subje
 // request to the API server, which may have to ask a webhook of its own.
 const authorizationTime = 2 * time.Second
 
-// mayMatter reports whether the annotation may turn out to count, so that time has to be kept
-// for asking.
+// mayMatter reports whether the annotation may turn out to count, in which case time has to be kept
+// back for asking.
 func (o *overrideCheck) mayMatter() bool {
 	return o.asked() && o.override.hasReason() &&
 		(o.change.hasCode(o.override.code, false) || o.change.hasCode(o.override.code, true))
@@ -196,7 +196,7 @@ func (o *overrideCheck) explainCode(rejected bool) string {
 	case code == "":
 		return "it does not begin with the code of this change"
 	case rejected && o.change.hasCode(code, false):
-		return fmt.Sprintf("its code %q is for this change as long as the Machine Config Operator accepts the configuration, which it no longer would", code)
+		return fmt.Sprintf("its code %q is for this change only while the Machine Config Operator accepts the configuration, which it no longer would", code)
 	default:
 		return fmt.Sprintf("its code %q is for another change or user, or for an earlier state of the object", code)
 	}
@@ -209,11 +209,11 @@ func (o *overrideCheck) authorize(ctx context.Context) (overrideResult, string) 
 	status, err := o.authorizer.Authorize(ctx, o.question())
 	switch {
 	case err != nil:
-		return overrideUnknown, fmt.Sprintf("whether %s could not be found out: %s", o.userMay("may"), brief(err))
+		return overrideUnknown, fmt.Sprintf("whether %s could not be determined: %s", o.userMay("may"), brief(err))
 	case status.Allowed && !status.Denied:
 		return overrideUsed, ""
 	case status.EvaluationError != "":
-		return overrideUnknown, fmt.Sprintf("whether %s could not be found out in full: %s", o.userMay("may"), text.Cut(text.Line(status.EvaluationError), maxOverrideReason))
+		return overrideUnknown, fmt.Sprintf("whether %s could not be determined in full: %s", o.userMay("may"), text.Cut(text.Line(status.EvaluationError), maxOverrideReason))
 	default:
 		return overrideForbidden, o.userMay("may not")
 	}

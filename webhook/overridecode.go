@@ -28,10 +28,10 @@ import (
 //     the removal of the last finalizer, which completes it; deleting counts as a generation.
 //
 // All are bound to the user who was refused. The annotation of a deletion is on the stored object:
-// somebody else who deletes it, perhaps with all others, has not read it.
+// another user who deletes it, perhaps with all others, has not read it.
 //
-// The findings are not part of it, save one: answers of registries come and go, and a code
-// that went with them could not be used on the day that it is for. Whether MCO would reject
+// The findings are not part of it, except for one: answers of registries change, and a code
+// that changed with them could not be used on the day that it is for. Whether MCO would reject
 // the configuration depends on the objects alone, and is a danger of another kind.
 type boundChange struct {
 	request *request

@@ -7,8 +7,8 @@
 //	}
 //	defer queue.Release(size)
 //
-// Who waits gets it in turn: by the rank of the claimant first, then by that of the claim, then one
-// claim of each claimant after the other. So nobody gets more by asking more often.
+// Claims are served in turn: by the rank of the claimant first, then by that of the claim, then one
+// claim of each claimant after the other. So a claimant gets no more by asking more often.
 package fair
 
 import (
@@ -19,7 +19,7 @@ import (
 	"sync"
 )
 
-// A Claimant is somebody for whose sake something is done, such as the sender of a request.
+// A Claimant is the party for which something is done, such as the sender of a request.
 type Claimant struct {
 	// Name tells claimants apart.
 	Name string
@@ -99,7 +99,7 @@ func (q *Queue) Release(amount int64) {
 	q.grant()
 }
 
-// Contended reports whether somebody waits.
+// Contended reports whether a claim waits.
 func (q *Queue) Contended() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

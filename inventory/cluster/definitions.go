@@ -58,7 +58,7 @@ func trimDefinition(o runtime.Object) any {
 	return &definition{sha256.Sum256(spec), crd.GetDeletionTimestamp() != nil}
 }
 
-// A definitionSink tells when a CRD is no longer what it was.
+// A definitionSink reports when a CRD changes.
 type definitionSink struct {
 	name string
 	tell func(object string)

@@ -227,7 +227,7 @@ func (c *Inventory) logServedChange(source string, lacking error) {
 		c.log.Info("Source is served now", "source", source)
 		return
 	}
-	c.log.Info("Source is gone, with what it named", "source", source, "reason", lacking.Error())
+	c.log.Info("Source is gone, with the images that it named", "source", source, "reason", lacking.Error())
 }
 
 // Run follows the cluster until ctx ends, and then returns nil. It must be
@@ -246,7 +246,7 @@ func (c *Inventory) Run(ctx context.Context) error {
 
 // Ready returns nil once every source has been read to the end for the first
 // time. Until then the error names those that have not, and what was wrong when
-// they were last asked. It stays nil afterwards: Notes tells of later trouble.
+// they were last asked. It stays nil afterwards: Notes reports later trouble.
 func (c *Inventory) Ready() error {
 	var waiting []string
 	for _, s := range c.sources {

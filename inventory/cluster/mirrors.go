@@ -100,10 +100,10 @@ const (
 	storedAtOnce = 8
 )
 
-// Stored returns what the API server has stored of the objects of edits; what else is in force may be
-// left out. It costs others nothing: to list a collection, an API server may wait for its cache to be
-// up to date, and asks about that ten times a second at most (progressRequestPeriod in k8s.io/apiserver,
-// pkg/storage/cacher/progress), so that each list delays the next.
+// Stored returns the objects of edits as the API server has stored them; other objects in force may be
+// left out. It does not delay other requests: to list a collection, an API server may wait for its cache
+// to be up to date, and asks about that ten times a second at most (progressRequestPeriod in
+// k8s.io/apiserver, pkg/storage/cacher/progress), so each list delays the next.
 func (c *Inventory) Stored(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error) {
 	objects := mirrors.Join(edits...).Objects()
 	if len(objects) > maxStored {
@@ -253,8 +253,8 @@ func (r mirrorReader) read(ctx context.Context, path string, query map[string]st
 	}
 }
 
-// isCutOff reports whether err means that a connection ended, be it before there was one or in the
-// middle of an answer: an answer has a status or is not JSON, and what takes too long has a timeout.
+// isCutOff reports whether err means that a connection failed, or ended in the middle of an answer:
+// an answer has a status or is not JSON, and a request that takes too long has a timeout.
 func isCutOff(err error) bool {
 	var status apierrors.APIStatus
 	var failed net.Error

@@ -13,8 +13,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/inventory/workloads"
 )
 
-// progressResources are those of rolloutResources that tell how far a rollout is. The others
-// tell why it does not go on, and are by far the larger.
+// progressResources are those of rolloutResources that show how far a rollout is. The others
+// show why it does not move, and are by far the larger.
 var progressResources = []string{
 	workloads.Nodes, workloads.Pools, workloads.Machines, workloads.Infrastructures, workloads.Operators, workloads.Versions,
 	"machineconfignodes", "controllerconfigs",
@@ -110,7 +110,7 @@ func (c *counter) Replace(all []*follow.Object) {
 	c.count(false)
 }
 
-// None implements follow.Sink. It is no change when it is said again.
+// None implements follow.Sink. A repeated call is not a change.
 func (c *counter) None(reason error) {
 	if c.Sink != nil {
 		c.Sink.None(reason)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// patience is how long a source may fail before a review does without it.
-	patience = 3 * time.Second
+	// toleratedFailure is how long a source may fail before a review stops waiting for it.
+	toleratedFailure = 3 * time.Second
 	// lastTry is how long a review waits at least, as a source that has failed for long may be
 	// back. Three of them fit into the time for a review.
 	lastTry = time.Second
@@ -49,7 +49,7 @@ func (c *Inventory) hurry(start time.Time) (waits bool) {
 			continue
 		}
 		s.Hurry()
-		waits = waits || time.Since(start) < lastTry || time.Since(status.Failing) < patience && status.Err != nil
+		waits = waits || time.Since(start) < lastTry || time.Since(status.Failing) < toleratedFailure && status.Err != nil
 	}
 	return waits
 }
@@ -71,8 +71,8 @@ func (c *Inventory) Gaps() []policy.Gap {
 
 // Notes lists what the inventory lacks: a line for the sources that fail or are stale, one for each
 // that has never been read, and one for those that may not be read. What the cluster does
-// not serve is no gap, and only Sources has it: hardly any cluster has HyperShift, and to
-// say so with each answer would teach people not to read warnings.
+// not serve is not a gap, and only in Sources: hardly any cluster has HyperShift, and
+// saying so with each answer would teach people to ignore warnings.
 func (c *Inventory) Notes() []string {
 	notes, forbidden := c.applied.notes(), []string(nil)
 	var stale []follow.Status

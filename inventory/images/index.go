@@ -24,8 +24,8 @@ import (
 // name and 32 bytes a reference. A change only marks the images it touches; the
 // next call of Images brings those up to date and no others.
 //
-// What an object says may depend on others: on its service account, on whether its
-// owner's template is read, on ImageStreams. The Index is told of those separately, in
+// The images of an object may depend on others: on its service account, on whether its
+// owner's template is read, on ImageStreams. Those are put into the Index separately, in
 // any order.
 type Index struct {
 	mu      sync.Mutex
@@ -342,8 +342,8 @@ func (x *Index) store(kind string, key objectKey, uses []use) {
 }
 
 // minBacklog is the least number of changes of an image that may wait for the next call of
-// Images. Beyond it, and beyond the number of consumers, they are worked off at once: a
-// namespace that makes and deletes pods for days while nobody asks must not fill the memory
+// Images. Beyond it, and beyond the number of consumers, they are processed at once: a
+// namespace that creates and deletes pods for days without a review must not fill the memory
 // with their names.
 const minBacklog = 256
 

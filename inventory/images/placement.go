@@ -47,8 +47,8 @@ func EncodePlacement(p *policy.Placement) string {
 	return string(data)
 }
 
-// stayingOn returns the node of a pod that nothing makes anew on another: one without a controller, or
-// one of a kubelet's own. "" for any other pod: the next of its kind may come to any node that it fits.
+// stayingOn returns the node of a pod that nothing recreates on another: one without a controller, or
+// one of a kubelet's own. "" for any other pod: its replacement may come to any node that it fits.
 func stayingOn(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.Kind == "Node" {
 		return pod.Spec.NodeName
@@ -67,8 +67,8 @@ func withoutOwnNode(pod *corev1.Pod) *corev1.PodSpec {
 	return &spec
 }
 
-// ofEnding returns t for an object that is being deleted. What has a controller whose template is read
-// is made anew from that, if at all.
+// ofEnding returns t for an object that is being deleted. An object that has a controller whose template
+// is read is recreated from that, if at all.
 func (t attributes) ofEnding(o metav1.Object) attributes {
 	if o.GetDeletionTimestamp() == nil || t.keeper != (schema.GroupKind{}) {
 		return t

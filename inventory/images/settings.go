@@ -15,11 +15,11 @@ import (
 	_ "crypto/sha256" // reference.Parse knows only the digest algorithms that are linked in
 )
 
-// A settings value reads what the containers of a pod are told: their environment and arguments,
+// settings read the environment and arguments of the containers of a pod,
 // which name the images of future pods. An operator deploys these, a job runs or a tool starts
 // them; the routers', for example, is known only to the ingress operator until it rolls them out.
 // Env IMAGE, *_IMAGE, *_IMAGES and RELATED_IMAGE_*, and arguments like --release-image= or
-// -images=, say that they are images. Any other setting that reads like a whole reference is a
+// -images=, hold images by their names. Any other setting that reads like a whole reference is a
 // guess. The rule is the same for every pod spec, as nothing in a spec says who acts on it.
 type settings struct {
 	holder     *Holder
@@ -32,9 +32,9 @@ type settings struct {
 // A setting is an image and what names it, "" for anything.
 type setting struct{ image, field string }
 
-// addSettings adds the images that the containers of spec are told, on the terms of the pod as
-// far as they say whether it has a future. Whose pull secrets they will be pulled with is not
-// said.
+// addSettings adds the images in the settings of the containers of spec, with those attributes of the
+// pod that say whether it has a future. With which pull secrets they will be pulled is not
+// known.
 func (h *Holder) addSettings(spec *corev1.PodSpec, t attributes) {
 	s := settings{holder: h, attributes: attributes{use: policy.Referenced, keeper: t.keeper, ending: t.ending}}
 	if t.use == policy.History {

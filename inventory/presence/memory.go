@@ -50,9 +50,9 @@ func (m *memory) put(learned memo) {
 	}
 }
 
-// refusals are the facts of one second that say no more than that a registry refused, and in which
-// words: of many images that a registry lacks, or of a registry that does not answer, these are mostly
-// the same, and a fact is larger than all else that is remembered of a location.
+// refusals are the facts of one second that hold only a registry's refusal and its words: for many
+// images that a registry lacks, or a registry that does not answer, they are mostly
+// the same, and a fact is larger than everything else that is remembered of a location.
 type refusals struct {
 	second time.Time
 	facts  map[refusal]*policy.Fact
@@ -96,7 +96,7 @@ type Lifetimes struct {
 	PresentTag time.Duration
 	// Absent is for misses, of an image or of a part of it. They deny changes, and they end
 	// when an administrator copies the image and at once tries again, so in practice they
-	// are looked up anew before they deny: 2 s is how long one review may take to come back
+	// are looked up again before they deny: 2 s is how long one review may take to come back
 	// to a location.
 	Absent time.Duration
 	// Recalled is how long a miss that is no longer fresh is still good enough to plan

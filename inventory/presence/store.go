@@ -68,7 +68,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Store tells what is at a location, from facts that are fresh enough or else by asking.
+// A Store returns facts about locations: known ones that are fresh enough, or else by asking.
 // It is safe for concurrent use, and must be closed.
 type Store struct {
 	prober  Prober

@@ -176,7 +176,7 @@ func (g *generation) newEndpoint(t target) *endpoint {
 }
 
 // makeRoom removes the least recently used endpoint, if there are too many. Its requests
-// under way go on.
+// under way are completed.
 func (g *generation) makeRoom() *endpoint {
 	if len(g.endpoints) < maxEndpoints {
 		return nil

@@ -36,7 +36,7 @@ func identityOf(kind schema.GroupKind, namespace, name string) (id identity) {
 	return id
 }
 
-// An edition is what is kept of an object to compare it with another of the same name.
+// An edition is a digest of an object, kept to compare it with another of the same name.
 type edition struct {
 	uid      identity // zero for none
 	version  uint64   // metadata.resourceVersion; 0 for none

@@ -50,7 +50,7 @@ func (s *Snapshot) Rendered(_ context.Context, name string) (*rollout.Rendered, 
 var contentKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "RenderedContent"}
 
 // A writtenContent is the written part of the content of a rendered config. A hash of a short
-// file would tell its content to whoever tries all; numbers say no more than which are the
+// file would give its content away to anyone who tries them all; numbers only show which files are the
 // same within the dump.
 type writtenContent struct {
 	Name string `json:"name"`

@@ -21,7 +21,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/rollout"
 )
 
-// Rollout returns what a rollout goes through, as far as the dump has it. Unknown names what
+// Rollout returns the objects of the dump that a rollout depends on. Unknown names those that
 // it lacks: a cluster has pods, nodes, budgets, and so on. The result is shared and must not
 // be changed.
 func (s *Snapshot) Rollout() rollout.Cluster { return s.RolloutObjects().Cluster() }

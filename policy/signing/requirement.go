@@ -36,7 +36,7 @@ const (
 // of that file (containers/image signature/policy_types.go, prSigstoreSigned).
 type Requirement struct {
 	Type string `json:"type"`
-	// One of these says who has to have signed; those by path are files on the nodes.
+	// One of these is the key of the signer; those by path are files on the nodes.
 	KeyPath  string   `json:"keyPath,omitempty"`
 	KeyPaths []string `json:"keyPaths,omitempty"`
 	KeyData  []byte   `json:"keyData,omitempty"`

@@ -21,7 +21,7 @@ const (
 // A Signature is one layer of an attachment: the signed payload, and the signer's annotations. Nothing
 // in it has been verified.
 type Signature struct {
-	// MediaType is that of the layer; of layers that are no signatures nothing else is kept.
+	// MediaType is that of the layer; of layers that are not signatures nothing else is kept.
 	MediaType string `json:"mediaType"`
 	// Payload is the content of the layer.
 	Payload []byte `json:"payload,omitempty"`

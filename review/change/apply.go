@@ -82,7 +82,7 @@ func named(gvk schema.GroupVersionKind, doc []byte) (mirrors.Object, error) {
 		return nil, err
 	}
 	var meta metav1.PartialObjectMetadata
-	_ = utiljson.Unmarshal(doc, &meta) // a name that cannot be read is told when the object is
+	_ = utiljson.Unmarshal(doc, &meta) // an error in the name is reported when the object is read
 	object.SetName(meta.Name)
 	object.SetNamespace(meta.Namespace)
 	return object, nil

@@ -29,7 +29,7 @@ import (
 
 // Options say whom a diagnosis asks.
 type Options struct {
-	Offline bool // nobody: the objects alone count
+	Offline bool // the objects alone count
 	// World returns how registries are asked, once one has to be. An error is a note of the
 	// diagnosis.
 	World func() (world.Options, error)
@@ -64,7 +64,7 @@ func Diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosi
 	return diagnose(ctx, r, o)
 }
 
-// diagnose diagnoses what was read. Of a dump nobody can be asked.
+// diagnose diagnoses what was read. For a dump no question can be asked.
 func diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosis, error) {
 	set, err := r.Source.Mirrors(ctx)
 	r.MirrorsUnknown = err
@@ -165,7 +165,7 @@ func (a *asker) askEvictions(ctx context.Context, pods []status.PodName) {
 	namespaces := slices.Sorted(maps.Keys(a.refused))
 	a.mu.Unlock()
 	if len(namespaces) > 0 {
-		a.note("evictions are judged by the budgets alone: to ask for one as a dry run takes the right to create pods/eviction in namespaces %s", text.Names(namespaces, maxNamespaces))
+		a.note("evictions are judged by budgets alone: dry-run evictions require the right to create pods/eviction in namespaces %s", text.Names(namespaces, maxNamespaces))
 	}
 }
 
@@ -186,7 +186,7 @@ func (a *asker) askEviction(ctx context.Context, pod status.PodName) {
 		a.refused[pod.Namespace] = true
 		a.mu.Unlock()
 	case err != nil:
-		a.note("whether pod %s would be evicted could not be asked: %v", pod, err)
+		a.note("whether pod %s would be evicted could not be determined: %v", pod, err)
 	default:
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -284,7 +284,7 @@ func (a *asker) credentials(ctx context.Context) ([]byte, error) {
 	}
 	secret, err := a.kube.CoreV1().Secrets("openshift-config").Get(ctx, "pull-secret", metav1.GetOptions{})
 	if apierrors.IsForbidden(err) {
-		return nil, errors.New("Secret openshift-config/pull-secret may not be read (it takes the right to get it; see --pull-secret)") //nolint:staticcheck // it begins with a kind
+		return nil, errors.New("Secret openshift-config/pull-secret may not be read (this requires the right to get it; see --pull-secret)") //nolint:staticcheck // it begins with a kind
 	}
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func (a *asker) askOwners(ctx context.Context, owners []status.OwnerName) {
 	for _, o := range owners {
 		made, err := a.made(ctx, o)
 		if err != nil {
-			a.note("why %s %s in namespace %s makes no pod could not be read (it takes the right to get %ss.apps and to list events): %v", o.Kind, o.Name, o.Namespace, o.Kind, err)
+			a.note("why %s %s in namespace %s makes no pod could not be read (this requires the right to get %ss.apps and to list events): %v", o.Kind, o.Name, o.Namespace, o.Kind, err)
 		}
 		a.evidence.Owners[o] = made
 	}

@@ -16,7 +16,7 @@ var mutations = []mutation{
 	// 3: the Lease cannot be tricked
 	{"an edit is added to the object that was looked at", "webhook/recent/lease.go", "lease.UID, lease.ResourceVersion = from.id(), from.version", "lease.UID = from.id()", "./webhook/recent", "TestAddsToWhatItSaw"},
 	{"an edit is added only if none came since", "webhook/recent/recent.go", "if e.count != count || e.latest.absent || e.settled(e.latest) != nil {", "if e.latest.absent || e.settled(e.latest) != nil {", "./webhook/recent", "TestManyReplicas"},
-	{"what is being added is not written by others", "webhook/recent/recent.go", "(p.own.told || p.claim != 0 || p == adding) && ", "", "./webhook/recent", "TestManyReplicas"},
+	{"what is being added is not written by others", "webhook/recent/recent.go", "(p.own.admitted || p.claim != 0 || p == adding) && ", "", "./webhook/recent", "TestManyReplicas"},
 	{"what has gone from the list is put back", "webhook/recent/sweep.go", "entries := e.list(now, nil)", "entries := now.entries", "./webhook/recent", "TestEveryVersionCounts"},
 	{"every version of the list counts", "webhook/recent/sweep.go", "\te.take(c, before, now)\n", "\tif before.version == \"\" || len(c.entries) == 0 {\n\t\te.take(c, before, now)\n\t}\n", "./webhook/recent", "TestShared|TestEveryVersionCounts"},
 	{"what is followed anew is not relied on at once", "webhook/recent/sweep.go", "e.link.settled = time.Now().Add(settleTime)", "e.link.settled = time.Now()", "./webhook/recent", "TestBeginsAnew"},

@@ -125,8 +125,8 @@ type store interface {
 type Options struct {
 	// Lease is what replicas share; nil for a process that is the only one.
 	Lease *Lease
-	// Stored reads what is in force of the objects of edits; it may leave out all else. Nil if it
-	// cannot be read.
+	// Stored reads the state in force of the objects of edits; it may leave out everything else. Nil if
+	// it cannot be read.
 	Stored func(ctx context.Context, edits []mirrors.Edit) (mirrors.Set, error)
 	// OtherWebhooks returns how long others may take to refuse what the guard has admitted; nil
 	// if that is not known.
@@ -700,7 +700,7 @@ func (e *Edits) remove(p *pending) {
 	e.wake()
 }
 
-// wake has Run look after the list.
+// wake has Run sweep the list.
 func (e *Edits) wake() {
 	select {
 	case e.added <- struct{}{}:

@@ -53,7 +53,7 @@ type eventUser struct {
 	Groups   []string `json:"groups"`
 }
 
-// decodeEvent returns what an event tells of a decision; nil if it tells of none. Of the events
+// decodeEvent returns the decision in an event; nil if there is none. Of the events
 // of a request, one for each stage, the last has the annotations.
 func (r Reader) decodeEvent(line []byte, h head) (*Record, error) {
 	if h.APIVersion != eventVersion {

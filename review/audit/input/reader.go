@@ -22,7 +22,7 @@ type Reader struct {
 	Webhooks []string
 	// Full also decodes the facts and the change of a decision, which takes most of the time.
 	Full bool
-	// Trouble is told of what cannot be read; it may be nil.
+	// Trouble is called for each part that cannot be read; it may be nil.
 	Trouble func(Trouble)
 }
 
@@ -64,7 +64,7 @@ type Stats struct {
 	Files int
 	// Lines is how many lines were read, Others how many of them are about something else.
 	Lines, Others int
-	// Repeated is how many records tell of a decision that was told of already.
+	// Repeated counts the records of decisions that an earlier record had already.
 	Repeated int
 	// Backwards is how many records are older than the one before in their file: a clock was set
 	// back, or files were joined.
