@@ -15,8 +15,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/mounted"
 )
 
-// Clients tell those apart who have a client certificate of a CA in a file. The file is read again
-// and again, as the serving certificate is: what cannot be used changes nothing. They are safe for
+// Clients recognize callers with a client certificate of a CA in a file. The file is read
+// repeatedly, as the serving certificate is: an unusable one changes nothing. They are safe for
 // concurrent use.
 type Clients struct {
 	path string

@@ -2,7 +2,7 @@ package certs
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// A Collector exports to Prometheus how the serving certificate is.
+// A Collector exports the state of the serving certificate to Prometheus.
 type Collector struct {
 	Reloader     *Reloader
 	Verification *Verification

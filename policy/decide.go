@@ -96,7 +96,7 @@ func (v *Verdict) conclude(s Settings) {
 	s.sort(v.Findings)
 	v.Mode = s.Mode
 	v.Allowed = s.Mode != ModeEnforce || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Severity == Deny })
-	v.HeldUpBy = s.heldUpBy(v.Findings)
+	v.BlockedBy = s.blockedBy(v.Findings)
 }
 
 func (s *Settings) judge(a *assessment) []Finding {

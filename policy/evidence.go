@@ -85,8 +85,9 @@ func (r *Reroute) counted(l mirrors.Location, f *Fact, facts Facts) *Fact {
 //
 //   - The guard may not have been able to read their pull secret.
 //   - At the host that the reference names, nodes use the pull secrets of pods
-//     (newImageSourceAttempt in containers/image docker/docker_image_src.go). 401 and 403 prove nothing there. Nor does 404 where a consumer of the image may have
-//     such a secret, or runs this very digest: registries hide private repositories.
+//     (newImageSourceAttempt in containers/image docker/docker_image_src.go). 401 and 403 prove
+//     nothing there. Nor does 404 where a consumer of the image may have such a secret, or runs
+//     this very digest: registries hide private repositories.
 //   - Where CRI-O's credential provider may find credentials in a pod's namespace, 401 and
 //     403 prove nothing at any place.
 func (s step) proveAfter(f *Fact) *Fact {

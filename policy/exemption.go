@@ -9,8 +9,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Exemption makes warnings of denials. What it says must all hold, each list by one of its
-// entries; an empty list does not restrict it. It is applied only where it certainly holds:
+// An Exemption turns denials into warnings. All of its conditions must hold, each list by one of its
+// entries; an empty list does not restrict it. It is applied only if it certainly holds:
 //
 //   - An image with consumers that it does not cover is denied because of those. Several
 //     exemptions may cover the consumers of an image together.

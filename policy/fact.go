@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/signing"
 )
 
-// Presence says what a node would meet at a location.
+// Presence is the result that a node would get at a location.
 type Presence int
 
 const (

@@ -6,7 +6,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/internal/text"
 )
 
-// A Use says how something depends on an image. The zero value is Referenced.
+// A Use is the way in which a consumer depends on an image. The zero value is Referenced.
 type Use int
 
 const (

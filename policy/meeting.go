@@ -78,13 +78,13 @@ func sharingSources(s mirrors.Set) []string {
 	return slices.Sorted(maps.Keys(sharing))
 }
 
-// meetings collects which images nodes look for at each mirror.
+// meetings are the images that nodes look for at each mirror.
 type meetings struct {
 	first map[string]Image   // by reference of the place
 	met   map[string][]Image // the others as well, where there are any
 }
 
-// maxMet is how many images are noted at one place. Two are one too many.
+// maxMet bounds the images that are noted at one place. Two are one too many.
 const maxMet = 4
 
 func (m *meetings) add(route *mirrors.Route, img Image) {

@@ -81,19 +81,19 @@ func (v Verdict) writeDenial(b *strings.Builder, subject string, limit int) {
 		writeRest(b, denials[limit:])
 	}
 	v.writeProgress(b)
-	v.writeHeldUpBy(b)
+	v.writeBlockedBy(b)
 }
 
-// writeHeldUpBy says which setting would let the change pass, if neither a protected namespace
-// nor the cluster itself holds it up.
-func (v Verdict) writeHeldUpBy(b *strings.Builder) {
-	switch n := len(v.HeldUpBy); {
+// writeBlockedBy says which setting would let the change pass, if neither a protected namespace
+// nor the cluster itself blocks it.
+func (v Verdict) writeBlockedBy(b *strings.Builder) {
+	switch n := len(v.BlockedBy); {
 	case n == 1:
-		ns := v.HeldUpBy[0]
+		ns := v.BlockedBy[0]
 		fmt.Fprintf(b, "\nOnly images in namespace %s block this; if they should not, set namespaceSeverities in the guard's configuration: {namespace: %s, severity: warn}.\n", ns, ns)
 	case n > 1:
 		fmt.Fprintf(b, "\nOnly images in namespaces %s block this; if one of them should not, set namespaceSeverities in the guard's configuration: {namespace: NAMESPACE, severity: warn}.\n",
-			text.Names(v.HeldUpBy, maxConsumers))
+			text.Names(v.BlockedBy, maxConsumers))
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A Placement says on which nodes the pods of a consumer may run. The zero value is any, but for those
-// that only pods for Windows tolerate. Consumers share it, and it must not be changed.
+// A Placement is the set of nodes on which the pods of a consumer may run. The zero value is any, except for
+// those that only pods for Windows tolerate. Consumers share it, and it must not be changed.
 type Placement struct {
 	// Node is the node of a pod that never leaves it: one that no controller would recreate
 	// elsewhere. The other fields do not matter then.
@@ -53,7 +53,7 @@ func platformOf(n *corev1.Node) string {
 // busy without end.
 const maxPlacements = 1000
 
-// A nodeSite knows on nodes of which platforms pods may run. It is safe for concurrent use.
+// A nodeSite holds the platforms of the nodes on which pods may run. It is safe for concurrent use.
 type nodeSite struct {
 	nodes     []*corev1.Node
 	platforms []string // of all nodes

@@ -38,7 +38,7 @@ type Cluster struct {
 	Current []CurrentConfig
 }
 
-// A Plan lists what a change would alter, and how it is to be judged.
+// A Plan holds the effects of a change, and the settings by which it is judged.
 type Plan struct {
 	// Reroutes are sorted by the references of their images.
 	Reroutes []Reroute

@@ -15,8 +15,8 @@ type poolRoutes struct {
 	own []string
 }
 
-// pullOutcomes say which images nodes can pull before and after a change, whether it reroutes them or
-// not: a drain has all of them pulled again. They are not safe for concurrent use.
+// pullOutcomes are the results of pulls before and after a change, of images that it reroutes and of
+// others: a drain has all of them pulled again. They are not safe for concurrent use.
 type pullOutcomes struct {
 	plan  *Plan
 	facts Facts

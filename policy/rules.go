@@ -81,7 +81,7 @@ type planRule struct {
 	// be protected ones among them, only RULE@protected weakens a denial.
 	unseen bool
 	// ongoing is set where a warning is about what is in force already. No setting turns it
-	// into a denial, which would hold up the very repair.
+	// into a denial, which would block the very repair.
 	ongoing bool
 }
 

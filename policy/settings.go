@@ -36,9 +36,9 @@ type Settings struct {
 	// configuration that is too large to be judged, into a denial: what it is about is in
 	// force already, and has to be repaired somehow.
 	Severities map[string]Severity
-	// Namespaces say which namespaces may hold up a change; the first pattern that matches
+	// Namespaces say which namespaces may block a change; the first pattern that matches
 	// counts. An image used only in namespaces with Warn is never denied, unless one of them
-	// is protected. Namespaces that no pattern matches may hold up changes.
+	// is protected. Namespaces that no pattern matches may block changes.
 	Namespaces []NamespaceSeverity
 	// Times are how long MCO takes for a node, for the forecast.
 	Times rollout.Settings

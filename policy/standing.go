@@ -57,7 +57,7 @@ func (p Plan) StandingLookups(facts Facts) []mirrors.Location {
 	return p.Lookups(facts)
 }
 
-// A Standing says whether the mirrors of an image serve it.
+// A Standing is the state of an image at its mirrors.
 type Standing struct {
 	Reroute
 	// Outcome is Works where a mirror serves the image, Fails where it is known that

@@ -37,9 +37,9 @@ type Verdict struct {
 	// Findings are sorted: denials first, protected images first within them.
 	Findings []Finding
 	Counts   Counts
-	// HeldUpBy are the namespaces, none of them protected, whose images are all that is
+	// BlockedBy are the namespaces, none of them protected, whose images are all that is
 	// denied, sorted; nil for an admission, and where there is another reason.
-	HeldUpBy []string
+	BlockedBy []string
 	// Brings is set if the change brings or alters an entry or a registry list, and does
 	// not only take objects away.
 	Brings bool
@@ -51,7 +51,7 @@ type Verdict struct {
 	Unjudged bool
 }
 
-// Counts say how much a verdict rests on.
+// Counts are the numbers of images that a verdict rests on.
 type Counts struct {
 	Total      int // images in the inventory
 	Rerouted   int // images whose route changes

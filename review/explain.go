@@ -12,7 +12,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy/mirrors"
 )
 
-// An Explainer says where nodes pull images from, before and after a change.
+// An Explainer computes the routes of images before and after a change.
 type Explainer struct {
 	Before, After mirrors.Resolution
 	// Namespace is that of the pods for which routes are explained, "" for those of namespaces
@@ -68,7 +68,7 @@ func isTooMuch(err error) bool {
 	return errors.As(err, &r) && r.TooMuch
 }
 
-// Add works out the routes of images. The errors are about those that no node could parse,
+// Add computes the routes of images. The errors are about those that no node could parse,
 // which are left out.
 func (e *Explainer) Add(images []string) []error {
 	var malformed []error
@@ -84,8 +84,8 @@ func (e *Explainer) Add(images []string) []error {
 	return malformed
 }
 
-// readable returns route with the depth that shows whose signatures nodes look for, where they
-// look for any: an index does not tell by HEAD which parts it has.
+// readable returns route with the depth that shows for which parts nodes look for signatures, if they
+// look for any: a HEAD request does not show the parts of an index.
 func readable(route mirrors.Route) mirrors.Route {
 	route.Sources = slices.Clone(route.Sources)
 	for k := range route.Sources {

@@ -23,7 +23,7 @@ import (
 // Reviews of large edits take seconds, and have slots of their own in order not to delay others.
 type Limiter struct{ small, large slots }
 
-// Slots are those for which reviews of one size wait.
+// slots are those for which reviews of one size wait.
 type slots struct{ queue *fair.Queue }
 
 // The ranks of those that wait for a slot, the first first.

@@ -82,7 +82,7 @@ type Trust interface {
 	Propose(cas map[string]string) (registries Registries, release func())
 }
 
-// A NoteSource has remarks for the readers of an answer that rests on it:
+// A NoteSource provides remarks for the readers of an answer that rests on it:
 // "the pull secret is missing; registries were asked anonymously". Each note is one short
 // line.
 type NoteSource interface {
@@ -177,12 +177,12 @@ func (r *Reviewer) Review(ctx context.Context, edit mirrors.Edit, by policy.Requ
 	return record, nil
 }
 
-// decidingShare is how much longer than planning it may take to decide, and to say why: as long for
-// each, and as much again. Where a tenant names 20,000 images, that is longer than the time that a caller
-// keeps for it on a machine that has other things to do.
+// decidingShare is the time that deciding and writing the reasons may take, in terms of the time for
+// planning: as long for each, and as much again. If a tenant names 20,000 images, that is longer than
+// the time that a caller keeps for it on a busy machine.
 const decidingShare = 3
 
-// manyReroutes are so many that a review of them takes more memory than a cluster of 100,000 pods.
+// manyReroutes is a number of reroutes that take more memory than a cluster of 100,000 pods.
 const manyReroutes = 20_000
 
 // Standing verifies the configuration in force by the rules for changes: see
@@ -235,8 +235,8 @@ func (r *Reviewer) settings() policy.Settings {
 // refused; this one has its verdict on images already.
 const contendedForecast = 200 * time.Millisecond
 
-// forecast adds to record what the change does to the nodes. What decides that and has not
-// been looked up is looked up first, as long as there is time.
+// forecast adds to record what the change does to the nodes. Locations that decide this and were not
+// looked up yet are looked up first, while there is time.
 func (r *Reviewer) forecast(ctx context.Context, record *Record, start time.Time, slots slots) {
 	began := time.Now()
 	by := policy.Forecaster{Now: start, Stop: func() bool {
@@ -298,8 +298,8 @@ func (r *Reviewer) read(ctx context.Context) (now state, err error) {
 	return now, nil
 }
 
-// InForce keeps the tables of the configuration in force, which is mostly what it was when
-// it was last read. The zero value is ready for use.
+// InForce keeps the tables of the configuration in force, which rarely changes between two
+// reviews. The zero value is ready for use.
 type InForce struct {
 	mu     sync.Mutex
 	tables *mirrors.Tables
@@ -318,7 +318,7 @@ func (f *InForce) tablesOf(set mirrors.Set) *mirrors.Tables {
 	return f.tables
 }
 
-// A NextLookups function returns what is still to be looked up, given what is known:
+// A NextLookups function returns the locations still to be looked up, given the known facts:
 // Plan.Lookups of package policy, Plan.StandingLookups or Plan.Decisive.
 type NextLookups func(policy.Facts) []mirrors.Location
 

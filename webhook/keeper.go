@@ -23,7 +23,7 @@ const maxToKeep = 4
 // NewKeeper returns a Keeper that has taken nothing.
 func NewKeeper() Keeper { return Keeper{make(chan review.Record, maxToKeep)} }
 
-// Add takes r to be kept. It does not wait.
+// Add takes r, whose facts are to be kept. It does not wait.
 func (k Keeper) Add(r review.Record) {
 	// The rest of the record would be kept in memory.
 	r = review.Record{Subject: r.Subject, Asked: r.Asked}
@@ -33,7 +33,7 @@ func (k Keeper) Add(r review.Record) {
 	}
 }
 
-// Run has what is taken kept, until ctx ends.
+// Run has the facts of reviews kept, until ctx ends.
 func (k Keeper) Run(ctx context.Context, keep func(topic string, locations []mirrors.Location, lasts time.Duration)) {
 	for {
 		select {

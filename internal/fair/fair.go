@@ -54,9 +54,9 @@ func (r rank) compare(other rank) int {
 	return cmp.Or(cmp.Compare(r.claimant, other.claimant), cmp.Compare(r.claim, other.claim))
 }
 
-// A line is those of one rank who wait.
+// A line holds the waiting claims of one rank.
 type line struct {
-	turns   []string // who is next, each once
+	turns   []string // the claimants in their order, each once
 	waiting map[string][]*waiter
 }
 
@@ -141,8 +141,8 @@ func (q *Queue) leave(of rank, by string, w *waiter) bool {
 	return true
 }
 
-// grant grants what can be, in turn. Whoever is next and wants more than is free waits until
-// there is enough, and everybody after it: else small claims would keep a large one out.
+// grant grants the claims that it can, in turn. A claim that is next and wants more than is free waits
+// until there is enough, and so do all after it: else small claims would keep a large one out.
 func (q *Queue) grant() {
 	for len(q.lines) > 0 {
 		first := slices.MinFunc(slices.Collect(maps.Keys(q.lines)), rank.compare)

@@ -95,7 +95,7 @@ func (c *Inventory) Mirrors(ctx context.Context) (mirrors.Set, error) {
 }
 
 const (
-	// maxStored is how many objects Stored reads one by one, storedAtOnce how many at once.
+	// maxStored bounds the objects that Stored reads one by one, storedAtOnce those that it reads at once.
 	maxStored    = 64
 	storedAtOnce = 8
 )
@@ -224,12 +224,12 @@ func (r mirrorReader) get(ctx context.Context, path string, query map[string]str
 }
 
 const (
-	// readFor is for how long a request is repeated whose connection ends before all of the answer is there,
-	// every readAgain. That happens to all of them at once where an API server goes, and a load balancer
+	// readFor is for how long a request is repeated, every readAgain, if its connection ends before the
+	// answer is complete. That happens to all requests at once if an API server goes away and a load balancer
 	// has another. client-go would wait for a second each time (withRetry in k8s.io/client-go/rest).
 	readFor   = time.Second
 	readAgain = 10 * time.Millisecond
-	// mostDelays is how often a request is repeated that the API server asks to delay, as in client-go.
+	// mostDelays bounds the repetitions of a request that the API server asks to delay, as in client-go.
 	mostDelays = 10
 )
 

@@ -20,13 +20,13 @@ var progressResources = []string{
 	"machineconfignodes", "controllerconfigs",
 }
 
-// isOfProgress reports whether s tells how far a rollout is.
+// isOfProgress reports whether s shows how far a rollout is.
 func (c *Inventory) isOfProgress(s *source) bool {
 	return s == c.drainSource || slices.Contains(progressResources, schema.ParseGroupResource(s.Name).Resource)
 }
 
-// notFollowed returns the resources of a rollout that are left out on purpose: what they would
-// say is not known either.
+// notFollowed returns the resources of a rollout that are left out on purpose: their objects are
+// not known either.
 func (c *Inventory) notFollowed() []string {
 	if !c.onlyProgress {
 		return nil

@@ -21,8 +21,8 @@ const (
 	hurryEvery = 50 * time.Millisecond
 )
 
-// Await waits for sources of images that fail to be read again. It gives up a source that has failed
-// for some seconds and does so again, of which Gaps tells.
+// Await waits until sources of images that fail are read again. It gives up a source that has failed
+// for some seconds and fails again; Gaps then lists it.
 func (c *Inventory) Await(ctx context.Context) {
 	start := time.Now()
 	if deadline, ok := ctx.Deadline(); ok {
@@ -55,7 +55,7 @@ func (c *Inventory) hurry(start time.Time) (waits bool) {
 }
 
 // Gaps returns the sources of images that fail or are stale, in their order. The images they last
-// named are still among Images. What the cluster does not serve is no gap.
+// named are still among Images. A resource that the cluster does not serve is not a gap.
 //
 // To get both, call Gaps before Images: a source that comes back in between is then
 // reported as a gap without need, instead of not at all.

@@ -131,10 +131,10 @@ func fromReplicationController(rc *corev1.ReplicationController) Holder {
 // isZero reports whether replicas is 0; nil is not, as the API server's default is 1.
 func isZero(replicas *int32) bool { return replicas != nil && *replicas == 0 }
 
-// addSpec adds what the kubelet would pull for a pod: its three lists of
-// containers, and its image volumes; and what the containers are told. The digests are by container name, which is
-// unique over all three lists. Of t, it finds out by itself whether the spec names
-// pull secrets.
+// addSpec adds the images that the kubelet would pull for a pod, of its three lists of
+// containers and its image volumes, and those in the settings of containers. The digests are by container
+// name, which is unique over all three lists. The attributes about pull secrets are taken from the spec
+// instead of t.
 func (h *Holder) addSpec(spec *corev1.PodSpec, t attributes, digests map[string]string) {
 	account, secrets, own := secretsOf(spec)
 	t.ownPullSecret = own

@@ -56,7 +56,7 @@ type use struct {
 	attributes unique.Handle[attributes]
 }
 
-// conditions are what terms depend on.
+// conditions are the facts that attributes depend on.
 type conditions struct {
 	accounts    map[objectKey]bool
 	allAccounts bool
@@ -65,7 +65,7 @@ type conditions struct {
 
 func (c conditions) none() bool { return len(c.accounts) == 0 && !c.allAccounts && len(c.kinds) == 0 }
 
-// touch reports whether an object in a namespace, on terms t, depends on c.
+// touch reports whether an object in a namespace, with attributes t, depends on c.
 func (c conditions) touch(t attributes, namespace string) bool {
 	return t.account != "" && (c.allAccounts || c.accounts[objectKey{namespace, t.account}]) || c.kinds[t.keeper]
 }

@@ -10,11 +10,10 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/policy"
 )
 
-// maxPlacement is how long a Reference.Placement may be, in bytes. Whoever makes pods decides how long
-// an affinity is.
+// maxPlacement bounds a Reference.Placement, in bytes: tenants decide how long an affinity is.
 const maxPlacement = 2 << 10
 
-// placementOf returns what a pod's spec says of the nodes that its pods may run on, as in
+// placementOf returns the nodes that pods may run on by their spec, as in
 // Reference.Placement. The node is that which the pod never leaves, "" for none.
 func placementOf(spec *corev1.PodSpec, node string) string {
 	p := policy.Placement{Node: node}

@@ -58,7 +58,7 @@ type refusals struct {
 	facts  map[refusal]*policy.Fact
 }
 
-// A refusal is such a fact.
+// A refusal is a fact of that kind.
 type refusal struct {
 	presence policy.Presence
 	detail   string
@@ -86,7 +86,7 @@ func (r *refusals) shared(f policy.Fact) *policy.Fact {
 // get returns what is remembered about l, nil if nothing is.
 func (m *memory) get(l mirrors.Location) *memo { return m.facts[l] }
 
-// Lifetimes say how long answers of each kind are repeated before the registry is asked
+// Lifetimes are the times for which answers of each kind are repeated before the registry is asked
 // again. The zero value of each means its default.
 type Lifetimes struct {
 	// PresentDigest is for images looked up by digest, and for the signatures of one: what is

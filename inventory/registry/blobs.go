@@ -178,7 +178,7 @@ func (c *blobCache) put(l *lookup, d digest.Digest) {
 	c.insert(blobKey{l.endpoint, l.target.repository, d}, &blob{call, time.Now()})
 }
 
-// enter is called with the lock held.
+// insert is called with the lock held.
 func (c *blobCache) insert(key blobKey, b *blob) {
 	if c.known == nil || len(c.known) >= maxKnownBlobs {
 		c.known = map[blobKey]*blob{}

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Collector exports to Prometheus which TLS profile is followed, and how the webhooks are registered.
+// A Collector exports the TLS profile and the registration of the webhooks to Prometheus.
 type Collector struct{ Follower *Follower }
 
 var (

@@ -60,7 +60,7 @@ func differences(installed, is *admissionregistrationv1.ValidatingWebhookConfigu
 	return all
 }
 
-// A comparison is of one webhook, as it was installed and as it is.
+// A comparison is that of a webhook as it was installed with the one that is registered.
 type comparison struct {
 	want, got admissionregistrationv1.ValidatingWebhook
 }

@@ -64,8 +64,8 @@ var (
 	lackingKind = schema.GroupVersionKind{Group: "mirrorset-guard.io", Version: "v1alpha1", Kind: "Lacking"}
 )
 
-// A lacking says which resources a dump lacks because its source did not know them: what
-// is not among them and not in the dump is not in the cluster either.
+// lacking are the resources that a dump lacks because its source did not know them: a resource that
+// is neither among them nor in the dump is not in the cluster either.
 type lacking struct {
 	Resources []string `json:"resources"`
 	// Quotas says that ResourceQuotas were looked for, which dumps lack that were written before.

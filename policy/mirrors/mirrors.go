@@ -40,7 +40,7 @@ type Location struct {
 	ProposedTrust bool
 }
 
-// A Depth says how much of an image is looked up at a Location. Each includes those before it.
+// A Depth is the part of an image that is looked up at a Location. Each includes those before it.
 type Depth uint8
 
 const (

@@ -94,7 +94,7 @@ func (r *Requirement) judgeSigned(layers []Signature, image Image, at time.Time)
 	}
 }
 
-// An identityError says that a signature is valid, and for another image.
+// An identityError is the error of a valid signature for another image.
 type identityError struct{ signed string }
 
 func (e *identityError) Error() string {

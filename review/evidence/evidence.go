@@ -1,6 +1,6 @@
-// Package evidence asks an API server and registries what a diagnosis of a rollout wants to know
+// Package evidence asks an API server and registries what a diagnosis of a rollout needs
 // besides the objects that were read: whether a pod would be evicted, which places hold an image,
-// why a controller makes no pod. Nothing is changed by it: evictions are dry runs.
+// why a controller creates no pod. Nothing is changed by it: evictions are dry runs.
 package evidence
 
 import (
@@ -27,26 +27,27 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/world"
 )
 
-// Options say whom a diagnosis asks.
+// Options configure the questions of a diagnosis.
 type Options struct {
 	Offline bool // the objects alone count
-	// World returns how registries are asked, once one has to be. An error is a note of the
-	// diagnosis.
+	// World returns the options for asking registries; it is called when one has to be asked. An error
+	// becomes a note of the diagnosis.
 	World func() (world.Options, error)
 	// PullSecret returns the nodes' credentials; nil for those of the cluster.
 	PullSecret func() ([]byte, error)
 	Timeout    time.Duration
 }
 
-// maxRounds is how often a diagnosis may ask: an answer may lead to one more question.
+// maxRounds bounds the rounds of questions: an answer may lead to one more question.
 const maxRounds = 3
 
-// passingTime is how long a finding may last in a rollout that is well: MCO renders,
+// passingTime is how long a hold-up may last in a healthy rollout: MCO renders,
 // and takes the next node, 5 s after it has noticed a change.
 const passingTime = 12 * time.Second
 
-// Diagnose says why nodes and pools do not move, and asks what it takes to say so. The answers become
-// the Evidence of r. What may pass by itself in a live cluster is diagnosed again after it has had time to.
+// Diagnose diagnoses why nodes and pools do not move, and asks for the evidence that this requires. The
+// answers become the Evidence of r. In a live cluster, causes that may pass by themselves are diagnosed
+// again after a while.
 func Diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosis, error) {
 	d, err := diagnose(ctx, r, o)
 	if err != nil || r.Config == nil || !d.IsPassing() {
@@ -92,7 +93,7 @@ func diagnose(ctx context.Context, r *world.Rollout, o Options) (status.Diagnosi
 	return d, nil
 }
 
-// An asker asks what a diagnosis wants to know.
+// An asker gathers the evidence for a diagnosis.
 type asker struct {
 	options  Options
 	config   *rest.Config
@@ -253,7 +254,7 @@ func (a *asker) lookUp(ctx context.Context, places []status.PlaceAsked) policy.F
 	}
 }
 
-// openRegistries opens registries with what nodes have.
+// openRegistries opens registries with the nodes' credentials, CAs and proxies.
 func (a *asker) openRegistries(ctx context.Context) error {
 	options, err := a.options.World()
 	if err != nil {

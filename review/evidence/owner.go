@@ -67,7 +67,7 @@ const (
 	maxFailures = 100
 )
 
-// lastFailure returns what a controller last said of a pod that it could not make, "" for nothing.
+// lastFailure returns a controller's last message about a pod that it could not create, "" for none.
 func (a *asker) lastFailure(ctx context.Context, o status.OwnerName) (string, error) {
 	about := fields.Set{"involvedObject.kind": o.Kind, "involvedObject.name": o.Name, "reason": "FailedCreate"}
 	list, err := a.kube.CoreV1().Events(o.Namespace).List(ctx, metav1.ListOptions{FieldSelector: about.String(), Limit: maxFailures})

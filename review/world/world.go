@@ -27,8 +27,8 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review"
 )
 
-// Options say how a world is opened. What its parts hand to each other is set here: the pull
-// secret, the platforms, the trust and what is proposed.
+// Options configure a World. The options that connect its parts are set here: the pull
+// secret, the platforms, the trust and the proposed CAs.
 type Options struct {
 	Registry registry.Options // its RootCAs are trusted whatever the cluster says
 	Facts    presence.Options

@@ -24,7 +24,7 @@ type paragraph struct {
 	body  string
 }
 
-// An explanation prints what an Explainer found out.
+// An explanation prints the routes of an Explainer.
 type explanation struct{ *review.Explainer }
 
 func (e explanation) print(w io.Writer, changed bool) {

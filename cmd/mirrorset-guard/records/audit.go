@@ -133,7 +133,7 @@ func writeRecord(w io.Writer, r input.Record) error {
 	return err
 }
 
-// filterFlags say which decisions are asked for.
+// filterFlags select decisions.
 type filterFlags struct {
 	since, until                    string
 	users, verdicts, objects, rules []string

@@ -9,7 +9,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/evidence"
 )
 
-// askFlags say what a diagnosis may ask besides reading objects.
+// askFlags configure the questions of a diagnosis beyond reading objects.
 type askFlags struct {
 	registries cli.RegistryFlags
 	pullSecret string

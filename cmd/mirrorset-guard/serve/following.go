@@ -13,7 +13,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/review/standing"
 )
 
-// followingFlags say how the rollouts of mirror changes are followed.
+// followingFlags configure the following of rollouts.
 type followingFlags struct {
 	stallAfter time.Duration // 0 for not at all
 }

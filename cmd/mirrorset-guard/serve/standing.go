@@ -19,7 +19,7 @@ import (
 	"github.com/mirrorset-guard/mirrorset-guard/webhook/recent"
 )
 
-// standingFlags say how the mirror configuration in force is verified.
+// standingFlags configure the standing verification.
 type standingFlags struct {
 	every     time.Duration
 	elect     bool

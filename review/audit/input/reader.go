@@ -58,7 +58,7 @@ func (t Trouble) String() string {
 	return fmt.Sprintf("%s, line %d: %s", t.File, t.Line, t.What)
 }
 
-// Stats say how much was read.
+// Stats count the input.
 type Stats struct {
 	// Files is how many files were read, to their end or not.
 	Files int

@@ -23,7 +23,7 @@ const (
 	Recorded = "recorded" // the records have them
 )
 
-// Options say how changes are judged.
+// Options configure the judging of changes.
 type Options struct {
 	Settings policy.Settings
 	Facts    string        // Now or Recorded
